@@ -1,8 +1,8 @@
-//! How fast the language works on pages that are in memory:
-//! `cargo run --release --example logql_speed [threads] [part of a name]`.
+//! Measures how fast queries run over pages in memory: `cargo run --release --example logql_speed [threads]
+//! [part of a name]`.
 //!
-//! Lines are made up (a third each JSON, logfmt and text); 64 pages of 2 MiB are served again and again until
-//! 1 GiB has gone by. Printed are the best of three runs and raw bytes per second.
+//! Lines are generated, a third each JSON, logfmt and text. 64 pages of 2 MiB are read repeatedly, 1 GiB in
+//! total. The output is the best of three runs, and raw bytes per second.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a measuring tool
 

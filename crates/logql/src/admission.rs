@@ -1,4 +1,4 @@
-//! What a tenant's limits say of a query before it runs, in Loki's words.
+//! Checks a query against its tenant's limits before it runs, with Loki's error texts.
 
 use std::collections::HashMap;
 
@@ -14,31 +14,31 @@ use crate::request::Steps;
 use crate::stage::Effect;
 use crate::units::{format_binary_bytes, format_prometheus_duration};
 
-/// The hash by which a query is told in logs and in `blocked_queries`: FNV-1 of its text, 32 bits.
+/// The hash that identifies a query in logs and in `blocked_queries`: 32-bit FNV-1 of its text.
 pub fn query_hash(text: &str) -> u32 {
     text.bytes().fold(0x811C_9DC5, |hash: u32, byte| hash.wrapping_mul(0x0100_0193) ^ u32::from(byte))
 }
 
-/// What kind of query it is: `metric`, `filter` (lines or labels are filtered) or `limited` (they are not).
+/// The kind of a query: `metric`, `filter` (it filters lines or labels) or `limited` (it does not).
 pub fn query_type(expr: &Expr) -> &'static str {
     let Expr::Log(log) = expr else { return "metric" };
     let filters = log.stages.iter().any(|stage| match stage.line_filter() {
         Some(filter) => !filter.passes_all(),
-        // A stage that changes nothing and is no line filter is a label filter.
+        // A stage that changes nothing and is not a line filter is a label filter.
         None => stage.effect() == Effect::default(),
     });
     if filters { "filter" } else { "limited" }
 }
 
-/// Reads the expression of a policy, which is in Go's syntax.
+/// Compiles the regular expression of a policy, in Go's syntax.
 pub fn policy_regex(pattern: &str) -> Result<Regex, String> {
     let translated = translate(pattern).map_err(|error| error.to_string())?;
     let built = RegexBuilder::new(&translated).size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|error| error.to_string())
 }
 
-/// Fails when a policy of the tenant blocks the query. `tags` are those of the request, names in lower case
-/// and values. The first policy whose hash or pattern fits decides.
+/// Fails if a policy of the tenant blocks the query. `tags` are those of the request, as pairs of
+/// lower-case name and value. The first policy whose hash or pattern matches decides.
 pub fn check_blocked(
     expr: &Expr,
     text: &str,
@@ -48,7 +48,7 @@ pub fn check_blocked(
     check_blocked_kind(query_type(expr), text, tags, limits)
 }
 
-/// The same of a query of this kind, whatever its language is.
+/// Fails if a policy blocks a query of this kind, in any language.
 pub fn check_blocked_kind(
     kind: &str,
     text: &str,
@@ -82,7 +82,7 @@ pub fn check_blocked_kind(
     Ok(())
 }
 
-/// Checks every selector of the query: enough matchers, not too many, the required ones.
+/// Checks every selector of the query: it has enough matchers, not too many, and the required ones.
 pub fn check_selectors(expr: &Expr, limits: &Limits) -> Result<(), Error> {
     expr.log_expressions().into_iter().try_for_each(|log| check_matchers(&log.matchers, limits))
 }
@@ -119,13 +119,13 @@ fn check_count(count: u64, limits: &Limits) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fails when a selector of the query has more matchers than it may, before one of them is compiled.
+/// Fails if a selector of the query has too many matchers, before any of them is compiled.
 pub fn check_matcher_counts(text: &str, limits: &Limits) -> Result<(), Error> {
     matcher_counts(text).into_iter().try_for_each(|count| check_count(count, limits))
 }
 
-/// Fails when selectors of one request have more matchers together than one may, before one of them is
-/// compiled. An empty selector counts as one matcher, and so does each of `others`.
+/// Fails if the selectors of one request have more matchers together than one may have, before any of them
+/// is compiled. An empty selector counts as one matcher, as does each of `others`.
 pub fn check_selector_sizes<'a>(
     texts: impl IntoIterator<Item = &'a str>,
     others: u64,
@@ -135,8 +135,8 @@ pub fn check_selector_sizes<'a>(
     check_count(others + texts.into_iter().map(of_text).sum::<u64>(), limits)
 }
 
-/// How many matchers each selector of a text has, as far as its tokens tell. None for what is too long to be
-/// read.
+/// Counts the matchers of each selector of a text by its tokens. Empty if the text is too long to be
+/// parsed.
 fn matcher_counts(text: &str) -> Vec<u64> {
     if text.len() >= QUERY_BYTES_MAX {
         return Vec::new();
@@ -156,7 +156,7 @@ fn matcher_counts(text: &str) -> Vec<u64> {
     counts
 }
 
-/// Checks the windows of a metric query.
+/// Checks the window lengths of a metric query.
 pub fn check_ranges(expr: &MetricExpr, limits: &Limits) -> Result<(), Error> {
     let most = limits.max_query_range;
     for range in expr.range_aggregations() {
@@ -171,7 +171,7 @@ pub fn check_ranges(expr: &MetricExpr, limits: &Limits) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a metric query reads: its selectors, each with its time.
+/// The selectors that a metric query reads, each with its time range.
 pub fn reads<'a>(expr: &'a MetricExpr, steps: &Steps) -> Vec<(&'a LogExpr, TimeRange)> {
     let read = |range: &'a crate::ast::RangeAggregation| {
         let first = steps.first_ns.saturating_sub(range.offset_ns).saturating_sub(range.range_ns);
@@ -181,7 +181,7 @@ pub fn reads<'a>(expr: &'a MetricExpr, steps: &Steps) -> Vec<(&'a LogExpr, TimeR
     expr.range_aggregations().into_iter().map(read).collect()
 }
 
-/// Fails when the streams of the selectors hold more line bytes in their times than a query may look through.
+/// Fails if the streams of the selectors have more line bytes in their time ranges than a query may read.
 pub async fn check_size(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -203,7 +203,7 @@ pub async fn check_size(
     Ok(())
 }
 
-/// The same for one piece of a query.
+/// Fails if one piece of a query would read more line bytes than allowed.
 pub async fn check_piece_size(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_and_windows_are_refused_in_lokis_words() {
+    fn refused_selectors_and_windows_have_lokis_error_texts() {
         let none = Limits::default();
         let required = Limits { required_labels: vec!["app".into(), "env".into()], ..Limits::default() };
         let three = Limits { minimum_labels_number: 3, ..Limits::default() };
@@ -308,11 +308,11 @@ mod tests {
         assert!(blocked(&[policy(r#"\Q{app="a"}\E[[=| ]+"x"#, true, &[])], query, &[]), "Go's syntax");
         let compiled = policy("app=.a", true, &[]);
         assert!(blocked(std::slice::from_ref(&compiled), query, &[]));
-        assert!(compiled.compiled.get(|| panic!("it is compiled already")).is_some());
+        assert!(compiled.compiled.get(|| panic!("the pattern is already compiled")).is_some());
         assert!(!blocked(&[policy("app=.a", true, &["metric", "limited"])], query, &[]));
         assert!(blocked(&[policy("", false, &["limited"])], r#"{app="a"} | json"#, &[]));
         assert!(blocked(&[policy("", false, &["metric"])], r#"rate({app="a"}[1m])"#, &[]));
-        // The first one that fits decides, also when it does not block.
+        // The first match decides, even if it does not block.
         assert!(!blocked(&[policy("", false, &["metric"]), policy(".*", true, &[])], query, &[]));
         let hash = BlockedQuery { hash: query_hash(query), ..BlockedQuery::default() };
         assert!(blocked(std::slice::from_ref(&hash), query, &[]) && !blocked(&[hash], r#"{app="a"}"#, &[]));
@@ -320,6 +320,6 @@ mod tests {
         let tagged = BlockedQuery { tags, ..BlockedQuery::default() };
         assert!(blocked(std::slice::from_ref(&tagged), query, &[("a", "b"), ("source", "grafana")]));
         assert!(!blocked(&[tagged], query, &[("source", "other")]));
-        assert_eq!(query_hash("hello"), 0xB6FA_7167, "FNV-1, as Loki's logs show it");
+        assert_eq!(query_hash("hello"), 0xB6FA_7167, "FNV-1, as in Loki's logs");
     }
 }

@@ -1,7 +1,7 @@
-//! The syntax tree. Its text form, by `Display`, parses to the same tree.
+//! The syntax tree. Its `Display` text parses to the same tree.
 //!
-//! Links between metric expressions are [`Nested`], so that a tree which is too high or too large cannot be
-//! made; operators in a row are one node, whatever their number.
+//! Metric expressions link to each other through [`Nested`], which bounds the height and the size of a
+//! tree. A chain of binary operators is one node of any length.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,31 +17,31 @@ use crate::vector::VectorFunction;
 /// A query.
 #[derive(Clone, Debug)]
 pub enum Expr {
-    /// Answers lines.
+    /// Yields lines.
     Log(LogExpr),
-    /// Answers numbers.
+    /// Yields numbers.
     Metric(MetricExpr),
 }
 
 /// A selector and the stages that its lines go through.
 #[derive(Clone, Debug)]
 pub struct LogExpr {
-    /// Conditions on the stream.
+    /// The matchers of the stream selector.
     pub matchers: Vec<Matcher>,
-    /// Stages in their order.
+    /// The stages in order.
     pub stages: Vec<Arc<dyn StageNode>>,
 }
 
-/// An expression that has a vector at each instant.
+/// An expression that yields a vector at each instant.
 #[derive(Clone, Debug)]
 pub enum MetricExpr {
-    /// `rate({..}[5m])` and its like.
+    /// A range aggregation, such as `rate({..}[5m])`.
     Range(Box<RangeAggregation>),
-    /// `sum by (x) (..)` and its like.
+    /// A vector aggregation, such as `sum by (x) (..)`.
     Vector(Nested<VectorAggregation>),
-    /// `a + b - c` and its like.
+    /// Binary operators, such as `a + b - c`.
     Chain(Nested<Chain>),
-    /// A number.
+    /// A number literal.
     Literal(f64),
     /// `vector(n)`.
     VectorOf(f64),
@@ -60,7 +60,7 @@ impl MetricExpr {
         }
     }
 
-    /// The range aggregations in it, which read all that it reads.
+    /// All range aggregations in it, which are all that it reads.
     pub fn range_aggregations(&self) -> Vec<&RangeAggregation> {
         let mut all = Vec::new();
         self.visit(&mut |expr| {
@@ -71,7 +71,7 @@ impl MetricExpr {
         all
     }
 
-    /// Calls `f` with the expression and with each in it, from the left to the right.
+    /// Calls `f` with this expression and each one in it, from left to right.
     pub fn visit<'a>(&'a self, f: &mut impl FnMut(&'a Self)) {
         f(self);
         match self {
@@ -87,7 +87,7 @@ impl MetricExpr {
 }
 
 impl Expr {
-    /// Bytes that its compiled expressions take, twice: each thread has a copy of what changes.
+    /// Twice the bytes of its compiled regular expressions: each thread copies their mutable part.
     pub fn memory_bytes(&self) -> u64 {
         let logs = self.log_expressions();
         let of_log = |log: &&LogExpr| {
@@ -105,7 +105,7 @@ impl Expr {
         2 * bytes
     }
 
-    /// The log expressions in it, each with its selector.
+    /// All log expressions in it, each with its selector.
     pub fn log_expressions(&self) -> Vec<&LogExpr> {
         match self {
             Self::Log(log) => vec![log],
@@ -114,76 +114,76 @@ impl Expr {
     }
 }
 
-/// A function over the rows of a window.
+/// A function over the rows in a window.
 #[derive(Clone, Debug)]
 pub struct RangeAggregation {
-    /// Which function.
+    /// The function.
     pub function: &'static RangeFunction,
-    /// Its number, as `quantile_over_time` takes one.
+    /// The parameter of `quantile_over_time`.
     pub parameter: Option<f64>,
-    /// The rows.
+    /// The log expression that selects the rows.
     pub log: LogExpr,
-    /// The label whose value is taken as the number, and what follows it.
+    /// The `unwrap` stage, if the values come from a label.
     pub unwrap: Option<Unwrap>,
-    /// Length of the window in nanoseconds.
+    /// The length of the window, in nanoseconds.
     pub range_ns: i64,
-    /// How much earlier the window lies, in nanoseconds.
+    /// How far the window is shifted back, in nanoseconds.
     pub offset_ns: i64,
-    /// Which labels the result keeps.
+    /// The labels that the result keeps.
     pub grouping: Option<Grouping>,
 }
 
 impl RangeAggregation {
-    /// Whether a template of it looks at the time of day.
+    /// Whether one of its templates reads the current time.
     pub fn asks_for_time(&self) -> bool {
         let filters = self.unwrap.iter().flat_map(|unwrap| &unwrap.filters);
         self.log.stages.iter().chain(filters).any(|stage| stage.effect().asks_for_time)
     }
 }
 
-/// `| unwrap label` with its conversion and the filters behind it.
+/// `| unwrap label` with its conversion and the following filters.
 #[derive(Clone, Debug)]
 pub struct Unwrap {
     /// The label.
     pub label: String,
-    /// How its text becomes a number.
+    /// The conversion of the label's text to a number.
     pub conversion: Conversion,
-    /// Filters behind it; they see `__error__` of the conversion.
+    /// The filters after it; they see the `__error__` of the conversion.
     pub filters: Vec<Arc<dyn StageNode>>,
 }
 
-/// How a label's text becomes a number.
+/// How the text of a label is converted to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversion {
-    /// A number.
+    /// As a number.
     Float,
-    /// A Go duration, in seconds.
+    /// `duration(..)`: as a Go duration, in seconds.
     Duration,
-    /// The same, under its longer name.
+    /// `duration_seconds(..)`: the same.
     DurationSeconds,
-    /// A size, in bytes.
+    /// `bytes(..)`: as a size, in bytes.
     Bytes,
 }
 
 /// `by (..)` or `without (..)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grouping {
-    /// Whether the labels are the ones to leave out.
+    /// Whether the labels are those of `without`.
     pub without: bool,
     /// The labels.
     pub labels: Vec<String>,
 }
 
-/// A function over the vectors of each instant.
+/// A function over the vector at each instant.
 #[derive(Clone, Debug)]
 pub struct VectorAggregation {
-    /// Which function.
+    /// The function.
     pub function: &'static VectorFunction,
-    /// Its number, as `topk` takes one.
+    /// The parameter of `topk` and similar functions.
     pub parameter: Option<i64>,
-    /// Over what.
+    /// The vector.
     pub inner: MetricExpr,
-    /// Which series belong together.
+    /// The labels of groups.
     pub grouping: Option<Grouping>,
 }
 
@@ -193,12 +193,12 @@ impl Node for VectorAggregation {
     }
 }
 
-/// Expressions with operators between them, which work from the left to the right: `((a + b) - c)`.
+/// Binary operators, applied from left to right: `((a + b) - c)`.
 #[derive(Clone, Debug)]
 pub struct Chain {
-    /// What the first operator has on its left.
+    /// The left operand of the first operator.
     pub first: MetricExpr,
-    /// The operators, at least one, each with its right side.
+    /// The operators, at least one, each with its right operand.
     pub links: Vec<Link>,
 }
 
@@ -208,16 +208,16 @@ impl Node for Chain {
     }
 }
 
-/// An operator and its right side.
+/// A binary operator and its right operand.
 #[derive(Clone, Debug)]
 pub struct Link {
     /// The operator.
     pub op: BinaryOp,
-    /// Comparisons answer 0 and 1 in place of filtering.
+    /// Whether a comparison yields 0 or 1 (`bool`) and does not filter.
     pub return_bool: bool,
-    /// Which series meet.
+    /// How series of both sides are matched.
     pub matching: Matching,
-    /// Right side.
+    /// The right operand.
     pub right: MetricExpr,
 }
 
@@ -242,45 +242,45 @@ pub enum BinaryOp {
     Power,
 }
 
-/// Which series of two vectors meet.
+/// How the series of two vectors are matched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matching {
-    /// How many series may meet one.
+    /// How many series of each side a match may have.
     pub cardinality: Cardinality,
-    /// Whether `labels` are the ones to compare; otherwise the ones to ignore.
+    /// Whether series match on `labels`; if not, on all other labels.
     pub on: bool,
-    /// The labels.
+    /// The labels of `on` or `ignoring`.
     pub labels: Vec<String>,
-    /// Labels taken over from the side with one series.
+    /// The labels that the result copies from the "one" side.
     pub include: Vec<String>,
-    /// Whether `on` or `ignoring` was written at all.
+    /// Whether `on` or `ignoring` is present in the text.
     pub explicit: bool,
 }
 
-/// How many series may meet one.
+/// How many series of each side a match may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cardinality {
-    /// One each.
+    /// One series of each side.
     #[default]
     OneToOne,
-    /// `group_left`: many on the left.
+    /// `group_left`: many series of the left side match one of the right side.
     ManyToOne,
-    /// `group_right`: many on the right.
+    /// `group_right`: many series of the right side match one of the left side.
     OneToMany,
 }
 
 /// `label_replace(v, "dst", "replacement", "src", "regex")`.
 #[derive(Clone, Debug)]
 pub struct LabelReplace {
-    /// Over what.
+    /// The vector.
     pub inner: MetricExpr,
     /// The label that is set.
     pub destination: String,
-    /// Its value, with `$1` for groups.
+    /// Its value, with `$1` for a group.
     pub replacement: String,
-    /// The label that is looked at.
+    /// The label that is matched.
     pub source: String,
-    /// What its whole value must match.
+    /// The regular expression that must match its complete value.
     pub pattern: String,
     /// The pattern, compiled and anchored.
     pub regex: sandur_model::BoundedRegex,
@@ -292,13 +292,13 @@ impl Node for LabelReplace {
     }
 }
 
-/// An operator as it is written, and how strongly it binds.
+/// The syntax and the precedence of a binary operator.
 pub struct OperatorSpec {
     /// The operator.
     pub op: BinaryOp,
-    /// As it is written.
+    /// Its text in queries.
     pub text: &'static str,
-    /// The operator that binds more strongly than its neighbour takes the operand between them.
+    /// The precedence; a higher number binds tighter.
     pub strength: u8,
 }
 
@@ -326,12 +326,12 @@ pub const OPERATORS: &[OperatorSpec] = &[
 ];
 
 impl BinaryOp {
-    /// The operator's line of the table.
+    /// The operator's entry in the table.
     pub fn spec(self) -> &'static OperatorSpec {
         &OPERATORS[self as usize]
     }
 
-    /// The operator as it is written.
+    /// The operator's text in queries.
     pub fn as_str(self) -> &'static str {
         self.spec().text
     }
@@ -341,12 +341,12 @@ impl BinaryOp {
         self == Self::Power
     }
 
-    /// Whether it works on sets of series, not on values.
+    /// Whether it is a set operator.
     pub fn is_set(self) -> bool {
         matches!(self, Self::Or | Self::And | Self::Unless)
     }
 
-    /// Whether it compares values.
+    /// Whether it is a comparison.
     pub fn is_comparison(self) -> bool {
         use BinaryOp::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
         matches!(self, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual)
@@ -377,7 +377,7 @@ impl fmt::Display for LogExpr {
     }
 }
 
-/// A matcher with its value quoted as Go does it.
+/// A matcher with its value quoted as in Go.
 pub struct MatcherText<'a>(pub &'a Matcher);
 
 impl fmt::Display for MatcherText<'_> {
@@ -392,7 +392,7 @@ impl fmt::Display for MetricExpr {
             Self::Range(range) => range.fmt(f),
             Self::Vector(vector) => vector.fmt(f),
             Self::Chain(chain) => chain.fmt(f),
-            // A query has no word for these numbers: it says how to get them.
+            // Queries have no literals for these values, so they are written as expressions.
             Self::Literal(value) if value.is_nan() => f.write_str("(1 / 0)"),
             Self::Literal(f64::INFINITY) => f.write_str("(10 ^ 999)"),
             Self::Literal(f64::NEG_INFINITY) => f.write_str("(-1 * 10 ^ 999)"),
@@ -403,7 +403,7 @@ impl fmt::Display for MetricExpr {
     }
 }
 
-/// An offset as Prometheus writes it, or as Go does when there are parts of a millisecond.
+/// An offset in Prometheus's form, or in Go's if it has fractions of a millisecond.
 pub fn offset_text(offset_ns: i64) -> String {
     match offset_ns % 1_000_000 {
         0 => format_prometheus_duration(offset_ns),
@@ -447,7 +447,7 @@ impl fmt::Display for Unwrap {
 }
 
 impl Conversion {
-    /// The function that names the conversion.
+    /// The name of the conversion function, if there is one.
     pub fn function(self) -> Option<&'static str> {
         match self {
             Self::Float => None,

@@ -1,4 +1,4 @@
-//! Operators between numbers and vectors, with Prometheus' rules for which series meet.
+//! Binary operators between numbers and vectors, with Prometheus's rules for matching series.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,17 +17,17 @@ const IMPLICIT: &str =
     "multiple matches for labels: many-to-one matching must be explicit (group_left/group_right)";
 const AMBIGUOUS: &str = "multiple matches for labels: grouping labels must ensure unique matches";
 
-/// Units of work that a series takes, its labels and values left out.
+/// The work of a series, without its labels and values.
 const SERIES_UNITS: usize = 200;
 
-/// The operator on two numbers; comparisons give 1 or 0.
+/// Applies the operator to two numbers; comparisons yield 1 or 0.
 pub fn apply(op: BinaryOp, left: f64, right: f64) -> f64 {
     let truth = |holds: bool| f64::from(u8::from(holds));
     match op {
         BinaryOp::Add => left + right,
         BinaryOp::Subtract => left - right,
         BinaryOp::Multiply => left * right,
-        // Unlike Prometheus, Loki answers NaN when it divides by zero.
+        // Unlike Prometheus, Loki yields NaN for a division by zero.
         BinaryOp::Divide | BinaryOp::Modulo if right == 0.0 => f64::NAN,
         BinaryOp::Divide => left / right,
         BinaryOp::Modulo => left % right,
@@ -42,7 +42,7 @@ pub fn apply(op: BinaryOp, left: f64, right: f64) -> f64 {
     }
 }
 
-/// What a pair gives: absent when a filtering comparison does not hold, the `kept` value when it does.
+/// The result for a pair of values: absent if a filtering comparison is false, `kept` if it is true.
 fn merge(op: BinaryOp, left: f64, right: f64, kept: f64, return_bool: bool) -> f64 {
     let value = apply(op, left, right);
     match (op.is_comparison(), return_bool) {
@@ -52,7 +52,7 @@ fn merge(op: BinaryOp, left: f64, right: f64, kept: f64, return_bool: bool) -> f
     }
 }
 
-/// A number and a vector.
+/// Applies an operator to a number and a vector.
 pub fn with_number(
     op: BinaryOp,
     mut vector: Matrix,
@@ -70,10 +70,10 @@ pub fn with_number(
     Ok(vector)
 }
 
-/// The labels by which series meet.
+/// The labels of a series on which it matches.
 fn signature(labels: &Labels, matching: &Matching) -> Labels {
     let named = |name: &str| matching.labels.iter().any(|l| l == name);
-    // As everywhere in matching, an empty label is an absent one.
+    // As everywhere in matching, a label with an empty value counts as absent.
     let kept = labels.iter().filter(|(name, value)| named(name) == matching.on && !value.is_empty());
     kept.cloned().collect::<Vec<_>>().into()
 }
@@ -89,14 +89,14 @@ fn by_signature(side: &Matrix, matching: &Matching) -> Result<BySignature, Stopp
     Ok(map)
 }
 
-/// The series of each signature, in the order in which they first appear.
+/// The series of each signature, in the order of their first series.
 fn groups(side: &Matrix, matching: &Matching) -> Result<Vec<(Labels, Vec<usize>)>, Stopped> {
     let mut groups: Vec<(Labels, Vec<usize>)> = by_signature(side, matching)?.into_iter().collect();
     groups.sort_by_key(|(_, members)| members[0]);
     Ok(groups)
 }
 
-/// Two vectors.
+/// Applies an operator to two vectors.
 pub fn vectors(
     op: BinaryOp,
     left: Matrix,
@@ -112,7 +112,7 @@ pub fn vectors(
     }
 }
 
-/// Values of the left side where the right side has a partner, or has none.
+/// The values of the left side at which the right side has a match, or has none.
 fn filtered(mut left: Matrix, right: &Matrix, matching: &Matching, wanted: bool) -> Result<Matrix, Stopped> {
     let partners = by_signature(right, matching)?;
     for series in &mut left.series {
@@ -129,7 +129,7 @@ fn filtered(mut left: Matrix, right: &Matrix, matching: &Matching, wanted: bool)
     Ok(left)
 }
 
-/// The left side, and values of the right side where the left side has no partner.
+/// The left side, and the values of the right side at which the left side has no match.
 fn union(left: Matrix, right: Matrix, matching: &Matching) -> Result<Matrix, Stopped> {
     let ordered = left.ordered || right.ordered;
     let rest = filtered(right, &left, matching, false)?;
@@ -145,7 +145,8 @@ fn union(left: Matrix, right: Matrix, matching: &Matching) -> Result<Matrix, Sto
     Ok(output.matrix)
 }
 
-/// Whether two series of a side have the same signature and a value at the same step, partner or not.
+/// Whether two series of a side have the same signature and a value at the same step, with or without a
+/// match.
 fn is_ambiguous(side: &Matrix, signatures: &BySignature) -> Result<bool, Stopped> {
     let present = |n: &usize, step: usize| !is_absent(side.series[*n].values[step]);
     for members in signatures.values().filter(|members| members.len() > 1) {
@@ -159,7 +160,7 @@ fn is_ambiguous(side: &Matrix, signatures: &BySignature) -> Result<bool, Stopped
     Ok(false)
 }
 
-/// Pairs of series with the same signature.
+/// Combines the series of both sides that match.
 fn joined(
     op: BinaryOp,
     left: &Matrix,
@@ -217,7 +218,7 @@ fn result_labels(many: &Labels, one: &Labels, matching: &Matching) -> Labels {
         }
         _ => many.to_vec(),
     };
-    // As in Prometheus, what is built anew has no empty labels.
+    // As in Prometheus, a label set that is built anew has no empty labels.
     pairs.retain(|(_, value)| !value.is_empty());
     for name in &matching.include {
         pairs.retain(|(n, _)| **n != **name);
@@ -228,7 +229,7 @@ fn result_labels(many: &Labels, one: &Labels, matching: &Matching) -> Labels {
     sorted_labels(pairs)
 }
 
-/// Series that come into being value by value.
+/// Series that are built value by value.
 struct Collected {
     matrix: Matrix,
     places: HashMap<Labels, usize, FixedState>,
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_follow_loki() {
+    fn operators_on_numbers_follow_loki() {
         assert!(apply(BinaryOp::Divide, 1.0, 0.0).is_nan());
         assert!(apply(BinaryOp::Modulo, 1.0, 0.0).is_nan());
         assert_eq!(apply(BinaryOp::Modulo, -7.0, 3.0), -1.0);
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn one_to_one() {
+    fn one_to_one_matching() {
         let left = matrix(&[("a=1,x=l", &[1.0, 2.0]), ("a=2,x=l", &[3.0, ABSENT])]);
         let right = matrix(&[("a=1,x=r", &[10.0, 20.0]), ("a=2,x=r", &[30.0, 40.0])]);
         assert_eq!(
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn many_to_one() {
+    fn many_to_one_matching() {
         let many = matrix(&[("a=1,m=x", &[1.0]), ("a=1,m=y", &[2.0])]);
         let one = matrix(&[("a=1,o=z", &[10.0])]);
         let include = vec!["o".to_owned()];
@@ -333,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn sets() {
+    fn set_operators() {
         let left = matrix(&[("a=1", &[1.0, ABSENT]), ("a=2", &[2.0, 2.0])]);
         let right = matrix(&[("a=1", &[10.0, 10.0]), ("a=3", &[30.0, 30.0])]);
         let plain = Matching::default();

@@ -1,7 +1,7 @@
-//! The query of a delete request: which rows it names.
+//! The query of a delete request: it selects the rows to delete.
 //!
-//! Loki's rules: a log selector with any stages; `{}` and matchers that match the empty value are allowed;
-//! a row is named when it passes. Whatever is wrong with the text, the answer is the same five words.
+//! The rules are Loki's: a log selector with any stages; `{}` and matchers that match the empty value are
+//! allowed; a row is selected if it passes all stages. Every parse error has the same text.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::parser::parse_unchecked;
 use crate::pipeline::{Pipeline, Worker, passes};
 use crate::row::{Row, RunLabels};
 
-/// A compiled query of a delete request.
+/// The compiled query of a delete request.
 pub struct DeleteQuery {
     pipeline: Pipeline,
     needles: Needles,
@@ -21,7 +21,7 @@ pub struct DeleteQuery {
 }
 
 impl DeleteQuery {
-    /// Reads the text.
+    /// Parses and compiles the query.
     pub fn new(text: &str) -> Result<Self, Error> {
         let parsed = parse_unchecked(text).ok().filter(|expr| matches!(expr, Expr::Log(_)));
         let parsed = parsed.ok_or_else(|| Error::Invalid("invalid query expression".to_owned()))?;
@@ -29,7 +29,7 @@ impl DeleteQuery {
         let log = parsed.log_expressions()[0];
         let wanted = log.stages.iter().flat_map(|stage| stage.reads()).collect();
         let pipeline = Pipeline::new(log, Some(wanted));
-        // Compiled here, so that all that is kept is charged to the job that made it.
+        // Compiled here, so that all memory that is kept is charged to the job that compiles it.
         pipeline.filters.iter().for_each(|filter| _ = filter.search());
         Ok(Self { needles: pipeline.needles(), pipeline, memory_bytes })
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_pass_are_named() {
+    fn rows_that_pass_are_selected() {
         let (page, lines) = page(&["user=1 card=4", "user=2", "user=3 card=5", "card=4 user=1"]);
         for (query, reads, expected) in [
             (r#"{app="a"}"#, false, vec![1, 2, 3]),
@@ -127,13 +127,13 @@ mod tests {
                 look.select(&page, &lines, 0, 1..4, &mut rows);
                 assert_eq!(rows, expected, "{query}, round {round}");
             }
-            // Lines that are put together anyway need no automaton.
+            // Lines are read anyway here, so an automaton would not save anything.
             assert!(!compiled.pipeline.filters.iter().any(|filter| filter.has_made_automaton()), "{query}");
         }
         assert!(!DeleteQuery::new(r#"{app="a"} |= "4111-1111-1111""#).unwrap().needles().0.is_empty());
     }
 
-    /// What was compiled, and what workers remembered, was in no budget and was kept.
+    /// Neither the compiled query nor the state of its workers was charged to a budget.
     #[test]
     fn a_compiled_query_is_charged_to_the_job_that_compiles_it_until_it_is_dropped() {
         let large = r#"{app="a"} |~ "(?i)[\\pL\\pN]{1,40}" | line_format "{{__line__}}""#;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn every_other_text_is_refused_alike() {
+    fn every_invalid_text_has_the_same_error() {
         for text in ["", "{", r#"count_over_time({app="a"}[1m])"#, "vector(1)", r#"{app="a"} | nosuch"#] {
             let refused = DeleteQuery::new(text).err().map(|error| error.to_string());
             assert_eq!(refused.as_deref(), Some("invalid query expression"), "{text}");

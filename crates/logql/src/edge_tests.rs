@@ -1,8 +1,7 @@
-//! Goal: no number that a query, a template or a row can bring makes the language panic.
+//! Goal: no number in a query, a template or a row makes the language panic.
 //!
-//! Method: every function of every table gets numbers at the edges of their types, alone and in pairs that a
-//! seeded generator draws, in all places that take a number. Answers and errors are both fine; overflow
-//! checks are on in tests.
+//! Method: every function of every table gets extreme numbers in each numeric argument, alone and in pairs
+//! drawn by a seeded generator. Answers and errors are both accepted; overflow checks are enabled in tests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use crate::range::{self, Argument, UnwrapUse};
 use crate::stage::testing;
 use crate::{Kind, Request, template, vector};
 
-/// Values as a template writes them.
+/// Values in the syntax of templates.
 const VALUES: &[&str] = &[
     "0",
     "1",
@@ -96,7 +95,7 @@ const FORMATS: &[&str] = &[
     "%!",
 ];
 
-/// Instants and lengths.
+/// Extreme instants and durations.
 const TIMES: &[i64] =
     &[i64::MIN, i64::MIN + 1, -1_000_000_001, -1, 0, 1, 60_000_000_000, i64::MAX - 1, i64::MAX];
 
@@ -112,14 +111,14 @@ impl Draw {
 fn write(template: &str) {
     println!("{template}");
     let query = format!("{{app=\"s\"}} | logfmt | line_format `{template}`");
-    // What a function cannot take marks the row; what no template may hold is refused.
+    // An argument that is out of range marks the row; a template that is too large is refused.
     if crate::parse(&query).is_ok() {
         testing::run(&query, "n=9223372036854775807 m=x");
     }
 }
 
 #[test]
-fn no_value_makes_a_template_function_panic() {
+fn extreme_values_make_no_template_function_panic() {
     let mut draw = Draw(7);
     for function in template::FUNCTIONS.iter().copied().flatten() {
         let (least, most) = function.arguments;
@@ -136,7 +135,7 @@ fn no_value_makes_a_template_function_panic() {
 }
 
 #[test]
-fn no_width_and_no_precision_makes_printf_panic() {
+fn extreme_widths_and_precisions_make_printf_not_panic() {
     let mut draw = Draw(11);
     for format in FORMATS {
         for value in VALUES {
@@ -150,7 +149,7 @@ fn no_width_and_no_precision_makes_printf_panic() {
 }
 
 #[test]
-fn no_time_makes_a_method_of_times_panic() {
+fn extreme_times_make_no_time_method_panic() {
     let times = [
         "__timestamp__",
         "(unixToTime \"-1\")",
@@ -182,7 +181,7 @@ fn no_time_makes_a_method_of_times_panic() {
     }
 }
 
-/// Rows whose label `n` and whose times are at edges.
+/// Rows with extreme values of the label `n` and extreme timestamps.
 fn source() -> MemorySource {
     let values = [
         "NaN",
@@ -209,7 +208,7 @@ fn source() -> MemorySource {
         metadata: Vec::new(),
         level: Level::None,
     };
-    // A source keeps no row at the last instant: no range could hold it.
+    // A source has no row at the last instant, because no exclusive range end could be after it.
     let times: Vec<i64> = TIMES[1..TIMES.len() - 1].to_vec();
     MemorySource::new(values.into_iter().zip(times.iter().cycle()).enumerate().map(row).collect())
 }
@@ -236,14 +235,14 @@ fn answer(source: &MemorySource, query: &str, kind: Kind, (limit, interval_ns): 
 
 fn kinds(draw: &mut Draw) -> [Kind; 3] {
     let (start_ns, end_ns) = (*draw.of(TIMES), *draw.of(TIMES));
-    // Most steps would be too many, which is refused before anything can go wrong.
+    // Most steps make the range query too long, which is refused early, so a fitting step is tried too.
     let most = end_ns.saturating_sub(start_ns) / 10_000;
     let any = Kind::Range { start_ns, end_ns, step_ns: *draw.of(TIMES) };
     [Kind::Instant { time_ns: *draw.of(TIMES) }, any, Kind::Range { start_ns, end_ns, step_ns: most.max(1) }]
 }
 
 #[test]
-fn no_time_and_no_number_makes_a_query_panic() {
+fn extreme_times_and_numbers_make_no_metric_query_panic() {
     let source = source();
     let mut draw = Draw(13);
     let windows = ["1ms", "5m", "100y", "292y", "106751d"];
@@ -281,7 +280,7 @@ fn no_time_and_no_number_makes_a_query_panic() {
 }
 
 #[test]
-fn no_time_and_no_limit_makes_a_log_query_panic() {
+fn extreme_times_and_limits_make_no_log_query_panic() {
     let source = source();
     let mut draw = Draw(17);
     let conditions = [
@@ -305,7 +304,7 @@ fn no_time_and_no_limit_makes_a_log_query_panic() {
 }
 
 #[test]
-fn a_query_that_may_be_large_once_it_is_read_is_not_short() {
+fn a_query_that_may_compile_to_much_is_not_short() {
     for plain in ["{app=~\".+\"} |= `timed out`", "sum by (app) (count_over_time({app=\"a\"} | json [1m]))"] {
         assert!(crate::is_short(plain), "{plain}");
     }

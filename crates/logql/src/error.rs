@@ -1,15 +1,15 @@
-//! Why a query cannot be parsed, in Loki's words: Grafana shows them as they are.
+//! Errors of query texts, with Loki's messages, which Grafana shows to users unchanged.
 
 use std::fmt;
 
-/// The query text is not valid LogQL, or asks for what cannot be.
+/// The query is not valid LogQL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// One-based line; 0 when the error is about a whole expression.
+    /// The one-based line; 0 if the error is about a complete expression.
     pub line: usize,
-    /// One-based column; 0 when the error is about a whole expression.
+    /// The one-based column; 0 if the error is about a complete expression.
     pub column: usize,
 }
 
@@ -19,7 +19,7 @@ impl ParseError {
         Self { message: message.into(), line, column }
     }
 
-    /// An error of an expression as a whole.
+    /// An error about a complete expression.
     pub fn whole(message: impl Into<String>) -> Self {
         Self::at(0, 0, message)
     }

@@ -21,38 +21,38 @@ use crate::request::Steps;
 use crate::units::labels_text;
 use crate::vector;
 
-/// Longest label that `label_replace` makes, in bytes.
+/// The longest label value that `label_replace` may make, in bytes.
 const REPLACED_BYTES_MAX: usize = 64 << 10;
 const REPLACED_TOO_LONG: &str =
     "label_replace makes a label of more than 65536 bytes; use fewer groups in the replacement";
 
-/// Units of work that a label of a series takes.
+/// The work of a label of a series.
 const SERIES_UNITS: usize = 100;
-/// Values that are worked on where they are: less than a job on the pool costs.
+/// Matrices of up to this many values are processed in place, because a job on the CPU pool costs more.
 const FEW_VALUES: usize = 4_096;
 
-/// What to do about too many series, in Loki's words.
+/// The advice for too many series, in Loki's words.
 const NARROW_IT: &str = "consider reducing query cardinality by adding more specific stream selectors, \
     reducing the time range, or aggregating results with functions like sum(), count() or topk()";
 
-/// Where and when an expression is evaluated.
+/// The source, the context and the steps of an evaluation.
 pub struct Evaluation<'a> {
-    /// The rows.
+    /// The source of rows.
     pub source: &'a dyn LogSource,
-    /// What the query may use.
+    /// The query's limits and budgets.
     pub context: &'a QueryContext,
-    /// When.
+    /// The steps.
     pub steps: Steps,
 }
 
-/// A matrix and the memory that it is reserved under.
+/// A matrix and its memory reservation.
 struct Held {
     matrix: Matrix,
     memory: Reservation,
 }
 
 impl Evaluation<'_> {
-    /// The answer to a metric query.
+    /// Answers a metric query.
     pub async fn answer(&self, expr: &MetricExpr, limits: &Limits) -> Result<QueryResult, Error> {
         let steps = self.steps;
         if !steps.instant && contains(expr, "approx_topk") {
@@ -76,7 +76,7 @@ impl Evaluation<'_> {
         Ok(if steps.instant { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
     }
 
-    /// The series of a range query, from the step cache as far as they are known.
+    /// The series of a range query; steps in the step cache are taken from there.
     async fn over_steps(&self, expr: &MetricExpr, limits: &Limits) -> Result<HeldSeries, Error> {
         let Steps { first_ns, last_ns, step_ns, .. } = self.steps;
         let times = StepTimes { first_ns, last_ns, step_ns };
@@ -84,14 +84,14 @@ impl Evaluation<'_> {
         over_steps(self.source, self.context, times, limits.split_queries_by_interval, &query).await
     }
 
-    /// Whether Loki would put the answer together from several intervals, which shows in the order of series.
+    /// Whether Loki would split the query into several intervals, which changes the order of series.
     fn spans_intervals(&self, split_ns: i64) -> bool {
         let Steps { first_ns, last_ns, step_ns, instant } = self.steps;
         let interval_ns = split_ns.max(step_ns);
         !instant && split_ns > 0 && first_ns.div_euclid(interval_ns) != last_ns.div_euclid(interval_ns)
     }
 
-    /// Evaluates the steps between two instants, both included, in the tenant's turn.
+    /// Evaluates the steps between two instants, both inclusive, in the tenant's turn.
     pub async fn piece(
         &self,
         expr: &MetricExpr,
@@ -106,8 +106,8 @@ impl Evaluation<'_> {
         part.all_series(expr, limits).await
     }
 
-    /// Every series with a value at one of the steps: sorted by labels, or, of an instant, in the order that
-    /// the expression asks for. Too many of them are refused before they are put together.
+    /// All series with a value at any step, sorted by labels; for an instant query, in the order that the
+    /// expression defines. Fails before they are assembled if there are too many.
     async fn all_series(&self, expr: &MetricExpr, limits: &Limits) -> Result<HeldSeries, Error> {
         QueryStats::add(&self.context.stats().splits, 1);
         let Held { matrix, memory } = self.matrix(expr).await?;
@@ -117,7 +117,7 @@ impl Evaluation<'_> {
         self.work(matrix.values(), move || answer_of(steps, matrix, memory)).await
     }
 
-    /// Runs computation over a matrix: on the CPU pool, unless there is little of it.
+    /// Runs a computation over a matrix on the CPU pool, or in place if the matrix is small.
     async fn work<T: Send + 'static>(
         &self,
         values: usize,
@@ -126,8 +126,8 @@ impl Evaluation<'_> {
         self.context.compute_sized(values <= FEW_VALUES, job).await
     }
 
-    /// Refuses more series than a query may answer. A client that takes a part of them is told, besides, how
-    /// many it may have and why.
+    /// Fails if there are more series than a query may return. For a client that accepts partial answers,
+    /// returns the limit and its message.
     fn too_many(&self, series: usize, limits: &Limits) -> Result<Option<(usize, String)>, Error> {
         let most = usize::try_from(limits.max_query_series).unwrap_or(usize::MAX);
         if most == 0 || series <= most {
@@ -144,8 +144,8 @@ impl Evaluation<'_> {
         Ok(Held { memory: self.context.budget().reserve(matrix.memory_bytes())?, matrix })
     }
 
-    /// Evaluates an expression. What is left to do stands on a list, so that the depth of an expression is
-    /// no depth of calls.
+    /// Evaluates an expression. Pending tasks are on a list, so that a deep expression needs no deep
+    /// recursion.
     async fn matrix(&self, expr: &MetricExpr) -> Result<Held, Error> {
         let mut tasks = vec![Task::Evaluate(expr)];
         let mut done: Vec<Held> = Vec::new();
@@ -183,7 +183,7 @@ impl Evaluation<'_> {
         Ok(taken(&mut done))
     }
 
-    /// The matrix of an expression that needs no other one.
+    /// Evaluates an expression that has no subexpressions, or that can be evaluated as one.
     async fn leaf(&self, expr: &MetricExpr) -> Result<Option<Held>, Error> {
         match expr {
             MetricExpr::Literal(value) | MetricExpr::VectorOf(value) => {
@@ -191,7 +191,7 @@ impl Evaluation<'_> {
             }
             MetricExpr::Range(range) => self.range(range, None).await.map(Some),
             MetricExpr::Vector(aggregation) => {
-                // A sum of counts is a count of the larger group: no need to tell the smaller ones apart.
+                // A sum of counts is the count of the larger group, so the smaller groups are never built.
                 if let MetricExpr::Range(range) = &aggregation.inner
                     && aggregation.function.name == "sum"
                     && range.function.sums
@@ -208,7 +208,7 @@ impl Evaluation<'_> {
     }
 
     async fn aggregated(&self, aggregation: &VectorAggregation, mut inner: Held) -> Result<Held, Error> {
-        // The result is at most as large as what it is made from.
+        // The result is at most as large as the input.
         inner.memory.grow(inner.matrix.memory_bytes())?;
         let (function, parameter) = (aggregation.function, aggregation.parameter);
         let grouping = aggregation.grouping.clone();
@@ -242,7 +242,7 @@ impl Evaluation<'_> {
     }
 }
 
-/// A metric query as the step cache sees it.
+/// Evaluates a metric query for the step cache.
 struct MetricSteps<'a> {
     evaluation: &'a Evaluation<'a>,
     expr: &'a MetricExpr,
@@ -271,22 +271,22 @@ impl StepEvaluator for MetricSteps<'_> {
     }
 }
 
-/// What is left to do; results are taken from the end of those that are done.
+/// A pending task. It takes its inputs from the end of the list of results.
 enum Task<'a> {
     Evaluate(&'a MetricExpr),
     Apply(&'a VectorAggregation),
     Replace(&'a LabelReplace),
-    /// The operator between the last result and a number.
+    /// Applies an operator to the last result and a number.
     WithNumber {
         link: &'a Link,
         number: f64,
         is_left: bool,
     },
-    /// The operator between the last two results.
+    /// Applies an operator to the last two results.
     Combine(&'a Link),
 }
 
-/// Puts what an expression needs on the list, last things first.
+/// Adds the tasks of an expression to the list, in reverse order.
 fn plan<'a>(expr: &'a MetricExpr, tasks: &mut Vec<Task<'a>>) {
     match expr {
         MetricExpr::Range(_) | MetricExpr::Literal(_) | MetricExpr::VectorOf(_) => {}
@@ -316,13 +316,14 @@ fn plan<'a>(expr: &'a MetricExpr, tasks: &mut Vec<Task<'a>>) {
     }
 }
 
-/// The last result.
+/// Takes the last result.
 fn taken(done: &mut Vec<Held>) -> Held {
-    done.pop().expect("a task comes after those whose results it takes")
+    done.pop().expect("a task runs after the tasks whose results it takes")
 }
 
-/// Makes one series of neighbours with the same labels. As in Loki, series that `label_replace` made equal
-/// are told apart by the functions around it, and in an answer over a range they are one with all values.
+/// Joins neighbouring series with equal labels. As in Loki, series that `label_replace` made equal remain
+/// separate for the functions around it, but the answer of a range query has them as one series with all
+/// values.
 fn join_equal(series: &mut Vec<sandur_query::Series>) {
     series.dedup_by(|next, first| {
         let equal = next.labels == first.labels;
@@ -338,14 +339,14 @@ fn join_equal(series: &mut Vec<sandur_query::Series>) {
     });
 }
 
-/// Bytes that a series takes in an answer.
+/// The bytes of a series in an answer.
 fn answered_bytes(series: &Series) -> u64 {
     let present = series.values.iter().filter(|value| !is_absent(**value)).count();
     let labels: usize = series.labels.iter().map(|(n, v)| n.len() + v.len() + 64).sum();
     (present * size_of::<Sample>() + labels + size_of::<sandur_query::Series>() + 32) as u64
 }
 
-/// Whether a vector function of this name is used.
+/// Whether the expression calls a vector function of this name.
 fn contains(expr: &MetricExpr, name: &str) -> bool {
     let mut found = false;
     expr.visit(&mut |expr| {
@@ -354,7 +355,7 @@ fn contains(expr: &MetricExpr, name: &str) -> bool {
     found
 }
 
-/// What `label_replace` does to each series.
+/// A compiled `label_replace`.
 struct Replacement {
     regex: BoundedRegex,
     replacement: String,
@@ -383,7 +384,7 @@ impl Replacement {
         Ok(held)
     }
 
-    /// The destination's value, when the source matches.
+    /// The new value of the destination label, if the source label matches.
     fn value(&self, labels: &Labels) -> Result<Option<String>, Error> {
         let source = crate::matrix::label(labels, &self.source).unwrap_or("");
         let mut slots = vec![None; self.regex.slot_count()];
@@ -403,7 +404,7 @@ impl Replacement {
         Ok(Some(value))
     }
 
-    /// The labels with the destination set. As in Prometheus, what is built anew has no empty labels.
+    /// The label set with the destination label set. As in Prometheus, it has no empty labels.
     fn replaced(&self, labels: &Labels, value: String) -> Labels {
         let stays = |(name, value): &&(Arc<str>, Arc<str>)| *name != self.destination && !value.is_empty();
         let mut pairs: Vec<_> = labels.iter().filter(stays).cloned().collect();
@@ -414,7 +415,7 @@ impl Replacement {
     }
 }
 
-/// The answer at these steps.
+/// Builds the answer at these steps.
 fn answer_of(steps: Steps, mut matrix: Matrix, mut memory: Reservation) -> Result<HeldSeries, Error> {
     if !(steps.instant && matrix.ordered) {
         matrix.series.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -454,7 +455,7 @@ mod tests {
     use sandur_query::{MemoryRow, MemorySource};
 
     #[test]
-    fn equal_series_are_one_with_all_values() {
+    fn series_with_equal_labels_are_joined() {
         let one = |name: &str, samples: &[(i64, f64)]| sandur_query::Series {
             labels: Arc::new(vec![("app".into(), name.into())]),
             samples: samples.iter().map(|&(timestamp_ms, value)| Sample { timestamp_ms, value }).collect(),
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_series_are_refused_or_cut_when_asked() {
+    fn too_many_series_fail_or_give_a_partial_answer() {
         let row = |n: i64| MemoryRow {
             labels: Arc::new(Labels::from_pairs([("app", format!("a{n}"))])),
             timestamp: n + 1,

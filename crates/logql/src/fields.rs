@@ -1,11 +1,11 @@
-//! Fields that a line has by itself: the members of a JSON object, or else the pairs of logfmt.
+//! Detects fields in a line: the members of a JSON object, or else the pairs of logfmt.
 
 use crate::row::ERROR;
 use crate::stage::json_scan::{Flow, Malformed, Value, append_unescaped, each_member};
 use crate::stage::keys::append_sanitized;
 use crate::stage::logfmt_scan::Pairs;
 
-/// What reads a line's fields.
+/// The parser that found a line's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FieldParser {
     /// `| json`
@@ -15,7 +15,7 @@ pub enum FieldParser {
 }
 
 impl FieldParser {
-    /// The stage's name.
+    /// The name of the stage.
     pub fn name(self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -27,19 +27,19 @@ impl FieldParser {
 /// A field of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// The label that the parser makes of it.
+    /// The label name that the parser gives it.
     pub name: String,
-    /// Its value.
+    /// The value.
     pub value: String,
-    /// Where it stands in a JSON object, outermost key first; empty for logfmt.
+    /// The path in a JSON object, outermost key first; empty for logfmt.
     pub path: Vec<String>,
 }
 
-/// Deepest nesting that is looked into: bounds the stack.
+/// The deepest nesting that is read, which bounds the recursion.
 const DEPTH_MAX: usize = 64;
 
-/// The fields of a line and what read them. A line that is no JSON object is read as logfmt, which takes
-/// every line and finds fields in few.
+/// The fields of a line and the parser that found them. A line that is not a JSON object is parsed as
+/// logfmt, which accepts every line but finds fields in few.
 pub fn line_fields(line: &[u8]) -> (FieldParser, Vec<Field>) {
     let mut fields = Vec::new();
     if members(line, &mut Vec::new(), &mut fields).is_ok() {
@@ -58,11 +58,11 @@ pub fn line_fields(line: &[u8]) -> (FieldParser, Vec<Field>) {
     (FieldParser::Logfmt, first_of_each(fields))
 }
 
-/// Of fields with the same name the first counts.
+/// Keeps the first of several fields with the same name.
 fn first_of_each(mut fields: Vec<Field>) -> Vec<Field> {
     fields.sort_by(|a, b| a.name.cmp(&b.name));
     fields.dedup_by(|later, earlier| later.name == earlier.name);
-    // The name of a stage's failure is no field.
+    // The error label of a failed stage is not a field.
     fields.retain(|field| field.name != ERROR);
     fields
 }

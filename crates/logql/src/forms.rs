@@ -1,5 +1,5 @@
-//! Every way in which a query can be made long or deep, taken from the tables of the language: what tests and
-//! fuzzers grow, so that a new operator, stage or function is tried without a new test.
+//! Every construct by which a query can grow long or deep, derived from the tables of the language. Tests
+//! and fuzzers grow these, so that a new operator, stage or function is covered without a new test.
 
 use crate::ast::{BinaryOp, OPERATORS};
 use crate::range::{self, Argument, UnwrapUse};
@@ -7,9 +7,9 @@ use crate::stage::{LINE_FILTERS, STAGES};
 use crate::template;
 use crate::vector;
 
-/// A query with a piece that can be repeated.
+/// A query with a part that can be repeated.
 pub struct Form {
-    /// What is repeated.
+    /// The name of the construct.
     pub name: String,
     head: String,
     piece: String,
@@ -30,19 +30,19 @@ impl Form {
         }
     }
 
-    /// The query with its piece repeated so often.
+    /// The query with its part repeated `count` times.
     pub fn query(&self, count: usize) -> String {
         let Self { head, piece, middle, closing, tail, .. } = self;
         [head.as_str(), &piece.repeat(count), middle, &closing.repeat(count), tail].concat()
     }
 
-    /// The most repetitions of a query of at most so many bytes.
+    /// The largest number of repetitions for a query of at most this many bytes.
     pub fn fitting(&self, bytes: usize) -> usize {
         let fixed = self.head.len() + self.middle.len() + self.tail.len();
         bytes.saturating_sub(fixed) / (self.piece.len() + self.closing.len()).max(1)
     }
 
-    /// The texts that it is made of, in their order.
+    /// The query's text in five parts, in order.
     pub fn texts(&self) -> [&str; 5] {
         [&self.head, &self.piece, &self.middle, &self.closing, &self.tail]
     }
@@ -50,7 +50,7 @@ impl Form {
 
 const RATE: &str = r#"count_over_time({app="a"}[1m])"#;
 
-/// Every form.
+/// All forms.
 pub fn forms() -> Vec<Form> {
     let mut forms = Vec::new();
     operators(&mut forms);
@@ -82,13 +82,13 @@ fn operators(forms: &mut Vec<Form>) {
         forms.push(Form::new(format!("left sides of {op}"), ["", "(", RATE, &format!("{link})"), ""]));
         forms.push(Form::new(format!("bare right sides of {op}"), ["", &bare, RATE, "", ""]));
     }
-    // Each binds more strongly than the one before.
+    // Operators in the order of rising precedence.
     let rising =
         [BinaryOp::Or, BinaryOp::And, BinaryOp::Less, BinaryOp::Add, BinaryOp::Divide, BinaryOp::Power];
     let ladder: String = rising.iter().map(|op| format!("vector(1) {} ", op.as_str())).collect();
-    forms.push(Form::new("rows of operators that bind ever more strongly", ["", &ladder, RATE, "", ""]));
+    forms.push(Form::new("chains of operators of rising precedence", ["", &ladder, RATE, "", ""]));
     let opened = format!("{ladder}(");
-    forms.push(Form::new("operators that bind ever more strongly, nested", ["", &opened, RATE, ")", ""]));
+    forms.push(Form::new("operators of rising precedence, nested", ["", &opened, RATE, ")", ""]));
     forms.push(Form::new("parentheses", ["", "(", RATE, ")", ""]));
     forms.push(Form::new("numbers in parentheses", ["", "(1 + ", "1", ")", ""]));
     forms.push(Form::new("signs", ["1", " - -1", "", "", ""]));
@@ -148,7 +148,7 @@ fn stages(forms: &mut Vec<Form>) {
         let alternatives = [&head, " or \"n\"", "", "", ""];
         forms.push(Form::new(format!("alternatives of {operator}"), alternatives));
     }
-    // What a stage takes, again and again; a stage without a list is refused when it gets one.
+    // The last argument of each stage's example, repeated; a stage without a list refuses it.
     for spec in STAGES {
         for example in spec.examples {
             let Some((_, last)) = example.rsplit_once([' ', ',']) else { continue };
@@ -158,7 +158,7 @@ fn stages(forms: &mut Vec<Form>) {
         }
     }
     let unwrapped = [r#"sum_over_time({app="a"} | logfmt | unwrap n"#, r#" | n="1""#, "", "", "[1m])"];
-    forms.push(Form::new("filters behind unwrap", unwrapped));
+    forms.push(Form::new("filters after unwrap", unwrapped));
     forms.push(Form::new("matchers", [r#"{app="a""#, r#", app="a""#, "", "", "}"]));
 }
 
@@ -229,7 +229,7 @@ fn templates(forms: &mut Vec<Form>) {
     }
 }
 
-/// Long texts in places that have a grammar of their own: expressions, patterns, paths, blanks, comments.
+/// Long texts with their own grammars: regular expressions, patterns, paths, white space, comments.
 fn texts(forms: &mut Vec<Form>) {
     let places = [
         (r#"{app=~`"#, "`}"),
@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_has_as_many_repetitions_as_fit() {
+    fn a_form_is_repeated_as_often_as_fits() {
         for form in forms() {
             let count = form.fitting(1_000);
             assert!(form.query(count).len() <= 1_000, "{}", form.name);

@@ -1,16 +1,16 @@
-//! Regular expressions in Go's syntax, made ready for Rust's engine. Everything runs in linear time in both.
+//! Compiles regular expressions in Go's syntax for Rust's engine. Both engines run in linear time.
 
 use regex_syntax::hir::{Hir, literal};
 use sandur_base::job::spend;
 pub use sandur_model::go_regex::{reason, translate};
 use sandur_model::{BoundedRegex, RegexError, RegexOptions, Slots, go_replacement, group_span};
 
-/// Compiles an expression over bytes.
+/// Compiles an expression that matches bytes.
 pub fn compile_bytes(pattern: &str) -> Result<BoundedRegex, String> {
     compile(pattern, RegexOptions { utf8: false, prefilter: true, groups: true })
 }
 
-/// Compiles an expression over text.
+/// Compiles an expression that matches UTF-8 text.
 pub fn compile_text(pattern: &str) -> Result<BoundedRegex, String> {
     compile(pattern, RegexOptions { utf8: true, prefilter: true, groups: true })
 }
@@ -21,7 +21,7 @@ fn compile(pattern: &str, options: RegexOptions) -> Result<BoundedRegex, String>
     compiled.map_err(|error| reason(pattern, &error))
 }
 
-/// The expression's syntax tree over bytes that need not be UTF-8.
+/// Parses an expression over bytes, which need not be UTF-8.
 pub fn parse_hir(pattern: &str) -> Result<Hir, String> {
     parse(pattern, false).map_err(|error| reason(pattern, &error))
 }
@@ -30,12 +30,12 @@ fn parse(pattern: &str, utf8: bool) -> Result<Hir, RegexError> {
     BoundedRegex::parse(&translate(pattern)?, utf8)
 }
 
-/// Compiles a syntax tree for searching.
+/// Compiles a parsed expression for searching.
 pub fn compile_hir(hir: &Hir) -> Result<BoundedRegex, RegexError> {
     BoundedRegex::new(hir, RegexOptions { utf8: false, prefilter: begins_rarely(hir), groups: false })
 }
 
-/// Calls `f` with the places of each match, one after another, as many of them as `slots` says.
+/// Calls `f` with the group positions of each match in order; `slots` is the number of positions.
 pub fn each_match(
     regex: &BoundedRegex,
     text: &str,
@@ -46,7 +46,7 @@ pub fn each_match(
     let (mut at, mut last) = (0, None);
     while at <= text.len() && regex.find(text.as_bytes(), at, &mut slots).map_err(|e| e.to_string())? {
         let Some((from, to)) = group_span(&slots, 0) else { break };
-        // No empty match right behind another one.
+        // Go skips an empty match directly after another match.
         if from == to && last == Some(to) {
             at += 1;
             continue;
@@ -57,7 +57,7 @@ pub fn each_match(
     Ok(())
 }
 
-/// Writes a replacement with what its groups have; what does not exist is empty.
+/// Writes the replacement with its group references expanded; a missing group is empty.
 pub fn expand<'t>(
     regex: &BoundedRegex,
     replacement: &'t str,
@@ -68,8 +68,8 @@ pub fn expand<'t>(
     go_replacement::expand(regex, replacement, group, write)
 }
 
-/// Whether the bytes that a match begins with are worth searching for. Digits and short pieces stand
-/// everywhere in logs: stopping at each of them is slower than the automaton.
+/// Whether searching for the literals at the start of a match pays off. Digits and short literals occur
+/// everywhere in logs, and stopping at each of them is slower than running the automaton.
 fn begins_rarely(hir: &Hir) -> bool {
     let prefixes = literal::Extractor::new().extract(hir);
     let Some(literals) = prefixes.literals() else { return true };
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_of_go_mean_the_same() {
+    fn go_expressions_match_the_same_texts() {
         for (pattern, text, expected) in [
             (r"\d+", "٣", false),
             (r"^\w+$", "é", false),

@@ -1,4 +1,4 @@
-//! Groups of rows: the labels that a range aggregation keeps, as small numbers of one worker.
+//! The groups of a range aggregation: one worker's label sets as small numbers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use crate::names::NameId;
 use crate::pipeline::Pipeline;
 use crate::row::{ERROR_DETAILS_ID, ERROR_ID, Place, Row, RunLabels};
 
-/// Which labels tell groups apart.
+/// The labels that distinguish groups.
 pub enum KeepIds {
-    /// Any.
+    /// All labels.
     All,
     /// These, sorted by name.
     By(Vec<NameId>),
-    /// All but these.
+    /// All labels except these.
     Without(Vec<NameId>),
 }
 
-/// The groups that a worker has met, by a key of name numbers and values.
+/// The groups of a worker, keyed by the numbers of label names and their values.
 #[derive(Default)]
 pub struct Groups {
     keys: HashMap<Box<[u8]>, u32, FixedState>,
@@ -34,19 +34,19 @@ pub struct Groups {
     leaves_out_empty: bool,
 }
 
-/// What tells the groups of a run's rows apart.
+/// What determines the group of a row within a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ToldBy {
-    /// Nothing: all rows belong to one group.
+    /// Nothing: all rows of the run are in one group.
     Run,
-    /// The detected level.
+    /// The detected level alone.
     Level,
-    /// More.
+    /// More than the level.
     Row,
 }
 
 impl KeepIds {
-    /// What tells the groups of a run's rows apart. Parsers cannot take labels of the stream.
+    /// What determines the group of a row within a run. Parsers cannot replace labels of the stream.
     pub fn told_by(&self, base: &RunLabels<'_>, pipeline: &Pipeline) -> ToldBy {
         let Self::By(names) = self else { return ToldBy::Row };
         let changing = || pipeline.stages.iter().map(|s| s.effect()).filter(|e| e.changes_labels);
@@ -68,12 +68,12 @@ impl KeepIds {
 }
 
 impl Groups {
-    /// No group yet; `leaves_out_empty`: labels without a value do not count.
+    /// No groups yet. With `leaves_out_empty`, labels with an empty value are left out.
     pub fn new(leaves_out_empty: bool) -> Self {
         Self { leaves_out_empty, ..Self::default() }
     }
 
-    /// The row's group.
+    /// The number of the row's group, which is created if it is new.
     pub fn find(&mut self, row: &Row<'_>, keep: &KeepIds, memory: &mut Reservation) -> Result<u32, Error> {
         self.pairs.clear();
         self.text.clear();

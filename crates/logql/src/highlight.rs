@@ -1,4 +1,4 @@
-//! What the line filters of a query find in a line, for showing it to people.
+//! Finds the parts of a line that the line filters of a query match, to highlight them.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use crate::go_regex::each_match;
 use crate::parser::parse;
 use crate::stage::LineTest;
 
-/// What the filters of a log query look for: texts and regexes that a line shall hold.
+/// The texts and regular expressions that the positive filters of a log query search for.
 #[derive(Default)]
 pub struct Highlights {
     tests: Vec<LineTest>,
 }
 
 impl Highlights {
-    /// Those of a query; nothing for a metric query or a text that is no query.
+    /// The highlights of a query; empty for a metric query or an invalid one.
     pub fn of(query: &str) -> Self {
         let Ok(Expr::Log(log)) = parse(query) else { return Self::default() };
         let filters = log.stages.iter().filter_map(|stage| stage.line_filter());
@@ -24,7 +24,7 @@ impl Highlights {
         Self { tests: wanted.collect() }
     }
 
-    /// Where they are in a line: byte ranges in order that do not overlap.
+    /// The byte ranges of the matches in a line, in order and without overlaps.
     pub fn spans(&self, line: &str) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         for test in &self.tests {
@@ -34,13 +34,14 @@ impl Highlights {
                     found.extend(finder.find_iter(line.as_bytes()).map(|at| at..at + length));
                 }
                 LineTest::Regex { regex, .. } => {
-                    // Of a line that is shown: what cannot be searched is not marked.
+                    // A line whose search fails is shown without highlights.
                     _ = each_match(regex, line, 2, |slots| {
                         found.extend(group_span(slots, 0).map(|(from, to)| from..to));
                         Ok(())
                     });
                 }
-                // The form of a whole line, or an address that may be written in many ways.
+                // A pattern matches the complete line, and an address has many spellings, so neither is
+                // highlighted.
                 LineTest::Pattern(_) | LineTest::Ip(_) => {}
             }
         }
@@ -77,10 +78,10 @@ mod tests {
     }
 
     #[test]
-    fn what_line_filters_find_is_marked() {
+    fn matches_of_line_filters_are_highlighted() {
         for (query, line, expected) in [
             (r#"{a="b"} |= "err""#, "err: an err", "[err]: an [err]"),
-            (r#"{a="b"} |= "one" or "two" |~ "t.."#, "one two", "one two"), // no query: nothing
+            (r#"{a="b"} |= "one" or "two" |~ "t.."#, "one two", "one two"), // invalid query: no highlights
             (r#"{a="b"} |= "one" or "two" |~ "t..""#, "one two", "[one] [two]"),
             (r#"{a="b"} |~ "(?i)ERR" |~ "ror""#, "error", "[error]"),
             (r#"{a="b"} != "err" !~ "r""#, "no rest", "no rest"),

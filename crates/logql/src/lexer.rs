@@ -1,16 +1,16 @@
-//! Text to tokens.
+//! Splits the text of a query into tokens.
 //!
-//! Keywords are case-insensitive and reserved everywhere; names of functions are keywords only where a
-//! call follows: before `(`, or before `by (` and `without (`. `#` and `//` begin a comment to the end of
-//! the line, `/*` one to `*/`. A text that cannot be a token becomes a [`Kind::Broken`] token, so that an
-//! earlier syntax error is reported first.
+//! Keywords are case-insensitive and reserved everywhere. Names of functions are keywords only in a call:
+//! before `(`, `by (` or `without (`. `#` and `//` begin a comment to the end of the line, `/*` one to
+//! `*/`. Text that is not a token becomes a [`Kind::Broken`] token, so that an earlier syntax error is
+//! reported first.
 
 use std::ops::Range;
 
 use crate::error::ParseError;
 use crate::units::{parse_bytes, parse_prometheus_duration, parse_query_duration};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The end of the text.
@@ -19,7 +19,7 @@ pub enum Kind {
     Identifier,
     /// A quoted string.
     String,
-    /// A number as written.
+    /// A number, with its text unchanged.
     Number,
     /// A duration.
     Duration,
@@ -29,32 +29,32 @@ pub enum Kind {
     Bytes,
     /// `--strict` or `--keep-empty`.
     Flag,
-    /// An operator, punctuation or keyword; lower case, as error messages write it.
+    /// An operator, punctuation or keyword; lower case, as in error messages.
     Word(&'static str),
     /// The name of a function; lower case.
     Function(&'static str),
-    /// Not a token; its text is the reason.
+    /// Not a token; its text is the error message.
     Broken,
 }
 
 /// One token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Its text; unquoted for strings, the reason for broken ones.
+    /// The text; of a string, without quotes; of a broken token, the error message.
     pub text: String,
-    /// Nanoseconds of durations and ranges, bytes of sizes.
+    /// The nanoseconds of durations and ranges, the bytes of sizes.
     pub value: i64,
-    /// One-based line; 0 where Loki's messages have no line.
+    /// The one-based line; 0 for tokens for which Loki's messages have no line.
     pub line: usize,
-    /// One-based column in characters.
+    /// The one-based column, in characters.
     pub column: usize,
-    /// Where it stands in the text, in bytes.
+    /// The byte range in the text.
     pub span: Range<usize>,
 }
 
-/// Keywords that are reserved wherever they stand.
+/// Keywords that are reserved everywhere.
 const KEYWORDS: [&str; 23] = [
     "by",
     "without",
@@ -81,13 +81,13 @@ const KEYWORDS: [&str; 23] = [
     "keep",
 ];
 
-/// Two-character operators before their one-character beginnings.
+/// Two-character operators come before their one-character prefixes.
 const OPERATORS: [&str; 28] = [
     "!=", "!~", "!>", "=~", "==", "|=", "|~", "|>", ">=", "<=", "{", "}", "(", ")", "]", ",", ".", "=", "|",
     "+", "-", "*", "/", "%", "^", ">", "<", "!",
 ];
 
-/// Names of functions: words only before a call. Those of the tables of functions are among them.
+/// Names that are functions only in a call. They include all functions of the tables.
 pub const FUNCTIONS: &[&str] = &[
     "count_over_time",
     "rate",
@@ -132,7 +132,7 @@ pub fn tokenize(text: &str) -> Vec<Token> {
 }
 
 impl Token {
-    /// The name that error messages give the token.
+    /// The token's name in error messages.
     pub fn name(&self) -> String {
         match self.kind {
             Kind::End => "$end".to_owned(),
@@ -153,13 +153,13 @@ impl Token {
         }
     }
 
-    /// The error that this token is where it stands.
+    /// The error that this token is unexpected.
     pub fn unexpected(&self, expecting: &[&str]) -> ParseError {
         if self.kind == Kind::Broken {
             return ParseError::at(self.line, self.column, self.text.clone());
         }
         let mut message = format!("syntax error: unexpected {}", self.name());
-        // As many as Loki's parser names; a longer list is left out.
+        // Loki's parser names at most four expected tokens, and otherwise none.
         if (1..=4).contains(&expecting.len()) {
             message.push_str(", expecting ");
             message.push_str(&expecting.join(" or "));
@@ -172,13 +172,13 @@ struct Lexer<'a> {
     text: &'a str,
     at: usize,
     line: usize,
-    /// A place of the current line and its column, from which later columns are counted.
+    /// An offset in the current line and its column; later columns are counted from there.
     counted: (usize, usize),
     tokens: Vec<Token>,
 }
 
-/// Longest duration or size in bytes. What looks like one is not looked through further than that, else each
-/// of many that are none would be looked through to its end.
+/// The longest duration or size, in bytes. Scanning stops there; otherwise a text of many near-literals
+/// would be scanned to its end from each of them.
 const LITERAL_BYTES_MAX: usize = 128;
 
 impl<'a> Lexer<'a> {
@@ -224,7 +224,8 @@ impl<'a> Lexer<'a> {
         let (place, before) = self.counted;
         let column = before + self.text[place..start].chars().count();
         self.counted = (start, column);
-        // Loki's scanner forgets the line of what it takes rune by rune, and its users know the messages.
+        // Loki's scanner loses the line of tokens that it reads rune by rune; its messages are kept as they
+        // are.
         let is_lineless = match kind {
             Kind::Range | Kind::Duration | Kind::Bytes | Kind::Flag => true,
             Kind::Broken => self.text[start..].starts_with('['),
@@ -241,7 +242,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips blanks and comments; fails at a comment that does not end.
+    /// Skips white space and comments; fails at an unterminated comment.
     fn skip_blank(&mut self) -> Result<(), (usize, String)> {
         loop {
             let rest = self.rest();
@@ -258,7 +259,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Goes on by so many bytes, which may hold ends of lines.
+    /// Advances by a number of bytes, which may include line breaks.
     fn pass(&mut self, length: usize) {
         for (n, _) in self.rest()[..length].match_indices('\n') {
             self.line += 1;
@@ -298,7 +299,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// A character literal of Go: no word of the language, but its errors are the first that are seen.
+    /// Scans a character literal of Go. LogQL has none, but its errors come before the syntax error.
     fn character(&mut self, start: usize) -> Result<(), String> {
         let mut chars = self.text[start + 1..].char_indices();
         let mut count = 0;
@@ -356,7 +357,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// `--strict`, or a negative duration as `offset` takes it.
+    /// Scans `--strict` or a similar flag, or a negative duration for `offset`.
     fn flag_or_duration(&mut self, start: usize) -> bool {
         let rest = literal(self.rest());
         let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_alphabetic() || c == '-').len();
@@ -403,7 +404,7 @@ impl<'a> Lexer<'a> {
                 self.push(Kind::Word(operator), (*operator).to_owned(), 0, start);
             }
             None => {
-                let c = self.rest().chars().next().expect("the caller saw a character");
+                let c = self.rest().chars().next().expect("the caller checked that there is a character");
                 self.at = start + c.len_utf8();
                 self.push(Kind::Identifier, c.to_string(), 0, start);
             }
@@ -412,12 +413,12 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// The beginning of a text in which a literal may stand.
+/// The prefix of a text in which a literal may be.
 fn literal(text: &str) -> &str {
     &text[..text.floor_char_boundary(LITERAL_BYTES_MAX)]
 }
 
-/// Whether a call follows: `(`, or a grouping that stands before it.
+/// Whether a call follows: `(`, or a grouping before it.
 fn is_call(rest: &str) -> bool {
     let rest = rest.trim_start();
     if rest.starts_with('(') {
@@ -429,8 +430,8 @@ fn is_call(rest: &str) -> bool {
     })
 }
 
-/// Length of a literal like `0x1.8p3`, `0b101`, `0o17`; 1 when it is none. Which of them are numbers is for
-/// the parser to say.
+/// The length of a literal such as `0x1.8p3`, `0b101`, `0o17`; 1 if there is none. The parser checks
+/// whether it is a valid number.
 fn prefixed_length(bytes: &[u8]) -> usize {
     let digit: fn(&u8) -> bool = match bytes[1] {
         b'x' | b'X' => u8::is_ascii_hexdigit,
@@ -452,7 +453,7 @@ fn prefixed_length(bytes: &[u8]) -> usize {
     end
 }
 
-/// Length of a Go number literal without its sign.
+/// The length of a Go number literal without its sign.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     if bytes.len() > 1
@@ -477,7 +478,7 @@ fn number_length(text: &str) -> usize {
     end
 }
 
-/// Go's escapes: `\a \b \f \n \r \t \v \\ \' \"`, `\ooo`, `\xhh`, `\uhhhh`, `\Uhhhhhhhh`.
+/// Decodes Go's escapes: `\a \b \f \n \r \t \v \\ \' \"`, `\ooo`, `\xhh`, `\uhhhh`, `\Uhhhhhhhh`.
 fn escape(chars: &mut std::str::CharIndices<'_>, bytes: &mut Vec<u8>) -> Result<(), String> {
     let bad = || "invalid char escape".to_owned();
     let (_, kind) = chars.next().ok_or("literal not terminated")?;
@@ -527,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn every_function_of_the_tables_is_a_word_of_the_language() {
+    fn every_function_of_the_tables_is_known_to_the_lexer() {
         let of_windows = crate::range::FUNCTIONS.iter().copied().flatten().map(|function| function.name);
         let of_vectors = crate::vector::FUNCTIONS.iter().map(|function| function.name);
         for name in of_windows.chain(of_vectors) {
@@ -536,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_functions_only_before_a_call() {
+    fn names_are_functions_only_in_a_call() {
         use Kind::{End, Function, Identifier, Word};
         assert_eq!(
             kinds("sum by (rate) (RATE("),
@@ -576,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_text_says_where_and_why() {
+    fn lexer_errors_have_a_column_and_a_message() {
         for (text, column, reason) in [
             ("{a=\"b", 4, "literal not terminated"),
             ("x [5", 3, "missing closing ']' in duration"),

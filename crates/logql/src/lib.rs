@@ -1,22 +1,24 @@
 //! LogQL: Loki's query language over a [`sandur_query::LogSource`].
 //!
-//! **What it is.** Parser, planner, stages and functions. Text becomes a syntax tree ([`Expr`]); a tree is
-//! planned into scans of a source (which streams, which times, which columns, which needles, counts or rows)
-//! and run over pages on the CPU pool; what comes out is a [`sandur_query::QueryResult`].
+//! **What it is.** Parser, planner, stages and functions. The text of a query becomes a syntax tree
+//! ([`Expr`]). The planner turns the tree into scans of a source: which streams, times, columns and
+//! needles, and whether rows or only counts. Scans run over pages on the CPU pool and produce a
+//! [`sandur_query::QueryResult`].
 //!
-//! **What it is not.** It knows no store, no node and no wire format, and it holds no data beyond a query.
+//! **What it is not.** It has no access to stores, nodes or wire formats, and keeps no data after a query.
 //!
 //! **Life of a query.** [`query`] parses the text and checks it against the tenant's limits (`admission`).
-//! Its time is cut into pieces (`splits`); a metric range query takes what is known already from the
-//! step cache of `sandur_query`. Each piece of a log query becomes a `LogScan`: line filters search whole
-//! pages, stages see the rows that are left, best first, and the scan stops when no later page can matter.
-//! A metric query is evaluated from the leaves: each range aggregation becomes a `RangeScan` whose workers
-//! add rows to groups and slots of time; vector functions and operators work on the series that come out.
+//! It splits the query's time range into pieces (`splits`); a metric range query first takes the steps that
+//! the step cache of `sandur_query` has. Each piece of a log query becomes a `LogScan`: line filters search
+//! complete pages, stages process the remaining rows, best first, and the scan stops when no later page can
+//! have a row of the answer. A metric query is evaluated from the leaves: each range aggregation becomes a
+//! `RangeScan`, whose workers add rows to groups and time slots. Vector functions and operators then
+//! process the resulting series.
 //!
-//! **How to add.** A stage is one file in `stage/` and one line in `stage::STAGES`; a function over windows
-//! one file in `range/` and one line in `range::FUNCTIONS`; a function over vectors one line in
-//! `vector::FUNCTIONS`; a template function one line in a group of `template::FUNCTIONS`. Parser and
-//! documentation are made from these tables.
+//! **How to add.** A stage is one file in `stage/` and one line in `stage::STAGES`. A function over windows
+//! is one file in `range/` and one line in `range::FUNCTIONS`. A function over vectors is one line in
+//! `vector::FUNCTIONS`. A template function is one line in a group of `template::FUNCTIONS`. The parser and
+//! the documentation are made from these tables.
 //!
 //! **Example.**
 //!
@@ -49,8 +51,8 @@
 //! # });
 //! ```
 //!
-//! **Invariants.** Semantics and error texts are Loki's. A stage's syntax tree node is checked when it is
-//! parsed, so running it cannot fail. Nothing that grows with the data is held without a reservation.
+//! **Invariants.** Semantics and error texts are Loki's. The syntax tree node of a stage is checked when it
+//! is parsed, so that running it cannot fail. Memory that grows with the data is always reserved.
 
 mod admission;
 mod ast;
@@ -120,15 +122,15 @@ pub use units::{format_go_duration, labels_text, parse_go_duration, quote};
 pub use vector::VectorFunction;
 pub use volume::bytes_by_labels;
 
-/// Queries up to this length are parsed where they are asked. Repetitions make a large expression of a short
-/// one, so it is short.
+/// Queries up to this length are parsed in place, not on the CPU pool. The limit is low because repetitions
+/// in a short regular expression can compile to a large one.
 const SHORT_QUERY_BYTES: usize = 32;
-/// The same of queries in which nothing is repeated a number of times and no class of letters is named: they
-/// are parsed in less time than a change of threads takes.
+/// The limit for queries without counted repetitions and without character classes by name: parsing them
+/// takes less time than a context switch.
 const PLAIN_QUERY_BYTES: usize = 256;
 
-/// Answers a query. The steps of a range query are aligned to multiples of the step, as Loki's frontend does
-/// it.
+/// Answers a query. The steps of a range query are aligned to multiples of the step, as Loki's frontend
+/// does.
 pub async fn query(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -139,27 +141,27 @@ pub async fn query(
     query_parsed(source, context, limits, &expr, &request).await
 }
 
-/// Parses a query in its tenant's turn on the CPU pool, because compiling its expressions takes its time; but
-/// not one with more matchers than there may be.
+/// Parses a query in its tenant's turn on the CPU pool, because compiling regular expressions takes time. A
+/// query with too many matchers fails before it is parsed.
 pub async fn parse_for(context: &QueryContext, limits: &Limits, text: &str) -> Result<Expr, Error> {
     check_matcher_counts(text, limits)?;
     let text = text.to_owned();
     context.compute_sized(is_short(&text), move || Ok(parse(&text)?)).await
 }
 
-/// Whether a query is parsed in no time at all.
+/// Whether parsing the query takes so little time that it needs no turn on the CPU pool.
 pub fn is_short(text: &str) -> bool {
     text.len() <= SHORT_QUERY_BYTES || (text.len() <= PLAIN_QUERY_BYTES && is_plain(text))
 }
 
-/// Whether no regular expression in the text can be much larger than the text. What follows a brace begins a
-/// label's name, or it may count repetitions.
+/// Whether no regular expression in the text can compile to much more than its length. A brace before a
+/// letter begins a label name; any other brace may count repetitions.
 fn is_plain(text: &str) -> bool {
     let counts = |pair: &[u8]| pair[0] == b'{' && !(pair[1].is_ascii_alphabetic() || pair[1] == b'_');
     !text.contains('\\') && !text.as_bytes().windows(2).any(counts)
 }
 
-/// Answers a query like [`query`], which was parsed already: the text of the request is not looked at.
+/// Answers a query that is already parsed, like [`query`]; the text in the request is not used.
 pub async fn query_parsed(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -172,7 +174,7 @@ pub async fn query_parsed(
     answer.await
 }
 
-/// Answers a query like [`query`], with steps that begin exactly at the start, as Loki's engine does it
+/// Answers a query like [`query`], with steps that begin exactly at the start, as Loki's engine does
 /// without its frontend.
 pub async fn query_unaligned(
     source: &dyn LogSource,
@@ -214,7 +216,7 @@ async fn answer(
     }
 }
 
-/// The answer over a time without any row.
+/// The answer over a time range without rows.
 fn nothing(expr: &Expr, request: &Request) -> QueryResult {
     match (expr, request.kind) {
         (Expr::Log(_), _) => QueryResult::Streams(Vec::new()),
@@ -223,7 +225,7 @@ fn nothing(expr: &Expr, request: &Request) -> QueryResult {
     }
 }
 
-/// Reads a selector, `{a="b", c=~"d"}`. It may select every stream.
+/// Parses a selector, `{a="b", c=~"d"}`. It may select every stream.
 pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Error> {
     match parser::parse_unchecked(text)? {
         Expr::Log(log) if log.stages.is_empty() => Ok(log.matchers),
@@ -231,14 +233,14 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Error> {
     }
 }
 
-/// Reads a selector that asks for more than the absence of labels.
+/// Parses a selector. At least one of its matchers must not match a missing label.
 pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Error> {
     let matchers = parse_selector(text)?;
     parser::validate_matchers(&matchers)?;
     Ok(matchers)
 }
 
-/// Reads a log query for following new rows.
+/// Parses a log query for following new rows.
 pub fn compile_log_query(text: &str) -> Result<LogQuery, Error> {
     Ok(LogQuery::new(&parser::parse_log(text)?))
 }

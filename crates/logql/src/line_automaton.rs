@@ -1,8 +1,7 @@
-//! Line filters as automata, which a source may run over lines that it keeps in pieces.
+//! Converts line filters to automata, which a source may run over lines that it stores in pieces.
 //!
-//! Literals and regular expressions become one automaton per filter; a filter with a form or an address, or
-//! one whose automaton is large, has none. The automaton says of a line what the filter says before it is
-//! negated.
+//! The literals and regular expressions of a filter become one automaton. A filter with a pattern or an
+//! address, or with a large automaton, has none. The automaton ignores whether the filter is negated.
 
 use std::collections::HashMap;
 
@@ -16,16 +15,16 @@ use sandur_model::{AutomatonParts, AutomatonState, LineAutomaton};
 
 use crate::stage::{LineFilter, LineTest};
 
-/// Larger automata are not made.
+/// The most states of an automaton.
 const STATES_MAX: usize = 1024;
-/// Bytes that making one may take.
+/// The most bytes for building one.
 const BYTES_MAX: usize = 1 << 20;
-/// Bytes of the expression's own automaton and of the sets of its states: making the other one cannot be
-/// stopped, and takes each set once for each class of bytes. Those of automata that are small enough are
-/// small.
+/// The most bytes of the NFA, and of the NFA state sets during determinization. Determinization cannot be
+/// cancelled, and its time is proportional to these sets times the byte classes. Automata within the other
+/// limits need only small sets.
 const SETS_BYTES_MAX: usize = 128 << 10;
 
-/// The automaton of what the filter looks for, if it has one.
+/// The automaton of a filter's tests, if it has one.
 pub fn of_filter(filter: &LineFilter) -> Option<LineAutomaton> {
     let mut alternatives = Vec::with_capacity(filter.tests.len());
     for test in &filter.tests {
@@ -64,7 +63,7 @@ fn compile(hir: &Hir) -> Option<dense::DFA<Vec<u32>>> {
     dense::Builder::new().configure(config).build_from_nfa(&nfa).ok()
 }
 
-/// States that were reached.
+/// The states reached so far.
 struct Explored {
     ids: HashMap<StateID, AutomatonState>,
     found: Vec<StateID>,
@@ -88,7 +87,7 @@ impl Default for Explored {
 }
 
 impl Explored {
-    /// The number of a state; those that decide have the numbers of [`LineAutomaton`].
+    /// The number of a state; deciding states have the numbers of [`LineAutomaton`].
     fn id(&mut self, automaton: &impl Automaton, state: StateID) -> AutomatonState {
         if automaton.is_match_state(state) {
             return LineAutomaton::PASSES;
@@ -102,7 +101,7 @@ impl Explored {
         })
     }
 
-    /// Follows every transition; `None` when there are too many states, or one gives up.
+    /// Follows every transition; `None` if there are too many states or the automaton gives up.
     fn explore(&mut self, automaton: &dense::DFA<Vec<u32>>) -> Option<()> {
         let classes = automaton.byte_classes();
         self.classes = std::array::from_fn(|byte| classes.get(byte as u8));
@@ -123,12 +122,13 @@ impl Explored {
         Some(())
     }
 
-    /// The engine's automata tell a match one byte late, and go on where none can follow. A state that passes
-    /// whatever comes next passes; one that leads to no passing state fails.
+    /// Makes states decide as early as possible. The engine's automata report a match one byte late, and do
+    /// not stop where no match can follow. A state from which every continuation passes becomes the passing
+    /// state; one from which none passes becomes the failing state.
     fn decide_early(&mut self) {
         let count = self.next.len();
         let mut hopeful = self.passes_at_end.clone();
-        // Backwards from the states that pass; each is gone back from once.
+        // Searches backwards from the passing states, visiting each state once.
         let mut before = vec![Vec::new(); count];
         for (from, next) in (0u32..).zip(&self.next) {
             next.iter().for_each(|&to| before[usize::from(to)].push(from));
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn forms_addresses_and_giants_have_none() {
+    fn patterns_addresses_and_large_expressions_have_no_automaton() {
         for text in [r#"|> "<_>a<_>""#, r#"|= ip("1.2.3.4")"#, r#"|~ "[ab]*a[ab]{14}c""#] {
             assert!(of_filter(&filter(text)).is_none(), "{text}");
         }
     }
 
     #[test]
-    fn an_automaton_is_made_once_for_all_copies() {
+    fn copies_of_a_filter_share_one_automaton() {
         let filter = filter(r#"|~ "a+b""#);
         let copy = filter.clone();
         assert!(!filter.has_made_automaton());
@@ -229,7 +229,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn automata_say_what_filters_say(
+        fn automata_agree_with_filters(
             n in 0..FILTERS.len(),
             words in proptest::collection::vec(
                 prop_oneof![

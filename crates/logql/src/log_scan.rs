@@ -1,8 +1,8 @@
 //! Runs a log query: the newest or oldest rows that pass, at most `limit`.
 //!
-//! Pages come by time. Each worker looks at a page's rows best first and stops at the limit; what the answer
-//! holds so far tells which rows, and which whole pages, can still matter. Lines are decoded only for pages
-//! with such rows.
+//! Pages arrive in the order of time. Each worker processes a page's rows best first and stops at the
+//! limit. The rows found so far bound the timestamps of rows, and of complete pages, that can still enter
+//! the answer. Lines are decoded only for pages with such rows.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,21 +19,21 @@ use sandur_query::{
 use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between};
 use crate::row::{ERROR, ERROR_DETAILS, Origin, Row, RunLabels};
 
-/// What is asked of a scan.
+/// The parameters of a scan.
 pub struct LogScan {
-    /// What rows go through.
+    /// The filters and stages.
     pub pipeline: Pipeline,
-    /// Which rows.
+    /// The time range of the rows.
     pub range: TimeRange,
-    /// Which of them count first.
+    /// Which rows rank first: the newest or the oldest.
     pub direction: Direction,
-    /// At most so many.
+    /// The most rows of the answer.
     pub limit: usize,
-    /// Least distance between two of them; 0: none.
+    /// The least time between two rows, in nanoseconds; 0 is no limit.
     pub interval_ns: i64,
 }
 
-/// Runs the query: the rows, and the memory that they are reserved under.
+/// Runs the query. Returns the rows and their memory reservation.
 pub async fn run(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -52,7 +52,7 @@ pub async fn run(
         counts: false,
         counts_by: Vec::new(),
     };
-    // With an interval the row that counts next depends on the one before, so all that pass are kept.
+    // With an interval, each row depends on the previous one, so all passing rows are kept.
     let limit = if scan.interval_ns > 0 { usize::MAX } else { scan.limit };
     if scan.limit == 0 || scan.range.is_empty() {
         return Ok((Vec::new(), context.budget().reserve(0)?));
@@ -79,7 +79,7 @@ pub async fn run(
     Ok((rows, memory))
 }
 
-/// The bound that lets every row in.
+/// The initial bound, which excludes no row.
 fn open_bound(direction: Direction) -> i64 {
     match direction {
         Direction::Backward => i64::MIN,
@@ -110,7 +110,7 @@ impl Collect<PageRows> for Collector {
         match item {
             ScanItem::Page(page) => {
                 let (first, last) = page.bounds();
-                // Items come by the bound that decides, so no later one can do better.
+                // Items come in the order of the deciding bound, so no later item can have better rows.
                 if self.top.may_enter(first, last) { Want::Take } else { Want::Stop }
             }
             ScanItem::Counts(_) => Want::Skip,
@@ -127,7 +127,7 @@ impl Collect<PageRows> for Collector {
     }
 }
 
-/// The rows of a page that may belong to the answer, and their memory.
+/// The rows of a page that may enter the answer, and their memory reservation.
 struct PageRows {
     rows: Vec<RankedRow>,
     _memory: Reservation,
@@ -156,7 +156,7 @@ impl Work for LogWork {
     }
 }
 
-/// A row of the page that passed the line filters.
+/// A row of a page that passed the line filters.
 #[derive(Clone, Copy)]
 struct Candidate {
     timestamp: i64,
@@ -192,7 +192,8 @@ impl LogWork {
         self.rows(worker, number, (&page, &lines), &candidates, memory)
     }
 
-    /// The chosen rows, best first; when every candidate passes, only as many as can be answered.
+    /// The rows that passed the line filters, best first; without stages, only as many as the answer can
+    /// have.
     fn candidates(
         &self,
         page: &LogPage,
@@ -212,7 +213,7 @@ impl LogWork {
         Ok(candidates)
     }
 
-    /// Timestamps that can still enter, both included.
+    /// The timestamps that can still enter the answer, both bounds inclusive.
     fn times(&self) -> (i64, i64) {
         let (first, last) = (self.scan.range.start, self.scan.range.end.saturating_sub(1));
         let bound = self.bound.load(Ordering::Relaxed);
@@ -304,12 +305,12 @@ impl LogWork {
     }
 }
 
-/// The identity of a stored row.
+/// The hash that identifies a stored row.
 pub fn row_hash(page: &LogPage, lines: &LineColumn, stream: sandur_model::StreamId, row: usize) -> u128 {
     SeenRows::hash(stream, page.timestamps[row], lines.line(row), page.metadata_of(row))
 }
 
-/// The row as it is answered.
+/// Converts a row to its form in the answer.
 pub fn log_row(row: &Row<'_>, stream: &Arc<Labels>) -> LogRow {
     let mut left: Vec<(Arc<str>, String)> = Vec::new();
     let mut metadata: Vec<(Arc<str>, String)> = Vec::new();
@@ -325,7 +326,7 @@ pub fn log_row(row: &Row<'_>, stream: &Arc<Labels>) -> LogRow {
         }
     });
     for (name, said) in [(ERROR, row.error().unwrap_or_default()), (ERROR_DETAILS, row.error_details())] {
-        // A line can have a field of this name, which then stands before what a stage says.
+        // A line may have a field of this name, which takes precedence over the error of a stage.
         let has_field = parsed.iter().any(|(known, _)| **known == *name);
         if !said.is_empty() && !has_field {
             parsed.push((name.into(), said.into()));
@@ -337,7 +338,7 @@ pub fn log_row(row: &Row<'_>, stream: &Arc<Labels>) -> LogRow {
     let all_left = untouched || left.len() == stream.len();
     LogRow {
         timestamp: row.timestamp,
-        // A copy: a slice of the page would keep all of it.
+        // Copied, because a slice would keep the complete page in memory.
         line: Bytes::copy_from_slice(row.line()),
         stream: if all_left { Arc::clone(stream) } else { Arc::new(labels(left)) },
         metadata: if metadata.is_empty() { Arc::default() } else { Arc::new(labels(metadata)) },

@@ -1,18 +1,18 @@
-//! Series over the steps of a query: what metric expressions work on.
+//! Series over the steps of a query: the values of metric expressions.
 
 use std::sync::Arc;
 
 use crate::range::slots::is_absent;
 
-/// Name and value pairs sorted by name.
+/// Pairs of name and value, sorted by name.
 pub type Labels = Arc<[(Arc<str>, Arc<str>)]>;
 
-/// One series; a value per step, absent where it has none.
+/// A series with one value per step; a step without a value has the absent one.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Its labels.
+    /// The labels.
     pub labels: Labels,
-    /// Its values.
+    /// The values.
     pub values: Vec<f64>,
 }
 
@@ -21,42 +21,42 @@ pub struct Series {
 pub struct Matrix {
     /// Number of steps.
     pub steps: usize,
-    /// The series; only behind `label_replace` two can have the same labels.
+    /// The series. Two may have equal labels only after `label_replace`.
     pub series: Vec<Series>,
-    /// Whether the order of the series is part of the answer.
+    /// Whether the order of the series is part of the result.
     pub ordered: bool,
 }
 
 impl Matrix {
-    /// Without series.
+    /// A matrix without series.
     pub fn new(steps: usize) -> Self {
         Self { steps, series: Vec::new(), ordered: false }
     }
 
-    /// One series without labels and with the same value everywhere.
+    /// One series without labels that has the same value at all steps.
     pub fn constant(steps: usize, value: f64) -> Self {
         let series = Series { labels: Labels::default(), values: vec![value; steps] };
         Self { steps, series: vec![series], ordered: false }
     }
 
-    /// These series in this order, and no other.
+    /// The selected series in this order.
     pub fn reordered(self, order: &[usize]) -> Self {
         let series = order.iter().map(|&n| self.series[n].clone()).collect();
         Self { steps: self.steps, series, ordered: true }
     }
 
-    /// Bytes that the series take.
+    /// The bytes of the series.
     pub fn memory_bytes(&self) -> u64 {
         let labels = |s: &Series| s.labels.iter().map(|(n, v)| n.len() + v.len() + 64).sum::<usize>();
         self.series.iter().map(|s| (s.values.len() * 8 + labels(s) + 48) as u64).sum()
     }
 
-    /// How many values there are, absent ones included; a series without steps counts as one.
+    /// The number of values, including absent ones; a series without steps counts as one.
     pub fn values(&self) -> usize {
         self.series.len() * self.steps.max(1)
     }
 
-    /// Leaves out series without any value.
+    /// Removes series without values.
     pub fn without_empty(mut self) -> Self {
         self.series.retain(|series| series.values.iter().any(|v| !is_absent(*v)));
         self

@@ -1,29 +1,29 @@
-//! Label names as small numbers. A pipeline knows its own names from the start; each worker adds the ones
-//! it meets, so numbers are comparable within one worker only.
+//! Label names as small numbers. A pipeline knows its own names from the start. Each worker adds the names
+//! that it meets, so numbers are comparable only within one worker.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-/// A label name of one [`Names`].
+/// The number of a label name in one [`Names`].
 pub type NameId = u32;
 
-/// What a label is called when its own name is taken by a stream label or structured metadata.
+/// The suffix of an extracted label whose name is taken by a stream label or structured metadata.
 const EXTRACTED: &str = "_extracted";
 
-/// The names met so far.
+/// The label names of a worker.
 #[derive(Clone, Default)]
 pub struct Names {
     list: Vec<Arc<str>>,
     ids: HashMap<Arc<str>, NameId, FixedState>,
-    /// For each name the id of the name with `_extracted` behind it, once asked for.
+    /// For each name, the number of the name with `_extracted` appended, once it was needed.
     extracted: Vec<Option<NameId>>,
     text_bytes: usize,
 }
 
 impl Names {
-    /// The number of a name.
+    /// The number of a name, which is added if it is new.
     pub fn id(&mut self, name: &str) -> NameId {
         if let Some(&id) = self.ids.get(name) {
             return id;
@@ -37,22 +37,22 @@ impl Names {
         id
     }
 
-    /// The number of a name that was met before.
+    /// The number of a name, if it is known.
     pub fn find(&self, name: &str) -> Option<NameId> {
         self.ids.get(name).copied()
     }
 
-    /// The name of a number.
+    /// The name with this number.
     pub fn name(&self, id: NameId) -> &Arc<str> {
         &self.list[id as usize]
     }
 
-    /// Bytes that the names take.
+    /// The bytes of the names.
     pub fn memory_bytes(&self) -> u64 {
         (self.text_bytes + self.list.len() * 80) as u64
     }
 
-    /// The number of the name with `_extracted` behind it.
+    /// The number of the name with `_extracted` appended.
     pub fn extracted(&mut self, id: NameId) -> NameId {
         if let Some(found) = self.extracted[id as usize] {
             return found;

@@ -1,26 +1,26 @@
-//! What every wanted line must hold, for skipping pages: literals of `|=`, and literals that a `|~` cannot
-//! match without.
+//! Literals that every passing line contains, for skipping pages: the texts of `|=`, and texts without
+//! which a `|~` cannot match.
 //!
-//! Sound, not complete: a line that passes the filters holds the needles, whatever they are. Only filters
-//! before a stage that changes the line count.
+//! The needles are sound but not complete: every line that passes the filters contains them. Only filters
+//! before any stage that changes the line contribute.
 
 use regex_syntax::hir::{Class, Hir, HirKind, literal};
 use sandur_query::{Needle, Needles};
 
 use crate::stage::{LineFilter, LineTest};
 
-/// Shorter needles are in nearly every page.
+/// Shorter needles occur in nearly every page.
 const LENGTH_MIN: usize = 3;
-/// More alternatives than this hardly ever exclude a page.
+/// A set of more alternatives hardly ever excludes a page.
 const ALTERNATIVES_MAX: usize = 16;
-/// Ways to write a text beyond the case of ASCII letters.
+/// The most spellings of a text, apart from the case of ASCII letters.
 const FOLDED_WAYS_MAX: usize = 4;
 
-/// The needles of the filters, all of which every line passes.
+/// The needles that every line contains which passes all filters.
 pub fn required<'a>(filters: impl Iterator<Item = &'a LineFilter>) -> Needles {
     let mut all: Vec<Vec<Needle>> = Vec::new();
     for filter in filters.filter(|f| !f.negated) {
-        // Each of several alternatives must say something, or none does.
+        // If one alternative requires nothing, neither does the filter.
         let mut groups: Option<Vec<Vec<Needle>>> = None;
         for test in &filter.tests {
             let found = of_test(test);
@@ -36,9 +36,9 @@ pub fn required<'a>(filters: impl Iterator<Item = &'a LineFilter>) -> Needles {
     Needles(all)
 }
 
-/// What is required when either of two requirements holds: any of the one's with any of the other's.
+/// The requirement if either of two holds: any needle of one or any needle of the other.
 fn either(left: Vec<Vec<Needle>>, right: Vec<Vec<Needle>>) -> Vec<Vec<Needle>> {
-    // The longest needles of each side exclude most.
+    // The longest needles of each side exclude the most pages.
     let best = |groups: Vec<Vec<Needle>>| {
         groups.into_iter().max_by_key(|g| g.iter().map(|n| n.literal.len()).min().unwrap_or(0))
     };
@@ -64,7 +64,7 @@ fn of_test(test: &LineTest) -> Vec<Vec<Needle>> {
     }
 }
 
-/// The needles of an expression: of each part of a sequence, as every part must match.
+/// The needles of an expression. Every part of a sequence must match, so each part contributes.
 fn of_hir(hir: &Hir) -> Vec<Vec<Needle>> {
     let parts: &[Hir] = match hir.kind() {
         HirKind::Concat(parts) => parts,
@@ -111,13 +111,14 @@ fn of_part(part: &Hir, needles: &mut Vec<Vec<Needle>>) {
     }
 }
 
-/// Text that follows without a gap, as it may be written. Letters in either case, as `(?i)` makes them, and
-/// letters in one case are one text, which is then sought in any case.
+/// A contiguous text with its possible spellings. If any letter of it may be in either case, as with
+/// `(?i)`, the complete text is searched without regard to case.
 struct Text {
-    /// All ways to write it but for the case of ASCII letters; never empty.
+    /// All spellings, apart from the case of ASCII letters; never empty.
     ways: Vec<Vec<u8>>,
     ignore_ascii_case: bool,
-    /// Texts before this one, of which another letter would have made too many ways.
+    /// The needles of the text before this one, which was cut off because another letter would have made
+    /// too many spellings.
     before: Vec<Vec<Needle>>,
 }
 
@@ -132,7 +133,7 @@ impl Text {
         self.ways.iter_mut().for_each(|way| way.extend_from_slice(bytes));
     }
 
-    /// A letter in either case, or what else counts as the same letter.
+    /// Appends a letter in either case, or another character that folds to it.
     fn push_folded(&mut self, letter: u8, other: Option<char>) {
         if other.is_some() && self.ways.len() * 2 > FOLDED_WAYS_MAX {
             let before = std::mem::take(self).needles();
@@ -163,8 +164,8 @@ impl Text {
     }
 }
 
-/// The letter, in lower case, of a class that is one ASCII letter in both cases, and what the class holds
-/// besides: `k` has the Kelvin sign and `s` the long s.
+/// For a class of one ASCII letter in both cases: the letter in lower case, and the other character in the
+/// class. `k` folds with the Kelvin sign, and `s` with the long s.
 fn folded_letter(hir: &Hir) -> Option<(u8, Option<char>)> {
     let HirKind::Class(class) = hir.kind() else { return None };
     let mut members = Vec::with_capacity(3);
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_that_a_line_must_hold() {
+    fn needles_are_literals_that_every_passing_line_contains() {
         for (filters, expected) in [
             (r#"|= "error""#, "error"),
             (r#"|= "error" |= "timeout" != "debug""#, "error timeout"),

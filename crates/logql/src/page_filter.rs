@@ -1,5 +1,5 @@
-//! Line filters over whole pages: a filter searches the bytes of many rows at once and finds the row only
-//! for a hit, so that an absent needle costs one pass over memory.
+//! Runs line filters over complete pages. A filter searches the bytes of many rows at once, and finds the
+//! row only for a hit, so that an absent needle costs one pass over memory.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use sandur_model::{BoundedRegex, LineColumn};
 use crate::go_regex::compile_hir;
 use crate::stage::{LineFilter, LineTest};
 
-/// The line filters in front of every other stage.
+/// The line filters before all other stages.
 pub struct PageFilter {
     filters: Vec<Prepared>,
     hits: Vec<u32>,
@@ -19,43 +19,43 @@ pub struct PageFilter {
 
 struct Prepared {
     filter: LineFilter,
-    /// A copy, so that workers do not wait for each other.
+    /// A copy for this worker, so that workers do not contend for it.
     search: Option<Search>,
 }
 
-/// Bytes of lines that are searched without a word to the job.
+/// Bytes of lines that are searched between two checks whether the job may continue.
 const PIECE_BYTES: usize = 256 << 10;
 
 /// A way to find candidate rows in many lines at once.
 #[derive(Clone, Debug)]
 pub enum Search {
-    /// Exactly the rows that hold the needle, which has no line break.
+    /// Finds exactly the rows that contain the needle, which has no line break.
     Literal(Box<Finder<'static>>),
-    /// Exactly the rows that hold one of the needles, which have no line break.
+    /// Finds exactly the rows that contain one of the needles, which have no line break.
     Literals(aho_corasick::AhoCorasick),
-    /// Exactly the rows that match, when no line holds a line break.
+    /// Finds exactly the rows that match, provided that no line contains a line break.
     Regex(BoundedRegex),
 }
 
 impl PageFilter {
-    /// For these filters, in their order.
+    /// A page filter for these line filters, in order.
     pub fn new(filters: impl Iterator<Item = LineFilter>) -> Self {
         let prepared = filters.filter(|f| !f.passes_all());
         let prepared = prepared.map(|filter| Prepared { search: filter.search().cloned(), filter });
         Self { filters: prepared.collect(), hits: Vec::new() }
     }
 
-    /// Whether there is nothing to filter.
+    /// Whether there are no filters.
     pub fn is_empty(&self) -> bool {
         self.filters.is_empty()
     }
 
-    /// Appends the rows of `rows` whose lines pass, in their order.
+    /// Appends the rows of `rows` whose lines pass, in order.
     pub fn select(&mut self, lines: &LineColumn, rows: Range<u32>, out: &mut Vec<u32>) {
         if rows.is_empty() {
             return;
         }
-        // The most selective search goes first: one that keeps what it finds.
+        // The most selective search runs first: a positive one, if there is any.
         let first = self.filters.iter().position(|f| !f.filter.negated && f.search.is_some());
         let first = first.or_else(|| self.filters.iter().position(|f| f.search.is_some()));
         let start = out.len();
@@ -102,7 +102,7 @@ fn complement(hits: &[u32], rows: Range<u32>, out: &mut Vec<u32>) {
 }
 
 impl Search {
-    /// For a filter, if there is a way.
+    /// The search of a filter, if it has one.
     pub fn new(filter: &LineFilter) -> Option<Self> {
         match filter.tests.as_slice() {
             [LineTest::Literal(finder)] if searchable(finder.needle()) => Some(Self::Literal(finder.clone())),
@@ -123,7 +123,7 @@ impl Search {
         }
     }
 
-    /// Appends the rows that hold a hit; false when the lines do not allow this search.
+    /// Appends the rows with a hit; returns false if the lines do not allow this search.
     fn find_rows(&self, lines: &LineColumn, rows: Range<u32>, out: &mut Vec<u32>) -> bool {
         let span = span_of(lines, rows.clone());
         if let Self::Regex(_) = self {
@@ -144,7 +144,7 @@ impl Search {
         true
     }
 
-    /// The end of the rows from `row` on that may be searched at once: one row at least.
+    /// The end of the rows from `row` on that are searched at once; at least one row.
     fn piece_end(&self, lines: &LineColumn, row: u32, end: u32) -> u32 {
         let most = match self {
             Self::Literal(_) | Self::Literals(_) => PIECE_BYTES,
@@ -155,7 +155,7 @@ impl Search {
         row + 1 + rest.partition_point(|end| *end as usize <= last) as u32
     }
 
-    /// Appends the rows of a piece that hold a hit.
+    /// Appends the rows of a piece that have a hit.
     fn find_in(&self, lines: &LineColumn, rows: Range<u32>, out: &mut Vec<u32>) {
         let span = span_of(lines, rows.clone());
         let mut at = span.start;
@@ -172,7 +172,7 @@ impl Search {
         }
     }
 
-    /// An offset that belongs to the next hit's line.
+    /// An offset in the line of the next hit.
     fn next(&self, bytes: &[u8], span: Range<usize>) -> Option<usize> {
         match self {
             Self::Literal(finder) => finder.find(&bytes[span.clone()]).map(|n| span.start + n),
@@ -180,25 +180,25 @@ impl Search {
                 automaton.find(aho_corasick::Input::new(bytes).span(span).earliest(true)).map(|m| m.start())
             }
             Self::Regex(regex) => {
-                // The piece begins and ends with a line.
+                // The piece begins and ends at line boundaries.
                 regex.half(&bytes[span.clone()]).ok().flatten().map(|hit| span.start + hit)
             }
         }
     }
 }
 
-/// Where the lines of rows are.
+/// The byte range of the rows' lines.
 fn span_of(lines: &LineColumn, rows: Range<u32>) -> Range<usize> {
     lines.start(rows.start as usize)..lines.ends[rows.end as usize - 1] as usize
 }
 
-/// A needle that cannot reach from one line into the next.
+/// Whether a needle cannot match across two lines.
 fn searchable(needle: &[u8]) -> bool {
     !needle.is_empty() && !needle.contains(&b'\n')
 }
 
-/// The row at or after `from` whose line or separator holds the offset. Hits are often near each other, so
-/// the steps begin small.
+/// The row at or after `from` whose line or separator includes the offset. Hits are often close to each
+/// other, so the search doubles its steps from one row.
 fn row_from(lines: &LineColumn, from: u32, end: u32, offset: usize) -> u32 {
     let ends = &lines.ends[from as usize..end as usize];
     let mut step = 1;
@@ -210,8 +210,8 @@ fn row_from(lines: &LineColumn, from: u32, end: u32, offset: usize) -> u32 {
     from + (low + ends[low..high].partition_point(|&e| (e as usize) < offset)) as u32
 }
 
-/// The expression for text of many lines that matches within each line as the original does on it alone;
-/// `None` when it cannot be said. Sound for lines without line breaks.
+/// Rewrites an expression for text of many lines, so that it matches within each line as the original
+/// matches the line alone. `None` if this is not possible. Valid only for lines without line breaks.
 fn within_lines(hir: &Hir) -> Option<Hir> {
     Some(match hir.kind() {
         HirKind::Empty => Hir::empty(),
@@ -244,7 +244,7 @@ fn within_lines(hir: &Hir) -> Option<Hir> {
             repetition.sub = Box::new(within_lines(&repetition.sub)?);
             Hir::repetition(repetition)
         }
-        // Groups are of no use for finding rows.
+        // Group positions are not needed to find rows.
         HirKind::Capture(capture) => within_lines(&capture.sub)?,
         HirKind::Concat(parts) => Hir::concat(parts.iter().map(within_lines).collect::<Option<_>>()?),
         HirKind::Alternation(parts) => {
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_gives_the_rows_that_its_lines_give() {
+    fn page_filters_agree_with_line_filters() {
         let plain = ["GET /a 200", "", "POST /b 500 error", "GET /c 404", "x", "error error", "tail 500", ""];
         let breaks = ["a\nb", "b", "a", "\n", "error\n500", "500 x"];
         for filters in [

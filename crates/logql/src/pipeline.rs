@@ -1,5 +1,5 @@
-//! A log expression made ready to run: line filters pulled to the front, stages that do nothing left out,
-//! and what it needs of a page.
+//! Prepares a log expression to run: moves line filters to the front, drops stages without effect, and
+//! determines what it needs of a page.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,25 +15,26 @@ use crate::page_filter::PageFilter;
 use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Wanted, WantedNames, seed_names};
 use crate::stage::{LineFilter, Stage, StageNode};
 
-/// What a query does with the rows of its selector.
+/// The filters and stages that a query applies to the rows of its selector.
 #[derive(Clone)]
 pub struct Pipeline {
-    /// Conditions on the stream.
+    /// The matchers of the stream selector.
     pub matchers: Vec<Matcher>,
-    /// Filters of the original line; all must pass.
+    /// Filters of the original line; a row must pass all of them.
     pub filters: Vec<LineFilter>,
-    /// What follows, in its order.
+    /// The other stages, in order.
     pub stages: Vec<Arc<dyn StageNode>>,
-    /// Labels that the query can use; `None` is any.
+    /// The labels that the query reads; `None` is all.
     pub wanted: Option<Vec<String>>,
-    /// When the query began, in nanoseconds since the epoch; `None`: templates take each row's own time.
+    /// The start time of the query, in nanoseconds since the epoch. `None`: templates use each row's own
+    /// time.
     pub now_ns: Option<i64>,
-    /// Whether filters of labels run as soon as a parser has the label.
+    /// Whether label filters run as soon as a parser has extracted their label.
     early_filters: bool,
 }
 
 impl Pipeline {
-    /// For a log expression whose labels are used as `wanted` says.
+    /// The pipeline of a log expression. `wanted` are the labels that the rest of the query reads.
     pub fn new(log: &LogExpr, wanted: Option<Vec<String>>) -> Self {
         let (mut filters, mut stages) = (Vec::new(), Vec::new());
         let mut line_changed = false;
@@ -41,7 +42,7 @@ impl Pipeline {
         for stage in &log.stages {
             match stage.line_filter() {
                 Some(filter) if filter.passes_all() => {}
-                // Filters only drop rows: nothing is lost by dropping them before other stages see them.
+                // Line filters only drop rows, so they may run before other stages.
                 Some(filter) if !line_changed => filters.push(filter.clone()),
                 _ => {
                     line_changed |= stage.effect().changes_line;
@@ -54,19 +55,19 @@ impl Pipeline {
         Self { matchers: log.matchers.clone(), filters, stages, wanted, now_ns: None, early_filters: true }
     }
 
-    /// The same for a query that began at this time.
+    /// Sets the start time of the query.
     pub fn begun_at(mut self, now_ns: i64) -> Self {
         self.now_ns = Some(now_ns);
         self
     }
 
-    /// The same with all filters of labels in their places.
+    /// Keeps all label filters at their places.
     pub fn without_early_filters(mut self) -> Self {
         self.early_filters = false;
         self
     }
 
-    /// The filters of labels that parsers run, the first of each label.
+    /// The label filters that parsers run: the first one of each label.
     fn early_filters(&self, names: &mut Names) -> Vec<(NameId, Box<dyn Stage>)> {
         let mut early: Vec<(NameId, Box<dyn Stage>)> = Vec::new();
         for stage in self.stages.iter().filter(|_| self.early_filters) {
@@ -79,29 +80,29 @@ impl Pipeline {
         early
     }
 
-    /// Whether lines are needed to tell what passes.
+    /// Whether lines are needed to decide which rows pass.
     pub fn reads_lines(&self) -> bool {
         !self.filters.is_empty() || self.stages_read_lines()
     }
 
-    /// Whether stages need the lines of what passed the line filters.
+    /// Whether stages need the lines of rows that passed the line filters.
     pub fn stages_read_lines(&self) -> bool {
         self.stages.iter().any(|s| s.effect().reads_line)
     }
 
-    /// Names of labels that stages look at, errors left out.
+    /// The names of labels that stages read, except the error labels.
     pub fn labels_read(&self) -> Vec<String> {
         let mut names: Vec<String> = self.stages.iter().flat_map(|s| s.reads()).collect();
         names.retain(|name| name != ERROR && name != ERROR_DETAILS);
         names
     }
 
-    /// What every wanted line holds.
+    /// The needles that every passing line contains.
     pub fn needles(&self) -> Needles {
         needles::required(self.filters.iter())
     }
 
-    /// A worker of its own.
+    /// Creates a worker.
     pub fn start(&self) -> Worker {
         let mut names = seed_names();
         let wanted = match &self.wanted {
@@ -121,7 +122,7 @@ impl Pipeline {
     }
 }
 
-/// A wanted `x_extracted` needs the key `x`, too: whether it is taken is known per row only.
+/// A wanted `x_extracted` also needs the key `x`: each row decides whether the name `x` is taken.
 fn wanted_ids(list: &[String], names: &mut Names) -> Vec<u32> {
     let mut ids: Vec<u32> = Vec::new();
     for name in list {
@@ -133,35 +134,35 @@ fn wanted_ids(list: &[String], names: &mut Names) -> Vec<u32> {
     ids
 }
 
-/// The rows of a page that pass the line filters.
+/// The rows of a page that passed the line filters.
 pub struct Chosen {
-    /// Per row of the page whether it does.
+    /// For each row of the page, whether it passed.
     pub rows: Vec<bool>,
-    /// Lines, of these rows at least, if they had to be put together.
+    /// The lines of at least these rows, if they had to be assembled.
     pub lines: Option<LineColumn>,
 }
 
-/// Stages and buffers of one worker.
+/// The stages and buffers of one worker.
 pub struct Worker {
     filter: PageFilter,
     filters: Vec<LineFilter>,
-    /// What follows the line filters.
+    /// The stages after the line filters.
     pub stages: Vec<Box<dyn Stage>>,
-    /// Labels that the query can use.
+    /// The labels that the query reads.
     pub wanted: Wanted,
-    /// Buffers.
+    /// The buffers.
     pub scratch: Scratch,
     rows: Vec<u32>,
 }
 
 impl Worker {
-    /// Whether line filters decide.
+    /// Whether there are line filters.
     pub fn filters_lines(&self) -> bool {
         !self.filter.is_empty()
     }
 
-    /// Marks the rows of the ranges that pass the line filters. The lines of a page that can tell without are
-    /// not put together, or only those that a filter has to read.
+    /// Marks the rows of the ranges that pass the line filters. If the page can decide without lines, none
+    /// are assembled, or only those that a filter has to read.
     pub fn choose(
         &mut self,
         task: &mut dyn PageTask,
@@ -213,7 +214,7 @@ impl Worker {
         Ok(Chosen { rows, lines: Some(lines) })
     }
 
-    /// Rows of the range that pass the line filters; the buffer comes back with [`Self::give_back`].
+    /// The rows of the range that pass the line filters. The buffer is returned with [`Self::give_back`].
     pub fn select(&mut self, lines: Option<&LineColumn>, rows: Range<u32>) -> Vec<u32> {
         let mut selected = std::mem::take(&mut self.rows);
         selected.clear();
@@ -224,7 +225,7 @@ impl Worker {
         selected
     }
 
-    /// The chosen rows of a range; the buffer comes back with [`Self::give_back`].
+    /// The chosen rows of a range. The buffer is returned with [`Self::give_back`].
     pub fn chosen(&mut self, chosen: &Chosen, rows: Range<u32>) -> Vec<u32> {
         let mut selected = std::mem::take(&mut self.rows);
         selected.clear();
@@ -232,16 +233,16 @@ impl Worker {
         selected
     }
 
-    /// Gives a buffer back for the next call.
+    /// Returns a buffer for the next call.
     pub fn give_back(&mut self, rows: Vec<u32>) {
         self.rows = rows;
     }
 }
 
-/// Units of work that a stage takes for a row, what it reads of the line left out.
+/// The work of a stage for a row, without reading the line.
 const STAGE_UNITS: usize = 64;
 
-/// Whether the row passes every stage. In a job that was stopped none does.
+/// Whether the row passes every stage. In a cancelled job, no row does.
 pub fn passes(stages: &mut [Box<dyn Stage>], row: &mut Row<'_>) -> bool {
     stages.iter_mut().all(|stage| {
         let work = STAGE_UNITS + row.line().len() + row.label_count();
@@ -249,7 +250,7 @@ pub fn passes(stages: &mut [Box<dyn Stage>], row: &mut Row<'_>) -> bool {
     })
 }
 
-/// The rows of a run with timestamps from `first` to `last`, both included.
+/// The rows of a run with timestamps from `first` to `last`, both inclusive.
 pub fn rows_between(page: &LogPage, run: &StreamRun, first: i64, last: i64) -> std::ops::Range<u32> {
     let times = &page.timestamps[run.start as usize..run.end as usize];
     let start = times.partition_point(|&t| t < first) as u32;
@@ -257,7 +258,7 @@ pub fn rows_between(page: &LogPage, run: &StreamRun, first: i64, last: i64) -> s
     run.start + start..run.start + end.max(start)
 }
 
-/// Whether a row must be compared with the ones seen before.
+/// Whether the row may be stored twice and must be compared with the rows seen before.
 pub fn is_suspect(run: &StreamRun, timestamp: i64) -> bool {
     run.suspect.is_some_and(|s| s.first <= timestamp && timestamp <= s.last)
 }

@@ -1,9 +1,9 @@
-//! A query over several lines, as `format_query` answers it.
+//! Lays out a query over several lines, for `format_query`.
 //!
-//! The layout is Loki's: what fits into [`WIDTH_MAX`] columns stays on its line as `Display` writes it; what
-//! does not is opened, its parts two columns further in. In three places the result would not mean what was
-//! asked, and differs: alternatives of a line filter (`or`) stay, an operand that is opened keeps the
-//! parentheses that its operator needs, and `by ()` of a range function stays.
+//! The layout is Loki's. A part that fits into [`WIDTH_MAX`] columns stays on one line in its `Display`
+//! form. Any other part is split, with its components indented by two more columns. In three places Loki's
+//! layout changes the meaning of the query, and ours differs: it keeps the alternatives (`or`) of a line
+//! filter, the parentheses that a split operand needs, and the `by ()` of a range function.
 
 use std::fmt::{self, Display, Write};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::ast::{
 use crate::stage::StageNode;
 use crate::units::{format_float, format_prometheus_duration, quote};
 
-/// Longest text, in bytes, that is left on one line.
+/// The longest text on one line, in bytes.
 const WIDTH_MAX: usize = 100;
 
-/// The query in its layout; it parses to the same query.
+/// Lays out the query; the result parses to the same query.
 pub fn pretty(expr: &Expr) -> String {
     match expr {
         Expr::Log(log) => of_log(log, 0),
@@ -30,19 +30,19 @@ fn indent(level: usize) -> String {
     "  ".repeat(level)
 }
 
-/// The text on one line, if it fits.
+/// The indented text of a part, if it fits on one line.
 fn short(part: &impl Display, level: usize) -> Option<String> {
     one_line(part).map(|text| indent(level) + &text)
 }
 
-/// The text of a part that fits on a line. What does not is written no further than that: else each level of
-/// a query would cost as much as the whole.
+/// The text of a part, if it fits on one line. Writing stops when it does not; otherwise each level of a
+/// query would cost as much as the complete query.
 fn one_line(part: &impl Display) -> Option<String> {
     let mut line = Line(String::new());
     write!(line, "{part}").is_ok().then_some(line.0)
 }
 
-/// Text that fits on a line.
+/// Text of at most one line.
 struct Line(String);
 
 impl fmt::Write for Line {
@@ -64,7 +64,7 @@ fn of_log(log: &LogExpr, level: usize) -> String {
     if log.stages.is_empty() {
         return lines.remove(0);
     }
-    // Line filters in a row share a line as long as they fit.
+    // Consecutive line filters share a line as long as they fit.
     let mut rest = log.stages.as_slice();
     while let Some(first) = rest.first() {
         let filters = rest.iter().take_while(|stage| stage.line_filter().is_some()).count();
@@ -79,7 +79,7 @@ fn of_log(log: &LogExpr, level: usize) -> String {
     lines.join("\n")
 }
 
-/// As many filters as fit stand on the first line, each other on its own.
+/// The filters that fit share the first line; each other filter has its own line.
 fn of_filters(filters: &[Arc<dyn StageNode>], level: usize, lines: &mut Vec<String>) {
     let texts: Vec<String> = filters.iter().map(|filter| filter.to_string()).collect();
     let widths = texts.iter().scan(0, |width, text| {
@@ -161,12 +161,12 @@ fn of_label_replace(replace: &LabelReplace, level: usize) -> String {
     of_call("label_replace", &arguments, level)
 }
 
-/// Operators in a row. From the right to the left each is opened, with what is on its left two columns
-/// further in, until the rest fits on a line.
+/// Lays out a chain of operators. From right to left, each operator is split off and its left side indented
+/// by two columns, until the rest fits on one line.
 fn of_chain(chain: &Chain, level: usize) -> String {
     let on_one_line = links_on_one_line(chain);
     let opened = &chain.links[on_one_line..];
-    // Levels of the opened operators, the last one first, and whether parentheses stand around each.
+    // The indentation of each split operator, last one first, and whether it needs parentheses.
     let mut levels = Vec::with_capacity(opened.len());
     let (mut at, mut outer) = (level, None);
     for link in opened.iter().rev() {
@@ -197,18 +197,18 @@ fn of_chain(chain: &Chain, level: usize) -> String {
     text
 }
 
-/// How many operators of a chain, from its beginning, fit on one line.
+/// How many operators at the start of a chain fit on one line.
 fn links_on_one_line(chain: &Chain) -> usize {
     let mut width = one_line(&chain.first).map_or(WIDTH_MAX, |text| text.len());
     let fits = |link: &&Link| {
-        // A blank and the operator with its right side, and the parentheses around it all.
+        // A space, the operator with its right operand, and the parentheses around all of it.
         width += one_line(link).map_or(WIDTH_MAX, |text| text.len()) + 3;
         width <= WIDTH_MAX
     };
     chain.links.iter().take_while(fits).count()
 }
 
-/// An operand; one that is opened and binds less than its operator stands in parentheses.
+/// Lays out an operand; a split one with lower precedence than its operator gets parentheses.
 fn of_operand(operand: &MetricExpr, level: usize, binds_less: impl Fn(BinaryOp) -> bool) -> String {
     match operand {
         MetricExpr::Chain(inner)
@@ -226,14 +226,14 @@ enum Side {
     Right,
 }
 
-/// Whether an operand with this operator needs parentheses.
+/// Whether an operand with the operator `inner` needs parentheses.
 fn binds_less(inner: BinaryOp, outer: BinaryOp, side: Side) -> bool {
     let tie = if outer.is_right_associative() { Side::Left } else { Side::Right };
     let (inner, outer) = (inner.spec().strength, outer.spec().strength);
     inner < outer || (inner == outer && side == tie)
 }
 
-/// The operator with what modifies it.
+/// The operator with its modifiers.
 fn operator(link: &Link) -> String {
     let mut text = link.op.as_str().to_owned();
     if link.return_bool {
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_stays_on_its_line() {
+    fn short_queries_stay_on_one_line() {
         for (query, expected) in [
             ("{a=\"b\"}|=\"x\"|json", r#"{a="b"} |= "x" | json"#),
             ("sum by(a)(rate({a=\"b\"}[5m]))", r#"sum by (a) (rate({a="b"}[5m]))"#),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn long_queries_are_opened() {
+    fn long_queries_are_split() {
         let log = concat!(
             r#"{cluster="ops-tools1", namespace="loki-dev", job="loki-dev/query-frontend"} "#,
             r#"|= "metrics.go" != "out of order" | logfmt | level != "error""#
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_stand_on_their_own_line_and_keep_their_operands() {
+    fn operators_have_their_own_lines_and_keep_their_operands() {
         let rate = |app: &str| {
             format!(r#"sum by (app,level) (rate({{app="{app}", env="production", zone="eu"}}[5m]))"#)
         };
@@ -340,10 +340,9 @@ mod tests {
         assert_eq!(formatted(&query), expected.join("\n"));
     }
 
-    /// Whatever is drawn: the layout parses to the query that it came from, and laying it out again changes
-    /// nothing.
+    /// For random queries, the layout parses to the same query, and laying it out again changes nothing.
     #[test]
-    fn the_layout_means_the_same() {
+    fn the_layout_keeps_the_meaning() {
         const STAGES: [&str; 16] = [
             r#"|= "error""#,
             r#"!= "debug" or "trace""#,

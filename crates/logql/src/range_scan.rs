@@ -1,8 +1,8 @@
-//! Runs one range aggregation: rows become numbers, numbers go to groups and slots of time.
+//! Runs one range aggregation: rows become numbers, which are added to groups and time slots.
 //!
-//! Workers keep accumulations of their own, so that pages need no merging; they meet at the end. Label sets
-//! are small keys until then. When the rows' windows lie on whole minutes and nothing but stream and level
-//! decides, counts of the source take the place of rows.
+//! Each worker accumulates on its own, so that pages need no merging; the workers' results are combined at
+//! the end. Label sets are small keys until then. If all windows begin and end at whole minutes, and only
+//! the stream and the level of a row matter, the source's counts replace its rows.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,13 +28,13 @@ use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
 use crate::stage::{JSON_ERROR, LOGFMT_ERROR, Stage};
 use crate::units::{labels_text, parse_bytes, parse_float, parse_go_duration};
 
-/// Units of work that bringing a group together takes, its values left out.
+/// The work of combining a group, without its values.
 const GROUP_UNITS: usize = 500;
 
-/// What `__error__` says of a value that cannot be unwrapped.
+/// The `__error__` of a value that cannot be unwrapped.
 const UNWRAP_ERROR: &str = "SampleExtractionErr";
 
-/// Which labels tell groups apart.
+/// The labels that distinguish groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Keep {
     All,
@@ -42,7 +42,7 @@ enum Keep {
     Without(Vec<String>),
 }
 
-/// A range aggregation made ready to run.
+/// A range aggregation prepared to run.
 pub struct RangeScan {
     pipeline: Pipeline,
     keep: Keep,
@@ -50,13 +50,14 @@ pub struct RangeScan {
     parameter: f64,
     unwrap: Option<Unwrap>,
     windows: Windows,
-    /// Rows that a parser failed on count because the query asks for them.
+    /// Whether rows with a parser error count, because the query reads the error.
     keeps_errors: bool,
     leaves_out_empty: bool,
 }
 
 impl RangeScan {
-    /// `outer` is the grouping of a `sum` around it that the scan takes over.
+    /// Prepares a range aggregation. `outer` is the grouping of a surrounding `sum`, which the scan takes
+    /// over.
     pub fn new(aggregation: &RangeAggregation, outer: Option<&Grouping>, windows: Windows) -> Self {
         let function = aggregation.function;
         let mut keep = keep_of(aggregation.grouping.as_ref(), outer);
@@ -88,10 +89,10 @@ impl RangeScan {
         };
         let log = without_unread_lines(&aggregation.log, function.value == RowValue::Bytes);
         let pipeline = Pipeline::new(&log, wanted);
-        // As in Loki: where a few labels are all that is wanted, a parser stops when it has them.
+        // As in Loki, if only a few labels are wanted, a parser stops when it has them.
         let grouped = matches!(&keep, Keep::By(names) if !names.is_empty());
-        // Where labels were removed Loki joins the series of several shards, and joining them loses labels
-        // without a value; elsewhere, and of functions that it does not shard, they stay.
+        // If labels were removed, Loki joins the series of several shards, which drops labels with empty
+        // values. In other cases, and for functions that Loki does not shard, such labels stay.
         let removes = pipeline.stages.iter().any(|stage| stage.effect().removes_labels);
         let without = aggregation.grouping.as_ref().is_some_and(|grouping| grouping.without);
         let leaves_out_empty = (removes || without) && function.sharded;
@@ -107,18 +108,19 @@ impl RangeScan {
         }
     }
 
-    /// Whether the row ends the query: it has an error, and not one of a parser that the query asks for. A
-    /// label `__error__` that a parser found in the line counts where it would be a label of the series.
+    /// Whether the row makes the query fail: it has an error that is not from a parser, or the query does
+    /// not read errors. A label `__error__` that a parser found in the line counts if it would be a label
+    /// of the series.
     fn ends_with(&self, row: &Row<'_>) -> bool {
         let of_parser = |error: &str| error == JSON_ERROR || error == LOGFMT_ERROR;
         let error = if matches!(self.keep, Keep::By(_)) { row.error() } else { row.error_or_label() };
         error.is_some_and(|error| !(self.keeps_errors && of_parser(error)))
     }
 
-    /// Whether stream and level of a row are all that decides about it.
+    /// Whether only the stream and the level of a row matter.
     fn counts(&self) -> bool {
         let Keep::By(names) = &self.keep else { return false };
-        // Whether a row has such a label depends on its metadata.
+        // Such a label exists only if the row's metadata has one of the same name.
         let told_by_metadata = |name: &String| name.ends_with("_extracted");
         let read = self.pipeline.labels_read();
         self.unwrap.is_none()
@@ -128,7 +130,7 @@ impl RangeScan {
 
     fn selection(&self, earliest_ns: i64) -> Selection {
         let (first, last) = self.windows.bounds();
-        // Counts are kept by whole minutes, which begin one nanosecond after a multiple.
+        // Counts are kept by whole minutes, which begin one nanosecond after a multiple of a minute.
         let first = first.max(earliest_ns.div_euclid(MINUTE_NS).saturating_mul(MINUTE_NS).saturating_add(1));
         let reads = self.pipeline.labels_read();
         let by: &[String] = if let Keep::By(names) = &self.keep { names } else { &[] };
@@ -151,7 +153,7 @@ impl RangeScan {
     }
 }
 
-/// The expression without stages that only write a line which nothing reads: they cannot fail, then.
+/// Drops stages that only change a line that is never read. They cannot fail then.
 fn without_unread_lines(log: &LogExpr, mut is_read: bool) -> LogExpr {
     let mut stages = Vec::with_capacity(log.stages.len());
     for stage in log.stages.iter().rev() {
@@ -174,7 +176,7 @@ fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {
     }
 }
 
-/// Runs the aggregation; the series in no order, with the memory that they are reserved under.
+/// Runs the aggregation. Returns the series, in no particular order, with their memory reservation.
 pub async fn run(source: &dyn LogSource, context: &QueryContext, scan: RangeScan) -> Result<Matrix, Error> {
     let scan = RangeScan { pipeline: scan.pipeline.begun_at(context.begun_ns()), ..scan };
     let selection = scan.selection(context.earliest_ns());
@@ -190,12 +192,12 @@ pub async fn run(source: &dyn LogSource, context: &QueryContext, scan: RangeScan
         scan,
     });
     execute(context, items, Arc::clone(&work), &mut Nothing, Merging::Unordered).await?;
-    // The last steps are computation as well.
+    // The last steps are computation too.
     let job = Arc::clone(&work);
     context.compute(move || job.finish()).await
 }
 
-/// Workers keep what they find.
+/// The output of a page is empty: workers keep what they find.
 struct Nothing;
 
 impl Collect<()> for Nothing {
@@ -221,7 +223,7 @@ struct RangeWorker {
     memory: Reservation,
 }
 
-/// The label whose text becomes the number, and the filters behind it.
+/// The unwrapped label, and the filters after it.
 struct RunningUnwrap {
     label: NameId,
     conversion: Conversion,
@@ -307,7 +309,7 @@ impl RangeWork {
         Ok(())
     }
 
-    /// Rows of one stream.
+    /// Processes the rows of one stream.
     fn run_of_page(
         &self,
         worker: &mut RangeWorker,
@@ -328,7 +330,7 @@ impl RangeWork {
         let Worker { stages, wanted, scratch, .. } = pipeline;
         let mut row = Row::new(page, &base, wanted, scratch);
         let (mut slot, mut slot_end) = (None, i64::MIN);
-        // By the number of the level; the first place serves when there is one group.
+        // The group by the number of the level; the first entry is used if there is one group for the run.
         let mut known: [Option<u32>; Level::EVERY.len()] = Default::default();
         let (mut passed, mut duplicates) = (0, 0);
         for &index in &selected {
@@ -377,7 +379,7 @@ impl RangeWork {
         Ok(())
     }
 
-    /// What a row counts; `None` drops it.
+    /// The number that a row contributes; `None` drops the row.
     fn value(&self, row: &mut Row<'_>, unwrap: Option<&mut RunningUnwrap>) -> Option<f64> {
         match (unwrap, self.scan.function.value) {
             (Some(unwrap), _) => unwrapped(row, unwrap),
@@ -386,7 +388,7 @@ impl RangeWork {
         }
     }
 
-    /// Rows of one group that all pass: only their numbers, or their lines' lengths, per slot.
+    /// Adds the rows of one group that all pass: per slot, only their number or the length of their lines.
     fn whole_run(
         &self,
         worker: &mut RangeWorker,
@@ -407,7 +409,7 @@ impl RangeWork {
             if !self.slots.is_gap(slot) {
                 let count = (next - at) as u64;
                 let sum = match (self.scan.function.value, lines) {
-                    // Lines lie one after another, a separator behind each.
+                    // Lines are stored back to back, each followed by a separator.
                     (RowValue::Bytes, Some(lines)) => {
                         (lines.ends[next - 1] as usize - lines.start(at) - (next - at - 1)) as f64
                     }
@@ -422,7 +424,7 @@ impl RangeWork {
         Ok(())
     }
 
-    /// Counts of streams stand for their rows.
+    /// Adds a source's counts of streams in place of their rows.
     fn counts(&self, worker: &mut RangeWorker, counts: &[StreamCounts]) -> Result<(), Error> {
         let bytes = self.scan.function.value == RowValue::Bytes;
         let mut counted = 0;
@@ -430,7 +432,8 @@ impl RangeWork {
             let Some(group) = self.group_of_counts(worker, stream)? else { continue };
             let (mut slot, mut slot_end) = (None, i64::MIN);
             for minute in stream.minutes() {
-                // The minute's last instant stands for all of it: window edges lie on minutes.
+                // The minute's last instant represents all of it, because windows begin and end at whole
+                // minutes.
                 let timestamp = i64::from(minute.minute) * MINUTE_NS;
                 if timestamp > slot_end {
                     (slot, slot_end) = match self.slots.find(timestamp) {
@@ -449,7 +452,7 @@ impl RangeWork {
         Ok(())
     }
 
-    /// The group of a stream and level; `None` when a label filter drops its rows.
+    /// The group of a stream and level; `None` if a label filter drops its rows.
     fn group_of_counts(&self, worker: &mut RangeWorker, counts: &StreamCounts) -> Result<Option<u32>, Error> {
         let levels = if counts.level == Level::None { Vec::new() } else { vec![counts.level] };
         let page = LogPage { timestamps: vec![0], levels, ..LogPage::default() };
@@ -466,7 +469,7 @@ impl RangeWork {
         worker.groups.find(&row, &worker.keep, &mut worker.memory).map(Some)
     }
 
-    /// Brings the workers' groups together and computes the values.
+    /// Combines the workers' groups and computes the values.
     fn finish(&self) -> Result<Matrix, Error> {
         let mut workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
         let windows = &self.scan.windows;
@@ -494,7 +497,7 @@ impl RangeWork {
         Ok(matrix.without_empty())
     }
 
-    /// 1 at the steps whose windows have no rows at all.
+    /// 1 at the steps whose windows have no rows.
     fn absent(&self, workers: &[RangeWorker]) -> Result<Matrix, Error> {
         let windows = &self.scan.windows;
         let mut values = vec![1.0; windows.steps()];
@@ -512,7 +515,7 @@ impl RangeWork {
     }
 }
 
-/// Labels that the equality matchers name once.
+/// The labels that exactly one equality matcher names.
 fn absent_labels(pipeline: &Pipeline) -> Labels {
     use sandur_model::MatchOp::Equal;
     let matchers = &pipeline.matchers;
@@ -521,7 +524,7 @@ fn absent_labels(pipeline: &Pipeline) -> Labels {
     sorted_labels(named.map(|m| (m.name().into(), m.value().into())).collect())
 }
 
-/// The number in a label; `None` drops the row.
+/// The number in a row's label; `None` drops the row.
 fn unwrapped(row: &mut Row<'_>, unwrap: &mut RunningUnwrap) -> Option<f64> {
     let text = row.get(unwrap.label).filter(|t| !t.is_empty())?;
     let number = match unwrap.conversion {

@@ -1,17 +1,17 @@
-//! What is asked: the query text and its times, and the checks that do not need the data.
+//! A query with its parameters, and the checks that need no data.
 
 use sandur_model::{Limits, TimeRange};
 use sandur_query::{Direction, Error};
 
 use crate::units::{format_go_duration, format_prometheus_duration};
 
-/// Points of one series of an answer.
+/// The most points of one series of an answer.
 const POINTS_MAX: i64 = 11_000;
 
 const NOT_INSTANT: &str = "log queries are not supported as an instant query type, \
     please change your query to a range query type";
 
-/// The length of a range is a number of nanoseconds in 64 bits.
+/// Range lengths are nanoseconds in 64 bits.
 const TOO_LONG: &str =
     "the query time range exceeds the limit of 292 years for a metric query; move its start or its end";
 
@@ -20,50 +20,50 @@ const TOO_LONG: &str =
 pub struct Request {
     /// The query text.
     pub query: String,
-    /// At one instant or over a range.
+    /// At one instant, or over a range.
     pub kind: Kind,
-    /// Most rows of a log query's answer.
+    /// The most rows in the answer of a log query.
     pub limit: u32,
-    /// Which rows of a log query count first.
+    /// Which rows of a log query rank first: the newest or the oldest.
     pub direction: Direction,
-    /// Least time between two rows of a log query's answer, in nanoseconds; 0: none.
+    /// The least time between two rows in the answer of a log query, in nanoseconds; 0 is no limit.
     pub interval_ns: i64,
 }
 
 /// The times of a query, in nanoseconds since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Metric queries only.
+    /// At one instant; metric queries only.
     Instant {
         /// The instant.
         time_ns: i64,
     },
-    /// `[start, end)` for log queries; steps from `start` to `end`, both included, for metric queries.
+    /// `[start, end)` for log queries; the steps from `start` to `end`, both inclusive, for metric queries.
     Range {
-        /// Start.
+        /// The start.
         start_ns: i64,
-        /// End.
+        /// The end.
         end_ns: i64,
-        /// Distance of two steps; metric queries only.
+        /// The distance of two steps; metric queries only.
         step_ns: i64,
     },
 }
 
-/// The instants at which a metric query has values.
+/// The instants at which a metric query is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    /// The first.
+    /// The first step, in nanoseconds since the epoch.
     pub first_ns: i64,
-    /// The last possible one.
+    /// The upper bound of the steps, inclusive.
     pub last_ns: i64,
-    /// Distance.
+    /// The distance of two steps, in nanoseconds.
     pub step_ns: i64,
-    /// A single instant, whose answer is a vector.
+    /// Whether it is a single instant, whose answer is a vector.
     pub instant: bool,
 }
 
 impl Request {
-    /// The request without the time before `earliest_ns`; `None` when nothing is left of it.
+    /// The request without the time before `earliest_ns`; `None` if nothing remains.
     pub fn since(&self, earliest_ns: i64) -> Option<Self> {
         let kind = match self.kind {
             Kind::Instant { time_ns } if time_ns < earliest_ns => return None,
@@ -78,7 +78,7 @@ impl Request {
 }
 
 impl Steps {
-    /// How many there are.
+    /// The number of steps.
     pub fn count(&self) -> usize {
         if self.last_ns < self.first_ns {
             0
@@ -87,13 +87,13 @@ impl Steps {
         }
     }
 
-    /// A step's time in milliseconds.
+    /// The time of a step, in milliseconds since the epoch.
     pub fn timestamp_ms(&self, step: usize) -> i64 {
         self.first_ns.saturating_add(self.step_ns.saturating_mul(step as i64)).div_euclid(1_000_000)
     }
 }
 
-/// The range of a log query.
+/// The time range of a log query.
 pub fn log_range(request: &Request, limits: &Limits) -> Result<TimeRange, Error> {
     let Kind::Range { start_ns, end_ns, .. } = request.kind else {
         return Err(Error::Invalid(NOT_INSTANT.to_owned()));
@@ -110,8 +110,8 @@ pub fn log_range(request: &Request, limits: &Limits) -> Result<TimeRange, Error>
     Ok(TimeRange::new(start_ns, end_ns))
 }
 
-/// The steps of a metric query. As Loki's frontend does it, the start of a range goes down and the end up to
-/// a multiple of the step, so that the same panel asks for the same steps again and again.
+/// The steps of a metric query. As in Loki's frontend, the start of a range is rounded down and the end
+/// rounded up to a multiple of the step, so that a panel requests the same steps each time.
 pub fn metric_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> {
     let steps = exact_steps(request, limits)?;
     if steps.instant {
@@ -123,7 +123,7 @@ pub fn metric_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> 
     Ok(Steps { first_ns, last_ns, ..steps })
 }
 
-/// The steps of a metric query, from its start on.
+/// The steps of a metric query, from its exact start on.
 pub fn exact_steps(request: &Request, limits: &Limits) -> Result<Steps, Error> {
     match request.kind {
         Kind::Instant { time_ns } => {
@@ -158,7 +158,7 @@ fn check_order(start_ns: i64, end_ns: i64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fails when a time is longer than a query's may be.
+/// Fails if the time range is longer than a query's may be.
 pub fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Error> {
     let (length, most) = (end_ns.saturating_sub(start_ns), limits.max_query_length);
     if most > 0 && length > most {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_worded_as_loki_words_them() {
+    fn errors_have_lokis_texts() {
         let limits = Limits::default();
         let message = |result: Result<Steps, Error>| result.unwrap_err().to_string();
         assert!(

@@ -1,8 +1,8 @@
-//! One row on its way through the stages: its line, and its labels by origin.
+//! One row during its processing by the stages: its line, and its labels by origin.
 //!
-//! Labels of the stream and structured metadata are read where the page has them; what stages make lies in
-//! one buffer that is reused from row to row, so that a row costs no allocation. A label that a stage makes
-//! hides one of the stream or metadata with the same name.
+//! Labels of the stream and structured metadata are read from the page. Labels that stages set are stored
+//! in one buffer, which is reused from row to row, so that a row costs no allocation. A label set by a
+//! stage hides a label of the stream or the metadata with the same name.
 
 use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
@@ -12,37 +12,37 @@ use crate::names::{NameId, Names};
 use crate::stage::Stage;
 use crate::units::put_spaces;
 
-/// Name of the label that says which stage failed on the row.
+/// The label that names the error of a failed stage.
 pub const ERROR: &str = "__error__";
-/// Name of the label that says how.
+/// The label with the details of the error.
 pub const ERROR_DETAILS: &str = "__error_details__";
 
-/// Numbers of the names that every pipeline knows, in the order in which [`seed_names`] adds them.
+/// The numbers of names that every pipeline knows, in the order in which [`seed_names`] adds them.
 pub const ERROR_ID: NameId = 0;
 /// See [`ERROR_ID`].
 pub const ERROR_DETAILS_ID: NameId = 1;
 
-/// Names with the ones that every pipeline knows.
+/// Names that include those that every pipeline knows.
 pub fn seed_names() -> Names {
     let mut names = Names::default();
     assert_eq!((names.id(ERROR), names.id(ERROR_DETAILS)), (ERROR_ID, ERROR_DETAILS_ID));
     names
 }
 
-/// Which labels the rest of the query can use.
+/// The labels that the rest of the query reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Any.
+    /// All.
     All,
-    /// These and no other.
+    /// Only these.
     Only(WantedNames),
 }
 
-/// The names of the pipeline's own that the query can use.
+/// The names that the query reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WantedNames {
     ids: Vec<NameId>,
-    /// A bit for the length and first byte of each name: most keys of a line have none of them.
+    /// A bit for the combination of length and first byte of each name. Most keys of a line match none.
     shapes: u64,
 }
 
@@ -51,7 +51,7 @@ fn shape(first: u8, length: usize) -> u64 {
 }
 
 impl WantedNames {
-    /// These names.
+    /// The set of these names.
     pub fn new(mut ids: Vec<NameId>, names: &Names) -> Self {
         ids.sort_unstable();
         ids.dedup();
@@ -62,12 +62,12 @@ impl WantedNames {
         Self { ids, shapes }
     }
 
-    /// Whether a key may be one of the names; mostly right when it says yes, always when it says no.
+    /// Whether a key may be one of the names, with false positives but no false negatives.
     pub fn may_be(&self, key: &[u8]) -> bool {
         self.may_be_shape(key.first().copied().unwrap_or(0), key.len())
     }
 
-    /// Whether one of the names may begin so and be so long.
+    /// Whether one of the names may have this first byte and length.
     pub fn may_be_shape(&self, first: u8, length: usize) -> bool {
         self.shapes & shape(first, length) != 0
     }
@@ -79,7 +79,7 @@ impl WantedNames {
 }
 
 impl Wanted {
-    /// Whether a parser has anything to do.
+    /// Whether no label is wanted, so that parsers need not run.
     pub fn nothing(&self) -> bool {
         matches!(self, Self::Only(names) if names.ids.is_empty())
     }
@@ -92,9 +92,9 @@ struct Parsed {
     len: u32,
 }
 
-/// Buffers of a worker, reused for all of its rows.
+/// The buffers of a worker, reused for all of its rows.
 pub struct Scratch {
-    /// Names that the worker has met.
+    /// The names that the worker has met.
     pub names: Names,
     parsed: Vec<Parsed>,
     text: Vec<u8>,
@@ -102,20 +102,20 @@ pub struct Scratch {
     hidden: Vec<NameId>,
     removed: Vec<NameId>,
     details: String,
-    /// Filters that run as soon as a parser has their label, the first of each label.
+    /// Filters that run as soon as a parser has extracted their label: the first of each label.
     pub early: Vec<(NameId, Box<dyn Stage>)>,
-    /// When the query began, in nanoseconds since the epoch; `None`: each row's own time.
+    /// The start time of the query, in nanoseconds since the epoch; `None`: each row's own time.
     pub now_ns: Option<i64>,
-    /// Free for stages to use between rows; empty or garbage at the start of each use.
+    /// A buffer for stages to use within a row; its content is arbitrary at the start of each use.
     pub spare: Vec<u8>,
-    /// Like `spare`, for nested names.
+    /// A second such buffer, for nested names.
     pub path: Vec<u8>,
-    /// The memory of all this.
+    /// The reservation for all of these.
     held: Held,
 }
 
 impl Scratch {
-    /// Buffers that start with the pipeline's names.
+    /// Buffers for a worker with the pipeline's names.
     pub fn new(names: Names) -> Self {
         Self {
             names,
@@ -133,7 +133,7 @@ impl Scratch {
         }
     }
 
-    /// Bytes that the buffers and names take.
+    /// The bytes of the buffers and names.
     fn memory_bytes(&self) -> u64 {
         let buffers = [&self.text, &self.line, &self.spare, &self.path].map(Vec::capacity);
         let labels = self.parsed.capacity() * size_of::<Parsed>();
@@ -142,12 +142,12 @@ impl Scratch {
             + self.names.memory_bytes()
     }
 
-    /// Reserves so much in addition to what the buffers and names take.
+    /// Reserves `more` bytes in addition to the buffers and names.
     fn hold(&mut self, more: usize) -> Result<(), Stopped> {
         self.held.at_least(self.memory_bytes() + more as u64)
     }
 
-    /// Makes room for a label's text.
+    /// Makes room for the text of a label.
     fn make_room(&mut self, more: usize) -> Result<(), Stopped> {
         if self.parsed.len() == self.parsed.capacity() {
             let count = self.parsed.len().max(8);
@@ -163,7 +163,8 @@ impl Scratch {
         Ok(())
     }
 
-    /// The number of a name; none when there is no memory for another one, which ends the query.
+    /// The number of a name, which is added if it is new. `None` if there is no memory for it, which ends
+    /// the query.
     pub fn name_id(&mut self, name: &str) -> Option<NameId> {
         if let Some(known) = self.names.find(name) {
             return Some(known);
@@ -179,21 +180,21 @@ enum Line<'p> {
     Own,
 }
 
-/// Where a metadata label of a page comes from.
+/// The source of a metadata label in a page.
 #[derive(Clone, Copy)]
 enum Column {
     Level,
     Number(u32),
 }
 
-/// Labels that all rows of a run have in common, and where the others come from.
+/// The labels that all rows of a run share, and the sources of the others.
 pub struct RunLabels<'p> {
     stream: Vec<(NameId, &'p str)>,
     columns: Vec<(NameId, Column)>,
 }
 
 impl<'p> RunLabels<'p> {
-    /// For rows of the page that belong to this stream.
+    /// For the rows of the page that belong to this stream.
     pub fn new(page: &'p LogPage, labels: &'p Labels, names: &mut Names) -> Self {
         let stream: Vec<(NameId, &str)> =
             labels.iter().map(|(name, value)| (names.id(name), value)).collect();
@@ -215,7 +216,7 @@ impl<'p> RunLabels<'p> {
         Self { stream, columns }
     }
 
-    /// Where a label of this name would come from, before any stage.
+    /// The source of a label before any stage ran.
     pub fn place_of(&self, name: NameId) -> Place {
         if self.stream.iter().any(|(n, _)| *n == name) {
             return Place::Stream;
@@ -229,24 +230,24 @@ impl<'p> RunLabels<'p> {
     }
 }
 
-/// Where a label of a run's rows comes from.
+/// The source of a label of a run's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The stream: the same for all rows.
+    /// The stream: equal for all rows.
     Stream,
     /// The detected level.
     Level,
-    /// Each row's structured metadata.
+    /// The structured metadata of each row.
     Row,
-    /// No row has it.
+    /// No source: no row has it.
     Nowhere,
 }
 
-/// A row and its labels, moved from row to row of a page.
+/// A cursor over the rows of a page, with the current row's labels.
 pub struct Row<'p> {
     /// Nanoseconds since the epoch.
     pub timestamp: i64,
-    /// Buffers and names.
+    /// The buffers and names.
     pub scratch: &'p mut Scratch,
     page: &'p LogPage,
     index: usize,
@@ -259,7 +260,7 @@ pub struct Row<'p> {
 }
 
 impl<'p> Row<'p> {
-    /// Ready to go to a row of the page.
+    /// A cursor over a page, before its first row.
     pub fn new(
         page: &'p LogPage,
         base: &'p RunLabels<'p>,
@@ -280,12 +281,12 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// Goes to the rows of another run.
+    /// Moves to the rows of another run.
     pub fn switch(&mut self, base: &'p RunLabels<'p>) {
         self.base = base;
     }
 
-    /// Goes to a row of the page.
+    /// Moves to a row of the page.
     pub fn load(&mut self, index: usize, line: &'p [u8]) {
         self.timestamp = self.page.timestamps[index];
         self.index = index;
@@ -300,7 +301,7 @@ impl<'p> Row<'p> {
         scratch.details.clear();
     }
 
-    /// The line as the stages so far left it.
+    /// The line, as changed by the stages so far.
     pub fn line(&self) -> &[u8] {
         match self.line {
             Line::Page(line) => line,
@@ -308,7 +309,7 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// Calls `f` with the line and the row without its line.
+    /// Calls `f` with the line, and with the row without its line.
     pub fn with_line<T>(&mut self, f: impl FnOnce(&mut Self, &[u8]) -> T) -> T {
         match self.line {
             Line::Page(line) => f(self, line),
@@ -316,7 +317,7 @@ impl<'p> Row<'p> {
                 let own = std::mem::take(&mut self.scratch.line);
                 let before = self.lines_replaced;
                 let result = f(self, &own);
-                // A stage that set a new line while it read the old one wins.
+                // A line that `f` set takes precedence over the one that it read.
                 if self.lines_replaced == before {
                     self.scratch.line = own;
                 } else {
@@ -327,12 +328,12 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// Replaces the line by what `write` writes, which is so long at most.
+    /// Replaces the line with the output of `write`, which writes at most `most` bytes.
     pub fn replace_line(&mut self, most: usize, write: impl FnOnce(&mut Self, &mut Vec<u8>)) {
         let mut buffer = std::mem::take(&mut self.scratch.spare);
         buffer.clear();
         if buffer.capacity() < most {
-            // The line at hand may be with its stage.
+            // The current line may be borrowed by its stage.
             if self.scratch.hold(2 * most + buffer.capacity()).is_err() {
                 self.rejected = true;
                 return;
@@ -351,29 +352,29 @@ impl<'p> Row<'p> {
             || (!self.is_hidden(name) && self.metadata_value(name).is_some())
     }
 
-    /// The name that a parser's label gets: its own, or with `_extracted` when that is taken.
+    /// The name for a label of a parser: its own, or with `_extracted` appended if it is taken.
     pub fn free_name(&mut self, name: NameId) -> NameId {
         if self.base_has(name) { self.scratch.names.extracted(name) } else { name }
     }
 
-    /// Whether a parser should extract a label: the query can use it and no stage made it before, not even
-    /// one that a later stage removed.
+    /// Whether a parser should extract the label: the query reads it, and no stage has set it before, not
+    /// even if a later stage removed it.
     pub fn wants(&self, name: NameId) -> bool {
         let wanted = match self.wanted {
             Wanted::All => true,
             Wanted::Only(names) => names.ids.contains(&name),
         };
-        // Looking for it among those of the row is what lines with many keys are slow at.
+        // For lines with many keys, searching the row's labels is the slow part.
         let work = 16 + self.scratch.parsed.len() + self.scratch.removed.len();
         wanted && spend(work).is_ok() && !self.is_parsed(name) && !self.scratch.removed.contains(&name)
     }
 
-    /// Which labels the rest of the query can use.
+    /// The labels that the rest of the query reads.
     pub fn wanted(&self) -> &'p Wanted {
         self.wanted
     }
 
-    /// Whether every label that the query can use was made, so that a parser may stop.
+    /// Whether all labels that the query reads are set, so that a parser may stop.
     pub fn has_all_wanted(&self) -> bool {
         match self.wanted {
             Wanted::All => false,
@@ -405,7 +406,7 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// The value of a label, whatever its origin. `__error__` is not a label: see [`Self::error`].
+    /// The value of a label from any source. `__error__` is not a label here: see [`Self::error`].
     pub fn get(&self, name: NameId) -> Option<&str> {
         if let Some(parsed) = self.scratch.parsed.iter().find(|p| p.name == name) {
             return Some(self.text_of(*parsed));
@@ -417,7 +418,7 @@ impl<'p> Row<'p> {
             .or_else(|| self.base.stream.iter().find(|(n, _)| *n == name).map(|(_, value)| *value))
     }
 
-    /// The value of a label, `__error__` and `__error_details__` included; absent is empty.
+    /// The value of a label, including `__error__` and `__error_details__`; empty if absent.
     pub fn value(&self, name: NameId) -> &str {
         match name {
             ERROR_ID => self.error.unwrap_or(""),
@@ -428,17 +429,17 @@ impl<'p> Row<'p> {
 
     fn text_of(&self, parsed: Parsed) -> &str {
         let bytes = &self.scratch.text[parsed.start as usize..(parsed.start + parsed.len) as usize];
-        // Everything that enters the buffer is UTF-8: see `set` and `set_with`.
+        // Only UTF-8 enters the buffer: see `set` and `set_with`.
         std::str::from_utf8(bytes).unwrap_or("")
     }
 
-    /// Sets a label that a stage made.
+    /// Sets a label.
     pub fn set(&mut self, name: NameId, value: &str) {
         self.set_with(name, value.len(), |text| text.extend_from_slice(value.as_bytes()));
     }
 
-    /// Sets a label to what `write` appends to the buffer, which is so long at most. Bytes that are not UTF-8
-    /// become spaces, as Loki does it. Without memory for it the row is rejected, and the query ends.
+    /// Sets a label to what `write` appends to the buffer, at most `most` bytes. Bytes that are not UTF-8
+    /// become spaces, as in Loki. If there is no memory for it, the row is rejected and the query ends.
     pub fn set_with(&mut self, name: NameId, most: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let work = most + self.scratch.parsed.len();
         if spend(work).and_then(|()| self.scratch.make_room(most)).is_err() {
@@ -458,8 +459,8 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// Whether the row still passes now that a parser set this label; if not, it is to read no further and
-    /// drop the row.
+    /// Whether the row still passes after a parser set this label. If not, the parser stops and drops the
+    /// row.
     pub fn passes_early(&mut self, name: NameId) -> bool {
         if self.scratch.early.iter().any(|(n, _)| *n == name) {
             let mut early = std::mem::take(&mut self.scratch.early);
@@ -471,19 +472,19 @@ impl<'p> Row<'p> {
         !self.rejected
     }
 
-    /// Whether a filter rejected the row while a parser read it.
+    /// Whether a filter rejected the row while a parser ran.
     pub fn is_rejected(&self) -> bool {
         self.rejected
     }
 
-    /// Whether a stage made a label of this name, be it removed since.
+    /// Whether a stage set a label of this name, even if it was removed since.
     pub fn was_extracted(&self, name: &[u8]) -> bool {
         let scratch = &*self.scratch;
         let made = scratch.parsed.iter().map(|p| p.name).chain(scratch.removed.iter().copied());
         made.into_iter().any(|id| scratch.names.name(id).as_bytes() == name)
     }
 
-    /// Removes a label, whatever its origin.
+    /// Removes a label of any source.
     pub fn delete(&mut self, name: NameId) {
         if spend(self.scratch.parsed.len() + self.scratch.hidden.len()).is_err() {
             return;
@@ -497,24 +498,24 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// Why a stage failed on the row.
+    /// The error of the stage that failed on the row.
     pub fn error(&self) -> Option<&'static str> {
         self.error
     }
 
-    /// What a metric query takes for the row's error: the reason of a stage, or a label `__error__` that a
-    /// parser found in the line.
+    /// The error of the row for a metric query: that of a stage, or a label `__error__` that a parser found
+    /// in the line.
     pub fn error_or_label(&self) -> Option<&str> {
         let label = || self.scratch.parsed.iter().find(|p| p.name == ERROR_ID).map(|p| self.text_of(*p));
         self.error.or_else(label).filter(|error| !error.is_empty())
     }
 
-    /// How a stage failed on the row.
+    /// The details of the error.
     pub fn error_details(&self) -> &str {
         &self.scratch.details
     }
 
-    /// Marks the row as failed; the line stays.
+    /// Marks the row as failed; its line stays.
     pub fn fail(&mut self, error: &'static str, details: impl std::fmt::Display) {
         use std::fmt::Write;
         self.error = Some(error);
@@ -522,29 +523,29 @@ impl<'p> Row<'p> {
         let _ = write!(self.scratch.details, "{details}"); // writing to a string cannot fail
     }
 
-    /// Marks the row as failed; the details of an earlier failure stay.
+    /// Marks the row as failed; keeps the details of an earlier failure.
     pub fn fail_without_details(&mut self, error: &'static str) {
         self.error = Some(error);
     }
 
-    /// Marks the row as failed unless it failed before.
+    /// Marks the row as failed, unless it already is.
     pub fn fail_first(&mut self, error: &'static str, details: impl std::fmt::Display) {
         if self.error.is_none() {
             self.fail(error, details);
         }
     }
 
-    /// Takes the failure back.
+    /// Clears the error.
     pub fn clear_error(&mut self) {
         self.error = None;
     }
 
-    /// Takes the failure's details back.
+    /// Clears the details of the error.
     pub fn clear_error_details(&mut self) {
         self.scratch.details.clear();
     }
 
-    /// Calls `f` for each label by origin, hidden ones left out, errors left out.
+    /// Calls `f` for each visible label with its source; the error labels are left out.
     pub fn for_each_label(&self, mut f: impl FnMut(Origin, NameId, &str)) {
         let scratch = &*self.scratch;
         let shadowed = |name: NameId| self.is_hidden(name) || self.is_parsed(name);
@@ -566,18 +567,18 @@ impl<'p> Row<'p> {
         }
     }
 
-    /// Labels that stages made.
+    /// The number of labels that stages set.
     pub fn label_count(&self) -> usize {
         self.scratch.parsed.len()
     }
 
-    /// Whether no stage has touched the labels of the stream and the metadata.
+    /// Whether no stage has changed the labels of the stream and the metadata.
     pub fn labels_untouched(&self) -> bool {
         self.scratch.hidden.is_empty() && self.scratch.parsed.is_empty() && self.error.is_none()
     }
 }
 
-/// Where a label comes from.
+/// The source of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The stream.
@@ -614,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_by_stream_then_metadata_then_stages() {
+    fn stream_labels_precede_metadata_and_stages() {
         let (page, stream) = (page(), Labels::from_pairs([("app", "api")]));
         let mut scratch = Scratch::new(seed_names());
         let base = RunLabels::new(&page, &stream, &mut scratch.names);
@@ -639,11 +640,11 @@ mod tests {
         row.delete(trace);
         assert_eq!(row.get(trace), None);
         row.load(0, b"line");
-        assert_eq!(row.get(trace), Some("t1"), "the next row starts afresh");
+        assert_eq!(row.get(trace), Some("t1"), "the next row has its own labels");
     }
 
     #[test]
-    fn text_that_is_not_utf8_becomes_spaces() {
+    fn invalid_utf8_becomes_spaces() {
         let (page, stream) = (page(), Labels::default());
         let mut scratch = Scratch::new(seed_names());
         let base = RunLabels::new(&page, &stream, &mut scratch.names);

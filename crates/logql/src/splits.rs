@@ -1,9 +1,9 @@
-//! Cuts a query's time into pieces that wait for their turns apart.
+//! Splits a query's time range into pieces that take turns separately.
 //!
-//! Pages of one piece are worked on side by side already, so that cutting finer makes nothing faster. It
-//! lets other queries pass in between, keeps what is done when the rest runs out of time, and lets a log
-//! query stop early. Cuts lie on multiples of `split_queries_by_interval` where no block is cut in two,
-//! since both pieces would read it, and where enough has gathered to be worth a turn.
+//! The pages of one piece are already processed in parallel, so smaller pieces make a query no faster. But
+//! they let other queries run in between, keep finished results if the rest times out, and let a log query
+//! stop early. Pieces end at multiples of `split_queries_by_interval` at which no block is cut in two,
+//! because both pieces would read the block, and only after enough bytes to be worth a turn.
 
 use sandur_base::units::MIB;
 use sandur_model::{Limits, TimeRange};
@@ -15,13 +15,13 @@ use crate::log_scan::{self, LogScan};
 use crate::pipeline::Pipeline;
 use crate::request::Request;
 
-/// Raw bytes of a log query's first piece. Those that follow double, so that the latest lines are found at
-/// once and a search through everything does not consist of many small ones.
+/// The raw bytes of a log query's first piece. Each later piece is twice as large, so that the latest lines
+/// are found at once, and a search of everything does not consist of many small pieces.
 const FIRST_BYTES: u64 = 64 * MIB;
-/// Pieces do not grow beyond this many doublings: 1 GiB.
+/// The most doublings: pieces grow up to 1 GiB.
 const DOUBLINGS_MAX: usize = 4;
 
-/// Answers a log query, piece by piece from the end that counts first, until there are enough rows.
+/// Answers a log query piece by piece, starting with the rows that rank first, until there are enough.
 pub async fn log_query(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -30,7 +30,7 @@ pub async fn log_query(
     (request, range): (&Request, TimeRange),
 ) -> Result<Vec<LogRow>, Error> {
     let limit = request.limit as usize;
-    // The rows of all pieces stay reserved until the answer is made.
+    // The rows of all pieces stay reserved until the answer is built.
     let (mut rows, mut held): (Vec<LogRow>, Vec<_>) = Default::default();
     for piece in pieces(source, context, limits, request, range) {
         let _turn = context.turn().await?;
@@ -61,7 +61,7 @@ fn pieces(
     range: TimeRange,
 ) -> Vec<TimeRange> {
     let interval = limits.split_queries_by_interval;
-    // With an interval between rows the next row depends on the one before.
+    // With an interval between rows, each row depends on the previous one.
     if request.interval_ns > 0 || interval <= 0 {
         return vec![range];
     }

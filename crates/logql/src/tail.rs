@@ -1,4 +1,4 @@
-//! A log query that is run over pages as they come, for following new rows.
+//! A log query that runs over pages as they arrive, for following new rows.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,13 +22,13 @@ impl LogQuery {
         Self { worker: Mutex::new(pipeline.start()), pipeline }
     }
 
-    /// Conditions on the stream.
+    /// The matchers of the stream selector.
     pub fn matchers(&self) -> &[Matcher] {
         &self.pipeline.matchers
     }
 
-    /// Appends the rows of the page that pass, by time; rows of a page without lines never do. The caller
-    /// has chosen the streams already.
+    /// Appends the rows of the page that pass, ordered by time. A page without lines has none. The caller
+    /// has already selected the streams.
     pub fn process_page(&self, page: &LogPage, out: &mut Vec<LogRow>) {
         let Some(lines) = &page.lines else { return };
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +57,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn new_rows_go_through_the_stages() {
+    fn new_rows_pass_through_the_stages() {
         let run = |app: &str, start, end| StreamRun {
             labels: Arc::new(Labels::from_pairs([("app", app)])),
             start,

@@ -1,5 +1,5 @@
-//! Durations, byte sizes and numbers as Go, Prometheus and humanize read and write them, with their error
-//! texts, because LogQL shows both to users.
+//! Durations, byte sizes and numbers in the forms of Go, Prometheus and the `humanize` library, with their
+//! error texts, which LogQL shows to users.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -22,7 +22,7 @@ const PROMETHEUS_UNITS: [(&str, i64); 7] = [
     ("ms", MILLISECOND),
 ];
 
-/// Reads `1d12h`: whole numbers, units from large to small, each once. The result is in nanoseconds.
+/// Parses `1d12h` to nanoseconds: whole numbers, units from large to small, each at most once.
 pub fn parse_prometheus_duration(text: &str) -> Result<i64, String> {
     match text {
         "" => return Err("empty duration string".to_owned()),
@@ -61,7 +61,7 @@ pub fn parse_prometheus_duration(text: &str) -> Result<i64, String> {
     Ok(total)
 }
 
-/// Reads `-1h15m30.5s` as Go's `time.ParseDuration`: fractions and any order, units up to hours.
+/// Parses `-1h15m30.5s` as Go's `time.ParseDuration`: fractions, any order, units up to hours.
 pub fn parse_go_duration(text: &str) -> Result<i64, String> {
     let invalid = || format!("time: invalid duration {}", quote(excerpt(text)));
     let (negative, mut rest) = match text.as_bytes().first() {
@@ -117,7 +117,7 @@ fn scaled(whole: &str, fraction: &str, scale: u64) -> Option<u64> {
     let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
     let mut total = whole.checked_mul(scale)?;
     if !fraction.is_empty() {
-        // More digits than a nanosecond's share of the unit do not change the result.
+        // More digits than the unit has nanoseconds do not change the result.
         let digits = &fraction[..fraction.len().min(17)];
         let value: u64 = digits.parse().ok()?;
         total =
@@ -126,12 +126,12 @@ fn scaled(whole: &str, fraction: &str, scale: u64) -> Option<u64> {
     Some(total)
 }
 
-/// Reads a duration of a query: Prometheus' form, else Go's.
+/// Parses a duration of a query: Prometheus's form, else Go's.
 pub fn parse_query_duration(text: &str) -> Result<i64, String> {
     parse_prometheus_duration(text).or_else(|_| parse_go_duration(text))
 }
 
-/// Writes nanoseconds as Go's `Duration.String`: `1h15m0s`, `1.5s`, `250ms`, `0s`.
+/// Formats nanoseconds as Go's `Duration.String`: `1h15m0s`, `1.5s`, `250ms`, `0s`.
 pub fn format_go_duration(nanoseconds: i64) -> String {
     let mut out = String::new();
     if nanoseconds < 0 {
@@ -167,7 +167,7 @@ pub fn format_go_duration(nanoseconds: i64) -> String {
     out
 }
 
-/// Writes nanoseconds as Prometheus does: `1h30m`, `5m`, `500ms`, `0s`.
+/// Formats nanoseconds as Prometheus does: `1h30m`, `5m`, `500ms`, `0s`.
 pub fn format_prometheus_duration(nanoseconds: i64) -> String {
     let mut milliseconds = nanoseconds / MILLISECOND;
     if milliseconds == 0 {
@@ -180,7 +180,7 @@ pub fn format_prometheus_duration(nanoseconds: i64) -> String {
     }
     for (unit, nanoseconds) in PROMETHEUS_UNITS {
         let size = nanoseconds / MILLISECOND;
-        // Years and weeks only when nothing would be left: 90d is easier to read than 12w6d.
+        // Years and weeks are used only if nothing remains: 90d is easier to read than 12w6d.
         let exact = matches!(unit, "y" | "w");
         if exact && milliseconds % size != 0 {
             continue;
@@ -193,7 +193,7 @@ pub fn format_prometheus_duration(nanoseconds: i64) -> String {
     out
 }
 
-/// Reads `1.5 MiB` as humanize does: case does not matter, `KB` is 1000 and `KiB` is 1024.
+/// Parses `1.5 MiB` as `humanize` does: case does not matter, `KB` is 1000 and `KiB` is 1024.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let number_end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ',')).unwrap_or(text.len());
     let (number, unit) = text.split_at(number_end);
@@ -223,7 +223,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
     Ok(scaled as u64)
 }
 
-/// Writes bytes in powers of 1024 as humanize does: `1.5 MiB`, `82 KiB`, `5 B`.
+/// Formats bytes in powers of 1024 as `humanize` does: `1.5 MiB`, `82 KiB`, `5 B`.
 pub fn format_binary_bytes(bytes: u64) -> String {
     if bytes < 10 {
         return format!("{bytes} B");
@@ -235,7 +235,7 @@ pub fn format_binary_bytes(bytes: u64) -> String {
     format!("{value:.decimals$} {}", units[exponent])
 }
 
-/// Writes bytes as humanize does, without the space: `82MB`, `1.5kB`, `5B`.
+/// Formats bytes as `humanize` does, without the space: `82MB`, `1.5kB`, `5B`.
 pub fn format_bytes(bytes: u64) -> String {
     if bytes < 10 {
         return format!("{bytes}B");
@@ -251,7 +251,7 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Reads a number as Go's `strconv.ParseFloat`.
+/// Parses a number as Go's `strconv.ParseFloat`.
 pub fn parse_float(text: &str) -> Result<f64, String> {
     let invalid = || format!("strconv.ParseFloat: parsing {}: invalid syntax", quote(excerpt(text)));
     let joined = without_underscores(text).ok_or_else(invalid)?;
@@ -266,7 +266,7 @@ pub fn parse_float(text: &str) -> Result<f64, String> {
     Ok(value)
 }
 
-/// The number without underscores, which may stand between digits and behind `0x`, as in Go's literals.
+/// Removes underscores, which may be between digits and after `0x`, as in Go's literals.
 fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('_') {
         return Some(Cow::Borrowed(text));
@@ -285,7 +285,7 @@ fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
     all.then(|| Cow::Owned(text.replace('_', "")))
 }
 
-/// `0x1.8p3`: hexadecimal digits and a power of two, which must be there.
+/// Parses `0x1.8p3`: hexadecimal digits and a power of two, which is required.
 fn hexadecimal_float(text: &str) -> Option<f64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -306,7 +306,7 @@ fn hexadecimal_float(text: &str) -> Option<f64> {
     Some(if negative { -scaled } else { scaled })
 }
 
-/// Writes a number as Go's `strconv.FormatFloat(value, 'f', -1, 64)`.
+/// Formats a number as Go's `strconv.FormatFloat(value, 'f', -1, 64)`.
 pub fn format_float(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -317,7 +317,7 @@ pub fn format_float(value: f64) -> String {
     }
 }
 
-/// Writes a string as Go's `strconv.Quote`.
+/// Quotes a string as Go's `strconv.Quote`.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     let written = write_quoted(text, |piece| {
@@ -329,19 +329,19 @@ pub fn quote(text: &str) -> String {
     }
 }
 
-/// Longest part of a value that messages show.
+/// The longest part of a value in a message.
 const EXCERPT_BYTES_MAX: usize = 4 << 10;
 
-/// The beginning of a text, as much as a message shows of it.
+/// The prefix of a text that a message shows.
 pub fn excerpt(text: &str) -> &str {
     &text[..text.floor_char_boundary(EXCERPT_BYTES_MAX)]
 }
 
-/// Writes what [`quote`] gives, piece by piece.
+/// Writes the output of [`quote`] piece by piece.
 pub fn write_quoted<E>(text: &str, mut write: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
     let mut escape = String::new();
     write("\"")?;
-    // Where what is to be written as it stands begins.
+    // The start of the text that is not yet written.
     let mut start = 0;
     for (at, c) in text.char_indices() {
         let known = match c {
@@ -375,8 +375,8 @@ pub fn write_quoted<E>(text: &str, mut write: impl FnMut(&str) -> Result<(), E>)
     write("\"")
 }
 
-/// Puts a space in place of each sequence that is not UTF-8, and of each replacement character beside them.
-/// The text does not grow.
+/// Replaces each sequence that is not UTF-8, and each replacement character, with a space. The text does
+/// not grow.
 pub fn put_spaces(text: &mut Vec<u8>, start: usize) {
     let dirty = text.split_off(start);
     for chunk in dirty.utf8_chunks() {
@@ -392,16 +392,17 @@ pub fn put_spaces(text: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Labels as Loki writes them, `{a="b", c="d"}`: it sorts by this text what it has put together, and names
-/// series so in errors.
+/// Formats labels as Loki does, `{a="b", c="d"}`. Loki sorts joined series by this text, and its errors use
+/// it.
 pub fn labels_text<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let pairs: Vec<String> = labels.map(|(name, value)| format!("{name}={}", quote(value))).collect();
     format!("{{{}}}", pairs.join(", "))
 }
 
-/// Whether a character is a letter, mark, number, punctuation or symbol, or the plain space.
+/// Whether Go prints the character unescaped: a letter, mark, number, punctuation, symbol, or the plain
+/// space.
 fn is_printable(c: char) -> bool {
-    // Behind another character marks are printed; the rest that is escaped is what Go escapes.
+    // Marks are printed after another character; otherwise the escaped characters are those of Go.
     c.is_ascii() || !format!("x{c}").escape_debug().any(|escaped| escaped == '\\')
 }
 
@@ -409,7 +410,7 @@ fn is_printable(c: char) -> bool {
 mod tests {
     use super::*;
 
-    /// What Go's `strconv.ParseFloat` says.
+    /// The results of Go's `strconv.ParseFloat`.
     #[test]
     fn underscores_separate_digits() {
         for (text, value) in [
@@ -480,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_read_as_go_does() {
+    fn floats_are_parsed_as_in_go() {
         for (text, value) in
             [("1", 1.0), (".5", 0.5), ("1e3", 1000.0), ("+2", 2.0), ("inf", f64::INFINITY), ("0x1.8p3", 12.0)]
         {

@@ -1,5 +1,5 @@
-//! Functions over the vectors of each instant: `sum`, `topk` and their like. [`FUNCTIONS`] is the table that
-//! the parser and the documentation are made from.
+//! Functions over the vector at each instant: `sum`, `topk` and similar ones. The parser and the
+//! documentation are made from the table [`FUNCTIONS`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,33 +12,33 @@ use crate::ast::Grouping;
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::{ABSENT, is_absent};
 
-/// One line of the table of functions.
+/// An entry in the table of functions.
 pub struct VectorFunction {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it does, for the documentation.
+    /// What it does, for the reference page.
     pub doc: &'static str,
-    /// Whether it takes a count before its vector.
+    /// Whether it takes a count before the vector.
     pub takes_count: bool,
-    /// Orders an instant vector; takes no grouping.
+    /// Whether it orders an instant vector; such a function takes no grouping.
     pub sorts: bool,
-    /// Its way of working.
+    /// The implementation.
     pub kind: Kind,
 }
 
-/// How a function works.
+/// The implementation of a function.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// One value per group.
     Fold(fn() -> Box<dyn Fold>),
-    /// The series with the greatest (or least) values of each group, as they are.
+    /// Selects the series of each group with the greatest or least values.
     Select {
-        /// The greatest, in place of the least.
+        /// Whether the greatest values are selected, not the least.
         greatest: bool,
     },
-    /// All series, by value.
+    /// Sorts all series by value.
     Sort {
-        /// The greatest first.
+        /// Whether the greatest value comes first.
         descending: bool,
     },
 }
@@ -49,11 +49,11 @@ impl std::fmt::Debug for VectorFunction {
     }
 }
 
-/// Takes the values of a group at one instant.
+/// A fold over the values of a group at one instant.
 pub trait Fold {
-    /// Takes a value.
+    /// Adds a value.
     fn add(&mut self, value: f64);
-    /// The result; at least one value was taken.
+    /// The result; at least one value was added.
     fn value(&self) -> f64;
 }
 
@@ -79,9 +79,9 @@ pub const FUNCTIONS: &[VectorFunction] = &[
     fold("stdvar", "The variance of each group.", || Box::new(VARIANCE)),
     other("topk", "The series with the greatest values of each group.", Kind::Select { greatest: true }),
     other("bottomk", "The series with the least values of each group.", Kind::Select { greatest: false }),
-    other("approx_topk", "Like topk; exact here.", Kind::Select { greatest: true }),
-    other("sort", "The series by rising value.", Kind::Sort { descending: false }),
-    other("sort_desc", "The series by falling value.", Kind::Sort { descending: true }),
+    other("approx_topk", "The same as `topk`; the result is exact.", Kind::Select { greatest: true }),
+    other("sort", "Sorts the series by ascending value.", Kind::Sort { descending: false }),
+    other("sort_desc", "Sorts the series by descending value.", Kind::Sort { descending: true }),
 ];
 
 /// The function of this name.
@@ -119,7 +119,7 @@ impl Fold for Mean {
         if self.count == 1.0 {
             self.mean = value;
         } else if self.mean.is_infinite() && (value == self.mean || value.is_finite()) {
-            // An infinite mean stays what it is unless its opposite comes.
+            // An infinite mean stays as it is, unless a value is the opposite infinity.
         } else {
             self.mean += (value - self.mean) / self.count;
         }
@@ -170,11 +170,11 @@ impl Fold for Deviation {
     }
 }
 
-/// The labels of a group that a series belongs to.
+/// The labels of the group to which a series belongs.
 pub fn group_labels(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
     let Some(grouping) = grouping else { return Labels::default() };
     let named = |name: &str| grouping.labels.iter().any(|l| l == name);
-    // What is left by `without` goes through Prometheus' labels, where an empty one is none; `by` keeps it.
+    // `without` drops empty labels, as in Prometheus; `by` keeps them.
     let kept = |(name, value): &&(Arc<str>, Arc<str>)| match grouping.without {
         true => !named(name) && !value.is_empty(),
         false => named(name),
@@ -199,7 +199,7 @@ pub fn apply(
     }
 }
 
-/// The series of each group, groups in the order in which they first appear.
+/// The series of each group, in the order of their first series.
 fn groups(grouping: Option<&Grouping>, input: &Matrix) -> Result<Vec<(Labels, Vec<usize>)>, Stopped> {
     let mut places: HashMap<Labels, usize, FixedState> = HashMap::default();
     let mut groups: Vec<(Labels, Vec<usize>)> = Vec::new();
@@ -240,7 +240,7 @@ fn fold_groups(
     Ok(output)
 }
 
-/// By falling rank: NaN is below every number for both directions.
+/// Compares by descending rank; NaN ranks last in both directions.
 fn rank(greatest: bool, a: f64, b: f64) -> std::cmp::Ordering {
     match (a.is_nan(), b.is_nan()) {
         (true, true) => std::cmp::Ordering::Equal,
@@ -260,7 +260,7 @@ fn select(
     let mut kept: Vec<Vec<f64>> = vec![vec![ABSENT; input.steps]; input.series.len()];
     for (_, members) in groups(grouping, &input)? {
         for step in 0..input.steps {
-            // The members are put in order by their values.
+            // Members are sorted by their values.
             spend(50 + 100 * members.len())?;
             for member in best(greatest, count, step, &members, &input) {
                 let (to, from) = (&mut kept[member], &input.series[member].values);
@@ -274,11 +274,11 @@ fn select(
     Ok(input)
 }
 
-/// The members with the best values of a step.
+/// The members with the best values at a step.
 fn best(greatest: bool, count: usize, step: usize, members: &[usize], input: &Matrix) -> Vec<usize> {
     let value = |n: &usize| input.series[*n].values[step];
     let mut present: Vec<usize> = members.iter().copied().filter(|n| !is_absent(value(n))).collect();
-    // Of equal values the series that comes first by its labels stays.
+    // Of equal values, the series that comes first by its labels ranks first.
     present.sort_by(|a, b| {
         let labels = || input.series[*a].labels.cmp(&input.series[*b].labels);
         rank(greatest, value(a), value(b)).then_with(labels)
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn folds_by_group() {
+    fn folds_combine_each_group() {
         assert_eq!(run("sum", None, &["b"], input()), ["b=x: 4 2", "b=y: 5 7"]);
         assert_eq!(run("avg", None, &[], input()), [": 3 4.5"]);
         assert_eq!(run("min", None, &[], input()), [": 1 2"]);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn selects_and_sorts() {
+    fn topk_selects_and_sort_orders() {
         assert_eq!(run("topk", Some(1), &[], input()), ["a=3,b=y: 5 7"]);
         assert_eq!(run("topk", Some(1), &["b"], input()), ["a=1,b=x: _ 2", "a=2,b=x: 3 _", "a=3,b=y: 5 7"]);
         assert_eq!(run("bottomk", Some(2), &[], input()), ["a=1,b=x: 1 2", "a=2,b=x: 3 _", "a=3,b=y: _ 7"]);

@@ -1,4 +1,4 @@
-//! The query behind volumes by step: bytes of the lines of streams, summed by some of their labels.
+//! The query for volumes by step: the bytes of lines of streams, summed by some labels.
 
 use sandur_base::nesting::Nested;
 use sandur_model::Matcher;
@@ -6,11 +6,11 @@ use sandur_model::Matcher;
 use crate::ast::{Expr, Grouping, LogExpr, MetricExpr, RangeAggregation, VectorAggregation};
 use crate::{range, vector};
 
-/// `sum by (labels) (bytes_over_time({matchers}[window]))`; unlike a query that a person writes it may select
+/// Builds `sum by (labels) (bytes_over_time({matchers}[window]))`. Unlike a parsed query, it may select
 /// every stream.
 pub fn bytes_by_labels(matchers: Vec<Matcher>, labels: Vec<String>, window_ns: i64) -> Expr {
     let bytes = RangeAggregation {
-        function: range::find("bytes_over_time").expect("a function of the table"),
+        function: range::find("bytes_over_time").expect("it is in the table"),
         parameter: None,
         log: LogExpr { matchers, stages: Vec::new() },
         unwrap: None,
@@ -19,7 +19,7 @@ pub fn bytes_by_labels(matchers: Vec<Matcher>, labels: Vec<String>, window_ns: i
         grouping: None,
     };
     let sum = VectorAggregation {
-        function: vector::find("sum").expect("a function of the table"),
+        function: vector::find("sum").expect("it is in the table"),
         parameter: None,
         inner: MetricExpr::Range(Box::new(bytes)),
         grouping: Some(Grouping { without: false, labels }),
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_query_that_a_person_would_write() {
+    fn it_equals_the_parsed_query() {
         let matchers = vec![Matcher::new("app", MatchOp::Equal, "api").unwrap()];
         let made = bytes_by_labels(matchers, vec!["app".to_owned()], 60_000_000_000);
         let written = crate::parse(r#"sum by (app) (bytes_over_time({app="api"}[1m]))"#).unwrap();

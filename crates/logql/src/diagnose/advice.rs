@@ -1,5 +1,5 @@
-//! What to write where a token does not fit: rules for quotes, selectors, filters and stages. Those for
-//! functions are in [`super::calls`].
+//! Advice for a token that is not valid at its place: rules for quotes, selectors, filters and stages. The
+//! rules for functions are in [`super::calls`].
 
 use sandur_base::spelling::nearest;
 
@@ -7,10 +7,10 @@ use super::{Advice, Scene, calls, here, other_languages, there};
 use crate::lexer::Kind;
 use crate::stage::STAGES;
 
-/// A usual mistake: the advice if it was made.
+/// Recognizes one common mistake, and returns advice if it was made.
 type Rule = fn(&Scene<'_>) -> Option<Advice>;
 
-/// The rules; the first that knows something is taken.
+/// The rules; the first that returns advice decides.
 const RULES: &[Rule] = &[
     broken_token,
     beginning,
@@ -25,14 +25,14 @@ const RULES: &[Rule] = &[
     calls::parentheses,
 ];
 
-/// The advice for the token at which reading stopped.
+/// The advice for the token at which parsing stopped.
 pub fn find(scene: &Scene<'_>) -> Option<Advice> {
     RULES.iter().find_map(|rule| rule(scene))
 }
 
-const QUOTES: &str = "text stands in double quotes, \"…\", or backticks, `…`";
+const QUOTES: &str = "text must be in double quotes, \"…\", or backticks, `…`";
 
-/// Literals that do not end, wrong escapes, windows that are none.
+/// Unterminated literals, invalid escapes, invalid windows.
 fn broken_token(scene: &Scene<'_>) -> Option<Advice> {
     let token = scene.token();
     if token.kind != Kind::Broken {
@@ -42,7 +42,7 @@ fn broken_token(scene: &Scene<'_>) -> Option<Advice> {
     match token.text.as_str() {
         _ if source.starts_with('\'') => here(QUOTES),
         "literal not terminated" => there(end, "the closing quote is missing"),
-        "comment not terminated" => there(end, "the comment does not end: `*/` is missing"),
+        "comment not terminated" => there(end, "the comment is not closed: `*/` is missing"),
         "invalid char escape" => escape(scene),
         _ if source.starts_with('[') => window_text(scene),
         _ => None,
@@ -59,10 +59,10 @@ fn escape(scene: &Scene<'_>) -> Option<Advice> {
         ends
     });
     let Some(inner) = end.map(|end| &source[1..=end]).filter(|inner| !inner.contains('`')) else {
-        return here("in double quotes a backslash is written twice: \"\\\\d\"");
+        return here("in double quotes a backslash must be doubled: \"\\\\d\"");
     };
     let span = token.span.start..token.span.start + inner.len() + 2;
-    there(span, format!("in double quotes a backslash is written twice; in backticks once: `{inner}`"))
+    there(span, format!("in double quotes a backslash must be doubled; in backticks not: `{inner}`"))
 }
 
 fn window_text(scene: &Scene<'_>) -> Option<Advice> {
@@ -70,18 +70,18 @@ fn window_text(scene: &Scene<'_>) -> Option<Advice> {
     let source = scene.source(token);
     let end = source.find(']').map_or(source.len(), |end| end + 1);
     if source[..end].contains(':') {
-        return here("LogQL has no subqueries: a function works on the lines of one window, [5m]");
+        return here("LogQL has no subqueries: a function takes the lines of one window, [5m]");
     }
     let span = token.span.start..token.span.start + end;
     there(span, "a window is a number with a unit: [30s], [5m], [1h30m], [7d]")
 }
 
-/// A query that begins with something that begins none.
+/// A query with an invalid first token.
 fn beginning(scene: &Scene<'_>) -> Option<Advice> {
     if scene.at != 0 || matches!(scene.kind(1), Some(Kind::Word("(" | "{" | "by" | "without"))) {
         return None;
     }
-    here("a query begins with a selector of streams: {app=\"api\"} |= \"text\"")
+    here("a query begins with a stream selector: {app=\"api\"} |= \"text\"")
 }
 
 /// `{app=api}`, `|= error`, `| level=error`
@@ -100,16 +100,16 @@ fn value_without_quotes(scene: &Scene<'_>) -> Option<Advice> {
         return None;
     }
     if word.is_empty() {
-        return here(format!("behind `{operator}` stands a text in quotes"));
+        return here(format!("`{operator}` must be followed by text in quotes"));
     }
-    let mut help = format!("text stands in quotes: {}", crate::units::quote(word));
+    let mut help = format!("text must be in quotes: {}", crate::units::quote(word));
     if scene.in_selector() {
-        help.push_str("; in a shell the whole query stands in single quotes: '{app=\"api\"}'");
+        help.push_str("; in a shell, put the query in single quotes: '{app=\"api\"}'");
     }
     here(help)
 }
 
-/// What does not fit between `{` and `}`.
+/// A token that is not valid between `{` and `}`.
 fn inside_selector(scene: &Scene<'_>) -> Option<Advice> {
     if !scene.in_selector() {
         return None;
@@ -122,18 +122,18 @@ fn inside_selector(scene: &Scene<'_>) -> Option<Advice> {
         }
         (Kind::Identifier, Kind::Word("==")) => here(format!("a selector compares with `=`: {name}=\"…\"")),
         (Kind::Identifier, Kind::Word(">" | ">=" | "<" | "<=")) => {
-            here(format!("numbers are compared behind the selector: {{…}} | json | {name} > 500"))
+            here(format!("numbers are compared after the selector: {{…}} | json | {name} > 500"))
         }
-        (Kind::Word("{" | ","), Kind::String) => here("names of labels stand without quotes"),
-        (Kind::Word(","), Kind::Word("}")) => here("no comma stands before `}`"),
+        (Kind::Word("{" | ","), Kind::String) => here("label names are not quoted"),
+        (Kind::Word(","), Kind::Word("}")) => here("there must be no comma before `}`"),
         (Kind::String, Kind::Identifier | Kind::Word("and")) => {
-            here("a comma stands between two conditions: {app=\"api\", env=\"prod\"}")
+            here("two matchers are separated by a comma: {app=\"api\", env=\"prod\"}")
         }
         (Kind::String, Kind::Word("or")) => here("a selector has no `or`: use a regex, {app=~\"api|web\"}"),
         (Kind::String, _) => here("`}` is missing"),
-        (_, Kind::End) => here("the selector does not end: {app=\"api\"}"),
+        (_, Kind::End) => here("the selector is not closed: {app=\"api\"}"),
         (Kind::Word("{" | ","), Kind::Word(word)) if word.starts_with(char::is_alphabetic) => {
-            here(format!("`{word}` is a word of the language and cannot name a label here"))
+            here(format!("`{word}` is a keyword and cannot be a label name here"))
         }
         _ => None,
     }
@@ -150,16 +150,18 @@ fn filter_without_bar(scene: &Scene<'_>) -> Option<Advice> {
         Kind::Word(operator @ ("=" | "=~")) if behind(-1) => {
             let with_bar = if operator == "=" { "|=" } else { "|~" };
             let text = text(1).unwrap_or("\"text\"");
-            here(format!("a filter of lines is written `{with_bar} {text}`"))
+            here(format!("a line filter is written `{with_bar} {text}`"))
         }
-        Kind::Word("=") if scene.is(-1, "|") => here("`|=` is written without a blank"),
-        Kind::Identifier if scene.is(-1, "|") && scene.is(0, "~") => here("`|~` is written without a blank"),
-        Kind::Identifier if scene.is(0, "&") => here("filters stand one after the other: |= \"a\" |= \"b\""),
+        Kind::Word("=") if scene.is(-1, "|") => here("`|=` is written without a space"),
+        Kind::Identifier if scene.is(-1, "|") && scene.is(0, "~") => here("`|~` is written without a space"),
+        Kind::Identifier if scene.is(0, "&") => {
+            here("filters follow each other without an operator: |= \"a\" |= \"b\"")
+        }
         Kind::Word("|") if scene.is(-1, "|") => {
             here("alternatives of a filter are joined by `or`: |= \"a\" or \"b\"")
         }
         Kind::String if behind(-1) || scene.is(-1, "|") || scene.is(-1, "==") => {
-            here(format!("a filter of lines is written `|= {}`", text(0)?))
+            here(format!("a line filter is written `|= {}`", text(0)?))
         }
         _ => None,
     }
@@ -171,10 +173,10 @@ fn unwrap_without_window(scene: &Scene<'_>) -> Option<Advice> {
         return None;
     }
     let label = scene.near(1).filter(|t| t.kind == Kind::Identifier).map_or("LABEL", |t| scene.source(t));
-    here(format!("numbers are unwrapped for a function: sum_over_time({{…}} | unwrap {label} [5m])"))
+    here(format!("`unwrap` is only valid inside a function: sum_over_time({{…}} | unwrap {label} [5m])"))
 }
 
-/// `| jsn`: read as a label that nothing compares.
+/// `| jsn`: parsed as a label that is not compared with anything.
 fn unknown_stage(scene: &Scene<'_>) -> Option<Advice> {
     let word = scene.near(-1).filter(|t| t.kind == Kind::Identifier)?;
     if !scene.is(-2, "|") {
@@ -190,6 +192,8 @@ fn unknown_stage(scene: &Scene<'_>) -> Option<Advice> {
     }
     there(
         span,
-        format!("no stage is called so. A label is compared, | {name}=\"…\"; a line searched, |= \"{name}\""),
+        format!(
+            "there is no such stage. Compare a label with | {name}=\"…\"; search lines with |= \"{name}\""
+        ),
     )
 }

@@ -1,4 +1,4 @@
-//! What to write where a function, its window, its labels or its parentheses do not fit.
+//! Advice for mistakes in a function call: its name, window, labels or parentheses.
 
 use sandur_base::spelling::nearest;
 
@@ -12,21 +12,21 @@ pub fn labels(scene: &Scene<'_>) -> Option<Advice> {
     let groups = |offset| matches!(scene.kind(offset), Some(Kind::Word("by" | "without")));
     if token.kind == Kind::Identifier && groups(1) && scene.kind(2) == Some(Kind::Identifier) {
         let (word, label) = (scene.source(scene.near(1)?), scene.source(scene.near(2)?));
-        return here(format!("labels stand in parentheses: {} {word} ({label}) (…)", scene.source(token)));
+        return here(format!("labels must be in parentheses: {} {word} ({label}) (…)", scene.source(token)));
     }
     if token.kind == Kind::Identifier && groups(-1) {
-        return here(format!("labels stand in parentheses: ({})", scene.source(token)));
+        return here(format!("labels must be in parentheses: ({})", scene.source(token)));
     }
     let list = scene.open_parenthesis()?;
     let before = &scene.tokens.get(list.checked_sub(1)?)?.kind;
     let is_list = matches!(before, Kind::Word("by" | "without" | "on" | "ignoring" | "group_left"));
     if is_list && token.kind == Kind::String {
-        return here("names of labels stand without quotes");
+        return here("label names are not quoted");
     }
     None
 }
 
-/// A name before a parenthesis or a selector that is no function.
+/// A name before a parenthesis or a selector that is not a function.
 pub fn unknown(scene: &Scene<'_>) -> Option<Advice> {
     let token = scene.token();
     if token.kind != Kind::Identifier || scene.in_selector() {
@@ -36,10 +36,10 @@ pub fn unknown(scene: &Scene<'_>) -> Option<Advice> {
     let known = FUNCTIONS.iter().find(|function| function.eq_ignore_ascii_case(name));
     match (scene.kind(1), known) {
         (Some(Kind::Word("{")), Some(function)) => {
-            here(format!("the argument stands in parentheses: {function}({{…}} [5m])"))
+            here(format!("the argument must be in parentheses: {function}({{…}} [5m])"))
         }
         (Some(Kind::Word("{")), None) => {
-            here("LogQL has no names of metrics: a query begins with {, as in {app=\"api\"}")
+            here("LogQL has no metric names: a query begins with {, as in {app=\"api\"}")
         }
         (Some(Kind::Word("(" | "by" | "without")), _) => here(not_a_function(name)),
         _ if scene
@@ -58,7 +58,7 @@ fn not_a_function(name: &str) -> String {
     }
     match nearest(name, FUNCTIONS.iter().copied()) {
         Some(function) => format!("did you mean `{function}`?"),
-        None => "no function is called so; docs/reference/logql.md lists all".to_owned(),
+        None => "there is no such function; docs/reference/logql.md lists all".to_owned(),
     }
 }
 
@@ -66,9 +66,9 @@ fn not_a_function(name: &str) -> String {
 pub fn window(scene: &Scene<'_>) -> Option<Advice> {
     let call = scene.open_call();
     match (scene.token().kind, call) {
-        (Kind::Range, None) => here("a window stands in a function: count_over_time({…} [5m])"),
+        (Kind::Range, None) => here("a window is only valid inside a function: count_over_time({…} [5m])"),
         (Kind::Word(")") | Kind::Range, Some((function, _))) if vector::find(function).is_some() => {
-            here(format!("{function} works on numbers: {function}(count_over_time({{…}} [5m]))"))
+            here(format!("{function} takes numbers, not lines: {function}(count_over_time({{…}} [5m]))"))
         }
         (Kind::Word(")"), Some((function, open))) if range::find(function).is_some() => {
             let windows = scene.tokens[open..scene.at].iter().any(|t| t.kind == Kind::Range);
@@ -78,15 +78,15 @@ pub fn window(scene: &Scene<'_>) -> Option<Advice> {
     }
 }
 
-/// Parentheses that do not close, or close nothing; an end after an operator.
+/// Unbalanced parentheses, or an end after an operator.
 pub fn parentheses(scene: &Scene<'_>) -> Option<Advice> {
     let open = scene.open_parenthesis();
     match (scene.token().kind, scene.kind(-1)) {
-        (Kind::Word(")"), _) if open.is_none() => here("this `)` closes nothing"),
+        (Kind::Word(")"), _) if open.is_none() => here("this `)` has no matching `(`"),
         (Kind::End, Some(Kind::Word(operator @ ("+" | "-" | "*" | "/" | "%" | "^" | "or" | "and")))) => {
-            here(format!("something has to follow `{operator}`"))
+            here(format!("`{operator}` must be followed by an operand"))
         }
-        (Kind::End, Some(Kind::Word("|"))) => here("a stage or a condition follows `|`"),
+        (Kind::End, Some(Kind::Word("|"))) => here("`|` must be followed by a stage or a condition"),
         (Kind::End, _) if open.is_some() => here("a closing `)` is missing"),
         _ => None,
     }

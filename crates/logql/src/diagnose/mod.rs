@@ -1,8 +1,8 @@
-//! Where a query that cannot be read is wrong, and what was probably meant.
+//! Locates the mistake in an invalid query, and suggests a correction.
 //!
-//! Error messages are Loki's and stay as they are: this is what a command line shows beside them. The parser
-//! says at which token it stopped; [`advice`] knows the usual mistakes, [`other_languages`] the words of
-//! other languages, and names come from the tables that the parser itself is made from.
+//! Error messages are Loki's and are not changed; the command line shows a diagnosis in addition. The
+//! parser reports the token at which it stopped. [`advice`] knows common mistakes, [`other_languages`]
+//! knows keywords of other languages, and names come from the tables of the parser.
 
 mod advice;
 mod calls;
@@ -15,17 +15,17 @@ use crate::error::ParseError;
 use crate::lexer::{Kind, Token};
 use crate::parser::{parse, stopped};
 
-/// What is wrong with a query.
+/// The diagnosis of an invalid query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
-    /// The part that is wrong, in bytes of the text; empty where something is missing, absent when the
-    /// query is wrong as a whole.
+    /// The wrong part, as a byte range of the text. Empty if something is missing; absent if the error is
+    /// about the complete query.
     pub span: Option<Range<usize>>,
-    /// What to write instead.
+    /// The suggested correction.
     pub help: Option<String>,
 }
 
-/// Explains why a text is no query; `None` when it is one.
+/// Diagnoses an invalid query; `None` if it is valid.
 pub fn diagnose(text: &str) -> Option<Diagnosis> {
     let error = parse(text).err()?;
     let Some((tokens, stopped)) = stopped(text) else {
@@ -41,31 +41,32 @@ pub fn diagnose(text: &str) -> Option<Diagnosis> {
     })
 }
 
-/// The token that the error is about: where reading stopped, or the one behind a bar.
+/// The index of the token that the error is about: the one at which parsing stopped, or the one after a
+/// bar.
 fn at_fault(tokens: &[Token], stopped: usize, error: &ParseError) -> usize {
     let is_it =
         |at: &usize| tokens.get(*at).is_some_and(|t| (t.line, t.column) == (error.line, error.column));
     [stopped, stopped + 1, stopped.saturating_sub(1)].into_iter().find(is_it).unwrap_or(stopped)
 }
 
-/// A part of a query and what to write there.
+/// A suggestion for a part of a query.
 struct Advice {
-    /// Instead of the token at which reading stopped.
+    /// The part, if it is not the token at which parsing stopped.
     span: Option<Range<usize>>,
     help: Option<String>,
 }
 
-/// What to write at the token at which reading stopped.
+/// Advice for the token at which parsing stopped.
 fn here(help: impl Into<String>) -> Option<Advice> {
     Some(Advice { span: None, help: Some(help.into()) })
 }
 
-/// What to write at another place.
+/// Advice for another part.
 fn there(span: Range<usize>, help: impl Into<String>) -> Option<Advice> {
     Some(Advice { span: Some(span), help: Some(help.into()) })
 }
 
-/// A query and the token at which reading it stopped.
+/// A query and the token at which parsing stopped.
 struct Scene<'a> {
     text: &'a str,
     tokens: &'a [Token],
@@ -77,7 +78,7 @@ impl<'a> Scene<'a> {
         &self.tokens[self.at]
     }
 
-    /// A token before (negative) or behind the one at which reading stopped.
+    /// A token before (negative) or after the one at which parsing stopped.
     fn near(&self, offset: isize) -> Option<&'a Token> {
         self.tokens.get(self.at.checked_add_signed(offset)?)
     }
@@ -86,7 +87,7 @@ impl<'a> Scene<'a> {
         self.text.get(token.span.clone()).unwrap_or_default()
     }
 
-    /// The word that stands there, if a token with this text does.
+    /// Whether the token at this offset is not a string and has this text.
     fn is(&self, offset: isize, text: &str) -> bool {
         self.near(offset).is_some_and(|t| t.kind != Kind::String && self.source(t) == text)
     }
@@ -95,7 +96,7 @@ impl<'a> Scene<'a> {
         self.near(offset).map(|t| t.kind)
     }
 
-    /// Whether the token stands between `{` and `}`.
+    /// Whether the token is between `{` and `}`.
     fn in_selector(&self) -> bool {
         let mut before = self.tokens[..self.at].iter().rev();
         before
@@ -107,7 +108,7 @@ impl<'a> Scene<'a> {
             .unwrap_or(false)
     }
 
-    /// Index of the parenthesis that is open at the token.
+    /// The index of the innermost parenthesis that is open at the token.
     fn open_parenthesis(&self) -> Option<usize> {
         let mut closed = 0;
         for at in (0..self.at).rev() {
@@ -121,12 +122,12 @@ impl<'a> Scene<'a> {
         None
     }
 
-    /// The function whose parenthesis is open at the token, and where that is.
+    /// The function whose parenthesis is open at the token, and the index of that parenthesis.
     fn open_call(&self) -> Option<(&'a str, usize)> {
         let open = self.open_parenthesis()?;
         let mut before = open.checked_sub(1)?;
         if self.tokens[before].kind == Kind::Word(")") {
-            // `sum by (app) (`: the function stands before its labels.
+            // In `sum by (app) (`, the function name is before the labels.
             let list = self.tokens[..before].iter().rposition(|t| t.kind == Kind::Word("("))?;
             before = list.checked_sub(2)?;
         }
@@ -141,9 +142,9 @@ impl<'a> Scene<'a> {
 mod tests {
     use super::*;
 
-    /// The query with the wrong part in brackets, and the help.
+    /// The query with the wrong part in brackets, and the suggestion.
     fn shown(query: &str) -> (String, String) {
-        let diagnosis = diagnose(query).unwrap_or_else(|| panic!("{query} is read"));
+        let diagnosis = diagnose(query).unwrap_or_else(|| panic!("{query} is valid"));
         let marked = match diagnosis.span {
             Some(span) => {
                 format!("{}⟦{}⟧{}", &query[..span.start], &query[span.clone()], &query[span.end..])
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_mistakes_are_marked_and_explained() {
+    fn common_mistakes_are_located_and_explained() {
         for (marked, help) in [
             (r#"⟦rat⟧({app="api"}[5m])"#, "did you mean `rate`?"),
             (r#"sum(⟦cuont_over_time⟧({app="api"}[5m]))"#, "did you mean `count_over_time`?"),
@@ -169,7 +170,7 @@ mod tests {
             (r#"rate({app="api"}⟦[5]⟧)"#, "a number with a unit"),
             (r#"rate({app="api"}⟦[5m:1m])⟧"#, "no subqueries"),
             (r#"rate(⟦http_requests⟧[5m])"#, "{app=\"api\"}"),
-            (r#"⟦http_requests⟧{app="api"}"#, "no names of metrics"),
+            (r#"⟦http_requests⟧{app="api"}"#, "no metric names"),
             (r#"⟦rate⟧{app="api"}[5m]"#, "rate({…} [5m])"),
             (r#"{app=⟦api⟧}"#, "\"api\""),
             (r#"{app=⟦my⟧-api-2, x="y"}"#, "\"my-api-2\""),
@@ -179,8 +180,8 @@ mod tests {
             (r#"{app⟦==⟧"api"}"#, "`=`"),
             (r#"{app="api" ⟦env⟧="prod"}"#, "comma"),
             (r#"{app="api" ⟦and⟧ env="prod"}"#, "comma"),
-            (r#"{⟦"app"⟧="api"}"#, "without quotes"),
-            (r#"{status⟦>⟧500}"#, "behind the selector"),
+            (r#"{⟦"app"⟧="api"}"#, "not quoted"),
+            (r#"{status⟦>⟧500}"#, "after the selector"),
             (r#"{app="api"⟦⟧"#, "`}` is missing"),
             (r#"⟦{}⟧"#, "{service_name=~\".+\"}"),
             (r#"⟦{app=~".*"}⟧ |= "x""#, "{service_name=~\".+\"}"),
@@ -191,7 +192,7 @@ mod tests {
             (r#"{app="api"} ⟦=~⟧ "x""#, "`|~ \"x\"`"),
             (r#"{app="api"} | ⟦=⟧ "x""#, "`|=`"),
             (r#"{app="api"} |= ⟦error⟧"#, "\"error\""),
-            (r#"{app="api"} |= ⟦⟧"#, "a text in quotes"),
+            (r#"{app="api"} |= ⟦⟧"#, "text in quotes"),
             (r#"{app="api"} | ⟦jsn⟧"#, "did you mean `json`?"),
             (r#"{app="api"} | ⟦logfm⟧ | x="y""#, "did you mean `logfmt`?"),
             (r#"{app="api"} | ⟦grep⟧ "x""#, "`|= \"text\"`"),
@@ -200,22 +201,22 @@ mod tests {
             (r#"{app="api"} | ⟦something⟧"#, "| something=\"…\""),
             (r#"{app="api"} | level = ⟦error⟧"#, "\"error\""),
             (r#"{app="api"} | ⟦unwrap⟧ took"#, "sum_over_time({…} | unwrap took [5m])"),
-            (r#"{app="api"} |= "a" ⟦&⟧& |= "b""#, "one after the other"),
+            (r#"{app="api"} |= "a" ⟦&⟧& |= "b""#, "without an operator"),
             (r#"⟦sum_over_time⟧({app="api"} | json [5m])"#, "| unwrap LABEL"),
             (r#"⟦rate⟧({app="api"}[5m]) by (app)"#, "sum by (app) (rate(…))"),
             (r#"⟦topk⟧(rate({app="api"}[5m]))"#, "topk(10, …)"),
             (r#"⟦quantile_over_time⟧({app="api"} | unwrap x [5m])"#, "quantile_over_time(0.99, …)"),
             (r#"⟦sum⟧ by app (rate({app="api"}[5m]))"#, "by (app)"),
-            (r#"sum by (⟦"app"⟧) (rate({app="api"}[5m]))"#, "without quotes"),
+            (r#"sum by (⟦"app"⟧) (rate({app="api"}[5m]))"#, "not quoted"),
             (r#"sum(rate({app="api"}[5m])⟦⟧"#, "`)` is missing"),
-            (r#"rate({app="api"}[5m])⟦)⟧"#, "closes nothing"),
+            (r#"rate({app="api"}[5m])⟦)⟧"#, "no matching `(`"),
             (r#"{app="api"} |~ ⟦"a(?!b)"⟧"#, "look-around"),
             (r#"{app="api"} |~ ⟦"\d+"⟧"#, "`\\d+`"),
             (r#"{app="api"} | line_format ⟦"{{.x | uper}}"⟧"#, "did you mean `upper`?"),
-            (r#"⟦error⟧"#, "begins with a selector"),
-            (r#"⟦"error"⟧"#, "begins with a selector"),
-            (r#"⟦⟧"#, "begins with a selector"),
-            (r#"⟦select⟧ * from logs"#, "begins with a selector"),
+            (r#"⟦error⟧"#, "begins with a stream selector"),
+            (r#"⟦"error"⟧"#, "begins with a stream selector"),
+            (r#"⟦⟧"#, "begins with a stream selector"),
+            (r#"⟦select⟧ * from logs"#, "begins with a stream selector"),
             (r#"⟦{app="api"}⟧ + 1"#, "count_over_time"),
         ] {
             let query: String = marked.chars().filter(|c| !matches!(c, '⟦' | '⟧')).collect();
@@ -226,9 +227,9 @@ mod tests {
         assert_eq!(diagnose(r#"{app="api"}"#), None);
     }
 
-    /// Whatever is wrong, the marked part lies in the text.
+    /// The located part is always inside the text.
     #[test]
-    fn no_cut_of_a_query_breaks_the_diagnosis() {
+    fn every_substring_of_a_query_can_be_diagnosed() {
         let queries = [
             r#"sum by (ä, b) (rate({app="ü", c=~`d.*`} |= "é" | json | x > 5m or y=ip("::1") [5m]))"#,
             "{a=\"b\"}\n | line_format `{{.x}}\n{{.y | printf \"%s\"}}` /* c */ | label_format a=b, c=\"d [",

@@ -1,37 +1,34 @@
-//! Words of other query languages and what does their work here.
+//! Keywords of other query languages, and their equivalents in LogQL.
 
-/// Functions of PromQL that LogQL lacks, and what to use.
+/// Functions that LogQL lacks, most of them of PromQL, with an equivalent.
 pub const FUNCTIONS: &[(&str, &str)] = &[
-    ("increase", "LogQL has no `increase`: `count_over_time` counts the lines of the window"),
-    ("irate", "LogQL has no `irate`: `rate` over a short window comes close"),
-    ("delta", "LogQL has no `delta`: `first_over_time` and `last_over_time` give both ends of the window"),
-    ("idelta", "LogQL has no `idelta`: `first_over_time` and `last_over_time` give both ends of the window"),
+    ("increase", "LogQL has no `increase`: `count_over_time` counts the lines in the window"),
+    ("irate", "LogQL has no `irate`: use `rate` over a short window"),
+    ("delta", "LogQL has no `delta`: subtract `first_over_time` from `last_over_time`"),
+    ("idelta", "LogQL has no `idelta`: subtract `first_over_time` from `last_over_time`"),
     ("deriv", "LogQL has no `deriv`: subtract with `offset`, rate(…) - rate(… offset 5m)"),
-    ("predict_linear", "LogQL has no `predict_linear`; Grafana can draw trends over the answer"),
-    (
-        "histogram_quantile",
-        "lines have no buckets: quantile_over_time(0.99, {…} | unwrap LABEL [5m]) takes the numbers",
-    ),
+    ("predict_linear", "LogQL has no `predict_linear`; Grafana can draw trends"),
+    ("histogram_quantile", "lines have no buckets: write quantile_over_time(0.99, {…} | unwrap LABEL [5m])"),
     ("quantile", "write quantile_over_time(0.99, {…} | unwrap LABEL [5m])"),
     ("count_values", "group by the label instead: sum by (LABEL) (count_over_time({…} [5m]))"),
     ("group", "group with `sum by (LABEL) (…)`"),
-    ("label_join", "join before the window: {…} | label_format joined=\"{{.a}}-{{.b}}\""),
+    ("label_join", "join labels before the window: {…} | label_format joined=\"{{.a}}-{{.b}}\""),
     ("absent", "write absent_over_time({…} [5m])"),
     ("present_over_time", "write count_over_time({…} [5m]) > bool 0"),
     ("changes", "LogQL does not compare neighbouring lines"),
-    ("resets", "LogQL does not compare neighbouring lines; `rate_counter` knows resets"),
+    ("resets", "LogQL does not compare neighbouring lines; `rate_counter` handles resets"),
     ("avg_by", "write avg by (LABEL) (…)"),
     ("sum_by", "write sum by (LABEL) (…)"),
     ("count_by", "write count by (LABEL) (…)"),
-    ("abs", "LogQL has operators but no functions of numbers"),
-    ("ceil", "LogQL has operators but no functions of numbers; templates have `ceil`"),
-    ("floor", "LogQL has operators but no functions of numbers; templates have `floor`"),
-    ("round", "LogQL has operators but no functions of numbers; templates have `round`"),
-    ("sqrt", "write the power: … ^ 0.5"),
+    ("abs", "LogQL has no functions of numbers, only operators"),
+    ("ceil", "LogQL has no functions of numbers; templates have `ceil`"),
+    ("floor", "LogQL has no functions of numbers; templates have `floor`"),
+    ("round", "LogQL has no functions of numbers; templates have `round`"),
+    ("sqrt", "write it as a power: … ^ 0.5"),
     ("time", "LogQL has no `time()`; templates have `now` and `__timestamp__`"),
 ];
 
-/// What other languages do behind a bar, and how it is done here.
+/// Commands after a bar in other languages, with an equivalent.
 pub const STAGES: &[(&str, &str)] = &[
     ("where", "write the condition itself: | status >= 500"),
     ("filter", "write the condition itself: | status >= 500, or `|= \"text\"` for the line"),
@@ -39,12 +36,12 @@ pub const STAGES: &[(&str, &str)] = &[
     ("grep", "write `|= \"text\"`, or `|~ \"regex\"`"),
     ("contains", "write `|= \"text\"`"),
     ("match", "write `|~ \"regex\"`"),
-    ("limit", "how many lines are answered is no part of the query: use --limit N"),
-    ("head", "how many lines are answered is no part of the query: use --limit N"),
-    ("take", "how many lines are answered is no part of the query: use --limit N"),
-    ("tail", "the newest lines come first; --limit N says how many, --forward turns the order"),
-    ("sort", "lines are sorted by time, the newest first; --forward turns the order"),
-    ("order", "lines are sorted by time, the newest first; --forward turns the order"),
+    ("limit", "the query does not limit the number of lines: use --limit N"),
+    ("head", "the query does not limit the number of lines: use --limit N"),
+    ("take", "the query does not limit the number of lines: use --limit N"),
+    ("tail", "the newest lines come first; --limit N limits their number, --forward reverses the order"),
+    ("sort", "lines are sorted by time, the newest first; --forward reverses the order"),
+    ("order", "lines are sorted by time, the newest first; --forward reverses the order"),
     ("stats", "count with sum by (LABEL) (count_over_time({…} [5m]))"),
     ("count", "count with sum(count_over_time({…} [5m]))"),
     ("summarize", "count with sum by (LABEL) (count_over_time({…} [5m]))"),
@@ -63,7 +60,7 @@ pub const STAGES: &[(&str, &str)] = &[
     ("remove", "write | drop a, b"),
 ];
 
-/// What the table says of a word.
+/// The entry of the table for a word.
 pub fn find(table: &[(&str, &'static str)], word: &str) -> Option<&'static str> {
     table.iter().find(|(theirs, _)| theirs.eq_ignore_ascii_case(word)).map(|(_, help)| *help)
 }
@@ -73,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_word_of_ours_is_called_strange() {
+    fn no_word_of_logql_is_in_the_tables() {
         for (word, _) in FUNCTIONS {
             assert!(!crate::lexer::FUNCTIONS.contains(word), "{word}");
         }

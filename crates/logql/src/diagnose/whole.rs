@@ -1,5 +1,5 @@
-//! What to write where the parser refuses an expression as a whole: its messages name no place, so the place
-//! is looked for here.
+//! Advice for errors about a complete expression. The parser's message names no place, so this module finds
+//! the place.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub fn find(scene: &Scene<'_>, message: &str) -> Option<Advice> {
     call(scene, message)
 }
 
-/// The selector that selects everything.
+/// Locates the selector that selects every stream.
 fn every_stream(scene: &Scene<'_>) -> Option<Advice> {
     let span = selectors(scene).find(|span| match parse_unchecked(&scene.text[span.clone()]) {
         Ok(Expr::Log(log)) => validate_matchers(&log.matchers).is_err(),
@@ -34,10 +34,10 @@ fn every_stream(scene: &Scene<'_>) -> Option<Advice> {
     match span {
         Some(span) => there(
             span,
-            "name a label that every stream wanted has: {app=\"api\"}, or {service_name=~\".+\"} for almost \
-             all",
+            "add a matcher for a label that all wanted streams have: {app=\"api\"}, or \
+             {service_name=~\".+\"} for almost all",
         ),
-        None => here("an aggregation works on the answer of a query, not on a number"),
+        None => here("an aggregation takes the result of a query, not a number"),
     }
 }
 
@@ -50,14 +50,14 @@ fn selectors<'a>(scene: &'a Scene<'_>) -> impl Iterator<Item = Range<usize>> + '
 }
 
 fn lines_as_numbers(scene: &Scene<'_>) -> Option<Advice> {
-    let help = "operators work on numbers: count lines first, count_over_time({…} [5m])";
+    let help = "operators take numbers: count lines first, count_over_time({…} [5m])";
     match selectors(scene).next() {
         Some(span) => there(span, help),
         None => here(help),
     }
 }
 
-/// The text before the place where reading stopped: a regex or a template.
+/// The last string before the place where parsing stopped: a regex or a template.
 fn inside_text(scene: &Scene<'_>, message: &str) -> Option<Advice> {
     let text = scene.tokens[..=scene.at].iter().rev().find(|t| t.kind == Kind::String)?;
     let strange = message
@@ -68,10 +68,10 @@ fn inside_text(scene: &Scene<'_>, message: &str) -> Option<Advice> {
     let help = match strange {
         Some(name) => Some(match nearest(name, functions) {
             Some(function) => format!("did you mean `{function}`?"),
-            None => "no function of templates is called so; docs/reference/logql.md lists all".to_owned(),
+            None => "there is no such template function; docs/reference/logql.md lists all".to_owned(),
         }),
         None if ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|group| text.text.contains(group)) => Some(
-            "regexes have no look-around, so that they need linear time: chain filters, |~ \"a\" !~ \"ab\""
+            "regexes run in linear time and have no look-around: chain filters, |~ \"a\" !~ \"ab\""
                 .to_owned(),
         ),
         None => None,
@@ -79,7 +79,7 @@ fn inside_text(scene: &Scene<'_>, message: &str) -> Option<Advice> {
     Some(Advice { span: Some(text.span.clone()), help })
 }
 
-/// A function that is used as it cannot be.
+/// An invalid use of a function.
 fn call(scene: &Scene<'_>, message: &str) -> Option<Advice> {
     let word = |name: &str| message.split(|c: char| !c.is_alphanumeric() && c != '_').any(|w| w == name);
     let token = scene.tokens[..=scene.at].iter().rev().find(|t| match t.kind {
@@ -88,11 +88,11 @@ fn call(scene: &Scene<'_>, message: &str) -> Option<Advice> {
     })?;
     let Kind::Function(name) = token.kind else { return None };
     let help = if message.ends_with("without unwrap") {
-        format!("name the label with the number: {name}({{…}} | json | unwrap LABEL [5m])")
+        format!("unwrap the label that has the number: {name}({{…}} | json | unwrap LABEL [5m])")
     } else if message.ends_with("with unwrap") {
-        format!("{name} looks at lines, not at numbers: leave `| unwrap` out, or use sum_over_time")
+        format!("{name} takes lines, not numbers: remove `| unwrap`, or use sum_over_time")
     } else if message.starts_with("grouping not allowed") {
-        format!("group outside: sum {} ({name}(…))", grouping(scene))
+        format!("group in an outer function: sum {} ({name}(…))", grouping(scene))
     } else if message.starts_with("parameter required") {
         let example = if name == "quantile_over_time" { "0.99" } else { "10" };
         format!("the number comes first: {name}({example}, …)")
@@ -104,7 +104,7 @@ fn call(scene: &Scene<'_>, message: &str) -> Option<Advice> {
     there(token.span.clone(), help)
 }
 
-/// The last list of labels as it is written: `by (app)`.
+/// The text of the last list of labels: `by (app)`.
 fn grouping<'a>(scene: &Scene<'a>) -> &'a str {
     let tokens = &scene.tokens[..=scene.at];
     let by = tokens.iter().rposition(|t| matches!(t.kind, Kind::Word("by" | "without")));

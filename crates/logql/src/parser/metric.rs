@@ -1,4 +1,4 @@
-//! Metric expressions: range and vector aggregations, operators, literals.
+//! Parses metric expressions: range and vector aggregations, operators, literals.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ use crate::stage;
 use crate::units::parse_float;
 use crate::vector::{self, VectorFunction};
 
-/// Checks what the grammar leaves open: that every selector selects.
+/// Checks what the grammar cannot: no selector selects every stream.
 pub fn validate(expr: &Expr) -> Result<(), ParseError> {
     match expr {
         Expr::Log(log) => validate_matchers(&log.matchers),
@@ -27,7 +27,7 @@ pub fn validate(expr: &Expr) -> Result<(), ParseError> {
 fn validate_metric(expr: &MetricExpr) -> Result<(), ParseError> {
     match expr {
         MetricExpr::Range(range) => validate_matchers(&range.log.matchers),
-        // Loki refuses to aggregate a number, in these words.
+        // Loki refuses to aggregate a number, with this error.
         MetricExpr::Vector(vector) if matches!(vector.inner, MetricExpr::Literal(_)) => {
             validate_matchers(&[])
         }
@@ -41,7 +41,7 @@ fn validate_metric(expr: &MetricExpr) -> Result<(), ParseError> {
     }
 }
 
-/// A range expression while its parts come in either order.
+/// A range expression while it is parsed; its parts come in several orders.
 struct Ranged {
     log: LogExpr,
     unwrap: Option<Unwrap>,
@@ -49,20 +49,20 @@ struct Ranged {
     offset_ns: Option<i64>,
 }
 
-/// What was read before an operand and waits for it.
+/// A construct that was parsed before an operand and waits for it.
 enum Pending {
-    /// So many opening parentheses.
+    /// This many opening parentheses.
     Open(usize),
-    /// An operator with its left side.
+    /// An operator with its left operand.
     Operator { left: Expr, op: BinaryOp, return_bool: bool, matching: Matching },
-    /// A function over vectors, up to the one that it works on.
+    /// A vector aggregation, up to its vector.
     Aggregation { function: &'static VectorFunction, grouping: Option<Grouping>, parameter: Option<Token> },
     /// `label_replace(`
     LabelReplace,
 }
 
 impl Pending {
-    /// Whether the operator that follows takes the operand before it, in place of what waits for it.
+    /// Whether the next operator takes the preceding operand before this construct does.
     fn yields_to(&self, next: BinaryOp) -> bool {
         let Self::Operator { op, .. } = self else { return true };
         match op.spec().strength.cmp(&next.spec().strength) {
@@ -74,8 +74,8 @@ impl Pending {
 }
 
 impl Parser {
-    /// An expression with all its operators. What waits for an operand stands on a list: neither parentheses
-    /// nor functions within functions take stack.
+    /// Parses an expression with all its operators. Constructs that wait for an operand are on a list, so
+    /// that nested parentheses and functions use no stack.
     pub fn expr(&mut self) -> Result<Expr, ParseError> {
         let mut pending = Vec::new();
         loop {
@@ -90,7 +90,7 @@ impl Parser {
         }
     }
 
-    /// Takes all that opens before an operand.
+    /// Parses everything that opens before an operand.
     fn open(&mut self, pending: &mut Vec<Pending>) -> Result<(), ParseError> {
         loop {
             let name = match self.kind() {
@@ -119,8 +119,8 @@ impl Parser {
         }
     }
 
-    /// Gives an operand to what waits for it, and takes closing parentheses, as far as what follows allows:
-    /// then either an operator follows, or nothing waits any more.
+    /// Passes an operand to the constructs that wait for it, and parses closing parentheses, as far as the
+    /// following tokens allow. Afterwards either an operator follows, or nothing waits any more.
     fn close(&mut self, mut operand: Expr, pending: &mut Vec<Pending>) -> Result<Expr, ParseError> {
         while let Some(waiting) = pending.pop() {
             let next = self.operator();
@@ -175,7 +175,8 @@ impl Parser {
         {
             if self.take_word(word) {
                 matching.cardinality = cardinality;
-                // As in Loki, a parenthesis begins a list even where only an operand could follow.
+                // As in Loki, a parenthesis here begins a list of labels even if only an operand could
+                // follow.
                 if self.is_word("(") {
                     matching.include = self.label_list()?;
                 }
@@ -185,7 +186,7 @@ impl Parser {
         Ok((return_bool, matching))
     }
 
-    /// `(a, b)`
+    /// Parses `(a, b)`.
     fn label_list(&mut self) -> Result<Vec<String>, ParseError> {
         self.expect_word("(")?;
         let mut labels = Vec::new();
@@ -223,7 +224,7 @@ impl Parser {
         }
     }
 
-    /// A number with its sign.
+    /// Parses a number with its sign.
     pub fn literal(&mut self) -> Result<f64, ParseError> {
         let negative = self.is_word("-");
         if negative || self.is_word("+") {
@@ -234,16 +235,16 @@ impl Parser {
         Ok(if negative { -number } else { number })
     }
 
-    /// The expression that a function works on.
+    /// The argument of a function, which must be a metric expression.
     fn metric(&self, inner: Expr) -> Result<MetricExpr, ParseError> {
         match inner {
             Expr::Metric(metric) => Ok(metric),
-            // What should follow a selector inside an aggregation is a range.
+            // A log expression inside an aggregation lacks its range.
             Expr::Log(_) => Err(self.unexpected(&[])),
         }
     }
 
-    /// The rest of `label_replace(` behind its vector.
+    /// Parses the rest of `label_replace(` after its vector.
     fn close_label_replace(&mut self, inner: MetricExpr) -> Result<MetricExpr, ParseError> {
         let mut arguments: [String; 4] = Default::default();
         for argument in &mut arguments {
@@ -267,7 +268,7 @@ impl Parser {
         Ok(Some(Grouping { without, labels: self.label_list()? }))
     }
 
-    /// A function over vectors, up to its vector.
+    /// Parses a vector aggregation up to its vector.
     fn open_aggregation(&mut self, function: &'static VectorFunction) -> Result<Pending, ParseError> {
         self.take();
         let grouping = self.grouping()?;
@@ -280,7 +281,7 @@ impl Parser {
         Ok(Pending::Aggregation { function, grouping, parameter })
     }
 
-    /// The rest of a function over vectors behind its vector.
+    /// Parses the rest of a vector aggregation after its vector.
     fn close_aggregation(
         &mut self,
         function: &'static VectorFunction,
@@ -333,7 +334,7 @@ impl Parser {
         Ok(MetricExpr::Range(Box::new(aggregation)))
     }
 
-    /// Selector, stages, unwrap, range and offset, in any of the orders that Loki takes.
+    /// Parses selector, stages, unwrap, range and offset, in any order that Loki accepts.
     fn ranged(&mut self) -> Result<Ranged, ParseError> {
         let mut open = 0;
         while self.take_word("(") {
@@ -401,8 +402,8 @@ impl Parser {
         Ok(Unwrap { label, conversion, filters })
     }
 
-    /// The value of a literal. What is wrong with it is said when nothing else is wrong with the query, as
-    /// Loki does.
+    /// The value of a literal. As in Loki, an error in it is reported only if the rest of the query is
+    /// valid.
     fn number_value(&mut self, token: &Token) -> f64 {
         parse_float(&token.text).unwrap_or_else(|reason| {
             self.defer(ParseError::whole(format!("unable to parse literal as a float: {reason}")));
@@ -452,7 +453,7 @@ fn vector_parameter(
     }
 }
 
-/// The side of an operator, which cannot be lines.
+/// Returns the operand of a binary operator; fails if it is a log expression.
 fn side(expr: Expr, op: BinaryOp, leg: &str) -> Result<MetricExpr, ParseError> {
     let log = match expr {
         Expr::Metric(metric) => return Ok(metric),
@@ -466,7 +467,7 @@ fn side(expr: Expr, op: BinaryOp, leg: &str) -> Result<MetricExpr, ParseError> {
 }
 
 impl Parser {
-    /// Two sides and the operator between them; one more operator after a chain makes the chain longer.
+    /// Joins two operands and the operator between them; if the left operand is a chain, extends it.
     fn linked(
         &self,
         left: Expr,

@@ -1,9 +1,9 @@
-//! Tokens to the syntax tree, by descent with one token of look-ahead. Nothing here calls itself: what is
-//! open while something in it is read stands on lists.
+//! Parses tokens to the syntax tree by descent, with one token of look-ahead. No function here recurses:
+//! open constructs are kept on lists.
 //!
-//! Error texts follow Loki's generated parser: `syntax error: unexpected X, expecting A or B`, where the
-//! list is left out when more than four tokens would fit. `select` has selectors and matchers, `metric` has
-//! expressions over them; stages parse themselves (see [`crate::stage`]).
+//! Error texts follow Loki's generated parser: `syntax error: unexpected X, expecting A or B`. The list is
+//! omitted if more than four tokens are valid. `select` parses selectors and matchers, `metric` parses
+//! metric expressions, and stages parse themselves (see [`crate::stage`]).
 
 mod metric;
 mod select;
@@ -17,17 +17,17 @@ use crate::lexer::{Kind, Token, tokenize};
 
 pub use select::validate_matchers;
 
-/// Longest query in bytes.
+/// The longest query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 131_072;
 
-/// Reads a query and checks that it can be run.
+/// Parses a query and checks that it can run.
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
     let expr = parse_unchecked(text)?;
     metric::validate(&expr)?;
     Ok(expr)
 }
 
-/// Reads a query that may select every stream.
+/// Parses a query that may select every stream.
 pub fn parse_unchecked(text: &str) -> Result<Expr, ParseError> {
     if text.len() >= QUERY_BYTES_MAX {
         let message = format!("input size too long ({} > {QUERY_BYTES_MAX})", text.len());
@@ -43,8 +43,8 @@ fn read(text: &str) -> (Parser, Result<Expr, ParseError>) {
     (parser, expr)
 }
 
-/// The tokens of a query and where reading it stopped: at the token that does not fit, or behind what is
-/// wrong as a whole. `None` for a text that is too long to be read.
+/// The tokens of a query, and the index at which parsing stopped: at the unexpected token, or after the
+/// invalid expression. `None` if the text is too long.
 pub fn stopped(text: &str) -> Option<(Vec<Token>, usize)> {
     if text.len() >= QUERY_BYTES_MAX {
         return None;
@@ -54,7 +54,7 @@ pub fn stopped(text: &str) -> Option<(Vec<Token>, usize)> {
     Some((parser.tokens, parser.at.min(last)))
 }
 
-/// Reads a log query and checks that it can be run.
+/// Parses a log query and checks that it can run.
 pub fn parse_log(text: &str) -> Result<LogExpr, ParseError> {
     match parse(text)? {
         Expr::Log(log) => Ok(log),
@@ -62,17 +62,17 @@ pub fn parse_log(text: &str) -> Result<LogExpr, ParseError> {
     }
 }
 
-/// The tokens and how far they are read.
+/// The tokens and the current position.
 pub struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: Depth,
-    /// The first error that is said when the rest of the query is right, and where it stands.
+    /// The first error that is reported only if the rest of the query is valid, and its position.
     deferred: Option<(usize, ParseError)>,
 }
 
 impl Parser {
-    /// Notes an error that does not keep the rest of the query from being read.
+    /// Records an error that does not prevent parsing the rest of the query.
     fn defer(&mut self, error: ParseError) {
         self.deferred.get_or_insert((self.at, error));
     }
@@ -83,29 +83,29 @@ impl Parser {
         Err(error)
     }
 
-    /// The next token; the last one again at the end.
+    /// The next token; at the end, the last one again.
     pub fn peek(&self) -> &Token {
         &self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
-    /// The token after the next.
+    /// The token after the next one.
     pub fn peek_second(&self) -> &Token {
         &self.tokens[(self.at + 1).min(self.tokens.len() - 1)]
     }
 
-    /// What the next token is.
+    /// The kind of the next token.
     pub fn kind(&self) -> Kind {
         self.peek().kind
     }
 
-    /// Takes the next token.
+    /// Consumes the next token.
     pub fn take(&mut self) -> Token {
         let token = self.peek().clone();
         self.at += 1;
         token
     }
 
-    /// Takes the next token when it is this word.
+    /// Consumes the next token if it is this word; returns whether it was.
     pub fn take_word(&mut self, word: &str) -> bool {
         let found = self.is_word(word);
         self.at += usize::from(found);
@@ -117,52 +117,52 @@ impl Parser {
         matches!(self.kind(), Kind::Word(w) if w == word)
     }
 
-    /// Takes this word or fails.
+    /// Consumes this word, or fails.
     pub fn expect_word(&mut self, word: &str) -> Result<(), ParseError> {
         self.expect_word_of(word, &[word])
     }
 
-    /// Takes this word or fails, naming all that could stand here.
+    /// Consumes this word, or fails and names all valid tokens.
     pub fn expect_word_of(&mut self, word: &str, expecting: &[&str]) -> Result<(), ParseError> {
         if self.take_word(word) { Ok(()) } else { Err(self.unexpected(expecting)) }
     }
 
-    /// Takes a token of this kind or fails.
+    /// Consumes a token of this kind, or fails.
     pub fn expect(&mut self, kind: Kind, expecting: &[&str]) -> Result<Token, ParseError> {
         if self.kind() == kind { Ok(self.take()) } else { Err(self.unexpected(expecting)) }
     }
 
-    /// Takes a string or fails.
+    /// Consumes a string, or fails.
     pub fn string(&mut self) -> Result<String, ParseError> {
         Ok(self.expect(Kind::String, &["STRING"])?.text)
     }
 
-    /// The error that the next token is where it stands.
+    /// The error that the next token is unexpected.
     pub fn unexpected(&self, expecting: &[&str]) -> ParseError {
         self.peek().unexpected(expecting)
     }
 
-    /// Fails unless everything was read.
+    /// Fails unless all tokens are consumed.
     pub fn end(&self) -> Result<(), ParseError> {
         match self.kind() {
             Kind::End => Ok(()),
-            // A stage could follow the bar, but not this one.
+            // A stage may follow the bar, but this one is not valid.
             Kind::Word("|") => Err(self.peek_second().unexpected(&[])),
             _ => Err(self.unexpected(&[])),
         }
     }
 
-    /// Counts a level of the tree that is being read; fails when there would be too many.
+    /// Enters a level of the tree; fails if the tree would be too deep.
     fn enter(&mut self) -> Result<(), ParseError> {
         self.depth.enter().map_err(|limit| self.too_nested(limit))
     }
 
-    /// Leaves the level that was entered last.
+    /// Leaves the last level.
     fn leave(&mut self) {
         self.depth.leave();
     }
 
-    /// Links a node into the tree; fails when the tree would be too high or too large.
+    /// Links a node into the tree; fails if the tree would be too deep or too large.
     fn nested<T: Node>(&self, node: T) -> Result<Nested<T>, ParseError> {
         Nested::new(node).map_err(|limit| self.too_nested(limit))
     }

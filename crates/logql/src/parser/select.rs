@@ -1,4 +1,4 @@
-//! Selectors, matchers and pipelines.
+//! Parses selectors, matchers and pipelines.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::stage::{self, LINE_FILTERS, StageNode};
 const ALL_STREAMS: &str = "queries require at least one regexp or equality matcher that does not have an \
     empty-compatible value. For instance, app=~\".*\" does not meet this requirement, but app=~\".+\" will";
 
-/// Fails when the matchers would select every stream.
+/// Fails if the matchers would select every stream.
 pub fn validate_matchers(matchers: &[Matcher]) -> Result<(), ParseError> {
     let narrows = |m: &Matcher| match m.op() {
         MatchOp::Equal | MatchOp::Regex => !m.matches_empty(),
@@ -24,7 +24,7 @@ pub fn validate_matchers(matchers: &[Matcher]) -> Result<(), ParseError> {
 }
 
 impl Parser {
-    /// `{a="b", c=~"d"}`
+    /// Parses `{a="b", c=~"d"}`.
     pub fn selector(&mut self) -> Result<Vec<Matcher>, ParseError> {
         self.expect_word("{")?;
         let mut matchers = Vec::new();
@@ -43,7 +43,7 @@ impl Parser {
         }
     }
 
-    /// `name="value"`
+    /// Parses `name="value"`.
     pub fn matcher(&mut self) -> Result<Matcher, ParseError> {
         let name = self.expect(Kind::Identifier, &["IDENTIFIER"])?.text;
         let op = match self.kind() {
@@ -58,14 +58,14 @@ impl Parser {
         new_matcher(name, op, value)
     }
 
-    /// A selector and its stages.
+    /// Parses a selector and its stages.
     pub fn log(&mut self) -> Result<LogExpr, ParseError> {
         let matchers = self.selector()?;
         let stages = self.stages()?;
         Ok(LogExpr { matchers, stages })
     }
 
-    /// Whether a stage follows; `| unwrap` is none.
+    /// Whether a stage follows; `| unwrap` is not a stage.
     pub fn at_stage(&self) -> bool {
         match self.kind() {
             Kind::Word(word) if LINE_FILTERS.contains(&word) => true,
@@ -74,7 +74,7 @@ impl Parser {
         }
     }
 
-    /// Every stage that follows.
+    /// Parses all stages that follow.
     pub fn stages(&mut self) -> Result<Vec<Arc<dyn StageNode>>, ParseError> {
         let mut stages = Vec::new();
         while self.at_stage() {
@@ -83,7 +83,7 @@ impl Parser {
         Ok(stages)
     }
 
-    /// `a, b` or `a="b"` in a list, as `drop` and `keep` take it.
+    /// Parses the list of `drop` and `keep`: `a` or `a="b"`, separated by commas.
     pub fn named_matchers(&mut self) -> Result<Vec<NamedMatcher>, ParseError> {
         let mut list = Vec::new();
         loop {
@@ -100,17 +100,17 @@ impl Parser {
     }
 }
 
-/// A label by its name, or by its name and value.
+/// A label, with any value or with a matching one.
 #[derive(Clone, Debug)]
 pub enum NamedMatcher {
-    /// Whatever its value.
+    /// With any value.
     Name(String),
-    /// Only with a value that matches.
+    /// With a value that matches.
     Matcher(Matcher),
 }
 
 impl NamedMatcher {
-    /// Bytes that it takes beside its text.
+    /// Its bytes besides its text.
     pub fn memory_bytes(&self) -> u64 {
         match self {
             Self::Name(_) => 0,
@@ -119,7 +119,7 @@ impl NamedMatcher {
     }
 }
 
-/// A matcher, or a parse error when its expression does not compile.
+/// Compiles a matcher; the parse error if its regular expression is invalid.
 pub fn new_matcher(name: String, op: MatchOp, value: String) -> Result<Matcher, ParseError> {
     let pattern = value.clone();
     Matcher::new(name, op, value)

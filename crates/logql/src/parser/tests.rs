@@ -1,9 +1,9 @@
-//! Parser tables: what parses to what, and what is refused with which words.
+//! Tables of queries with their printed form, and of invalid queries with their errors.
 
 use crate::parse;
 
 #[test]
-fn queries_are_written_back_and_parse_to_the_same() {
+fn printed_queries_parse_to_the_same_tree() {
     for (query, text) in [
         (r#"{app="a",env=~"b.*"}"#, r#"{app="a", env=~"b.*"}"#),
         (r#"({app="a"})"#, r#"{app="a"}"#),
@@ -83,7 +83,7 @@ fn queries_are_written_back_and_parse_to_the_same() {
 }
 
 #[test]
-fn refusals_are_worded_as_loki_words_them() {
+fn errors_have_lokis_texts() {
     for (query, error) in [
         (r#"{foo="bar""#, "parse error at line 1, col 11: syntax error: unexpected $end, expecting } or ,"),
         (
@@ -199,7 +199,7 @@ fn refusals_are_worded_as_loki_words_them() {
 }
 
 #[test]
-fn a_selector_must_select() {
+fn a_selector_must_not_select_every_stream() {
     for query in [
         "{}",
         r#"{app=~".*"}"#,

@@ -1,12 +1,14 @@
 //! Groups templates that differ in a few words: a fixed-depth tree after Drain (He, Zhu, Zheng, Lyu: "Drain:
 //! an online log parsing approach with fixed depth tree", ICWS 2017).
 //!
-//! The tree has two levels. The first is told by level and skeleton, which says more than the number of
-//! words that the paper takes: templates of a group differ in words alone. The second is the first word.
-//! Below it stand clusters; a template joins the one that has the most words in common with it, when that is
-//! at least half of those that are words in both; words that differ become values for good.
+//! The tree has two levels. The first level is the log level and the skeleton, which discriminates better
+//! than the paper's number of words: the templates of a group differ only in words. The second level is the
+//! first word. Its leaves are lists of clusters. A template joins the cluster with which it shares the most
+//! words, provided that these are at least half of the slots that are words in both. Words that differ
+//! become values permanently.
 //!
-//! Bounded: at most [`CLUSTERS_MAX`] clusters; when they are full the half with the fewest lines goes.
+//! **Bounds:** at most [`CLUSTERS_MAX`] clusters; when that is exceeded, the half with the fewest lines is
+//! dropped.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,19 +16,19 @@ use sandur_model::Level;
 
 use super::template::{SLOT, Template, pattern};
 
-/// Most clusters at a time: an answer has at most 300, and small ones may grow yet.
+/// The most clusters at a time. An answer has at most 300, but small clusters may still grow.
 const CLUSTERS_MAX: usize = 2_000;
-/// Bytes of a cluster beside its text.
+/// The bytes of a cluster without its text.
 const CLUSTER_BYTES: u64 = 160;
-/// Bytes of a point of a cluster.
+/// The bytes of a point of a cluster.
 const POINT_BYTES: u64 = 16;
 
-/// Lines by the start of their step, rising.
+/// Numbers of lines by the start of their step, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(pub Vec<(i64, u64)>);
 
 impl Counts {
-    /// Counts lines of one step; cheap when steps come in a row.
+    /// Counts lines of one step; cheap if steps come in ascending order.
     pub fn add(&mut self, step: i64, lines: u64) {
         match self.0.last_mut() {
             Some(last) if last.0 == step => last.1 += lines,
@@ -39,13 +41,13 @@ impl Counts {
         }
     }
 
-    /// All lines.
+    /// The number of all lines.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|point| point.1).sum()
     }
 }
 
-/// Lines with the same skeleton and most words.
+/// Lines with the same skeleton and the same words except those that became values.
 #[derive(Debug)]
 struct Cluster {
     /// A word per slot; empty for a value.
@@ -53,13 +55,13 @@ struct Cluster {
     counts: Counts,
 }
 
-/// Where clusters stand: level, skeleton, first word.
+/// The place of clusters in the tree: level, skeleton, first word.
 type Place = (Level, Box<[u8]>, Box<[u8]>);
 
 /// The tree.
 #[derive(Debug, Default)]
 pub struct Clusters {
-    /// Ordered, so that equal lines come to equal patterns.
+    /// Ordered, so that equal input gives equal patterns.
     groups: BTreeMap<Place, Vec<Cluster>>,
     clusters: usize,
     bytes: u64,
@@ -68,11 +70,11 @@ pub struct Clusters {
 /// A mined pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mined {
-    /// For `|>`.
+    /// The pattern, for `|>`.
     pub pattern: String,
-    /// Level of its lines.
+    /// The level of its lines.
     pub level: Level,
-    /// Its lines by step.
+    /// The numbers of its lines by step.
     pub counts: Counts,
 }
 
@@ -90,7 +92,7 @@ impl Clusters {
                 self.bytes += CLUSTER_BYTES + template.bytes();
                 let words = words.iter().map(|&word| word.into()).collect();
                 group.push(Cluster { words, counts: Counts::default() });
-                group.last_mut().expect("it was just pushed")
+                group.last_mut().expect("an element was just pushed")
             }
         };
         for (have, word) in cluster.words.iter_mut().zip(&words) {
@@ -106,12 +108,12 @@ impl Clusters {
         }
     }
 
-    /// Bytes of memory that the clusters take, about.
+    /// The approximate bytes of the clusters.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Keeps the half with the most lines.
+    /// Keeps the half of the clusters with the most lines.
     fn prune(&mut self) {
         let mut totals: Vec<u64> = self.groups.values().flatten().map(|c| c.counts.total()).collect();
         totals.sort_unstable();
@@ -135,7 +137,7 @@ impl Clusters {
         self.clusters = self.groups.values().map(Vec::len).sum();
     }
 
-    /// What was mined: most lines first. Clusters that came to the same pattern are one.
+    /// The patterns, those with the most lines first. Clusters with the same pattern are joined.
     pub fn mined(self) -> Vec<Mined> {
         let mut by_pattern: HashMap<(String, Level), Counts> = HashMap::new();
         for ((level, skeleton, _), group) in self.groups {
@@ -153,7 +155,7 @@ impl Clusters {
         mined.into_iter().map(|(_, mined)| mined).collect()
     }
 
-    /// The pattern that a template has come to.
+    /// The current pattern of a template's cluster.
     #[cfg(test)]
     fn pattern_of(&self, level: Level, template: &Template) -> Option<String> {
         let words: Vec<&[u8]> = template.slots().collect();
@@ -166,7 +168,7 @@ impl Clusters {
     }
 }
 
-/// The cluster with the most words in common; of equal ones the first.
+/// The cluster with the most words in common; of equals, the first.
 fn nearest(group: &[Cluster], words: &[&[u8]]) -> Option<usize> {
     let mut best: Option<(usize, usize)> = None;
     for (n, cluster) in group.iter().enumerate() {
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_clusters_is_bounded_and_the_large_ones_stay() {
+    fn pruning_keeps_the_largest_clusters() {
         let mut clusters = Clusters::default();
         clusters.add(Level::Info, &template("often seen"), &Counts(vec![(0, 1_000)]));
         for n in 0..3 * CLUSTERS_MAX {
@@ -242,10 +244,10 @@ mod tests {
         assert_eq!(clusters.mined()[0].pattern, "often seen");
     }
 
-    /// A pattern must select the lines that it stands for. Lines are drawn from pieces that are hard on
-    /// purpose: delimiters in a row, punctuation at the end, brackets that look like placeholders.
+    /// A pattern must select the lines that it represents. Lines are built from difficult parts:
+    /// consecutive delimiters, punctuation at the end, brackets that look like placeholders.
     #[test]
-    fn every_pattern_matches_the_lines_that_it_came_from() {
+    fn every_pattern_matches_its_lines() {
         const PIECES: [&str; 32] = [
             "error",
             "level",
@@ -298,7 +300,7 @@ mod tests {
                 .collect();
             let clusters = mine(&lines);
             for line in &lines {
-                let text = clusters.pattern_of(Level::Info, &template(line)).expect("it was added");
+                let text = clusters.pattern_of(Level::Info, &template(line)).expect("the template was added");
                 let query = format!("{{a=\"b\"}} |> {}", crate::units::quote(&text));
                 assert!(crate::parse(&query).is_ok(), "round {round}: {query}");
                 let parsed = Pattern::parse(&text).unwrap();

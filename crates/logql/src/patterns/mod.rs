@@ -1,12 +1,12 @@
-//! Patterns: what the lines of a selection look like, and how many there are of each over time.
+//! Mines the patterns of the lines that a selector selects, with the numbers of their lines over time.
 //!
-//! Workers mask the lines of their pages ([`template`]) and count equal templates; the collector groups
-//! templates that differ in a few words ([`clusters`]). Patterns are for `|>`: each matches the lines that it
-//! stands for.
+//! Workers mask the lines of their pages ([`template`]) and count equal templates. The collector clusters
+//! templates that differ in a few words ([`clusters`]). Each pattern matches its lines when it is used with
+//! `|>`.
 //!
-//! **Bounds.** A selection with more than [`BYTES_MAX`] is sampled: every n-th page is read and its lines
-//! count n times. Templates of a page and clusters have a number that they do not exceed; what clusters take
-//! is reserved from the query's budget.
+//! **Bounds.** If the selected lines have more than [`BYTES_MAX`], they are sampled: every n-th page is
+//! read, and its lines count n times. The numbers of templates of a page and of clusters are limited. The
+//! memory of clusters is reserved from the query's budget.
 
 mod clusters;
 mod template;
@@ -27,40 +27,42 @@ use crate::pipeline::{is_suspect, rows_between};
 use clusters::{Clusters, Counts};
 use template::Template;
 
-/// Most bytes of lines that are read: about a second of one processor.
+/// The most bytes of lines that are read: about a second of one CPU.
 const BYTES_MAX: u64 = 256 << 20;
-/// Most templates of one page: lines of further ones are left out, they are too many kinds to be patterns.
+/// The most templates of one page. Lines with further templates are ignored: so many kinds are not
+/// patterns.
 const PAGE_TEMPLATES_MAX: usize = 4_000;
-/// Most patterns of an answer, as in Loki.
+/// The most patterns of an answer, as in Loki.
 const PATTERNS_MAX: usize = 300;
-/// What a point takes, while points are made as well.
+/// The bytes of a point, including its copy while the answer is built.
 const POINT_BYTES: u64 = 3 * size_of::<(i64, u64)>() as u64;
-/// Shortest step, as in Loki.
+/// The shortest step, as in Loki.
 const STEP_MIN_NS: i64 = 10_000_000_000;
 
-/// Which lines, and how time is divided.
+/// The parameters of pattern mining.
 #[derive(Clone, Debug)]
 pub struct PatternsRequest {
-    /// Conditions on streams.
+    /// The matchers of the stream selector.
     pub matchers: Vec<Matcher>,
-    /// Lines with a timestamp inside.
+    /// The time range of the lines.
     pub range: TimeRange,
-    /// Length of a step in nanoseconds; at least ten seconds are taken.
+    /// The length of a step, in nanoseconds; at least ten seconds are used.
     pub step_ns: i64,
 }
 
-/// One pattern.
+/// A pattern with its numbers of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternSeries {
-    /// The text for `|>`.
+    /// The pattern, for `|>`.
     pub pattern: String,
-    /// Level of its lines.
+    /// The level of its lines.
     pub level: Level,
-    /// Start of each step in seconds and lines in it: from the first step with lines to the last.
+    /// The start of each step in seconds and the number of lines in it, from the first to the last step
+    /// with lines.
     pub samples: Vec<(i64, u64)>,
 }
 
-/// The patterns with the most lines, most first.
+/// Finds the patterns with the most lines, in descending order.
 pub async fn patterns(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -88,11 +90,11 @@ pub async fn patterns(
     let memory = context.budget().reserve(0)?;
     let mut gathering = Gathering { clusters: Clusters::default(), memory, every };
     let scan = source.scan(context, selection).await?;
-    // In the order of the pages: clusters depend on it, and equal questions shall get equal answers.
+    // Pages are merged in order, because clusters depend on it, and equal requests must have equal answers.
     execute(context, scan, Arc::new(work), &mut gathering, Merging::Ordered).await?;
     let mut series = Vec::new();
     for mined in gathering.clusters.mined().into_iter().take(PATTERNS_MAX) {
-        // Gaps may be far more than what was counted.
+        // Filling gaps may add many more points than were counted.
         gathering.memory.grow(points(&mined.counts) * POINT_BYTES)?;
         let samples = samples(&mined.counts, step_ns, every);
         series.push(PatternSeries { pattern: mined.pattern, level: mined.level, samples });
@@ -100,13 +102,13 @@ pub async fn patterns(
     Ok(series)
 }
 
-/// How many points there are from the first step with lines to the last.
+/// The number of points from the first to the last step with lines.
 fn points(counts: &Counts) -> u64 {
     let ends = counts.0.first().zip(counts.0.last());
     ends.map_or(0, |((first, _), (last, _))| last.abs_diff(*first) + 1)
 }
 
-/// Points without a gap between the first and the last.
+/// The points without gaps from the first to the last.
 fn samples(counts: &Counts, step_ns: i64, every: u64) -> Vec<(i64, u64)> {
     let mut points = Vec::new();
     let mut next = None;
@@ -118,7 +120,7 @@ fn samples(counts: &Counts, step_ns: i64, every: u64) -> Vec<(i64, u64)> {
     points.into_iter().map(|(step, lines)| (step * step_ns / 1_000_000_000, lines)).collect()
 }
 
-/// Masks and counts the lines of a page.
+/// The job that masks and counts the lines of a page.
 struct Mining {
     context: QueryContext,
     range: TimeRange,
@@ -126,7 +128,7 @@ struct Mining {
     seen: Mutex<SeenRows>,
 }
 
-/// Templates of a page and their lines by number of the step.
+/// The templates of a page, with their lines by number of the step.
 type Counted = HashMap<(Level, Template), Counts>;
 
 impl Work for Mining {
@@ -139,7 +141,7 @@ impl Work for Mining {
         let lines = task.lines()?;
         let mut template = Template::default();
         for run in &page.runs {
-            // A range ends before its end.
+            // The range's end is exclusive.
             let rows = rows_between(&page, run, self.range.start, self.range.end.saturating_sub(1));
             QueryStats::add(&self.context.stats().lines_processed, rows.len() as u64);
             for row in rows {
@@ -170,7 +172,7 @@ fn count(counted: &mut Counted, level: Level, template: &mut Template, step: i64
     let key = (level, std::mem::take(template));
     if let Some(counts) = counted.get_mut(&key) {
         counts.add(step, 1);
-        // Its buffers serve for the next line.
+        // The buffers are reused for the next line.
         *template = key.1;
     } else if counted.len() < PAGE_TEMPLATES_MAX {
         counted.insert(key, Counts(vec![(step, 1)]));
@@ -179,16 +181,16 @@ fn count(counted: &mut Counted, level: Level, template: &mut Template, step: i64
     }
 }
 
-/// Groups what the pages brought.
+/// Clusters the templates of all pages.
 struct Gathering {
     clusters: Clusters,
     memory: Reservation,
-    /// One page of this many is read.
+    /// One of this many pages is read.
     every: u64,
 }
 
 impl Collect<Counted> for Gathering {
-    /// Chooses by what a page is, so that the answer to being asked again is the same.
+    /// Selects pages by a hash of their properties, so that repeated requests have the same answer.
     fn want(&mut self, item: &ScanItem) -> Want {
         let ScanItem::Page(page) = item else { return Want::Skip };
         let (first, last) = page.bounds();
@@ -199,7 +201,7 @@ impl Collect<Counted> for Gathering {
 
     fn collect(&mut self, counted: Counted) -> Result<(), Error> {
         let mut counted: Vec<((Level, Template), Counts)> = counted.into_iter().collect();
-        // A hash table has no order of its own.
+        // The order of a hash table is arbitrary.
         counted.sort_by(|(a, _), (b, _)| {
             (a.0, &a.1.skeleton, &a.1.words).cmp(&(b.0, &b.1.skeleton, &b.1.words))
         });
@@ -257,7 +259,7 @@ mod tests {
                 step_ns: step_s * S,
             };
             let answer = patterns(&source, &context, request).await;
-            assert_eq!(budget.used(), 0, "everything was given back");
+            assert_eq!(budget.used(), 0, "all memory is released");
             answer
         })
     }
@@ -283,11 +285,11 @@ mod tests {
         };
         let expected =
             [of(Level::Info, &[(100, 2), (110, 0), (120, 0), (130, 1)]), of(Level::Error, &[(140, 1)])];
-        assert_eq!(answer, expected, "ten seconds are the shortest step");
+        assert_eq!(answer, expected, "the shortest step is ten seconds");
     }
 
     #[test]
-    fn pages_and_repeated_rows_change_nothing() {
+    fn splitting_into_pages_and_repeating_rows_changes_nothing() {
         let whole = ask(MemorySource::new(rows()), 60, 1 << 20).unwrap();
         let pages = MemorySource::new(rows()).page_rows(2).duplicated(1);
         assert_eq!(ask(pages, 60, 1 << 20).unwrap(), whole);

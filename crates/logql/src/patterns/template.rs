@@ -1,24 +1,26 @@
-//! Masks a line: which of its words are constant at sight, which are values, and what stands between them.
+//! Masks a line: splits it into words that are constant, words that are values, and the text between words.
 //!
-//! A line is delimiters and words. A word is a longest run of other bytes than delimiters, less `:` at its
-//! front and `.` or `:` at its end (unless the line ends there). Words with digits, long words and words
-//! that are not text are values; words before `=` or `":` are names of fields and belong to the skeleton.
+//! A line consists of delimiters and words. A word is a longest run of bytes that are not delimiters,
+//! without `:` at its start and `.` or `:` at its end (unless the line ends there). Words with digits, long
+//! words and words that are not text are values. Words before `=` or `":` are names of fields and belong to
+//! the skeleton.
 //!
-//! **Why the patterns match.** `|>` looks for each literal from where the last one ended and takes the first
-//! place. A literal behind a value is delimiters from its first byte on, or `.` and `:` and then a
-//! delimiter, so that its first place behind the start of the value is the end of the value: the value, being
-//! one word, has no delimiter in it. Hence a pattern whose placeholders stand for whole words matches every
-//! line with the same skeleton. Between two words there is a delimiter, so two placeholders never touch.
+//! **Why patterns match their lines.** `|>` searches for each literal from the end of the previous one, and
+//! takes the first occurrence. A literal after a value begins with a delimiter, or with `.` and `:` and
+//! then a delimiter. The value is one word and contains no delimiter, so the first occurrence of the
+//! literal after the value's start is at the value's end. Hence a pattern whose placeholders stand for
+//! complete words matches every line with the same skeleton. Two words always have a delimiter between
+//! them, so placeholders are never adjacent.
 
-/// Longest part of a line that is looked at; the rest is one value.
+/// The longest part of a line that is masked, in bytes; the rest is one value.
 const LINE_BYTES_MAX: usize = 3_000;
-/// Words of a line that are looked at; the rest is one value.
+/// The most words of a line that are masked; the rest is one value.
 const WORDS_MAX: usize = 80;
-/// From this length on a word is taken for a value.
+/// Words of at least this length are values.
 const VALUE_BYTES: usize = 40;
-/// Stands for a word in the skeleton; never a byte of text.
+/// Stands for a word in the skeleton; never occurs in text.
 pub const SLOT: u8 = 0xFF;
-/// How a value is written in a pattern.
+/// The placeholder of a value in a pattern.
 pub const PLACEHOLDER: &str = "<_>";
 
 /// Bytes that separate words.
@@ -42,18 +44,18 @@ fn delimits(byte: u8) -> bool {
     DELIMITS[usize::from(byte)]
 }
 
-/// A masked line: the skeleton has a [`SLOT`] for each word that is no name; the words of the slots are
-/// told one after the other, a value as an empty one.
+/// A masked line. The skeleton has a [`SLOT`] for each word that is not a field name. The words of the
+/// slots are listed separately; a value is an empty word.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
-    /// Delimiters, names and slots.
+    /// The delimiters, field names and slots.
     pub skeleton: Vec<u8>,
-    /// Words of the slots with a [`SLOT`] behind each.
+    /// The words of the slots, each followed by a [`SLOT`].
     pub words: Vec<u8>,
 }
 
 impl Template {
-    /// Masks a line; whatever this held before is gone.
+    /// Masks a line; replaces the previous content.
     pub fn mask(&mut self, line: &[u8]) {
         self.skeleton.clear();
         self.words.clear();
@@ -61,7 +63,7 @@ impl Template {
         let mut words = 0;
         while at < line.len() {
             let blank = delimits(line[at]);
-            // Never right behind another slot: two placeholders in a row are no pattern.
+            // Never directly after another slot, because adjacent placeholders are not a valid pattern.
             let too_long = at >= LINE_BYTES_MAX && self.skeleton.last() != Some(&SLOT);
             if too_long || (words == WORDS_MAX && !blank) {
                 self.slot(b"");
@@ -86,7 +88,7 @@ impl Template {
 
     fn word(&mut self, line: &[u8], start: usize, stop: usize) {
         let word = &line[start..stop];
-        // A word between angle brackets would be read as a placeholder itself.
+        // A word between angle brackets would itself be parsed as a placeholder.
         let enclosed = start > 0 && line[start - 1] == b'<' && line.get(stop) == Some(&b'>');
         let text = !enclosed && word.len() < VALUE_BYTES && std::str::from_utf8(word).is_ok();
         if text && is_name(&line[stop..]) {
@@ -107,18 +109,18 @@ impl Template {
     /// The words of the slots; a value is empty.
     pub fn slots(&self) -> impl Iterator<Item = &[u8]> {
         self.words.split_last().map_or(&[][..], |(_, words)| words).split(|&b| b == SLOT).take(
-            // Splitting nothing gives one empty piece.
+            // Splitting an empty list yields one empty piece.
             if self.words.is_empty() { 0 } else { usize::MAX },
         )
     }
 
-    /// Bytes of memory.
+    /// The bytes that it takes.
     pub fn bytes(&self) -> u64 {
         (self.skeleton.len() + self.words.len()) as u64
     }
 }
 
-/// The pattern of a skeleton with these words.
+/// The pattern for a skeleton with these words.
 pub fn pattern<'a>(skeleton: &[u8], slots: impl Iterator<Item = &'a [u8]>) -> String {
     let mut text = Vec::with_capacity(skeleton.len() * 2);
     let mut slots = slots;
@@ -131,11 +133,11 @@ pub fn pattern<'a>(skeleton: &[u8], slots: impl Iterator<Item = &'a [u8]>) -> St
             byte => text.push(byte),
         }
     }
-    String::from_utf8(text).expect("delimiters are ASCII, words and names were checked")
+    String::from_utf8(text).expect("delimiters are ASCII, and words and names are checked to be UTF-8")
 }
 
-/// Leaves `:` at the front and `.` and `:` at the end of a word to what is around it. At the end of the line
-/// the word keeps them: nothing behind them could tell where the value ends.
+/// Excludes `:` at the start and `.` and `:` at the end of a word. At the end of the line the word keeps
+/// them, because no literal follows that could mark the end of the value.
 fn trim(line: &[u8], start: usize, end: usize) -> (usize, usize) {
     let word = &line[start..end];
     let front = word.iter().take_while(|&&b| b == b':').count();
@@ -148,13 +150,13 @@ fn trim(line: &[u8], start: usize, end: usize) -> (usize, usize) {
     }
 }
 
-/// Whether the word before this is the name of a field.
+/// Whether the word before `rest` is the name of a field.
 fn is_name(rest: &[u8]) -> bool {
     matches!(rest, [b'=', b, ..] if *b != b'=') || matches!(rest, [b'=']) || rest.starts_with(b"\":")
 }
 
-/// Whether a word is likely the same in the next line. One digit in a short word is part of a name, like in
-/// `v1` or `http2`; more are a number, a time or an id.
+/// Whether a word is likely to be the same in other lines. One digit in a short word is part of a name, as
+/// in `v1` or `http2`; more digits are a number, a time or an id.
 fn is_constant(word: &[u8]) -> bool {
     let digits = word.iter().filter(|b| b.is_ascii_digit()).count();
     match digits {
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_masked_and_words_and_names_stay() {
+    fn values_are_masked_and_words_and_names_are_kept() {
         for (line, expected) in [
             ("connection from 10.0.0.1:80 closed", "connection from <_> closed"),
             ("level=info took=5ms path=/api/v1/users/17", "level=info took=<_> path=/api/v1/users/<_>"),

@@ -17,14 +17,14 @@ pub const TABLE: &[RangeFunction] = &[RangeFunction {
     start: |setup| Table::<Mean>::boxed(setup, mean),
 }];
 
-/// The sum, and beside it the sum of halves^64 for values whose plain sum overflows.
+/// The sum, and a second sum scaled by 2^-64 for values whose plain sum overflows.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mean {
     total: Total,
     scaled: Total,
 }
 
-/// A power of two: scaling by it loses nothing but what is far below the result.
+/// A power of two: scaling by it loses only what is far below the precision of the result.
 const SCALE: f64 = 1.0 / (1u128 << 64) as f64;
 
 impl Slot for Mean {
@@ -56,7 +56,7 @@ mod tests {
     use crate::range::slots::testing::value;
 
     #[test]
-    fn means() {
+    fn avg_over_time_is_the_mean() {
         assert_eq!(value("avg_over_time", 0.0, &[(1, 1.0), (2, 2.0), (3, 6.0)]), Some(3.0));
         assert_eq!(value("avg_over_time", 0.0, &[(1, 1e308), (2, 1e308), (3, 1e308)]), Some(1e308));
         assert_eq!(value("avg_over_time", 0.0, &[(1, f64::INFINITY), (2, 1.0)]), Some(f64::INFINITY));

@@ -1,12 +1,12 @@
-//! `rate_counter`: unwrapped values are a counter; its increase per second, resets taken as restarts at 0,
-//! extrapolated to the window's bounds as Prometheus does it.
+//! `rate_counter`: the increase per second of unwrapped counter values, with resets taken as restarts at 0.
+//! As in Prometheus, it is extrapolated to the window's bounds.
 
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
     name: "rate_counter",
-    doc: "Increase per second of a counter that is unwrapped.",
+    doc: "The increase per second of unwrapped counter values.",
     argument: Argument::Nothing,
     unwrap: UnwrapUse::Required,
     grouping: false,
@@ -51,12 +51,12 @@ fn rate(samples: &Samples, window: &Window) -> Option<f64> {
     }
     let sampled = (last.0 - first.0) as f64 / 1e9;
     let between = sampled / (sorted.len() - 1) as f64;
-    // A bound that is not much farther away than the next sample would be is reached by the trend; beyond
-    // that the trend is taken on for half a distance.
+    // If a bound is not much farther away than the next sample would be, extrapolation reaches it.
+    // Otherwise extrapolation ends after half of the average distance between samples.
     let reach = |gap: f64| if gap < between * 1.1 { gap } else { between / 2.0 };
     let mut before = reach((first.0 - (window.end_ns - window.range_ns)) as f64 / 1e9);
     if increase > 0.0 && first.1 >= 0.0 {
-        // A counter was never below zero: where it began, the trend ends.
+        // Counters are never negative: extrapolation ends where the counter would be zero.
         before = before.min(sampled * (first.1 / increase));
     }
     let after = (window.end_ns - last.0) as f64 / 1e9;
@@ -69,11 +69,12 @@ mod tests {
     use crate::range::slots::testing::value;
 
     #[test]
-    fn counters_increase_and_restart() {
+    fn rate_counter_handles_resets() {
         assert_eq!(value("rate_counter", 0.0, &[(10, 5.0)]), Some(0.0));
         assert_eq!(value("rate_counter", 0.0, &[]), None);
         let steady = value("rate_counter", 0.0, &[(10, 100.0), (20, 110.0), (30, 120.0)]).unwrap();
-        // 20 in 20 s; 10 s to the start are reached, of the 30 s to the end half a distance.
+        // The increase is 20 in 20 s. Extrapolation covers the 10 s to the start, and 5 s of the 30 s to
+        // the end.
         assert!((steady - 35.0 / 60.0).abs() < 1e-9, "{steady}");
         let reset = value("rate_counter", 0.0, &[(10, 100.0), (20, 5.0), (30, 15.0)]).unwrap();
         assert!(reset > 0.0);

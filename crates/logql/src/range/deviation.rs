@@ -26,7 +26,7 @@ pub const TABLE: &[RangeFunction] = &[
     },
 ];
 
-/// Count, mean and sum of squared distances from the mean (Welford; merged after Chan).
+/// Count, mean and sum of squared deviations from the mean, by Welford's algorithm; merged by Chan's.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     rows: f64,
@@ -68,7 +68,7 @@ mod tests {
     use crate::range::slots::testing::value;
 
     #[test]
-    fn deviations() {
+    fn deviation_is_that_of_the_population() {
         let rows: Vec<(i64, f64)> = [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].map(|v| (1, v)).to_vec();
         assert_eq!(value("stdvar_over_time", 0.0, &rows), Some(4.0));
         assert_eq!(value("stddev_over_time", 0.0, &rows), Some(2.0));

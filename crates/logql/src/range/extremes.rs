@@ -1,11 +1,11 @@
-//! `min_over_time` and `max_over_time`. A NaN gives way to any number.
+//! `min_over_time` and `max_over_time`. Any number replaces a NaN.
 
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
 const BASE: RangeFunction = RangeFunction {
     name: "min_over_time",
-    doc: "The least of unwrapped values.",
+    doc: "The least unwrapped value.",
     argument: Argument::Nothing,
     unwrap: UnwrapUse::Required,
     grouping: true,
@@ -20,7 +20,7 @@ pub const TABLE: &[RangeFunction] = &[
     BASE,
     RangeFunction {
         name: "max_over_time",
-        doc: "The greatest of unwrapped values.",
+        doc: "The greatest unwrapped value.",
         start: |setup| Table::<Extreme<true>>::boxed(setup, value),
         ..BASE
     },
@@ -53,7 +53,7 @@ mod tests {
     use crate::range::slots::testing::value;
 
     #[test]
-    fn extremes() {
+    fn extremes_ignore_nan() {
         let rows = [(1, 3.0), (2, f64::NAN), (3, -1.0), (4, 2.0)];
         assert_eq!(value("min_over_time", 0.0, &rows), Some(-1.0));
         assert_eq!(value("max_over_time", 0.0, &rows), Some(3.0));

@@ -1,12 +1,12 @@
-//! `first_over_time` and `last_over_time`: by timestamp. Of several rows of one instant the first or last
-//! that was read counts.
+//! `first_over_time` and `last_over_time`, by timestamp. Of several rows at the same instant, the one that
+//! was read first or last counts.
 
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
 const BASE: RangeFunction = RangeFunction {
     name: "first_over_time",
-    doc: "The oldest of unwrapped values.",
+    doc: "The oldest unwrapped value.",
     argument: Argument::Nothing,
     unwrap: UnwrapUse::Required,
     grouping: true,
@@ -21,7 +21,7 @@ pub const TABLE: &[RangeFunction] = &[
     BASE,
     RangeFunction {
         name: "last_over_time",
-        doc: "The newest of unwrapped values.",
+        doc: "The newest unwrapped value.",
         start: |setup| Table::<Edge<true>>::boxed(setup, value),
         ..BASE
     },
@@ -54,7 +54,7 @@ mod tests {
     use crate::range::slots::testing::value;
 
     #[test]
-    fn edges() {
+    fn first_and_last_are_by_timestamp() {
         let rows = [(5, 50.0), (2, 20.0), (9, 90.0), (3, 30.0)];
         assert_eq!(value("first_over_time", 0.0, &rows), Some(20.0));
         assert_eq!(value("last_over_time", 0.0, &rows), Some(90.0));

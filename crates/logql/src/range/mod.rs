@@ -1,7 +1,8 @@
-//! Functions over the rows of a window: one file per family; [`FUNCTIONS`] is the table that the parser, the
-//! planner and the documentation are made from.
+//! Functions over the rows in a window, one file per family. The parser, the planner and the documentation
+//! are made from the table [`FUNCTIONS`].
 //!
-//! A function says what a slot of time keeps ([`slots::Slot`]) and how a window's slots become a number.
+//! A function defines what a time slot keeps ([`slots::Slot`]), and how the slots of a window become a
+//! number.
 
 mod average;
 mod counter;
@@ -25,74 +26,75 @@ pub enum Argument {
     Number,
 }
 
-/// Whether a function takes `| unwrap`.
+/// Whether a function allows `| unwrap`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnwrapUse {
-    /// Never.
+    /// `unwrap` is an error.
     Forbidden,
-    /// May.
+    /// `unwrap` is optional.
     Optional,
-    /// Must.
+    /// `unwrap` is required.
     Required,
 }
 
-/// What a row counts when nothing is unwrapped.
+/// The number that a row contributes if nothing is unwrapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowValue {
     /// One.
     One,
-    /// The bytes of its line.
+    /// The length of its line, in bytes.
     Bytes,
 }
 
-/// What an accumulation needs to know.
+/// The parameters of an accumulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// Number of slots of the query's windows.
+    /// The number of slots of the query's windows.
     pub slots: usize,
-    /// The function's number.
+    /// The function's numeric argument.
     pub parameter: f64,
 }
 
-/// A window, when its rows become a number.
+/// The window whose rows become a number.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Its last instant.
+    /// Its last instant, in nanoseconds since the epoch.
     pub end_ns: i64,
-    /// Its length.
+    /// Its length, in nanoseconds.
     pub range_ns: i64,
-    /// The function's number.
+    /// The function's numeric argument.
     pub parameter: f64,
 }
 
 impl Window {
-    /// Its length in seconds.
+    /// Its length, in seconds.
     pub fn range_seconds(&self) -> f64 {
         self.range_ns as f64 / 1e9
     }
 }
 
-/// One line of the table of functions.
+/// An entry in the table of functions.
 pub struct RangeFunction {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it does, for the documentation.
+    /// What it does, for the reference page.
     pub doc: &'static str,
-    /// Whether it takes a number.
+    /// Whether it takes a numeric argument.
     pub argument: Argument,
-    /// Whether it takes `unwrap`.
+    /// Whether it allows `unwrap`.
     pub unwrap: UnwrapUse,
-    /// Whether it takes `by` and `without`.
+    /// Whether it allows `by` and `without`.
     pub grouping: bool,
-    /// What a row counts when nothing is unwrapped.
+    /// The number that a row contributes if nothing is unwrapped.
     pub value: RowValue,
-    /// Whether an outer `sum` may be computed with it: the sum over groups is the group of sums.
+    /// Whether an outer `sum` may be merged into it: the sum over groups equals the value of the larger
+    /// group.
     pub sums: bool,
-    /// Loki computes it shard by shard, and loses labels without a value where it joins the shards.
+    /// Whether Loki computes it by shards, and drops labels with empty values when it joins the shards.
     pub sharded: bool,
-    /// Answers where there are no rows, in place of where there are.
+    /// Whether it has values where there are no rows, not where there are.
     pub absent: bool,
-    /// Starts an accumulation.
+    /// Creates an accumulation.
     pub start: fn(Setup) -> Box<dyn Accumulation>,
 }
 
@@ -118,11 +120,11 @@ pub fn find(name: &str) -> Option<&'static RangeFunction> {
     FUNCTIONS.iter().copied().flatten().find(|function| function.name == name)
 }
 
-/// Fails when the function is not used as it can be.
+/// Fails if the function is used incorrectly.
 pub fn validate(aggregation: &RangeAggregation) -> Result<(), ParseError> {
     let function = aggregation.function;
     let name = function.name;
-    // `rate` may be grouped only when it works on unwrapped values.
+    // `rate` may be grouped only if it takes unwrapped values.
     if aggregation.grouping.is_some() && !function.grouping {
         return Err(ParseError::whole(format!("grouping not allowed for {name} aggregation")));
     }

@@ -1,11 +1,11 @@
-//! `quantile_over_time`: exact, with linear interpolation between neighbours, as in Prometheus.
+//! `quantile_over_time`: exact, with linear interpolation between neighbouring values, as in Prometheus.
 
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
     name: "quantile_over_time",
-    doc: "A quantile (0 to 1) of unwrapped values.",
+    doc: "A quantile, from 0 to 1, of unwrapped values.",
     argument: Argument::Number,
     unwrap: UnwrapUse::Required,
     grouping: true,
@@ -37,7 +37,7 @@ impl Slot for Values {
     }
 }
 
-/// A quantile of values; infinite outside of 0 to 1, NaN counts as the least.
+/// The quantile of values; infinite if `q` is outside of 0 to 1. NaN counts as the least value.
 pub fn quantile(q: f64, mut values: Vec<f64>) -> Option<f64> {
     if values.is_empty() {
         return None;
@@ -67,7 +67,7 @@ mod tests {
     use crate::range::slots::testing::value;
 
     #[test]
-    fn quantiles() {
+    fn quantiles_are_interpolated() {
         let rows: Vec<(i64, f64)> = [5.0, 1.0, 3.0, 2.0, 4.0].map(|v| (1, v)).to_vec();
         for (q, expected) in [(0.0, 1.0), (0.5, 3.0), (0.9, 4.6), (1.0, 5.0)] {
             assert_eq!(value("quantile_over_time", q, &rows), Some(expected), "{q}");

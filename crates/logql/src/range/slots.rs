@@ -1,7 +1,7 @@
-//! Accumulations: for each group and slot of time what a function keeps of its rows.
+//! Accumulations: for each group and time slot, the state that a function keeps of its rows.
 //!
-//! A group's slots are kept from the first to the last that has rows, so that many short-lived groups cost
-//! little. Memory is reserved before it grows.
+//! A group has slots only from its first to its last one with rows, so that many short-lived groups cost
+//! little memory. Memory is reserved before it grows.
 
 use std::any::Any;
 
@@ -10,33 +10,33 @@ use sandur_query::{Error, Windows};
 
 use crate::range::{Setup, Window};
 
-/// The value of a step without a sample: a NaN that no computation makes.
+/// The value of a step without a sample: a NaN that no computation produces.
 pub const ABSENT: f64 = f64::from_bits(0x7ff8_dead_beef_0001);
 
-/// Whether a value says that there is no sample.
+/// Whether a value stands for a missing sample.
 pub fn is_absent(value: f64) -> bool {
     value.to_bits() == ABSENT.to_bits()
 }
 
-/// What is kept of the rows of one group and slot. The default is "no rows".
+/// The state of the rows of one group and slot. The default is the state without rows.
 pub trait Slot: Default + Clone + Send + 'static {
-    /// Takes a row.
+    /// Adds a row.
     fn add(&mut self, timestamp: i64, value: f64);
-    /// Takes the rows of another slot. Both may hold rows of the same instants.
+    /// Adds the rows of another slot. Both may have rows at the same instants.
     fn merge(&mut self, other: &Self);
-    /// Takes rows that are known by their number and sum only. Only for functions that count.
+    /// Adds rows of which only the number and the sum are known. Only for functions that count.
     fn add_counted(&mut self, _rows: u64, _sum: f64) {}
-    /// Whether merging costs the same however many rows are held.
+    /// Whether the cost of merging does not depend on the number of rows.
     const COMPACT: bool = true;
-    /// Bytes beside the slot itself.
+    /// The bytes on the heap.
     fn heap_bytes(&self) -> u64 {
         0
     }
 }
 
-/// Groups and their slots, whatever is kept in them.
+/// The slots of all groups, for any kind of slot.
 pub trait Accumulation: Send {
-    /// Takes a row of a group.
+    /// Adds a row to a group.
     fn add(
         &mut self,
         memory: &mut Reservation,
@@ -44,7 +44,7 @@ pub trait Accumulation: Send {
         slot: usize,
         row: (i64, f64),
     ) -> Result<(), Error>;
-    /// Takes rows that are known by their number and sum only.
+    /// Adds rows of which only the number and the sum are known.
     fn add_counted(
         &mut self,
         memory: &mut Reservation,
@@ -52,7 +52,7 @@ pub trait Accumulation: Send {
         slot: usize,
         counted: (u64, f64),
     ) -> Result<(), Error>;
-    /// Takes the rows of a group of another accumulation of the same function.
+    /// Adds the rows of a group of another accumulation of the same function.
     fn merge(
         &mut self,
         memory: &mut Reservation,
@@ -62,11 +62,11 @@ pub trait Accumulation: Send {
     ) -> Result<(), Error>;
     /// The values of a group at each step.
     fn values(&self, group: u32, windows: &Windows) -> Vec<f64>;
-    /// For merging.
+    /// Allows `merge` to downcast.
     fn as_any(&self) -> &dyn Any;
 }
 
-/// How a window's rows become a number; `None` when there are none.
+/// Converts a window's rows to a number; `None` if there are none.
 pub type Finish<S> = fn(&S, &Window) -> Option<f64>;
 
 #[derive(Clone)]
@@ -75,7 +75,7 @@ struct Lane<S> {
     slots: Vec<S>,
 }
 
-/// The one implementation.
+/// The implementation for every kind of slot.
 pub struct Table<S> {
     setup: Setup,
     finish: Finish<S>,
@@ -83,7 +83,7 @@ pub struct Table<S> {
 }
 
 impl<S: Slot> Table<S> {
-    /// Without rows.
+    /// An accumulation without rows.
     pub fn boxed(setup: Setup, finish: Finish<S>) -> Box<dyn Accumulation> {
         Box::new(Self { setup, finish, lanes: Vec::new() })
     }
@@ -108,7 +108,7 @@ impl<S: Slot> Table<S> {
 }
 
 impl<S: Slot> Lane<S> {
-    /// Makes room for a slot outside of the lane; a little more than needed in its direction.
+    /// Grows the lane to cover a slot outside of it, with some spare room in that direction.
     fn cover(&mut self, memory: &mut Reservation, slot: usize, limit: usize) -> Result<(), Error> {
         let length = self.slots.len();
         let spare = length / 2;
@@ -128,14 +128,14 @@ impl<S: Slot> Lane<S> {
     }
 }
 
-/// Up to so many slots are merged one by one.
+/// Windows of up to this many slots are merged slot by slot.
 const DIRECT_MAX: usize = 8;
 
-/// Totals over ranges of slots whose ends never go back, with few merges per range: the older part is kept
-/// as totals from each slot to a border, the newer part as one running total.
+/// Totals over ranges of slots whose ends never decrease, with few merges per range. The older slots are
+/// kept as totals from each slot to a border, the newer ones as one running total.
 struct Sliding<'a, S> {
     slots: &'a [S],
-    /// Totals from a slot to the border, the nearest to the border first.
+    /// The totals from a slot to the border, the slot next to the border first.
     older: Vec<S>,
     border: usize,
     newer: S,
@@ -149,7 +149,7 @@ impl<'a, S: Slot> Sliding<'a, S> {
 
     fn over(&mut self, from: usize, to: usize) -> S {
         if from >= self.border {
-            // The older part is used up: what is newer becomes it.
+            // All older totals are outside the range: the newer slots become the older ones.
             self.high = self.high.max(from);
             self.older.clear();
             let mut total = S::default();
@@ -262,14 +262,14 @@ pub(crate) mod testing {
     use sandur_base::MemoryBudget;
     use sandur_query::Windows;
 
-    /// The value of a function over rows of one window of 60 s.
+    /// The value of a function for rows in one window of 60 s.
     pub fn value(function: &str, parameter: f64, rows: &[(i64, f64)]) -> Option<f64> {
         let function = crate::range::find(function).unwrap();
         let windows = Windows::new(60_000_000_000, 60_000_000_000, 1, 60_000_000_000, 0);
         let setup = Setup { slots: windows.slots().len(), parameter };
         let budget = MemoryBudget::root("test", 1 << 20);
         let mut memory = budget.reserve(0).unwrap();
-        // Half of the rows come by way of another accumulation.
+        // Half of the rows are added to another accumulation, which is then merged.
         let (mut left, mut right) = ((function.start)(setup), (function.start)(setup));
         for (n, (second, value)) in rows.iter().enumerate() {
             let side = if n % 2 == 0 { &mut left } else { &mut right };
@@ -288,9 +288,9 @@ mod tests {
     use sandur_base::MemoryBudget;
     use sandur_query::Windows;
 
-    /// However windows overlap, their totals are those of their slots.
+    /// For any overlap of windows, the totals equal those of their slots.
     #[test]
-    fn sliding_totals_are_plain_totals() {
+    fn sliding_totals_equal_plain_totals() {
         let slots: Vec<crate::range::total::Total> = (0..60)
             .map(|n| {
                 let mut slot = crate::range::total::Total::default();

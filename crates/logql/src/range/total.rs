@@ -6,7 +6,7 @@ use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
 const BASE: RangeFunction = RangeFunction {
     name: "count_over_time",
-    doc: "Rows in the window.",
+    doc: "The number of rows in the window.",
     argument: Argument::Nothing,
     unwrap: UnwrapUse::Forbidden,
     grouping: false,
@@ -21,20 +21,20 @@ pub const TABLE: &[RangeFunction] = &[
     BASE,
     RangeFunction {
         name: "rate",
-        doc: "Rows per second of the window, or the sum of unwrapped values per second.",
+        doc: "The number of rows per second in the window, or the sum of unwrapped values per second.",
         unwrap: UnwrapUse::Optional,
         start: |setup| Table::<Total>::boxed(setup, per_second),
         ..BASE
     },
     RangeFunction {
         name: "bytes_over_time",
-        doc: "Bytes of the lines in the window.",
+        doc: "The bytes of the lines in the window.",
         value: RowValue::Bytes,
         ..BASE
     },
     RangeFunction {
         name: "bytes_rate",
-        doc: "Bytes of the lines per second of the window.",
+        doc: "The bytes of the lines per second in the window.",
         value: RowValue::Bytes,
         start: |setup| Table::<Total>::boxed(setup, per_second),
         ..BASE
@@ -47,7 +47,7 @@ pub const TABLE: &[RangeFunction] = &[
     },
     RangeFunction {
         name: "absent_over_time",
-        doc: "1 where the window has no rows.",
+        doc: "1 at steps whose window has no rows.",
         unwrap: UnwrapUse::Optional,
         sums: false,
         sharded: false,
@@ -56,7 +56,7 @@ pub const TABLE: &[RangeFunction] = &[
     },
 ];
 
-/// A sum with the error of its additions, so that it hardly depends on their order.
+/// A compensated sum, which hardly depends on the order of additions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Total {
     pub rows: u64,
@@ -74,7 +74,7 @@ impl Total {
     }
 
     pub fn sum(&self) -> f64 {
-        // With an infinity the error is not a number, and the sum needs none.
+        // With an infinite sum the compensation is NaN, and is not needed.
         if self.error.is_finite() { self.sum + self.error } else { self.sum }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
     use crate::range::slots::testing::value;
 
     #[test]
-    fn totals_of_a_window() {
+    fn totals_count_and_sum_the_rows_of_a_window() {
         let rows = [(1, 1.0), (2, 2.0), (3, 0.5)];
         assert_eq!(value("sum_over_time", 0.0, &rows), Some(3.5));
         assert_eq!(value("rate", 0.0, &[(1, 6.0), (2, 6.0)]), Some(0.2));

@@ -1,5 +1,5 @@
-//! Every stage over rows that are made to keep it busy: it is asked often enough whether it is to go on, and
-//! its memory is reserved.
+//! Tests of every stage with expensive rows: it checks often enough whether its job may continue, and it
+//! reserves its memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use sandur_base::{MemoryBudget, OverBudget, Stopped};
 use super::STAGES;
 use super::testing::run;
 
-/// Goes on for so many questions.
+/// An owner that lets a job continue for `most` checks.
 struct Counting {
     asked: AtomicU64,
     most: u64,
@@ -33,8 +33,8 @@ impl Owner for Counting {
     fn refused(&self, _: OverBudget) {}
 }
 
-/// Stages of each keyword, and filters, with lines that they work long on. The bytes of a line are what the
-/// product of the work is counted by.
+/// Stages of each keyword, and filters, with lines that are expensive for them. The number of checks is
+/// compared with the bytes of the lines.
 fn cases() -> Vec<(&'static str, String, String)> {
     let keys =
         |pair: fn(usize) -> String, between: &str| (0..800).map(pair).collect::<Vec<_>>().join(between);
@@ -68,41 +68,45 @@ fn cases() -> Vec<(&'static str, String, String)> {
 }
 
 #[test]
-fn every_stage_is_asked_whether_it_is_to_go_on() {
+fn every_stage_checks_whether_its_job_may_continue() {
     let cases = cases();
     for stage in STAGES {
         assert!(cases.iter().any(|(name, ..)| *name == stage.name), "{} has no case", stage.name);
     }
     for (name, stages, line) in cases {
         let query = format!("{{app=\"s\"}} {stages}");
-        // Where an expression is simulated few lines are enough.
+        // An expression that runs in the slow NFA simulation needs only few lines.
         let rows = (if line.starts_with("aaa") { 40_000 } else { 480_000 }) / line.len();
         let owner = Counting::new(u64::MAX, u64::MAX);
         job::run(owner.clone(), || _ = run_rows(&query, &line, rows)).unwrap();
         let (asked, bytes) = (owner.asked.load(Ordering::Relaxed), (rows * line.len()) as u64);
-        // No more than a megabyte of lines between two questions, whatever is done with it.
+        // At least one check per MiB of lines, for every stage.
         assert!(
             asked >= 2 && asked > bytes / (1 << 20),
-            "{name}: {asked} questions for {bytes} bytes of {stages:.80}"
+            "{name}: {asked} checks for {bytes} bytes of {stages:.80}"
         );
-        // Whenever it is stopped, it stops: later rows are not worked on.
+        // After a failed check, no further rows are processed.
         for most in [1, asked / 2] {
             let owner = Counting::new(most, u64::MAX);
             let stopped = job::run(owner.clone(), || run_rows(&query, &line, rows));
             assert_eq!(stopped, Err(Stopped), "{name} after {most} of {asked} in {stages:.80}");
-            assert_eq!(owner.asked.load(Ordering::Relaxed), most + 1, "nobody is asked again");
+            assert_eq!(
+                owner.asked.load(Ordering::Relaxed),
+                most + 1,
+                "there is no check after the failed one"
+            );
         }
     }
 }
 
-/// Runs the stages over the same line so many times; how many rows pass.
+/// Runs the stages `rows` times over the same line; returns how many rows pass.
 fn run_rows(query: &str, line: &str, rows: usize) -> usize {
     super::testing::run_many(query, line, rows)
 }
 
 #[test]
-fn names_and_labels_of_a_line_are_reserved() {
-    // Names that are joined from nested keys take more than the line.
+fn memory_for_names_and_labels_is_reserved() {
+    // Names joined from nested keys take more memory than the line.
     let leaves: Vec<String> = (0..2_000).map(|n| format!("\"{n}\":1")).collect();
     let line = format!("{{\"{}\":{{{}}}}}", "k".repeat(20_000), leaves.join(","));
     let outcome = job::run(Counting::new(u64::MAX, 8 << 20), || run("{app=\"s\"} | json", &line));
@@ -124,7 +128,7 @@ fn names_and_labels_of_a_line_are_reserved() {
     }
 }
 
-/// A selector of a thousand expressions was compiled to its end, also after the client had left.
+/// A selector of a thousand expressions was compiled completely, even after the client had disconnected.
 #[test]
 fn compiling_matchers_ends_with_the_job() {
     let matchers: Vec<String> = (0..1_000).map(|n| format!("a{n}=~\"x{n}.*\"")).collect();
@@ -132,6 +136,6 @@ fn compiling_matchers_ends_with_the_job() {
     let compile = || crate::parse_selector(&text).map(|matchers| matchers.len());
     let owner = Counting::new(u64::MAX, 1 << 30);
     assert!(matches!(job::run(owner.clone(), compile), Ok(Ok(1_000))));
-    assert!(owner.asked.load(Ordering::Relaxed) > 20, "its owner is asked on the way");
+    assert!(owner.asked.load(Ordering::Relaxed) > 20, "compiling checks whether the job may continue");
     assert!(job::run(Counting::new(3, 1 << 30), compile).is_err());
 }

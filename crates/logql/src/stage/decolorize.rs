@@ -19,11 +19,11 @@ pub const SPEC: StageSpec = StageSpec {
     parse,
 };
 
-/// Control sequences: an introducer, parameters, and a final letter; or a title that ends with a bell.
+/// A control sequence: an introducer, parameters and a final letter, or a title that ends with BEL.
 const SEQUENCE: &str = "(?:\u{1b}|\u{9b})[\\[\\]()#;?]*(?:(?:(?:[a-zA-Z0-9]*(?:;[a-zA-Z0-9]*)*)?\u{7})|\
     (?:(?:[0-9]{1,4}(?:;[0-9]{0,4})*)?[0-9A-PRZcf-ntqry=><~]))";
 
-/// Compiled once: a query may have any number of these stages, and each worker starts them all.
+/// Compiled once, because a query may have any number of these stages, and each worker starts all of them.
 static COMPILED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(SEQUENCE).expect("a constant expression compiles"));
 
@@ -46,7 +46,7 @@ impl StageNode for Decolorize {
     }
 
     fn start(&self, _names: &mut Names) -> Box<dyn Stage> {
-        // A clone has buffers of its own over the same automaton.
+        // A clone shares the automaton and has its own buffers.
         Box::new(Running(COMPILED.clone()))
     }
 }
@@ -55,7 +55,7 @@ struct Running(Regex);
 
 impl Stage for Running {
     fn process(&mut self, row: &mut Row<'_>) -> bool {
-        // The first byte of either introducer.
+        // The first byte of both introducers.
         if memchr::memchr2(0x1b, 0xc2, row.line()).is_none() {
             return true;
         }
@@ -78,7 +78,7 @@ mod tests {
     use crate::stage::testing::run;
 
     #[test]
-    fn colours_go_and_text_stays() {
+    fn colours_are_removed_and_text_is_kept() {
         for (line, plain) in [
             ("\u{1b}[31mred\u{1b}[0m text", "red text"),
             ("\u{1b}[1;32mgreen\u{1b}[m", "green"),

@@ -15,7 +15,7 @@ use crate::stage::{Effect, Stage, StageNode, StageSpec};
 pub const DROP: StageSpec = StageSpec {
     name: "drop",
     syntax: "| drop label[=\"value\"], ..",
-    doc: "Removes labels, or labels with a given value. `__error__` can be dropped too.",
+    doc: "Removes labels, or labels with a given value. Also removes `__error__` if it is named.",
     examples: &["| drop m", "| drop m=\"x\""],
     parse: |parser| parse(parser, false),
 };
@@ -23,7 +23,7 @@ pub const DROP: StageSpec = StageSpec {
 pub const KEEP: StageSpec = StageSpec {
     name: "keep",
     syntax: "| keep label[=\"value\"], ..",
-    doc: "Removes every other label; `__error__` stays.",
+    doc: "Removes all other labels except `__error__`.",
     examples: &["| keep n", "| keep n=\"1\""],
     parse: |parser| parse(parser, true),
 };
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_go_or_stay() {
+    fn labels_are_dropped_or_kept() {
         for (stages, expected) in [
             ("drop a", "app=s env=prod b=2"),
             ("drop app, b", "env=prod a=1"),

@@ -10,7 +10,7 @@ pub struct IpSet {
 }
 
 impl IpSet {
-    /// Reads an address, a range of two with `-`, or a network with `/`.
+    /// Parses an address, a range of two addresses with `-`, or a network with `/`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let invalid = || format!("ip: invalid pattern: {}", crate::units::quote(text));
         if let Ok(address) = text.parse() {
@@ -36,7 +36,7 @@ impl IpSet {
         address.is_ipv4() == self.first.is_ipv4() && self.first <= address && address <= self.last
     }
 
-    /// Whether any address that stands in the text is in the set.
+    /// Whether any address in the text is in the set.
     pub fn found_in(&self, text: &[u8]) -> bool {
         let mut at = 0;
         while at < text.len() {
@@ -73,7 +73,7 @@ fn network(address: IpAddr, bits: u32) -> Option<IpSet> {
     }
 }
 
-/// Length of what looks like an address at `at`.
+/// The length of the text at `at` that looks like an address.
 fn address_length(text: &[u8], at: usize) -> Option<usize> {
     let byte = |n: usize| text.get(at + n).copied().unwrap_or(0);
     let v4 = byte(0).is_ascii_digit() && (1..=3).any(|n| byte(n) == b'.') && at + 3 < text.len();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sets_hold_what_they_say() {
+    fn sets_contain_their_addresses() {
         for (set, text, expected) in [
             ("192.168.0.1", "from 192.168.0.1 to 10.0.0.1", true),
             ("192.168.0.1", "192.168.0.10", false),

@@ -1,4 +1,5 @@
-//! `json`: every member of the line's object becomes a label; nested ones are joined by `_`.
+//! `json`: extracts every member of the line's object as a label; names of nested members are joined with
+//! `_`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +13,9 @@ use crate::stage::json_scan::{Flow, Malformed, Value, append_unescaped, each_mem
 use crate::stage::keys::{append_sanitized, key_name, known_name};
 use crate::stage::{Effect, Stage, StageNode, StageSpec, json_expressions};
 
-/// What `__error__` says of a line that is not JSON.
+/// The `__error__` of a line that is not JSON.
 pub const JSON_ERROR: &str = "JSONParserErr";
-/// Deepest nesting that is looked into: bounds the stack.
+/// The deepest nesting that is read, which bounds the recursion.
 const DEPTH_MAX: usize = 64;
 
 pub const SPEC: StageSpec = StageSpec {
@@ -132,7 +133,7 @@ fn extract(row: &mut Row<'_>, name: NameId, value: Value<'_>) -> Flow {
     if !row.passes_early(name) || row.has_all_wanted() { Flow::Stop } else { Flow::Continue }
 }
 
-/// Sets a label to the text of a value: strings unescaped, everything else as written.
+/// Sets a label to the text of a value: of a string, without escapes; of any other value, unchanged.
 pub fn set_value(row: &mut Row<'_>, name: NameId, value: Value<'_>) {
     match value {
         Value::String(raw) => row.set_with(name, raw.len(), |text| {
@@ -175,9 +176,9 @@ mod tests {
         let line = r#"{"a":1,"o":{"x":{"y":2},"z":3},"p":{"x":4},"b":5"#;
         let out = run_wanting(r#"{s="s"} | json"#, line, Some(&["o_x_y", "p_x"])).unwrap();
         let names: Vec<&str> = out.parsed.iter().map(|(n, _)| n.as_str()).collect();
-        assert_eq!(names, ["o_x_y", "p_x"], "stops before the broken end");
+        assert_eq!(names, ["o_x_y", "p_x"], "stops before the malformed end");
         let out = run_wanting(r#"{s="s"} | json"#, line, Some(&["o_x_y", "s"])).unwrap();
         let names: Vec<&str> = out.parsed.iter().map(|(n, _)| n.as_str()).collect();
-        assert_eq!(names, ["__error__", "o_x_y"], "a label that never comes is looked for to the end");
+        assert_eq!(names, ["__error__", "o_x_y"], "for a missing label the line is read to its end");
     }
 }

@@ -1,5 +1,5 @@
-//! `json label="path", ..`: the values at given paths become labels; a path without a value makes an empty
-//! label.
+//! `json label="path", ..`: extracts the values at given paths as labels; a path without a value makes an
+//! empty label.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::stage::json_scan::{Step, find, parse_path};
 use crate::stage::{Effect, Stage, StageNode, stage_error};
 use crate::units::quote;
 
-/// A label and where its value is.
+/// A label and the path of its value.
 #[derive(Clone, Debug)]
 pub struct Expression {
     /// The label.
     pub label: String,
-    /// As written.
+    /// The text of the path.
     pub text: String,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Expression {
     }
 }
 
-/// Reads `a="x", b, c="y"`.
+/// Parses `a="x", b, c="y"`.
 pub fn parse_list(parser: &mut Parser) -> Result<Vec<Expression>, ParseError> {
     let mut list = Vec::new();
     loop {
@@ -42,7 +42,7 @@ pub fn parse_list(parser: &mut Parser) -> Result<Vec<Expression>, ParseError> {
     }
 }
 
-/// Writes expressions with commas.
+/// Formats expressions, separated by commas.
 pub fn join(expressions: &[Expression]) -> String {
     expressions.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
@@ -97,7 +97,7 @@ impl Stage for Running {
                 return;
             }
             for (label, path) in &self.wanted {
-                // Damage elsewhere in the line does not matter to a path that was found before it.
+                // Malformed JSON after the value does not matter.
                 if let Ok(Some(value)) = find(line, path) {
                     let name = row.free_name(*label);
                     set_value(row, name, value);
@@ -115,7 +115,7 @@ mod tests {
     use crate::stage::testing::labels;
 
     #[test]
-    fn paths_become_labels() {
+    fn values_at_paths_become_labels() {
         let line = r#"{"user":{"id":"u1","tags":["x","y"]},"app":"p","n":null}"#;
         for (stage, expected) in [
             (r#"json id="user.id""#, "id=u1"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_path_is_a_parse_error() {
+    fn an_invalid_path_is_a_parse_error() {
         let error = crate::parse(r#"{app="s"} | json bad="user[""#).unwrap_err();
         assert!(error.to_string().contains("cannot parse expression [user[]"), "{error}");
     }

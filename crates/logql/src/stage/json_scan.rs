@@ -1,9 +1,9 @@
-//! Walks JSON text without building anything: members of objects, elements of arrays, paths.
+//! Scans JSON text without building values: members of objects, elements of arrays, paths.
 //!
-//! As lenient as the parser that Loki uses: numbers are not checked, and what follows the outermost value
-//! is not looked at.
+//! As lenient as the parser that Loki uses: numbers are not validated, and text after the outermost value
+//! is ignored.
 
-/// The text is not JSON as far as it was read.
+/// The text read so far is not valid JSON; the message is that of Loki's parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -19,38 +19,38 @@ const NO_STRING: Malformed = Malformed("Value is string, but can't find closing 
 const NO_JSON: Malformed = Malformed("Malformed JSON error");
 const NO_VALUE: Malformed = Malformed("Unknown value type");
 
-/// A value where it stands in the text.
+/// A value, as a slice of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// What stands between the quotes, escapes included.
+    /// The text between the quotes, with escapes.
     String(&'a [u8]),
-    /// As written.
+    /// The unparsed text.
     Number(&'a [u8]),
     /// `true` or `false`.
     Bool(&'a [u8]),
     /// `null`
     Null,
-    /// With its braces.
+    /// The text with its braces.
     Object(&'a [u8]),
-    /// With its brackets.
+    /// The text with its brackets.
     Array(&'a [u8]),
 }
 
-/// A member's name as it stands in the text.
+/// The name of a member, as a slice of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
-    /// What stands between the quotes.
+    /// The text between the quotes.
     pub raw: &'a [u8],
     /// Whether it has escapes.
     pub escaped: bool,
 }
 
-/// Whether to go on.
+/// Whether a scan continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// With the next member.
+    /// The scan continues with the next member.
     Continue,
-    /// No more.
+    /// The scan ends.
     Stop,
 }
 
@@ -72,7 +72,7 @@ pub fn each_member<'a>(
             Some(b'"') => {}
             Some(b'}') => return Ok(Flow::Continue),
             Some(_) => return Err(NO_OBJECT),
-            // The words are those of the parser that Loki uses.
+            // These errors are those of the parser that Loki uses.
             None => return Err(NO_ARRAY),
         }
         let (key_end, escaped) = string_end(text, at + 1).map_err(|_| NO_JSON)?;
@@ -95,7 +95,7 @@ pub fn each_member<'a>(
     }
 }
 
-/// The element of an array at a position.
+/// The element of an array at an index.
 pub fn element(text: &[u8], index: usize) -> Result<Option<Value<'_>>, Malformed> {
     let mut at = skip_blank(text, 0);
     if text.get(at) != Some(&b'[') {
@@ -119,7 +119,7 @@ pub fn element(text: &[u8], index: usize) -> Result<Option<Value<'_>>, Malformed
     Ok(None)
 }
 
-/// The value that begins at `at` and the offset after it.
+/// The value at the offset `at`, and the offset of its end.
 pub fn value_at(text: &[u8], at: usize) -> Result<(Value<'_>, usize), Malformed> {
     match text.get(at) {
         Some(b'"') => {
@@ -169,7 +169,7 @@ const ENDS_TOKEN: [bool; 256] = {
     table
 };
 
-/// Offset of the closing quote of a string whose content begins at `at`, and whether there are escapes.
+/// The offset of the closing quote of the string whose content begins at `at`, and whether it has escapes.
 fn string_end(text: &[u8], mut at: usize) -> Result<(usize, bool), Malformed> {
     let mut escaped = false;
     loop {
@@ -182,12 +182,12 @@ fn string_end(text: &[u8], mut at: usize) -> Result<(usize, bool), Malformed> {
     }
 }
 
-/// Offset of the next quote or backslash. Strings of logs are short, so eight bytes are looked at in a
-/// register, which costs less than a call that prepares for long ones.
+/// The offset of the next quote or backslash. Strings in logs are short, so eight bytes are tested at a
+/// time in a register, which costs less than a call to a search for long texts.
 fn quote_or_backslash(text: &[u8], mut at: usize) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
-    // The high bit of every byte that is zero, and of none before the first.
+    // Has the high bit set in every byte that is zero, and in no byte before the first such one.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
     while let Some(chunk) = text.get(at..at + 8) {
         let word = u64::from_le_bytes(chunk.try_into().expect("the chunk has eight bytes"));
@@ -201,7 +201,7 @@ fn quote_or_backslash(text: &[u8], mut at: usize) -> Option<usize> {
     rest.iter().position(|b| matches!(b, b'"' | b'\\')).map(|n| at + n)
 }
 
-/// Offset after the bracket that closes the one at `at`.
+/// The offset after the bracket that closes the one at `at`.
 fn block_end(text: &[u8], mut at: usize, missing: Malformed) -> Result<usize, Malformed> {
     let mut depth = 0usize;
     while let Some(&byte) = text.get(at) {
@@ -221,7 +221,7 @@ fn block_end(text: &[u8], mut at: usize, missing: Malformed) -> Result<usize, Ma
     Err(missing)
 }
 
-/// Appends a string's content with its escapes resolved; false when an escape is not valid.
+/// Appends the content of a string with its escapes decoded; returns false for an invalid escape.
 pub fn append_unescaped(out: &mut Vec<u8>, raw: &[u8]) -> bool {
     let mut rest = raw;
     while let Some(n) = memchr::memchr(b'\\', rest) {
@@ -249,7 +249,8 @@ pub fn append_unescaped(out: &mut Vec<u8>, raw: &[u8]) -> bool {
     true
 }
 
-/// The character of `XXXX` or `XXXX\uXXXX` and the bytes used. Half of a pair becomes a space.
+/// The character of `XXXX` or `XXXX\uXXXX`, and the number of bytes used. An unpaired surrogate becomes a
+/// space.
 fn unicode_escape(text: &[u8]) -> Option<(char, usize)> {
     let unit = |from: usize| {
         let digits = std::str::from_utf8(text.get(from..from + 4)?).ok()?;
@@ -273,17 +274,17 @@ fn unicode_escape(text: &[u8]) -> Option<(char, usize)> {
 /// A step of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Into the member of an object.
+    /// To a member of an object.
     Key(String),
-    /// Into the element of an array.
+    /// To an element of an array.
     Index(usize),
 }
 
-/// The value at a path; `None` when there is none.
+/// The value at a path, if there is one.
 pub fn find<'a>(text: &'a [u8], path: &[Step]) -> Result<Option<Value<'a>>, Malformed> {
     let start = skip_blank(text, 0);
     let mut value = match text.get(start) {
-        // Whatever its end: a member may be found before the damage.
+        // Without looking for its end: the member may come before malformed text.
         Some(b'{') if !path.is_empty() => Value::Object(&text[start..]),
         _ => value_at(text, start)?.0,
     };
@@ -319,7 +320,7 @@ fn member<'a>(object: &'a [u8], key: &str) -> Result<Option<Value<'a>>, Malforme
     Ok(found)
 }
 
-/// Reads a path like `a.b[0]["c d"]`.
+/// Parses a path such as `a.b[0]["c d"]`.
 pub fn parse_path(text: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut rest = text.trim_start();
@@ -403,11 +404,15 @@ mod tests {
                 }
             }
         }
-        assert_eq!(quote_or_backslash(b"#]#]#]#]#\"", 0), Some(9), "neighbours of the bytes are not taken");
+        assert_eq!(
+            quote_or_backslash(b"#]#]#]#]#\"", 0),
+            Some(9),
+            "bytes next to the wanted ones in value do not match"
+        );
     }
 
     #[test]
-    fn paths_lead_into_objects_and_arrays() {
+    fn paths_select_members_and_elements() {
         let text = br#"{"a":{"b c":[10,{"d":"x"}]},"e":1}"#;
         let get = |path: &str| find(text, &parse_path(path).unwrap()).unwrap();
         assert_eq!(get(r#"a["b c"][1].d"#), Some(Value::String(b"x")));
@@ -419,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_resolved() {
+    fn escapes_are_decoded() {
         let unescape = |raw: &str| {
             let mut out = Vec::new();
             append_unescaped(&mut out, raw.as_bytes()).then(|| String::from_utf8(out).unwrap())

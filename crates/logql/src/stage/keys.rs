@@ -1,15 +1,15 @@
-//! Keys of parsed lines as label names: every character outside `[a-zA-Z0-9_]` becomes `_`, and a name does
-//! not begin with a digit.
+//! Converts keys of parsed lines to label names: every character outside `[a-zA-Z0-9_]` becomes `_`, and a
+//! leading digit gets a `_` in front.
 
 use crate::names::NameId;
 use crate::row::{Row, Wanted};
 
-/// Whether a key is a label name as it stands.
+/// Whether a key is a valid label name without conversion.
 fn is_plain(key: &[u8]) -> bool {
     key.first().is_some_and(|b| !b.is_ascii_digit()) && key.iter().all(|b| PLAIN[usize::from(*b)])
 }
 
-/// Bytes that a label name may have.
+/// Bytes that are valid in a label name.
 const PLAIN: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -20,8 +20,8 @@ const PLAIN: [bool; 256] = {
     table
 };
 
-/// Appends the label form of a key; nothing for a key of blanks. `_` goes before a digit only where the
-/// name begins.
+/// Appends the label name of a key; nothing if the key is white space. A digit gets a `_` in front only at
+/// the start of the name.
 pub fn append_sanitized(to: &mut Vec<u8>, key: &[u8]) {
     let text = String::from_utf8_lossy(key);
     let text = text.trim();
@@ -32,7 +32,7 @@ pub fn append_sanitized(to: &mut Vec<u8>, key: &[u8]) {
     to.extend(text.chars().map(plain));
 }
 
-/// The number of the label that a key makes; `None` when it makes none or none that is wanted.
+/// The number of the label name of a key; `None` if the key is empty or the label is not wanted.
 #[inline]
 pub fn key_name(row: &mut Row<'_>, key: &[u8]) -> Option<NameId> {
     if is_plain(key) {
@@ -51,7 +51,7 @@ pub fn key_name(row: &mut Row<'_>, key: &[u8]) -> Option<NameId> {
     found
 }
 
-/// First byte and length of the label form of a key, when they can be told without making it.
+/// The first byte and the length of the label name of a key, if they are known without converting it.
 fn ascii_shape(key: &[u8]) -> Option<(u8, usize)> {
     let (first, last) = (*key.first()?, *key.last()?);
     if first.is_ascii_whitespace() || last.is_ascii_whitespace() || !key.is_ascii() {
@@ -64,12 +64,12 @@ fn ascii_shape(key: &[u8]) -> Option<(u8, usize)> {
     }
 }
 
-/// The number of a name that is label-shaped already; unknown names are added only when any is wanted.
+/// The number of a valid label name. Unknown names are added only if all labels are wanted.
 #[inline]
 pub fn known_name(row: &mut Row<'_>, name: &[u8]) -> Option<NameId> {
     match row.wanted() {
         Wanted::All => row.scratch.name_id(std::str::from_utf8(name).ok()?),
-        // Most names are not wanted: this is asked first.
+        // Most names are not wanted, so this is tested first.
         Wanted::Only(wanted) if !wanted.may_be(name) => None,
         Wanted::Only(_) => row.scratch.names.find(std::str::from_utf8(name).ok()?),
     }

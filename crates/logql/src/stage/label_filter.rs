@@ -1,10 +1,10 @@
 //! Label filters: `| status >= 500 and (method="GET" or duration > 1s)`.
 //!
-//! A string filter sees an absent label as empty. The others drop a row without the label; a value that they
-//! cannot read marks the row with `LabelFilterErr` and keeps it.
+//! A string filter sees an absent label as empty. Other filters drop a row without the label; if they
+//! cannot parse its value, they keep the row and mark it with `LabelFilterErr`.
 //!
-//! Conditions are lists, in the syntax tree as well as when they run, so that neither parentheses nor a long
-//! row of `or` take stack.
+//! A condition is a list, both in the syntax tree and when it runs, so that neither parentheses nor long
+//! chains of `or` use stack.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::units::{
     format_bytes, format_float, format_go_duration, parse_bytes, parse_float, parse_go_duration, quote,
 };
 
-/// What `__error__` says of a value that a filter cannot read.
+/// The `__error__` of a value that a filter cannot parse.
 const FILTER_ERROR: &str = "LabelFilterErr";
 
 /// A condition on one label.
@@ -41,17 +41,17 @@ enum Test {
     Ip { name: String, negated: bool, set: IpSet, text: String },
 }
 
-/// A part of a condition. The right side of a connective is the part before it.
+/// A node of a condition, in postfix order. The right side of a connective is the node before it.
 #[derive(Clone, Debug)]
 enum Part {
     Test(Test),
-    /// Both; the left side is the part at this place.
+    /// `and`; the left side is the node at this index.
     And(usize),
-    /// Either; the left side is the part at this place.
+    /// `or`; the left side is the node at this index.
     Or(usize),
 }
 
-/// How two values compare.
+/// A comparison of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names are the operators
 pub enum Comparison {
@@ -87,7 +87,7 @@ impl Comparison {
     }
 }
 
-/// Reads `| condition`.
+/// Parses `| condition`.
 pub fn parse_piped(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     parser.expect_word("|")?;
     let mut reader = Reader::default();
@@ -95,21 +95,21 @@ pub fn parse_piped(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError
     Ok(Arc::new(LabelFilter { parts: reader.parts }))
 }
 
-/// What waits for the test that follows.
+/// A construct that waits for the next test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Waiting {
     Parenthesis,
     Or,
     And,
-    /// `,` or nothing, which take all that follows.
+    /// `,` or white space: takes everything that follows as its right side.
     Comma,
 }
 
-/// A condition while it is read.
+/// A condition while it is parsed.
 #[derive(Default)]
 struct Reader {
     parts: Vec<Part>,
-    /// Places of the parts that are not yet a side of another.
+    /// The indexes of nodes that are not yet a side of another.
     sides: Vec<usize>,
     waiting: Vec<Waiting>,
 }
@@ -127,8 +127,8 @@ impl Reader {
         }
     }
 
-    /// The connective that follows, after everything before it that binds more strongly and after closing
-    /// parentheses; `None` at the end of the condition.
+    /// Parses the next connective, after it has completed everything before it with higher precedence, and
+    /// closing parentheses. `None` at the end of the condition.
     fn connective(&mut self, parser: &mut Parser) -> Result<Option<Waiting>, ParseError> {
         loop {
             let (next, written) = match parser.kind() {
@@ -171,15 +171,15 @@ impl Reader {
         self.parts.push(part);
     }
 
-    /// Puts a connective between the last two sides.
+    /// Joins the last two sides with a connective.
     fn join(&mut self, connective: Waiting) {
         self.sides.pop();
-        let left = self.sides.pop().expect("a connective is read after its left side");
+        let left = self.sides.pop().expect("a connective is parsed after its left side");
         self.push(if connective == Waiting::Or { Part::Or(left) } else { Part::And(left) });
     }
 }
 
-/// Reads a condition on one label.
+/// Parses a condition on one label.
 fn test(parser: &mut Parser) -> Result<Test, ParseError> {
     let name = parser.expect(Kind::Identifier, &[])?.text;
     let Kind::Word(operator) = parser.kind() else { return Err(parser.unexpected(&[])) };
@@ -269,20 +269,20 @@ impl Test {
     }
 }
 
-/// A condition; its last part is the whole of it.
+/// A condition; the last node is the root.
 #[derive(Debug)]
 struct LabelFilter {
     parts: Vec<Part>,
 }
 
-/// A place on the way through a condition from the left to the right.
+/// A position in a traversal of a condition from left to right.
 enum Visit<'a> {
     Test(&'a Test),
-    /// Before the left side of this connective.
+    /// Before the left side of a connective.
     Before,
-    /// Between the sides of the connective at this place.
+    /// Between the sides of the connective at this index.
     Between(usize, &'a Part),
-    /// Behind the right side of the connective at this place.
+    /// After the right side of the connective at this index.
     Behind(usize, &'a Part),
 }
 
@@ -360,7 +360,7 @@ impl StageNode for LabelFilter {
 
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
         let mut steps = Vec::with_capacity(self.parts.len());
-        // Where the jump of each `or` stands, to set its target.
+        // The index of the jump of each `or`, whose target is set later.
         let mut jumps = vec![0; self.parts.len()];
         let outcome: Result<(), std::convert::Infallible> = self.walk(|visit| {
             match visit {
@@ -384,21 +384,21 @@ impl StageNode for LabelFilter {
     }
 }
 
-/// A condition that runs: steps over the outcome of the last check.
+/// A compiled condition: steps that update the outcome.
 struct Running {
     steps: Vec<Step>,
-    /// Outcomes that `and` comes back to.
+    /// The saved outcomes of the left sides of `and`.
     kept: Vec<bool>,
 }
 
 enum Step {
     Check(Check),
-    /// Puts the outcome aside for the `and` of it and what follows.
+    /// Saves the outcome of the left side of an `and`.
     Keep,
-    /// Both the outcome and the last one that was put aside. Both sides of an `and` run even when the first
-    /// fails: either may mark the row.
+    /// Combines the outcome with the last saved one. Both sides of an `and` run even if the first is false,
+    /// because either may mark the row.
     AndKept,
-    /// Goes on at this step when the outcome is true.
+    /// Jumps to this step if the outcome is true.
     SkipWhenTrue(usize),
 }
 
@@ -430,14 +430,14 @@ enum Check {
 impl Check {
     fn holds(&self, row: &mut Row<'_>) -> bool {
         match self {
-            // The details of a failure are no label to a filter, as in Loki.
+            // As in Loki, filters do not see the details of an error as a label.
             Self::Text(ERROR_DETAILS_ID, matcher) => matcher.matches(row.get(ERROR_DETAILS_ID).unwrap_or("")),
             Self::Text(name, matcher) => matcher.matches(row.value(*name)),
             Self::Number(name, op, value) => compare(row, *name, *op, *value, parse_float),
             Self::Duration(name, op, value) => compare(row, *name, *op, *value, parse_go_duration),
             Self::Bytes(name, op, value) => compare(row, *name, *op, *value, parse_bytes),
             Self::Ip(name, negated, set) => {
-                // After an error only string filters decide.
+                // After an error, only string filters decide.
                 if row.error().is_some() {
                     return true;
                 }
@@ -471,7 +471,7 @@ mod tests {
     const LINE: &str = r#"status=503 took=1.5s size=2KiB ip=10.1.2.3 word=abc"#;
 
     #[test]
-    fn conditions_keep_and_drop_rows() {
+    fn conditions_filter_rows() {
         for (condition, kept) in [
             ("status >= 500", true),
             ("status = 503", true),
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_read_marks_the_row() {
+    fn an_invalid_value_marks_the_row() {
         for condition in ["word > 1", "word > 1s", "word > 1KB", "status > 1s"] {
             let out = run(&format!(r#"{{app="s"}} | logfmt | {condition}"#), LINE).unwrap();
             let error = out.parsed.iter().find(|(n, _)| n == "__error__");

@@ -1,4 +1,4 @@
-//! `label_format a=b, c="template"`: renames a label, or sets one to a template's output.
+//! `label_format a=b, c="template"`: renames a label, or sets a label to the output of a template.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub const SPEC: StageSpec = StageSpec {
     parse,
 };
 
-/// What a label is set from, as written.
+/// The source of a label, as in the query.
 #[derive(Clone, Debug)]
 enum Source {
     Label(String),
@@ -49,7 +49,7 @@ struct LabelFormat {
     sources: Vec<(String, Source)>,
 }
 
-/// The stage as text.
+/// The text of the stage.
 struct Written<'a>(&'a [(String, Source)]);
 
 fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
@@ -115,7 +115,7 @@ impl fmt::Display for LabelFormat {
 
 impl StageNode for LabelFormat {
     fn effect(&self) -> Effect {
-        // A template may write the line.
+        // A template may read the line.
         let removes_labels = self.formats.iter().any(|format| matches!(format, Format::Rename { .. }));
         let asks =
             |format: &Format| matches!(format, Format::Set { template, .. } if template.asks_for_time());
@@ -189,7 +189,7 @@ impl Stage for Running {
 }
 
 impl Running {
-    /// All templates of a stage see the labels as the first of them finds them.
+    /// Runs all templates. Each of them sees the labels as they were before the first one ran.
     fn run_templates(&mut self, row: &mut Row<'_>) {
         self.outputs.clear();
         for format in &self.formats {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_formatted_is_refused() {
+    fn invalid_formats_are_refused() {
         for (stage, reason) in [
             ("label_format __error__=a", "__error__ cannot be formatted"),
             ("label_format a=b,a=c", "multiple label name 'a' not allowed in a single format operation"),

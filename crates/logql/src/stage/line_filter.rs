@@ -1,6 +1,6 @@
 //! Line filters: `|= "text"`, `!=`, `|~ "regex"`, `!~`, `|> "pattern"`, `!>`, with `or` and `ip("..")`.
 //!
-//! A filter works on a line; the filters before any stage that changes the line also search whole pages
+//! A filter tests a line. The filters before any stage that changes the line also search complete pages
 //! (see [`crate::page_filter`]).
 
 use std::fmt;
@@ -24,43 +24,43 @@ use crate::stage::pattern_text::Pattern;
 use crate::stage::{Effect, Stage, StageNode, stage_error};
 use crate::units::quote;
 
-/// The operators that a line filter begins with.
+/// The operators of line filters.
 pub const LINE_FILTERS: &[&str] = &["|=", "!=", "|~", "!~", "|>", "!>"];
 
-/// What one alternative of a filter looks for.
+/// The condition of one alternative of a filter.
 #[derive(Clone, Debug)]
 pub enum LineTest {
-    /// A byte string.
+    /// The line contains a byte string.
     Literal(Box<Finder<'static>>),
-    /// A regular expression anywhere in the line.
+    /// A regular expression matches anywhere in the line.
     Regex {
-        /// For planning searches.
+        /// The parsed form, for planning searches.
         hir: Hir,
-        /// For searching one line.
+        /// The compiled form, for searching one line.
         regex: BoundedRegex,
     },
-    /// The form of the whole line.
+    /// A pattern matches the complete line.
     Pattern(Pattern),
-    /// An address anywhere in the line.
+    /// The line contains an address of the set.
     Ip(IpSet),
 }
 
 /// A line filter.
 #[derive(Clone, Debug)]
 pub struct LineFilter {
-    /// Lines with any of the alternatives are dropped in place of kept.
+    /// Whether matching lines are dropped, not kept.
     pub negated: bool,
-    /// Any of them will do.
+    /// The alternatives; a line matches if any of them does.
     pub tests: Vec<LineTest>,
     operator: &'static str,
     texts: Vec<(bool, String)>,
-    /// Made when they are first asked for; copies of the filter share them.
+    /// These are created on first use, and shared by all copies of the filter.
     automaton: Arc<OnceLock<Option<LineAutomaton>>>,
     search: Arc<OnceLock<Option<Search>>>,
 }
 
 impl LineTest {
-    /// Whether the line has it; no line has it in a job that was stopped.
+    /// Whether the line matches; false for every line in a cancelled job.
     pub fn matches(&self, line: &[u8]) -> bool {
         if spend(line.len() + 16).is_err() {
             return false;
@@ -75,35 +75,35 @@ impl LineTest {
 }
 
 impl LineFilter {
-    /// The automaton of what the filter looks for, if it has one: what it says of a line is not negated.
+    /// The automaton of the alternatives, if there is one; it ignores `negated`.
     pub fn automaton(&self) -> Option<&LineAutomaton> {
         self.automaton.get_or_init(|| line_automaton::of_filter(self)).as_ref()
     }
 
-    /// How it searches many lines at once, if it can.
+    /// The search over many lines at once, if there is one.
     pub fn search(&self) -> Option<&Search> {
         self.search.get_or_init(|| Search::new(self)).as_ref()
     }
 
-    /// Whether the automaton was asked for.
+    /// Whether the automaton was created.
     #[cfg(test)]
     pub fn has_made_automaton(&self) -> bool {
         self.automaton.get().is_some()
     }
 
-    /// Whether the line passes.
+    /// Whether the line passes the filter.
     pub fn passes(&self, line: &[u8]) -> bool {
         self.tests.iter().any(|test| test.matches(line)) != self.negated
     }
 
-    /// Whether every line passes.
+    /// Whether every line passes the filter.
     pub fn passes_all(&self) -> bool {
         let all = |test: &LineTest| matches!(test, LineTest::Literal(finder) if finder.needle().is_empty());
         !self.negated && self.tests.iter().any(all)
     }
 }
 
-/// Reads a filter with its alternatives.
+/// Parses a filter with its alternatives.
 pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     let Kind::Word(operator) = parser.kind() else { return Err(parser.unexpected(&[])) };
     let negated = operator.starts_with('!');
@@ -137,7 +137,7 @@ fn new_test(operator: &str, ip: bool, text: &str) -> Result<LineTest, String> {
         ("|=" | "!=", false) => Ok(literal(text.as_bytes())),
         ("|~" | "!~", false) => {
             let hir = parse_hir(text)?;
-            // An expression without meta-characters is a literal, which is searched faster.
+            // An expression without meta-characters is a literal, whose search is faster.
             if let regex_syntax::hir::HirKind::Literal(found) = hir.kind() {
                 return Ok(literal(&found.0));
             }
@@ -181,7 +181,7 @@ impl StageNode for LineFilter {
     }
 
     fn memory_bytes(&self) -> u64 {
-        // Once for lines, once for pages.
+        // Compiled twice: for lines and for pages.
         let bytes = |test: &LineTest| match test {
             LineTest::Regex { regex, .. } => 2 * regex.memory_bytes(),
             LineTest::Literal(finder) => 64 * finder.needle().len() as u64,
@@ -210,7 +210,7 @@ mod tests {
     use crate::stage::testing::run;
 
     #[test]
-    fn filters_keep_and_drop_lines() {
+    fn filters_select_lines() {
         for (filter, line, kept) in [
             (r#"|= "ell""#, "hello", true),
             (r#"|= "elx""#, "hello", false),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_filters_are_refused() {
+    fn invalid_filters_are_refused() {
         for (filter, reason) in [
             (r#"|~ "(""#, "error parsing regexp"),
             (r#"|~ ip("1.2.3.4")"#, "ip: invalid operation"),

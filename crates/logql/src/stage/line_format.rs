@@ -1,4 +1,4 @@
-//! `line_format "template"`: the template's output becomes the line.
+//! `line_format "template"`: replaces the line with the output of the template.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::stage::{Effect, Stage, StageNode, StageSpec, stage_error};
 use crate::template::{Runner, Template};
 use crate::units::quote;
 
-/// What `__error__` says of a row that a template cannot work on.
+/// The `__error__` of a row for which a template fails.
 pub const TEMPLATE_ERROR: &str = "TemplateFormatErr";
 
 pub const SPEC: StageSpec = StageSpec {
     name: "line_format",
     syntax: "| line_format \"{{.label}} text\"",
-    doc: "Replaces the line by the output of a template over the labels.",
+    doc: "Replaces the line with the output of a template over the labels.",
     examples: &["| line_format \"{{.n}} text\""],
     parse,
 };
@@ -80,7 +80,7 @@ mod tests {
     use crate::stage::testing::run;
 
     #[test]
-    fn only_templates_that_call_now_ask_for_the_time() {
+    fn only_templates_that_call_now_read_the_time() {
         let asks = |stages: &str| {
             let log = crate::parser::parse_log(&format!(r#"{{app="s"}} | {stages}"#)).unwrap();
             log.stages.iter().any(|stage| stage.effect().asks_for_time)
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_becomes_the_line() {
+    fn the_output_replaces_the_line() {
         let line =
             |stages: &str| run(&format!(r#"{{app="s"}} | logfmt | {stages}"#), "a=1 b=2").unwrap().line;
         assert_eq!(line(r#"line_format "{{.a}}{{.app}}{{.none}}""#), "1s");

@@ -1,4 +1,4 @@
-//! `logfmt`: the pairs of a logfmt line become labels, all of them or the ones that are named.
+//! `logfmt`: extracts the pairs of a logfmt line as labels, all of them or the named ones.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::stage::keys::{append_sanitized, key_name};
 use crate::stage::logfmt_scan::{Pair, Pairs};
 use crate::stage::{Effect, Stage, StageNode, StageSpec};
 
-/// What `__error__` says of a line that is not logfmt.
+/// The `__error__` of a line that is not valid logfmt.
 pub const LOGFMT_ERROR: &str = "LogfmtParserErr";
 
 pub const SPEC: StageSpec = StageSpec {
     name: "logfmt",
     syntax: "| logfmt [--strict] [--keep-empty] [label[=\"key\"], ..]",
-    doc: "Extracts labels from `key=value` pairs: all of them, or the named ones. Damaged pairs are left \
-          out, with --strict they are an error; empty values are left out unless --keep-empty is given.",
+    doc: "Extracts labels from `key=value` pairs: all of them, or the named ones. Skips malformed pairs; \
+          with --strict, they are an error. Skips empty values, except with --keep-empty.",
     examples: &["| logfmt", "| logfmt --strict --keep-empty n=\"m\""],
     parse,
 };
@@ -138,7 +138,7 @@ struct Named {
     key: Vec<u8>,
 }
 
-/// A label and the key whose value it takes, as a label name.
+/// A label, and its key converted to a label name.
 struct NamedLabel {
     id: NameId,
     name: Vec<u8>,
@@ -176,15 +176,16 @@ impl Stage for Named {
 }
 
 impl Named {
-    /// Sets the label of a pair; false when the rest of the line does not matter, as Loki has it: every label
-    /// that the query can use was made, or one that already got its name with `_extracted` comes again.
+    /// Sets the label of a pair. Returns false if, as in Loki, the rest of the line does not matter: all
+    /// wanted labels are set, or a label that was already stored with `_extracted` occurs again.
     fn extract(&mut self, row: &mut Row<'_>, pair: &Pair<'_>) -> bool {
         self.key.clear();
         append_sanitized(&mut self.key, pair.key);
-        // As in Loki, a key that is the label's own name sets it, too.
+        // As in Loki, a key that equals the label's own name sets it too.
         let by_key = self.labels.iter().find(|label| label.key == self.key);
         if let Some(label) = by_key.or_else(|| self.labels.iter().find(|label| label.name == self.key)) {
-            // As in Loki, a key under another name is not read again when a stage made a label of it.
+            // As in Loki, a key with another label name is not read again if a stage has already extracted
+            // it.
             if label.name != self.key && row.was_extracted(&self.key) {
                 return true;
             }
@@ -195,7 +196,7 @@ impl Named {
             row.set_with(name, pair.value_bytes_max(), |text| {
                 let start = text.len();
                 pair.append_value(text);
-                // Where all pairs are taken, bytes that are not UTF-8 become blanks; here nothing is left.
+                // When all pairs are extracted, invalid UTF-8 becomes spaces; here the value becomes empty.
                 if std::str::from_utf8(&text[start..]).is_err() {
                     text.truncate(start);
                 }
@@ -218,7 +219,7 @@ mod tests {
             ("logfmt --keep-empty", r#"_9x=2 a_b=1 app_extracted=p dup=1 empty= level=info msg=hi "there""#),
             (r#"logfmt level, code="a-b", none"#, "code=1 level=info none="),
             ("logfmt app", "app_extracted=p"),
-            // Of a repeated key the last value counts, unless the name is taken.
+            // The last value of a repeated key counts, unless the name is taken.
             ("logfmt dup", "dup=2"),
             (r#"logfmt level="nothing""#, "level=info"),
         ] {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_fails_at_the_first_damage() {
+    fn strict_fails_at_the_first_malformed_pair() {
         let query = r#"{app="s"} | logfmt --strict"#;
         assert_eq!(labels(query, r#"good=1 bad="open"#), "__error__=LogfmtParserErr good=1");
         assert_eq!(labels(query, "a=1 b=2"), "a=1 b=2");

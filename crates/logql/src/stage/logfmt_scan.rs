@@ -2,25 +2,25 @@
 
 use crate::stage::json_scan::append_unescaped;
 
-/// Why a pair could not be read; the scan can go on behind it.
+/// A malformed pair; the scan can continue after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// What is wrong.
+    /// The reason.
     pub reason: Reason,
-    /// One-based offset.
+    /// The one-based offset in the line, in bytes.
     pub position: usize,
 }
 
-/// What is wrong with a pair.
+/// Why a pair is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// A byte that cannot stand there.
+    /// A byte that is not valid at its place.
     Unexpected(u8),
-    /// A key that is not text.
+    /// A key that is not UTF-8.
     InvalidKey,
-    /// A quote without an end.
+    /// A quote that is not closed.
     Unterminated,
-    /// An escape that is none.
+    /// An invalid escape in a quoted value.
     InvalidQuoted,
 }
 
@@ -36,25 +36,25 @@ impl std::fmt::Display for Broken {
     }
 }
 
-/// A key and its value where they stand.
+/// A key and its value, as slices of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// The value; without its quotes.
+    /// The value, without quotes.
     pub value: &'a [u8],
     /// Whether the value has escapes.
     pub escaped: bool,
 }
 
 impl Pair<'_> {
-    /// Most bytes that the value takes with its escapes resolved: of those that are not valid a replacement
-    /// character may be left.
+    /// The most bytes of the value with its escapes decoded. An invalid escape may become a replacement
+    /// character of three bytes.
     pub fn value_bytes_max(&self) -> usize {
         if self.escaped { 3 * self.value.len() } else { self.value.len() }
     }
 
-    /// Appends the value with its escapes resolved.
+    /// Appends the value with its escapes decoded.
     pub fn append_value(&self, out: &mut Vec<u8>) {
         if self.escaped {
             append_unescaped(out, self.value);
@@ -64,7 +64,7 @@ impl Pair<'_> {
     }
 }
 
-/// The pairs of a line.
+/// An iterator over the pairs of a line.
 pub struct Pairs<'a> {
     line: &'a [u8],
     at: usize,
@@ -74,7 +74,7 @@ fn is_blank(byte: u8) -> bool {
     byte <= b' '
 }
 
-/// Bytes that end a key or a bare value: blanks, `=` and `"`.
+/// Bytes that end a key or an unquoted value: white space, `=` and `"`.
 const ENDS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_and_damage() {
+    fn pairs_and_malformed_text() {
         for (line, expected) in [
             ("a=1 b=two", "a=1|b=two"),
             ("  flag a= b", "flag=|a=|b="),

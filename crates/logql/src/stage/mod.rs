@@ -1,8 +1,8 @@
-//! Stages of a pipeline. One file per stage; [`STAGES`] is the table that the parser and the documentation
-//! are made from.
+//! The stages of a pipeline, one file per stage. The parser and the documentation are made from the table
+//! [`STAGES`].
 //!
-//! A [`StageNode`] is the stage in the syntax tree: it was checked when it was parsed, so making it run
-//! cannot fail. Each worker has its own [`Stage`]s, so a stage may keep buffers.
+//! A [`StageNode`] is the stage in the syntax tree. It is checked when it is parsed, so starting it cannot
+//! fail. Each worker has its own [`Stage`]s, so a stage may keep buffers.
 
 #[cfg(test)]
 mod bounds;
@@ -38,43 +38,43 @@ pub use label_filter::parse_piped as parse_label_filter;
 pub use line_filter::{LINE_FILTERS, LineFilter, LineTest};
 pub use logfmt::LOGFMT_ERROR;
 
-/// What the planner must know of a stage.
+/// Properties of a stage that the planner needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// Looks at the line.
+    /// It reads the line.
     pub reads_line: bool,
-    /// May change the line.
+    /// It may change the line.
     pub changes_line: bool,
-    /// Does nothing but make labels: of no use when no label is wanted.
+    /// It only adds labels, so it can be dropped if no label is wanted.
     pub only_extracts: bool,
-    /// Makes, changes or removes labels.
+    /// It adds, changes or removes labels.
     pub changes_labels: bool,
-    /// Removes labels by their names, so that what told series apart may be gone.
+    /// It removes labels by name, so that different series may become equal.
     pub removes_labels: bool,
-    /// Looks at the time of day, so that the same rows may give another answer later.
+    /// It reads the current time, so that the same rows may have another result later.
     pub asks_for_time: bool,
 }
 
 /// A stage in the syntax tree.
 pub trait StageNode: fmt::Debug + fmt::Display + Send + Sync {
-    /// What the planner must know.
+    /// The properties that the planner needs.
     fn effect(&self) -> Effect;
-    /// Names of the labels that the stage looks at.
+    /// The names of the labels that the stage reads.
     fn reads(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The one label that the stage reads, when it is a filter of labels without `and` and `or`. Parsers run
-    /// such filters as soon as they have the label, so that the rest of a line need not be read.
+    /// The label that the stage reads, if it is a label filter without `and` and `or`. Parsers run such a
+    /// filter as soon as they have the label, so that they need not read the rest of a rejected line.
     fn filtered_label(&self) -> Option<String> {
         None
     }
-    /// Bytes that its compiled expressions take beside its text.
+    /// The bytes of its compiled expressions, without its text.
     fn memory_bytes(&self) -> u64 {
         0
     }
-    /// The running stage of one worker.
+    /// Creates the running stage of one worker.
     fn start(&self, names: &mut Names) -> Box<dyn Stage>;
-    /// The line filter, when the stage is one: it can search whole pages.
+    /// The line filter, if the stage is one; it can search complete pages.
     fn line_filter(&self) -> Option<&LineFilter> {
         None
     }
@@ -82,26 +82,26 @@ pub trait StageNode: fmt::Debug + fmt::Display + Send + Sync {
 
 /// A running stage.
 pub trait Stage: Send {
-    /// Works on a row; false drops it.
+    /// Processes a row; returns false to drop it.
     fn process(&mut self, row: &mut Row<'_>) -> bool;
 }
 
-/// One line of the table of stages.
+/// An entry in the table of stages.
 pub struct StageSpec {
     /// The keyword.
     pub name: &'static str,
-    /// How it is written.
+    /// The syntax, for the reference page.
     pub syntax: &'static str,
-    /// What it does, for the documentation.
+    /// What it does, for the reference page.
     pub doc: &'static str,
-    /// Ways to write it over the labels `n` and `m`; what it takes last may follow again behind a comma,
-    /// where it takes a list.
+    /// Examples over the labels `n` and `m`. If the stage takes a list, the last argument may be repeated
+    /// after a comma.
     pub examples: &'static [&'static str],
-    /// Reads what follows the keyword.
+    /// Parses the text after the keyword.
     pub parse: fn(&mut Parser) -> Result<Arc<dyn StageNode>, ParseError>,
 }
 
-/// Stages that a keyword begins. Line filters and label filters have none.
+/// The stages that begin with a keyword. Line filters and label filters do not.
 pub const STAGES: &[StageSpec] = &[
     json::SPEC,
     logfmt::SPEC,
@@ -115,7 +115,7 @@ pub const STAGES: &[StageSpec] = &[
     drop_keep::KEEP,
 ];
 
-/// Reads a stage, its `|` included.
+/// Parses a stage, including its `|`.
 pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     if !parser.is_word("|") {
         return line_filter::parse(parser);
@@ -130,7 +130,7 @@ pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     label_filter::parse_piped(parser)
 }
 
-/// `stage '...' : reason`, as Loki words what is wrong inside a stage.
+/// Loki's error for a mistake inside a stage: `stage '...' : reason`.
 pub fn stage_error(stage: &dyn fmt::Display, reason: impl fmt::Display) -> ParseError {
     ParseError::whole(format!("stage '{stage}' : {reason}"))
 }
@@ -143,24 +143,24 @@ pub(crate) mod testing {
 
     use crate::row::{Origin, Row, RunLabels, Scratch, Wanted, WantedNames, seed_names};
 
-    /// What a pipeline makes of a line.
+    /// The result of a pipeline for a line.
     #[derive(Debug, PartialEq)]
     pub struct Out {
         pub line: String,
-        /// Labels that stages made, sorted, and the error.
+        /// The labels that stages set, sorted, including the error.
         pub parsed: Vec<(String, String)>,
-        /// Labels of the stream that are left.
+        /// The labels of the stream that are left.
         pub stream: Vec<(String, String)>,
-        /// How a stage failed.
+        /// The details of the error.
         pub details: String,
     }
 
-    /// Runs `{stream} stages` over a line; `None` when it is dropped.
+    /// Runs `{stream} stages` over a line; `None` if it is dropped.
     pub fn run(query: &str, line: &str) -> Option<Out> {
         run_wanting(query, line, None)
     }
 
-    /// How many of so many rows with this line pass; none in a job that ends while the query is read.
+    /// Counts how many of `rows` rows with this line pass; 0 if the job ends while the query is parsed.
     pub fn run_many(query: &str, line: &str, rows: usize) -> usize {
         let log = match crate::parser::parse_log(query) {
             Err(_) if sandur_base::job::is_stopped() => return 0,
@@ -213,7 +213,7 @@ pub(crate) mod testing {
         Some(Out { line, parsed, stream: left, details: row.error_details().to_owned() })
     }
 
-    /// The labels that stages made, as `name=value` separated by spaces.
+    /// The labels that stages set, as `name=value` separated by spaces.
     pub fn labels(query: &str, line: &str) -> String {
         let out = run(query, line).unwrap_or_else(|| panic!("{query} dropped {line}"));
         out.parsed.iter().map(|(n, v)| format!("{n}={v}")).collect::<Vec<_>>().join(" ")

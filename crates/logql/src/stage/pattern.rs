@@ -1,4 +1,4 @@
-//! `pattern "<ip> - <user> ..."`: captures between literal text become labels.
+//! `pattern "<ip> - <user> ..."`: extracts the text between literals as labels.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::units::quote;
 pub const SPEC: StageSpec = StageSpec {
     name: "pattern",
     syntax: "| pattern \"<name> text <_>\"",
-    doc: "Extracts labels from the text between literals; `<_>` is left out.",
+    doc: "Extracts labels from the text between literals; `<_>` skips text.",
     examples: &["| pattern \"<n> text <_>\""],
     parse,
 };
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_patterns_are_refused() {
+    fn invalid_patterns_are_refused() {
         for (pattern, reason) in [
             ("no capture", "at least one capture is required"),
             ("<_>", "at least one capture is required"),

@@ -1,25 +1,25 @@
-//! Patterns: literal text and captures, `<name>` or `<_>`. Used by the `pattern` parser and by `|>`.
+//! Patterns of literal text and captures, `<name>` or `<_>`, for the `pattern` stage and for `|>`.
 
 use memchr::memmem::Finder;
 
 /// A piece of a pattern.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// Text that must be there.
+    /// Text that must occur.
     Literal(Box<Finder<'static>>),
     /// Any text; named unless it is `<_>`.
     Capture(Option<String>),
 }
 
-/// A pattern without two captures in a row.
+/// A pattern without adjacent captures.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    /// Literals and captures in turn.
+    /// The literals and captures, alternating.
     pub pieces: Vec<Piece>,
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -47,7 +47,7 @@ impl Pattern {
         Ok(Self { pieces })
     }
 
-    /// Names of the captures in their order.
+    /// The names of the captures, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Capture(name) => name.as_deref(),
@@ -55,7 +55,7 @@ impl Pattern {
         })
     }
 
-    /// Literals in their order.
+    /// The literals, in order.
     pub fn literals(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Literal(finder) => Some(finder.needle()),
@@ -63,8 +63,8 @@ impl Pattern {
         })
     }
 
-    /// Whether the line has the pattern's form, up to its end; captures are never empty. As in Loki, a
-    /// literal at the beginning may be anywhere.
+    /// Whether the complete line matches; captures are never empty. As in Loki, a literal at the start of
+    /// the pattern may occur anywhere.
     pub fn matches(&self, line: &[u8]) -> bool {
         if line.is_empty() || self.pieces.is_empty() {
             return line.is_empty() && self.pieces.is_empty();
@@ -73,7 +73,7 @@ impl Pattern {
         for (n, piece) in self.pieces.iter().enumerate() {
             let Piece::Literal(finder) = piece else { continue };
             let Some(found) = finder.find(&line[at..]) else { return false };
-            // In front of every literal but the first there is a capture, which takes something.
+            // Every literal except the first is preceded by a capture, which must not be empty.
             if n != 0 && found == 0 {
                 return false;
             }
@@ -83,7 +83,7 @@ impl Pattern {
         open_end == (at != line.len())
     }
 
-    /// Calls `f` with the position and text of each named capture, as far as the line has the pattern's form.
+    /// Calls `f` with the position and text of each named capture, as far as the line matches.
     pub fn captures<'a>(&self, line: &'a [u8], mut f: impl FnMut(usize, &'a [u8])) {
         let mut pieces = self.pieces.iter();
         let mut rest = line;
@@ -115,7 +115,7 @@ fn literal_piece(text: &str) -> Piece {
     Piece::Literal(Box::new(Finder::new(text.as_bytes()).into_owned()))
 }
 
-/// The name of a capture that begins the text.
+/// The name of the capture at the start of the text.
 fn capture_at(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('<')?;
     let name = &inside[..inside.find('>')?];
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_lines_match_or_not() {
+    fn patterns_match_complete_lines() {
         for (pattern, line, expected) in [
             ("foo <_> baz", "foo bar baz", true),
             ("<_> bar", "foo bar baz", false),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn captures_take_what_is_between() {
+    fn captures_are_the_text_between_literals() {
         let captures = |pattern: &str, line: &str| {
             let mut all = Vec::new();
             let pattern = Pattern::parse(pattern).unwrap();
@@ -168,11 +168,11 @@ mod tests {
         assert_eq!(captures("<a>,<b>", "x,y"), "0:x 1:y");
         assert_eq!(captures("<a>,<b>", "only"), "0:only");
         assert_eq!(captures("pre <a>", "no pre x"), "");
-        assert_eq!(captures("<a >", "x"), "", "no capture at all");
+        assert_eq!(captures("<a >", "x"), "", "the pattern has no capture");
     }
 
     #[test]
-    fn two_captures_in_a_row_are_refused() {
+    fn adjacent_captures_are_refused() {
         let error = Pattern::parse("<a><b>").unwrap_err();
         assert_eq!(error, "found consecutive capture '<a><b>': invalid expression");
         assert!(Pattern::parse("<_><_>").is_err());

@@ -1,4 +1,4 @@
-//! `regexp "(?P<name>..)"`: named groups of a regular expression become labels.
+//! `regexp "(?P<name>..)"`: extracts the named groups of a regular expression as labels.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::units::quote;
 pub const SPEC: StageSpec = StageSpec {
     name: "regexp",
     syntax: "| regexp \"(?P<name>..)\"",
-    doc: "Extracts labels from the named groups of a regular expression; a line that does not match stays.",
+    doc: "Extracts labels from the named groups of a regular expression; keeps a line that does not match.",
     examples: &["| regexp \"(?P<n>[0-9]+)\""],
     parse,
 };
@@ -35,7 +35,7 @@ fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     Ok(Arc::new(Regexp { text, regex }))
 }
 
-/// A group name that stands twice.
+/// A group name that occurs twice.
 fn repeated_name(text: &str) -> Option<&str> {
     let names = text.split("(?P<").skip(1).filter_map(|rest| rest.split_once('>').map(|(name, _)| name));
     let names: Vec<&str> = names.collect();
@@ -71,7 +71,7 @@ impl StageNode for Regexp {
             append_sanitized(&mut label, name.as_bytes());
             groups.push((group, names.id(&String::from_utf8_lossy(&label))));
         }
-        // A clone has its own cache, so that workers do not wait for each other.
+        // A clone has its own cache, so that workers do not contend for it.
         let regex = self.regex.clone();
         Box::new(Running { slots: vec![None; regex.slot_count()], regex, groups })
     }
@@ -89,7 +89,7 @@ impl Stage for Running {
             return true;
         }
         row.with_line(|row, line| {
-            // A job that was stopped has no use for the row.
+            // The search also fails in a cancelled job, whose rows are not needed.
             if self.regex.find(line, 0, &mut self.slots) != Ok(true) {
                 return;
             }
@@ -116,12 +116,16 @@ mod tests {
     fn named_groups_become_labels() {
         let query = r#"{app="s"} | regexp `(?P<method>\w+) (?P<path>\S+)( (?P<app>\d+))?`"#;
         assert_eq!(labels(query, "GET /x 200"), "app_extracted=200 method=GET path=/x");
-        assert_eq!(labels(query, "GET /x"), "app_extracted= method=GET path=/x", "an unused group is empty");
+        assert_eq!(
+            labels(query, "GET /x"),
+            "app_extracted= method=GET path=/x",
+            "a group that does not match is empty"
+        );
         assert_eq!(labels(query, "nothing"), "");
     }
 
     #[test]
-    fn broken_expressions_are_refused() {
+    fn invalid_expressions_are_refused() {
         let error = crate::parse(r#"{app="s"} | regexp "(a)""#).unwrap_err().to_string();
         assert_eq!(error, "parse error : invalid regexp parser: at least one named capture must be supplied");
         assert!(

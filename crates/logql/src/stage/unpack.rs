@@ -1,5 +1,5 @@
-//! `unpack`: undoes Promtail's `pack` stage. The line is a JSON object of strings; `_entry` becomes the line
-//! and the other members become labels.
+//! `unpack`: reverses Promtail's `pack` stage. The line is a JSON object of strings; `_entry` becomes the
+//! line, and the other members become labels.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::stage::{Effect, Stage, StageNode, StageSpec};
 pub const SPEC: StageSpec = StageSpec {
     name: "unpack",
     syntax: "| unpack",
-    doc: "Unpacks a line that was packed by Promtail: labels from its members, the line from `_entry`.",
+    doc: "Reverses the `pack` stage of Promtail: extracts labels from the members of the line, and \
+          the line from `_entry`.",
     examples: &["| unpack"],
     parse,
 };
@@ -84,7 +85,7 @@ impl Stage for Running {
 }
 
 impl Running {
-    /// Collects labels and the entry; whether there was an entry.
+    /// Collects the labels and the entry; returns whether there was an entry.
     fn read(&mut self, row: &mut Row<'_>, line: &[u8]) -> Result<bool, Malformed> {
         self.labels.clear();
         self.entry.clear();
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_stay() {
+    fn other_lines_are_kept() {
         let plain = run(r#"{app="s"} | unpack"#, r#"{"pod":"p1"}"#).unwrap();
         assert_eq!((plain.line.as_str(), plain.parsed.len()), (r#"{"pod":"p1"}"#, 0));
         let text = run(r#"{app="s"} | unpack"#, "text").unwrap();

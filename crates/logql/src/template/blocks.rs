@@ -1,11 +1,11 @@
-//! Named pieces of a template: `define`, `block`, `template`.
+//! Parses the named blocks of a template: `define`, `block`, `template`.
 
 use super::parse::{End, Failure, Parser, Step, Token};
 use super::tree::{Node, Place};
 use super::value::Value;
 
 impl Parser<'_> {
-    /// `"name"}} nodes {{end}}`, only at the top level.
+    /// Parses `"name"}} nodes {{end}}`, only at the top level.
     pub(super) fn define(&mut self) -> Result<Step, Failure> {
         if self.depth.levels() > 1 {
             return Err(self.fail("unexpected {{define}}"));
@@ -16,7 +16,7 @@ impl Parser<'_> {
         Ok(Step::Nothing)
     }
 
-    /// `"name" pipeline}} nodes {{end}}`: a block that is defined and run in one place.
+    /// Parses `"name" pipeline}} nodes {{end}}`: a block that is defined and run at one place.
     pub(super) fn block(&mut self, start: usize) -> Result<Step, Failure> {
         let name = self.block_name("block clause")?;
         let pipeline = self.pipeline("block clause", false)?;
@@ -26,7 +26,7 @@ impl Parser<'_> {
         Ok(Step::Node(Node::Block(name, Some(pipeline), place)))
     }
 
-    /// `"name"` or `"name" pipeline`.
+    /// Parses `"name"` or `"name" pipeline`.
     pub(super) fn call_block(&mut self, start: usize) -> Result<Node, Failure> {
         let name = self.block_name("template clause")?;
         let here = self.at;
@@ -51,7 +51,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The nodes of a block up to its end. It sees no variable but its own `$`.
+    /// Parses the nodes of a block up to its end. The block sees no variable except its own `$`.
     fn body(&mut self, name: String) -> Result<(), Failure> {
         let outside = std::mem::replace(&mut self.variables, vec![String::new()]);
         let loops = std::mem::take(&mut self.loops);

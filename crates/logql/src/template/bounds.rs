@@ -1,4 +1,5 @@
-//! Every function of the table, given what makes its result grow, again and again.
+//! Tests of the bounds of template functions: every function runs repeatedly with arguments that make its
+//! result grow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::stage::testing::{Out, run};
 
 const MEMORY: u64 = 256 << 20;
 
-/// Runs a template over a line in the name of a query; the answer, and the most memory that was reserved.
+/// Runs a template over a line in a query. Returns the outcome and the peak of reserved memory.
 fn within(memory: u64, template: &str, line: &str) -> (Result<Out, Error>, u64) {
     let (query, line) = (format!("{{app=\"s\"}} | line_format `{template}`"), line.to_owned());
     let budget = MemoryBudget::root("query", memory);
@@ -30,13 +31,13 @@ fn failed(out: &Out) -> bool {
     out.parsed.iter().any(|(name, value)| name == "__error__" && value == "TemplateFormatErr")
 }
 
-/// The argument lists that a function is tried with: the growing text in each place, and beside it what makes
-/// the result large.
+/// The argument lists for a function: the growing text in each place, with other arguments that make the
+/// result large.
 fn argument_lists((least, most): (usize, usize)) -> Vec<Vec<&'static str>> {
     let others = ["60000", "\"\"", "\"a\"", "\"%60000v%x%q\"", "\"(a)|.\"", "\"$1$1$1$1\""];
     let mut lists = Vec::new();
     for count in least..=most.min(4).max(least) {
-        // Of any number of arguments three are enough.
+        // Three arguments are enough for a variadic function.
         if count > 3 && most > 4 {
             break;
         }
@@ -45,7 +46,7 @@ fn argument_lists((least, most): (usize, usize)) -> Vec<Vec<&'static str>> {
                 lists.push((0..count).map(|n| if n == place { "$x" } else { other }).collect());
             }
         }
-        // What is looked for, and what comes in its place for each of it.
+        // The first argument is searched for in the text, and replaced by the text.
         lists.push(vec!["$x"; count]);
         for other in ["\"\"", "\"a\"", "\".\"", "2", "1000", "\"%s%s\""] {
             lists.push((0..count).map(|n| if n == 0 { other } else { "$x" }).collect());
@@ -56,7 +57,7 @@ fn argument_lists((least, most): (usize, usize)) -> Vec<Vec<&'static str>> {
 }
 
 #[test]
-fn chains_of_every_function_end_and_stay_within_their_memory() {
+fn chains_of_every_function_stay_within_their_memory() {
     let mut refused = std::collections::BTreeSet::new();
     for function in FUNCTIONS.iter().copied().flatten() {
         for arguments in argument_lists(function.arguments) {
@@ -72,7 +73,8 @@ fn chains_of_every_function_end_and_stay_within_their_memory() {
             }
         }
     }
-    // Those that can grow without end were refused: the test has tried what makes them grow.
+    // Functions with unbounded results must have failed at least once; otherwise the arguments do not test
+    // them.
     for name in [
         "Replace",
         "replace",
@@ -88,12 +90,12 @@ fn chains_of_every_function_end_and_stay_within_their_memory() {
         "html",
         "js",
     ] {
-        assert!(refused.contains(name), "{name} was never refused: {refused:?}");
+        assert!(refused.contains(name), "{name} never failed: {refused:?}");
     }
 }
 
 #[test]
-fn what_the_query_has_no_memory_for_ends_it() {
+fn a_template_beyond_the_memory_of_the_query_ends_it() {
     let twice = "{{$x := __line__}}{{range 44}}{{$x = printf \"%s%s\" $x $x}}{{end}}{{$x}}";
     let (outcome, peak) = within(200_000, twice, "0123456789");
     assert!(matches!(&outcome, Err(Error::OverBudget(refusal)) if refusal.budget == "query"), "{outcome:?}");
@@ -106,7 +108,7 @@ fn what_the_query_has_no_memory_for_ends_it() {
 }
 
 #[test]
-fn variables_loops_and_blocks_are_bounded_too() {
+fn variables_loops_and_blocks_are_bounded() {
     for template in [
         "{{range 90000}}{{$x := __line__}}{{range 90000}}{{$y := __line__}}{{end}}{{end}}",
         "{{range $n, $x := 9000000000}}{{end}}",
@@ -121,7 +123,7 @@ fn variables_loops_and_blocks_are_bounded_too() {
     }
 }
 
-/// A query that is to end does so within a look of its templates, whatever they do.
+/// A cancelled query ends before the next check of the templates, whatever they compute.
 #[test]
 fn a_cancelled_query_ends_within_a_template() {
     struct Ends(std::sync::atomic::AtomicU64, MemoryBudget);

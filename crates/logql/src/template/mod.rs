@@ -1,7 +1,7 @@
-//! Templates of `line_format` and `label_format`: Go's text/template with the functions of Loki.
+//! Templates of `line_format` and `label_format`: Go's text/template with Loki's functions.
 //!
-//! `parse` makes a tree of it once; `run` walks the tree for a row. A field that the row does not have is
-//! the empty string. Output and loops are bounded: see [`run`].
+//! `parse` builds a tree of the template once; `run` evaluates the tree for each row. A field that the row
+//! does not have is the empty string. Output and loops are bounded: see [`run`].
 
 mod blocks;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use tree::{Blocks, Node};
 pub struct Template {
     nodes: Vec<Node>,
     blocks: Blocks,
-    /// What error messages call it, and its text.
+    /// The template's name in error messages.
     name: &'static str,
     text: Arc<str>,
 }
@@ -38,29 +38,29 @@ impl fmt::Debug for Template {
 }
 
 impl Template {
-    /// Reads a template; the error is worded as Go does it.
+    /// Parses a template; errors have Go's texts.
     pub fn parse(text: &str, name: &'static str) -> Result<Self, String> {
         let (nodes, blocks) = parse::parse(text)
             .map_err(|error| format!("template: {name}:{}: {}", error.line, error.reason))?;
         Ok(Self { nodes, blocks, name, text: text.into() })
     }
 
-    /// Names of the labels that it looks at; `None` when it may look at any.
+    /// The names of the labels that it reads; `None` if it may read any.
     pub fn fields(&self) -> Option<Vec<String>> {
         let mut fields = Vec::new();
         self.add_fields(&mut fields).then_some(fields)
     }
 
-    /// Whether it looks at the time of day.
+    /// Whether it reads the current time.
     pub fn asks_for_time(&self) -> bool {
         std::iter::once(&self.nodes)
             .chain(self.blocks.values())
             .any(|nodes| tree::calls(nodes, functions::NOW))
     }
 
-    /// Adds the names of the labels that it looks at; false when it may look at any.
+    /// Adds the names of the labels that it reads; returns false if it may read any.
     fn add_fields(&self, out: &mut Vec<String>) -> bool {
-        // A block may get the labels as its `.`; its fields are then labels.
+        // A block may get the labels as its `.`, so its fields may be labels.
         let lists = std::iter::once(&self.nodes).chain(self.blocks.values());
         let mut named = true;
         lists.for_each(|nodes| named &= tree::fields(nodes, out));

@@ -1,4 +1,4 @@
-//! Text to a tree of nodes, and the blocks that `define` and `block` name.
+//! Parses a template to a tree of nodes and the blocks that `define` and `block` name.
 
 use sandur_base::nesting::{Depth, TooNested};
 
@@ -6,13 +6,13 @@ use super::functions;
 use super::tree::{Arm, Blocks, Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::value::Value;
 
-/// What is wrong and where.
+/// The message and line of a parse error.
 pub struct Failure {
     pub line: usize,
     pub reason: String,
 }
 
-/// Reads a template.
+/// Parses a template.
 pub fn parse(text: &str) -> Result<(Vec<Node>, Blocks), Failure> {
     let variables = vec![String::new()];
     let blocks = Blocks::new();
@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<(Vec<Node>, Blocks), Failure> {
     }
 }
 
-/// What ended a list of nodes.
+/// The token that ended a list of nodes.
 pub(super) enum End {
     Text,
     Block,
@@ -37,7 +37,7 @@ pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
     pub(super) at: usize,
     pub(super) depth: Depth,
-    /// The last action ended with `-}}`.
+    /// Whether the last action ended with `-}}`.
     trim: bool,
     pub(super) variables: Vec<String>,
     pub(super) loops: usize,
@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
         Failure { line, reason: reason.into() }
     }
 
-    /// Counts a level of the tree that is being read; fails when there would be too many.
+    /// Enters a level of the tree; fails if the tree would be too deep.
     fn enter(&mut self) -> Result<(), Failure> {
         self.depth.enter().map_err(|limit: TooNested| self.fail(format!("the template has {limit}")))
     }
@@ -76,7 +76,7 @@ impl<'a> Parser<'a> {
         &self.text[self.at..]
     }
 
-    /// Reads nodes up to what ends them.
+    /// Parses nodes up to the token that ends them.
     pub(super) fn nodes(&mut self, nodes: &mut Vec<Node>) -> Result<End, Failure> {
         self.enter()?;
         loop {
@@ -98,7 +98,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the text before an action and its braces; false when there is no action any more.
+    /// Reads the text before the next action, and the action's opening braces; returns false if no action
+    /// follows.
     fn plain_text(&mut self, nodes: &mut Vec<Node>) -> bool {
         let open = self.rest().find("{{");
         let mut text = &self.rest()[..open.unwrap_or(self.rest().len())];
@@ -121,7 +122,8 @@ impl<'a> Parser<'a> {
     }
 
     fn comment(&mut self) -> Result<bool, Failure> {
-        // As in Go, right behind the braces, or behind the blank that a trim marker needs.
+        // As in Go, a comment begins directly after the braces, or after the space that a trim marker
+        // needs.
         let trims = self.text[..self.at].trim_end().ends_with('-');
         let inside = self.rest();
         let begins = inside.starts_with("/*");
@@ -136,7 +138,7 @@ impl<'a> Parser<'a> {
         Ok(true)
     }
 
-    /// The end of an action.
+    /// Parses the end of an action.
     pub(super) fn close(&mut self) -> Result<(), Failure> {
         let rest = self.rest();
         let trimmed = rest.trim_start();
@@ -154,8 +156,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What stands between braces. What holds other nodes is read by this function within itself, so it hands
-    /// on at once and keeps nothing on the stack.
+    /// Parses the content of an action. Actions with nested nodes recurse through this function, so it
+    /// delegates at once and keeps no variables on the stack.
     fn action(&mut self) -> Result<Step, Failure> {
         let before = self.at;
         self.skip_space();
@@ -173,7 +175,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An action that holds no other nodes.
+    /// Parses an action without nested nodes.
     fn plain_action(&mut self, word: &str, before: usize) -> Result<Step, Failure> {
         match word {
             "end" => {
@@ -218,7 +220,7 @@ impl<'a> Parser<'a> {
         loop {
             let end = self.arm(kind, &mut branch.arms)?;
             match end {
-                // `else if` shares the end of what it belongs to.
+                // `else if` shares the end of its branch.
                 End::Else(Some(next)) => kind = next,
                 end => {
                     self.otherwise(end, &mut branch.otherwise)?;
@@ -258,7 +260,7 @@ impl<'a> Parser<'a> {
         Ok(Step::Node(Node::Range(range)))
     }
 
-    /// The nodes of `else`, where there is one, up to the end.
+    /// Parses the nodes of `else`, if there is one, up to the end.
     fn otherwise(&mut self, end: End, nodes: &mut Vec<Node>) -> Result<(), Failure> {
         match end {
             End::Block => Ok(()),
@@ -296,7 +298,7 @@ impl<'a> Parser<'a> {
         Ok(pipeline)
     }
 
-    /// `$x :=`, `$x =` or `$i, $x :=` in front of a pipeline.
+    /// Parses `$x :=`, `$x =` or `$i, $x :=` before a pipeline.
     fn declaration(&mut self, pipeline: &mut Pipeline, ranging: bool) -> Result<(), Failure> {
         let start = self.at;
         let mut names = Vec::new();
@@ -377,7 +379,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A constant, or a function that ends where the parser stands.
+    /// Parses a constant or a function that ends at the current position.
     fn word_operand(&mut self, word: &str, start: usize) -> Result<Operand, Failure> {
         match word {
             "true" | "false" => return Ok(Operand::Literal(Value::Bool(word == "true"))),
@@ -409,7 +411,7 @@ impl<'a> Parser<'a> {
         self.at += self.rest().len() - self.rest().trim_start().len();
     }
 
-    /// The next token of an action; closing braces are [`Token::End`] and are not taken.
+    /// The next token of an action. Closing braces are [`Token::End`] and are not consumed.
     pub(super) fn token(&mut self) -> Result<Token<'a>, Failure> {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Err(self.fail("unclosed action")) };
@@ -494,7 +496,7 @@ impl<'a> Parser<'a> {
 
 pub(super) enum Step {
     Node(Node),
-    /// Something that leaves no node.
+    /// An action that adds no node.
     Nothing,
     End(End),
 }

@@ -1,10 +1,10 @@
-//! What the functions of a template make for a row: the one place through which it all goes.
+//! The results of template functions for a row, with their bounds.
 //!
-//! A [`Text`] cannot be made but here, so a function has its bounds for nothing: no text longer than
-//! [`TEXT_BYTES_MAX`], no more than [`RESULTS_BYTES_MAX`] for a row in all, and every byte reserved from the
-//! query's memory before it is allocated; a function that makes a list or map says so with
-//! [`Results::take`]. A bound that is exceeded fails the template for the row; memory that the query does
-//! not have ends the query.
+//! A [`Text`] can only be created here, so that every function is bounded: a text has at most
+//! [`TEXT_BYTES_MAX`], all results of a row together have at most [`RESULTS_BYTES_MAX`], and every byte is
+//! reserved from the query's memory before it is allocated. A function that creates a list or map reserves
+//! it with [`Results::take`]. Exceeding a bound fails the template for the row; if the query has no memory
+//! left, it ends.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -16,19 +16,19 @@ use sandur_base::job::{Held, spend};
 
 use super::value::Value;
 
-/// Longest text that a function may make, in bytes.
+/// The longest text that a function may create, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Most bytes that all functions may make for a row.
+/// The most bytes that all functions may create for a row.
 pub const RESULTS_BYTES_MAX: usize = 32 << 20;
-/// What a value takes beside its text.
+/// The bytes of a value without its text.
 pub const VALUE_BYTES: usize = 64;
 
-/// A text of a template: cheap to clone.
+/// A text in a template; cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(Arc<String>);
 
 impl Text {
-    /// A constant of the template's own text.
+    /// A constant in the template.
     pub fn constant(text: String) -> Self {
         Self(Arc::new(text))
     }
@@ -48,7 +48,7 @@ impl Borrow<str> for Text {
     }
 }
 
-/// What was made for the row at hand.
+/// The results created for the current row.
 #[derive(Debug, Default)]
 pub struct Results {
     made: Cell<usize>,
@@ -56,12 +56,12 @@ pub struct Results {
 }
 
 impl Results {
-    /// Goes to the next row. What was reserved stays so: it is what the next row takes, too.
+    /// Starts the next row. The reservation is kept for the next row's results.
     pub fn next_row(&self) {
         self.made.set(0);
     }
 
-    /// Takes memory for a result; fails when the row or the query has no more.
+    /// Reserves memory for a result; fails if a bound of the row or the query is exceeded.
     pub fn take(&self, bytes: usize) -> Result<(), String> {
         let made = self.made.get().saturating_add(bytes);
         if made > RESULTS_BYTES_MAX {
@@ -75,13 +75,13 @@ impl Results {
         Ok(())
     }
 
-    /// A copy of a text that the row has: it is as long as it is.
+    /// Copies a text.
     pub fn copy(&self, text: &str) -> Result<Text, String> {
         self.take(VALUE_BYTES + text.len())?;
         Ok(Text(Arc::new(text.to_owned())))
     }
 
-    /// Bytes as text, those that are not UTF-8 replaced.
+    /// Converts bytes to text; bytes that are not UTF-8 are replaced.
     pub fn lossy(&self, bytes: &[u8]) -> Result<Text, String> {
         if let Ok(text) = std::str::from_utf8(bytes) {
             return self.copy(text);
@@ -97,7 +97,7 @@ impl Results {
         })
     }
 
-    /// What `write` writes.
+    /// Creates the text that `write` writes.
     pub fn make(&self, write: impl FnOnce(&mut TextSink<'_>) -> Result<(), String>) -> Result<Text, String> {
         self.take(VALUE_BYTES)?;
         let mut sink = TextSink { text: String::new(), results: self, refusal: None };
@@ -105,17 +105,17 @@ impl Results {
         Ok(Text(Arc::new(sink.text)))
     }
 
-    /// The same as a value.
+    /// Creates the text that `write` writes, as a value.
     pub fn text(&self, write: impl FnOnce(&mut TextSink<'_>) -> Result<(), String>) -> Result<Value, String> {
         self.make(write).map(Value::Text)
     }
 }
 
-/// Takes the text of a result.
+/// Collects the text of a result.
 pub struct TextSink<'a> {
     text: String,
     results: &'a Results,
-    /// Why the last piece was refused.
+    /// Why the last piece was not accepted.
     refusal: Option<String>,
 }
 
@@ -141,7 +141,7 @@ impl TextSink<'_> {
         self.write(c.encode_utf8(&mut [0; 4]))
     }
 
-    /// Appends a piece so many times.
+    /// Appends a piece `count` times.
     pub fn repeat(&mut self, piece: &str, count: usize) -> Result<(), String> {
         if piece.len().saturating_mul(count) > TEXT_BYTES_MAX - self.text.len() {
             return Err(format!("the text would be longer than {TEXT_BYTES_MAX} bytes"));
@@ -149,7 +149,7 @@ impl TextSink<'_> {
         (0..if piece.is_empty() { 0 } else { count }).try_for_each(|_| self.write(piece))
     }
 
-    /// Appends what a value's own form of printing gives.
+    /// Appends formatted text.
     pub fn print(&mut self, printed: fmt::Arguments<'_>) -> Result<(), String> {
         fmt::Write::write_fmt(self, printed).map_err(|_| self.refusal.take().unwrap_or_default())
     }
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_and_a_row_have_their_bounds() {
+    fn texts_and_rows_are_bounded() {
         let results = Results::default();
         let half = results.make(|out| out.repeat("x", TEXT_BYTES_MAX / 2)).unwrap();
         let twice = results.make(|out| out.write(&half).and_then(|()| out.write(&half))).unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn printing_goes_the_same_way() {
+    fn printed_text_is_bounded() {
         let results = Results::default();
         let text = results.make(|out| out.print(format_args!("{:>5}|{:02x}", 7, 10))).unwrap();
         assert_eq!(&*text, "    7|0a");

@@ -1,8 +1,8 @@
-//! Walks a template's tree for a row.
+//! Evaluates a template's tree for a row.
 //!
-//! Bounds: the output of one row is at most [`OUTPUT_BYTES_MAX`], unless it is one text of the row, and a
-//! template takes at most [`STEPS_MAX`] steps per row; what functions make has the bounds of [`Results`].
-//! Beyond them the template fails, which marks the row with `TemplateFormatErr`.
+//! **Bounds:** the output for a row has at most [`OUTPUT_BYTES_MAX`], unless it is a single text of the
+//! row. A template runs at most [`STEPS_MAX`] steps for a row. The results of functions have the bounds of
+//! [`Results`]. Beyond a bound the template fails, which marks the row with `TemplateFormatErr`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,23 +20,23 @@ use super::tree::{Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::value::Value;
 use crate::units::excerpt;
 
-/// Longest output of a row in bytes.
+/// The longest output for a row, in bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Most steps of a row.
+/// The most steps for a row.
 const STEPS_MAX: usize = 100_000;
-/// What a step costs in units of work.
+/// The work of a step.
 const STEP_UNITS: usize = 100;
 
-/// A template that runs in one worker.
+/// A template that is ready to run in one worker.
 pub struct Runner {
     template: Template,
-    /// When the template is one plain field: copying its value is all there is to do.
+    /// The field, if the template is one plain field, whose value is just copied.
     simple: Option<NameId>,
-    /// Names of fields and their numbers.
+    /// The names of fields, with their numbers.
     fields: Vec<(String, NameId)>,
-    /// Regexes that the template's functions have used.
+    /// The compiled regexes of the template's functions.
     regexes: RegexCache,
-    /// What its functions make for a row.
+    /// The results of its functions for a row.
     results: Results,
 }
 
@@ -57,16 +57,16 @@ struct State<'r, 'p> {
     variables: Vec<(String, Value)>,
     /// The value of `.` inside `with` and `range`; `None` is the row's labels.
     dot: Option<Value>,
-    /// The value of `$`, which differs inside of blocks; `None` is the row's labels.
+    /// The value of `$`, which differs inside blocks; `None` is the row's labels.
     root: Option<Value>,
-    /// Lists of nodes and parentheses within each other, also those of blocks that run blocks.
+    /// The depth of nested lists of nodes and parentheses, including those of blocks that run blocks.
     depth: Depth,
     regexes: &'r RegexCache,
     results: &'r Results,
 }
 
 impl Runner {
-    /// Prepares a template.
+    /// Prepares a template to run.
     pub fn new(template: &Template, names: &mut crate::names::Names) -> Self {
         let mut list = Vec::new();
         template.add_fields(&mut list);
@@ -93,7 +93,7 @@ impl Runner {
         }
     }
 
-    /// Appends the template's output for the row, whose line is `line`.
+    /// Appends the template's output for the row with the line `line`.
     pub fn run(&self, row: &Row<'_>, line: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         if let Some(name) = self.simple {
             out.extend_from_slice(row.value(name).as_bytes());
@@ -172,7 +172,7 @@ impl State<'_, '_> {
     }
 
     fn action(&mut self, pipeline: &Pipeline) -> Result<(), String> {
-        // A field of the row goes straight to the output.
+        // A field of the row is written directly to the output.
         if let ([], [Command { operands, .. }]) = (&*pipeline.variables, &*pipeline.commands)
             && let ([Operand::Field(path, _)], None) = (&**operands, &self.dot)
             && let [name] = &**path
@@ -192,7 +192,7 @@ impl State<'_, '_> {
         }
     }
 
-    /// Appends to the output.
+    /// Appends text to the output.
     fn emit(&mut self, text: &str) -> Result<(), String> {
         let before = self.out.len() - self.start;
         if before > 0 && before + text.len() > OUTPUT_BYTES_MAX {
@@ -281,7 +281,7 @@ impl State<'_, '_> {
         let Some(nodes) = template.blocks.get(name) else {
             return Err(format!("template {} not defined", crate::units::quote(name)));
         };
-        // `.` and `$` of the labels themselves are handed on without making a map of them.
+        // The labels are passed as `.` or `$` without creating a map of them.
         let dot = match pipeline {
             None => Some(Value::Nil),
             Some(pipeline) if is_labels(pipeline, self.dot.is_none(), self.root.is_none()) => None,
@@ -326,7 +326,7 @@ impl State<'_, '_> {
         result.map_err(|reason| self.placed(command.place, reason))
     }
 
-    /// The reason with the place where it came about, as Go words it; a reason that has one keeps it.
+    /// Adds the template's position to an error, in Go's form, unless the error has one.
     fn placed(&self, place: Place, reason: String) -> String {
         if reason.starts_with("template: ") {
             return reason;
@@ -352,7 +352,7 @@ impl State<'_, '_> {
         self.call(function, &command.operands[1..], passed)
     }
 
-    /// `x.Method argument..`
+    /// Calls a method: `x.Method argument..`.
     fn method_call(&mut self, target: &Operand, operands: &[Operand]) -> Result<Value, String> {
         let mut target = target.clone();
         let method = match &mut target {
@@ -401,7 +401,7 @@ impl State<'_, '_> {
             ));
         }
         let now_ns = self.row.scratch.now_ns.unwrap_or(self.row.timestamp);
-        // Functions read their arguments a few times at most.
+        // Functions read each argument at most a few times.
         let read = |argument: &Value| if let Value::Text(text) = argument { text.len() } else { 0 };
         spend(arguments.iter().map(read).sum()).map_err(|stopped| stopped.to_string())?;
         let Self { line, regexes, results, .. } = *self;
@@ -492,7 +492,7 @@ fn exceeded() -> String {
     format!("template exceeds {STEPS_MAX} steps or {OUTPUT_BYTES_MAX} bytes of output")
 }
 
-/// Whether a block gets the labels as they are: `.` or `$` where these are the labels.
+/// Whether the argument of a block is the row's labels: `.` or `$` where these are the labels.
 fn is_labels(pipeline: &Pipeline, dot_is_labels: bool, root_is_labels: bool) -> bool {
     let ([], [command]) = (&*pipeline.variables, &*pipeline.commands) else { return false };
     match &*command.operands {

@@ -1,45 +1,45 @@
-//! The tree of a template: nodes, pipelines, commands and operands; and which fields it reads.
+//! The tree of a template: nodes, pipelines, commands and operands, and the fields that it reads.
 
 use std::collections::BTreeMap;
 
 use super::functions::Function;
 use super::value::Value;
 
-/// A piece of a template.
+/// A node of a template.
 #[derive(Clone)]
 pub enum Node {
     Text(String),
-    /// Writes the value, unless the pipeline only sets a variable.
+    /// Writes the value, unless the pipeline only sets variables.
     Action(Pipeline),
     Branch(Branch),
     Range(Loop),
-    /// Runs the block of this name with the pipeline's value as its `.`.
+    /// Runs the block of this name, with the pipeline's value as its `.`.
     Block(String, Option<Pipeline>, Place),
     Break,
     Continue,
 }
 
-/// Blocks by their names.
+/// The blocks by name.
 pub type Blocks = BTreeMap<String, Vec<Node>>;
 
-/// `if` or `with`, every `else if` and `else with` of it, and its `else`. They are one list, so that many of
-/// them are not nested.
+/// An `if` or `with` with all its `else if` and `else with` branches, and its `else`. Branches are one
+/// list, so that many of them are not nested.
 #[derive(Clone)]
 pub struct Branch {
     pub arms: Vec<Arm>,
     pub otherwise: Vec<Node>,
 }
 
-/// What is done when a value is true.
+/// A condition with the nodes that run if it is true.
 #[derive(Clone)]
 pub struct Arm {
-    /// `with`: the value becomes `.`.
+    /// Whether the value becomes `.` (`with`).
     pub moves_dot: bool,
     pub pipeline: Pipeline,
     pub then: Vec<Node>,
 }
 
-/// `range` and its `else`.
+/// A `range` with its `else`.
 #[derive(Clone)]
 pub struct Loop {
     pub pipeline: Pipeline,
@@ -47,28 +47,28 @@ pub struct Loop {
     pub otherwise: Vec<Node>,
 }
 
-/// Commands that pass their values on, and the variables that take the last one.
+/// Commands that pass their results on, and the variables that are set to the last result.
 #[derive(Clone)]
 pub struct Pipeline {
     pub variables: Vec<String>,
-    /// `:=` in place of `=`.
+    /// Whether it declares the variables (`:=`) or sets existing ones (`=`).
     pub declares: bool,
     pub commands: Vec<Command>,
 }
 
-/// Operands: a function and its arguments, or one value.
+/// A function with its arguments, or one value.
 #[derive(Clone)]
 pub struct Command {
     pub operands: Vec<Operand>,
     pub place: Place,
 }
 
-/// Where something stands in the template, for error messages.
+/// The position in the template, for error messages.
 #[derive(Clone, Copy, Default)]
 pub struct Place {
     pub start: usize,
     pub end: usize,
-    /// The offset that messages name.
+    /// The offset in error messages.
     pub at: usize,
 }
 
@@ -86,9 +86,9 @@ pub enum Operand {
     Group(Box<Pipeline>, Vec<String>),
 }
 
-/// Adds the names of the labels that the nodes look at; false when they may look at any.
+/// Adds the names of the labels that the nodes read; returns false if they may read any.
 pub fn fields(nodes: &[Node], out: &mut Vec<String>) -> bool {
-    // Nothing is left out after the first that may look at any: the others have to be known all the same.
+    // All nodes are visited, because names are needed even if another node may read any label.
     let mut named = true;
     nodes.iter().for_each(|node| named &= node_fields(node, out));
     named
@@ -137,7 +137,7 @@ fn operand_fields(operand: &Operand, out: &mut Vec<String>) -> bool {
     }
 }
 
-/// Whether the nodes name a function. As deep as the parser lets templates be.
+/// Whether the nodes call a function. Recurses at most as deep as the parser allows templates to nest.
 pub fn calls(nodes: &[Node], name: &str) -> bool {
     nodes.iter().any(|node| match node {
         Node::Text(_) | Node::Break | Node::Continue | Node::Block(_, None, _) => false,

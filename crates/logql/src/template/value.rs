@@ -1,4 +1,4 @@
-//! Values inside a template, and how Go prints them. Cheap to clone.
+//! The values in a template, and their forms in Go's output. Cheap to clone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use super::results::{Text, TextSink};
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing, as JSON's null.
+    /// Go's `nil`, or JSON's null.
     Nil,
     /// Text.
     Text(Text),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A float.
     Float(f64),
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
-    /// A point in time.
+    /// A time.
     Time(Instant),
     /// A list.
     List(Arc<Vec<Value>>),
-    /// Names and values.
+    /// A map.
     Map(Arc<BTreeMap<Text, Value>>),
 }
 
-/// A point in time with its distance to UTC.
+/// A time with its offset from UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instant {
     /// Nanoseconds since the epoch.
     pub ns: i64,
-    /// Seconds east of UTC.
+    /// The offset, in seconds east of UTC.
     pub offset: i32,
-    /// Whether it is Go's zero time, the year 1.
+    /// Whether it is Go's zero time, in the year 1.
     pub zero: bool,
 }
 
 impl Instant {
-    /// An instant in UTC.
+    /// A time in UTC.
     pub fn utc(ns: i64) -> Self {
         Self { ns, offset: 0, zero: false }
     }
@@ -50,12 +50,12 @@ impl Instant {
 }
 
 impl Value {
-    /// A text of the template itself.
+    /// A constant in the template.
     pub fn constant(text: String) -> Self {
         Self::Text(Text::constant(text))
     }
 
-    /// Whether `if` takes it as true.
+    /// Whether `if` treats the value as true.
     pub fn is_true(&self) -> bool {
         match self {
             Self::Nil => false,
@@ -69,7 +69,7 @@ impl Value {
         }
     }
 
-    /// The name of its type in Go.
+    /// The name of the value's type in Go.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Nil => "nil",
@@ -83,7 +83,7 @@ impl Value {
         }
     }
 
-    /// Writes its text as Go prints it with `%v`.
+    /// Writes the value as Go's `%v` does.
     pub fn write(&self, out: &mut TextSink<'_>) -> Result<(), String> {
         match self {
             Self::Nil => out.write("<nil>"),
@@ -114,7 +114,7 @@ impl Value {
     }
 }
 
-/// Writes a number as Go's `%v`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
+/// Formats a float as Go's `%v`: the shortest digits, with an exponent below 1e-4 and from 1e6 on.
 pub fn format_general(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();

@@ -1,6 +1,6 @@
-//! Tests of the language through its interface.
+//! Tests of the language through its public interface.
 //!
-//! One binary: each more would be linked with everything once more.
+//! All are in one binary, because each further one would link all dependencies again.
 
 mod oracle;
 mod robust;

@@ -1,9 +1,9 @@
-//! Random rows, random simple queries: the answer must be what a naive reading of the definitions gives,
-//! however the rows are cut into pages, shuffled, repeated, or replaced by counts.
+//! Random rows and random simple queries: the answer must be that of a naive implementation of the
+//! definitions, however the rows are split into pages, shuffled, repeated, or replaced by counts.
 //!
-//! The oracle shares no code with the crate: it looks at every row for every step.
+//! The oracle shares no code with the crate: it scans all rows for every step.
 
-#![allow(clippy::unwrap_used)] // a test may
+#![allow(clippy::unwrap_used)] // tests may panic
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ type Map = BTreeMap<String, String>;
 struct Row {
     app: &'static str,
     timestamp: i64,
-    /// Keys and values of the line.
+    /// The keys and values in the line.
     pairs: Vec<(&'static str, String)>,
     team: Option<&'static str>,
     level: Level,
@@ -89,7 +89,7 @@ impl Pipeline {
         text
     }
 
-    /// The labels of a row that passes.
+    /// The labels of a row that passes; `None` if it is dropped.
     fn apply(&self, row: &Row) -> Option<Map> {
         if !self.apps.split('|').any(|app| app == row.app) {
             return None;
@@ -143,7 +143,7 @@ impl Metric {
         }
     }
 
-    /// Values by labels and step, in seconds.
+    /// The values by labels and step, in seconds.
     fn answer(&self, rows: &[Row]) -> BTreeMap<Map, BTreeMap<i64, f64>> {
         let mut answer: BTreeMap<Map, BTreeMap<i64, f64>> = BTreeMap::new();
         for n in 0..=self.steps {
@@ -221,7 +221,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec(row, 0..120).prop_map(|rows| {
         let mut at = 0;
         let row = |(app, gap, pairs, team, level)| {
-            // Rows are never at the same instant; many lie exactly on seconds and minutes.
+            // No two rows have the same timestamp; many lie exactly on seconds and minutes.
             at += 1 + gap * S;
             let timestamp = if gap % 2 == 0 { at / S * S } else { at };
             Row { app, timestamp, pairs, team, level }
@@ -269,7 +269,7 @@ fn metric() -> impl Strategy<Value = Metric> {
         "max_over_time",
     ]);
     let times = prop_oneof![
-        // Whole minutes, where counts may answer.
+        // Whole minutes, for which counts may replace rows.
         (0..5i64, 0..6i64, 1..3i64, 1..4i64, 0..2i64).prop_map(|(a, n, s, r, o)| (
             a * 60,
             n,

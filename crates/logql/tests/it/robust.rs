@@ -1,6 +1,6 @@
-//! Nothing that a client sends makes the language panic: neither query texts nor lines.
+//! No query text and no line from a client makes the language panic.
 
-#![allow(clippy::unwrap_used)] // a test may
+#![allow(clippy::unwrap_used)] // tests may panic
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +169,7 @@ fn join(pieces: &'static [&'static str]) -> impl Strategy<Value = String> {
     })
 }
 
-/// A valid query with up to four pieces put in or taken out.
+/// A valid query with up to four fragments inserted or removed.
 fn nearly_valid() -> impl Strategy<Value = String> {
     let edit =
         (any::<prop::sample::Index>(), 0..6usize, prop::option::of(prop::sample::select(PIECES.to_vec())));
@@ -219,7 +219,7 @@ fn run_at(query: &str, lines: &[Vec<u8>], kinds: [Kind; 2]) {
                 direction: Direction::Forward,
                 interval_ns: 0,
             };
-            // Answers and errors are both fine.
+            // Both answers and errors are accepted.
             let _ = sandur_logql::query(&source, &context, &Limits::default(), request.clone()).await;
             let _ = sandur_logql::query_unaligned(&source, &context, &Limits::default(), request).await;
         }
@@ -227,7 +227,7 @@ fn run_at(query: &str, lines: &[Vec<u8>], kinds: [Kind; 2]) {
     });
 }
 
-/// Lines of pieces that parsers look for, and of any bytes.
+/// Lines of fragments that parsers look for, and of arbitrary bytes.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
         &b"{"[..],
@@ -282,11 +282,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_query_text(text in prop_oneof![join(PIECES), nearly_valid()]) {
+    fn any_query_text_is_answered_or_refused(text in prop_oneof![join(PIECES), nearly_valid()]) {
         if let Ok(expr) = sandur_logql::parse(&text) {
             let written = expr.to_string();
             let again = sandur_logql::parse(&written);
-            prop_assert!(again.is_ok(), "{text:?} was written as {written:?}: {again:?}");
+            prop_assert!(again.is_ok(), "{text:?} was printed as {written:?}: {again:?}");
             prop_assert_eq!(again.unwrap().to_string(), written);
         }
         let _ = sandur_logql::parse_selector(&text);
@@ -294,7 +294,7 @@ proptest! {
     }
 
     #[test]
-    fn any_times(
+    fn any_times_are_answered_or_refused(
         start_ns in prop_oneof![any::<i64>(), -10..10i64],
         length in prop_oneof![any::<i64>(), 0..1000i64],
         step_ns in prop_oneof![any::<i64>(), 1..1000i64],
@@ -309,19 +309,19 @@ proptest! {
     }
 
     #[test]
-    fn any_query_bytes(text in "\\PC{0,60}") {
+    fn any_query_bytes_are_answered_or_refused(text in "\\PC{0,60}") {
         let _ = sandur_logql::parse(&text);
     }
 
     #[test]
-    fn any_template(text in join(TEMPLATE_PIECES), label in any::<bool>()) {
+    fn any_template_is_run_or_refused(text in join(TEMPLATE_PIECES), label in any::<bool>()) {
         let stage = if label { "label_format y=" } else { "line_format " };
         let text = text.replace('`', "");
         run(&format!("{{app=\"a\"}} | logfmt | {stage}`{text}`"), &[b"x=1 y=2".to_vec(), b"".to_vec()]);
     }
 
     #[test]
-    fn any_lines(
+    fn any_lines_are_processed(
         lines in prop::collection::vec(line(), 0..12),
         query in prop::sample::select(QUERIES.to_vec()),
     ) {

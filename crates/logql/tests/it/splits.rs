@@ -1,10 +1,10 @@
-//! Goal: a query that is cut into pieces answers what the whole query answers, reads no more than it must,
-//! and gives its turn back between pieces.
+//! Goal: a query that is split into pieces has the same answer as the complete query, reads no more than
+//! necessary, and releases its turn between pieces.
 //!
-//! Method: rows in memory behind a source that claims to hold each hour in a block of its own, heavy enough
-//! to be worth a turn. Answers are compared with those of the same rows in one piece.
+//! Method: rows in memory in a source that reports each hour as its own block, large enough to be worth a
+//! turn. Answers are compared with those of the same rows in one piece.
 
-#![allow(clippy::unwrap_used)] // a test: a panic is how it fails
+#![allow(clippy::unwrap_used)] // tests may panic
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,12 +22,12 @@ const S: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * S;
 const HOURS: i64 = 12;
 
-/// Rows by hours.
+/// A source whose rows are in hourly blocks.
 struct Hours {
     rows: MemorySource,
     scans: AtomicUsize,
     version: AtomicUsize,
-    /// Told before each scan.
+    /// Called before each scan with its number.
     before_scan: Box<dyn Fn(usize) + Send + Sync>,
 }
 
@@ -122,7 +122,7 @@ const METRICS: &[&str] = &[
 ];
 
 #[test]
-fn log_queries_stop_at_the_piece_that_has_enough() {
+fn log_queries_stop_at_the_piece_with_enough_rows() {
     paused(async {
         let (source, whole) = (Hours::new(), Hours::new().rows);
         for direction in [Direction::Backward, Direction::Forward] {
@@ -158,12 +158,12 @@ fn metric_queries_are_the_same_in_pieces() {
         }
         source.scans.store(0, Ordering::SeqCst);
         ask(&source, &context(), &metric_request(METRICS[0], 0, 43_200, 60)).await;
-        assert!(source.scans.load(Ordering::SeqCst) >= 10, "an hour is worth a turn");
+        assert!(source.scans.load(Ordering::SeqCst) >= 10, "each hour is a piece");
     });
 }
 
 #[test]
-fn what_is_known_is_not_read_again_until_rows_change() {
+fn cached_steps_are_not_evaluated_again_until_rows_change() {
     paused(async {
         let source = Hours::new();
         let results = ResultsCache::new(MemoryBudget::root("results", 8 << 20));
@@ -177,7 +177,7 @@ fn what_is_known_is_not_read_again_until_rows_change() {
             assert_eq!(source.scans.load(Ordering::SeqCst), 0, "{query}");
             let stats = again.stats().snapshot();
             assert!(stats.result_cache_hits > 50 && stats.result_cache_hits == stats.result_cache_requests);
-            // A later window reads only what is new.
+            // A later window evaluates only the new steps.
             let later = metric_request(query, 900, 30_300, 60);
             let shifted = context();
             let answer = ask(&source, &shifted, &later).await;
@@ -193,7 +193,7 @@ fn what_is_known_is_not_read_again_until_rows_change() {
 }
 
 #[test]
-fn nothing_is_kept_of_rows_that_change_meanwhile_or_depend_on_the_clock() {
+fn steps_are_not_cached_if_rows_change_or_the_query_reads_the_clock() {
     paused(async {
         let mut source = Hours::new();
         let version = Arc::new(AtomicUsize::new(0));
@@ -211,13 +211,13 @@ fn nothing_is_kept_of_rows_that_change_meanwhile_or_depend_on_the_clock() {
     });
 }
 
-/// Times that look the same in the text are not taken for each other.
+/// Durations with the same rounded text have different cache keys.
 #[test]
-fn windows_that_differ_by_less_than_a_millisecond_are_kept_apart() {
+fn windows_that_differ_by_less_than_a_millisecond_are_cached_separately() {
     paused(async {
         let source = Hours::new();
         let results = ResultsCache::new(MemoryBudget::root("results", 8 << 20));
-        // Rows come 7 ns after each minute, steps 2 ms after.
+        // Rows are 7 ns after each minute, steps 2 ms after.
         for offset in ["1ms", "1999999ns"] {
             let query = format!(r#"sum(count_over_time({{app=~".+"}}[1ms] offset {offset}))"#);
             let kind = Kind::Range { start_ns: 600_002_000_000, end_ns: 9_000_002_000_000, step_ns: 60 * S };
@@ -231,7 +231,7 @@ fn windows_that_differ_by_less_than_a_millisecond_are_kept_apart() {
     });
 }
 
-/// Hours whose version is the one that scans change.
+/// A source whose version changes during scans.
 struct Changing {
     hours: Hours,
     version: Arc<AtomicUsize>,
@@ -275,9 +275,9 @@ impl LogSource for Changing {
     }
 }
 
-/// A cancelled query starts nothing more, and a query takes a turn for each of its pieces.
+/// A cancelled query starts no further piece, and each piece takes its own turn.
 #[test]
-fn pieces_take_turns_and_a_cancelled_query_starts_no_other() {
+fn pieces_take_turns_and_a_cancelled_query_starts_no_further_one() {
     paused(async {
         let mut source = Hours::new();
         let queue = FairQueue::new(1, 10);
@@ -297,7 +297,7 @@ fn pieces_take_turns_and_a_cancelled_query_starts_no_other() {
 }
 
 #[test]
-fn queries_that_would_read_too_much_are_refused() {
+fn queries_that_would_read_too_many_bytes_are_refused() {
     paused(async {
         let source = Hours::new();
         let refusal = async |limits: Limits, request: Request| {
@@ -333,7 +333,7 @@ fn queries_that_would_read_too_much_are_refused() {
     });
 }
 
-/// What finished pieces found counts until the answer is made.
+/// The results of finished pieces stay reserved until the answer is built.
 #[test]
 fn pieces_together_stay_within_the_memory_of_a_query() {
     paused(async {
@@ -357,7 +357,7 @@ fn pieces_together_stay_within_the_memory_of_a_query() {
     });
 }
 
-/// Too many series are refused by the first piece that has them, and what is kept is not cut.
+/// The first piece with too many series fails, and cached results are not truncated.
 #[test]
 fn pieces_with_too_many_series_are_refused_at_once() {
     paused(async {
@@ -367,7 +367,7 @@ fn pieces_with_too_many_series_are_refused_at_once() {
         let refused = sandur_logql::query(&source, &context(), &limits, request.clone()).await;
         let reason = refused.unwrap_err().to_string();
         assert!(reason.starts_with("maximum number of series (5) reached for a single query; consider"));
-        assert!(source.scans.load(Ordering::SeqCst) <= 3, "later pieces are not begun");
+        assert!(source.scans.load(Ordering::SeqCst) <= 3, "later pieces do not start");
         let results = ResultsCache::new(MemoryBudget::root("results", 8 << 20));
         let partial = context().with_results(results.clone());
         partial.allow_partial();
@@ -380,12 +380,12 @@ fn pieces_with_too_many_series_are_refused_at_once() {
         assert_eq!((cut.len(), cut.as_slice()), (5, &all[..5]));
         assert_eq!(partial.warnings().len(), 1);
         let whole = ask(&source, &context().with_results(results.clone()), &request).await;
-        assert_eq!(whole, QueryResult::Matrix(all), "what is kept is not cut");
+        assert_eq!(whole, QueryResult::Matrix(all), "cached results are not truncated");
     });
 }
 
 #[test]
-fn rows_before_the_lookback_do_not_exist() {
+fn rows_before_the_lookback_are_not_read() {
     paused(async {
         let source = Hours::new();
         let since = context().with_earliest(6 * HOUR);

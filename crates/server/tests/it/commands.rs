@@ -236,7 +236,7 @@ fn errors_of_logql_show_the_query_with_a_caret() {
     );
     for (arguments, help) in [
         (&["tail", "{app=\"api\"} | jsn"][..], "did you mean `json`?"),
-        (&["series", "{app=\"api\"}", "{app=api}"], "text stands in quotes: \"api\""),
+        (&["series", "{app=\"api\"}", "{app=api}"], "text must be in quotes: \"api\""),
         (&["stats", "{app=\"api\""], "`}` is missing"),
         (&["tail", "rate({app=\"api\"}[5m])"], "`sandur query` answers queries of metrics"),
         (&["query", "--instant", "{app=\"api\"}"], "leave --instant out"),

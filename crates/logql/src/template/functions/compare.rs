@@ -1,4 +1,4 @@
-//! Comparing and choosing: `eq`, `lt`, `not`, `default` and their like.
+//! Functions that compare and select: `eq`, `lt`, `not`, `default` and similar ones.
 
 use super::{Function, Value};
 
@@ -6,13 +6,13 @@ pub const TABLE: &[Function] = &[
     Function {
         name: "and",
         arguments: (1, 99),
-        doc: "The first empty argument, else the last.",
+        doc: "The first empty argument; if there is none, the last argument.",
         call: |_, a| Ok(last(a)),
     },
     Function {
         name: "or",
         arguments: (1, 99),
-        doc: "The first non-empty argument, else the last.",
+        doc: "The first non-empty argument; if there is none, the last argument.",
         call: |_, a| Ok(last(a)),
     },
     Function {
@@ -36,31 +36,31 @@ pub const TABLE: &[Function] = &[
     Function {
         name: "lt",
         arguments: (2, 2),
-        doc: "Whether the first is less.",
+        doc: "Whether the first argument is less than the second.",
         call: |_, a| order(&a, |o| o.is_lt()),
     },
     Function {
         name: "le",
         arguments: (2, 2),
-        doc: "Whether the first is less or equal.",
+        doc: "Whether the first argument is less than or equal to the second.",
         call: |_, a| order(&a, |o| o.is_le()),
     },
     Function {
         name: "gt",
         arguments: (2, 2),
-        doc: "Whether the first is greater.",
+        doc: "Whether the first argument is greater than the second.",
         call: |_, a| order(&a, |o| o.is_gt()),
     },
     Function {
         name: "ge",
         arguments: (2, 2),
-        doc: "Whether the first is greater or equal.",
+        doc: "Whether the first argument is greater than or equal to the second.",
         call: |_, a| order(&a, |o| o.is_ge()),
     },
     Function {
         name: "default",
         arguments: (1, 2),
-        doc: "The first argument when the second is empty.",
+        doc: "The second argument; if it is empty, the first.",
         call: |_, a| Ok(default(a)),
     },
 ];

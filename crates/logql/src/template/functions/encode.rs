@@ -1,4 +1,4 @@
-//! Codings: base 64, URLs, JSON.
+//! Functions that encode and decode: base64, URLs, HTML, JavaScript, JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,49 +15,49 @@ pub const TABLE: &[Function] = &[
     Function {
         name: "b64enc",
         arguments: (1, 1),
-        doc: "Base 64 of the text.",
+        doc: "Encodes the text in base64.",
         call: |site, a| base64_encoded(site, text_argument(&a[0])?),
     },
     Function {
         name: "b64dec",
         arguments: (1, 1),
-        doc: "The text that was base 64.",
+        doc: "Decodes base64 to text.",
         call: |site, a| base64_text(site, text_argument(&a[0])?),
     },
     Function {
         name: "urlencode",
         arguments: (1, 1),
-        doc: "The text as a part of a URL's query.",
+        doc: "Escapes the text for the query of a URL.",
         call: |site, a| url_encode(site, text_argument(&a[0])?),
     },
     Function {
         name: "urldecode",
         arguments: (1, 1),
-        doc: "The text that was a part of a URL's query.",
+        doc: "Reverses `urlencode`.",
         call: |site, a| url_decode(site, text_argument(&a[0])?),
     },
     Function {
         name: "urlquery",
         arguments: (1, 1),
-        doc: "Like urlencode, of any value.",
+        doc: "The same as `urlencode`, for values of any type.",
         call: |site, a| url_encode(site, &site.results.make(|out| a[0].write(out))?),
     },
     Function {
         name: "html",
         arguments: (0, 99),
-        doc: "The values as text of HTML.",
+        doc: "Joins the values, escaped for HTML.",
         call: |site, a| escaped(site, &a, html),
     },
     Function {
         name: "js",
         arguments: (0, 99),
-        doc: "The values as text of a JavaScript string.",
+        doc: "Joins the values, escaped for a JavaScript string.",
         call: |site, a| escaped(site, &a, js),
     },
     Function {
         name: "fromJson",
         arguments: (1, 1),
-        doc: "The value that the JSON text says; nothing when it is not JSON.",
+        doc: "Parses JSON text to a value; empty if the text is not JSON.",
         call: |site, a| from_json(site, text_argument(&a[0])?),
     },
 ];
@@ -68,14 +68,14 @@ type Made = Result<Value, String>;
 
 fn base64_encoded(site: &Site<'_>, text: &str) -> Made {
     site.results.text(|out| {
-        // A multiple of three bytes becomes a multiple of four letters.
+        // A multiple of three bytes is encoded as a multiple of four characters.
         text.as_bytes().chunks(3 << 10).try_for_each(|chunk| out.write(&STANDARD.encode(chunk)))
     })
 }
 
-/// Missing padding is added; what cannot be decoded becomes Go's error text, as Loki does it.
+/// Decodes base64. As in Loki, missing padding is added, and invalid input becomes Go's error text.
 fn base64_text(site: &Site<'_>, text: &str) -> Made {
-    // The bytes, beside the text that is made of them.
+    // Reserves the decoded bytes, in addition to the text that is made of them.
     site.results.take(2 * text.len())?;
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let plain: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\n' | b'\r')).collect();
@@ -130,7 +130,7 @@ fn url_decode(site: &Site<'_>, text: &str) -> Made {
     site.results.lossy(&out).map(Value::Text)
 }
 
-/// The arguments as one text, as `print` writes them, with each character escaped.
+/// Joins the arguments as `print` does, with special characters escaped.
 fn escaped(
     site: &Site<'_>,
     arguments: &[Value],
@@ -172,11 +172,11 @@ fn from_json(site: &Site<'_>, text: &str) -> Made {
     }
 }
 
-/// Reads a JSON value; each part of it is reserved before it is made.
+/// Parses a JSON value; each part of it is reserved before it is created.
 #[derive(Clone, Copy)]
 struct Json<'a> {
     results: &'a Results,
-    /// Why the results do not suffice.
+    /// Why the reservation was refused.
     refusal: &'a std::cell::RefCell<Option<String>>,
 }
 
@@ -240,7 +240,7 @@ impl<'de> Visitor<'de> for Json<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = BTreeMap::new();
-        // A node of the tree has places for eleven.
+        // A node of the tree map has room for eleven entries.
         self.made(self.results.take(11 * VALUE_BYTES))?;
         while let Some(key) = entries.next_key::<std::borrow::Cow<'_, str>>()? {
             let key = self.made(self.results.copy(&key))?;

@@ -1,5 +1,5 @@
-//! Functions of templates, grouped by what they work on; [`FUNCTIONS`] is the table that the parser and the
-//! documentation are made from. To add one: a line in a group's table.
+//! The functions of templates, grouped by the kind of their arguments. The parser and the documentation are
+//! made from the table [`FUNCTIONS`]. To add a function, add a line to the table of its group.
 
 mod compare;
 mod encode;
@@ -17,29 +17,29 @@ pub use regexes::RegexCache;
 pub use time::{NOW, write_time};
 pub use time_methods::call as time_method;
 
-/// Where a function is called.
+/// The context of a function call.
 pub struct Site<'a> {
     /// The row's line.
     pub line: &'a [u8],
     /// The row's timestamp, in nanoseconds since the epoch.
     pub timestamp: i64,
-    /// When the query began, in nanoseconds since the epoch.
+    /// The start time of the query, in nanoseconds since the epoch.
     pub now_ns: i64,
-    /// Regexes that were compiled before.
+    /// The compiled regexes of the template.
     pub regexes: &'a RegexCache,
-    /// Makes texts, within their bounds.
+    /// Creates texts within their bounds.
     pub results: &'a Results,
 }
 
-/// A function of templates.
+/// An entry in the table of functions.
 pub struct Function {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Fewest and most arguments, the one from the pipeline included.
+    /// The least and the greatest number of arguments, including the one from the pipeline.
     pub arguments: (usize, usize),
-    /// What it does, for the documentation.
+    /// What it does, for the reference page.
     pub doc: &'static str,
-    /// Does it.
+    /// The implementation.
     pub call: fn(&Site<'_>, Vec<Value>) -> Result<Value, String>,
 }
 
@@ -60,7 +60,7 @@ fn text_argument(value: &Value) -> Result<&str, String> {
     }
 }
 
-/// An argument that must be a whole number.
+/// An argument that must be an integer.
 fn int_argument(value: &Value) -> Result<i64, String> {
     match value {
         Value::Int(n) => Ok(*n),
@@ -68,14 +68,14 @@ fn int_argument(value: &Value) -> Result<i64, String> {
     }
 }
 
-/// A whole number from anything, as sprig's `int` takes it: 0 when it cannot be read.
+/// Converts any value to an integer, as sprig's `int` does; 0 if it is not a number.
 fn to_int(value: &Value) -> i64 {
     match value {
         Value::Int(n) => *n,
         Value::Float(n) => *n as i64,
         Value::Bool(b) => i64::from(*b),
         Value::Text(text) if text.len() > 2 && text.starts_with('0') => {
-            // What stands behind the zero may be half of a character.
+            // The text after the zero may begin inside a character.
             let digits = text.get(2..).unwrap_or("");
             match text.as_bytes()[1] {
                 b'x' | b'X' => i64::from_str_radix(digits, 16).unwrap_or(0),
@@ -93,7 +93,7 @@ fn to_int(value: &Value) -> i64 {
     }
 }
 
-/// A number from anything, as sprig's `float64` takes it: 0 when it cannot be read.
+/// Converts any value to a float, as sprig's `float64` does; 0 if it is not a number.
 fn to_float(value: &Value) -> f64 {
     match value {
         Value::Int(n) => *n as f64,
@@ -115,9 +115,9 @@ mod tests {
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
-    /// One line per function or form of the language.
+    /// One case per function or construct of the language.
     #[test]
-    fn templates_write_what_go_writes() {
+    fn templates_have_gos_output() {
         let line = r#"name=Jane path=/a/b status=503 took=1.5s size=2KiB blank= words="a b c" ts=1700000000"#;
         for (template, expected) in CASES {
             let query = format!("{{app=\"s\"}} | logfmt | line_format `{template}`");
@@ -213,7 +213,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_cannot_run_marks_the_row() {
+    fn a_failed_template_marks_the_row() {
         for template in [
             "{{.name.x}}",
             "{{add}}",
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_templates_are_refused() {
+    fn invalid_templates_are_refused() {
         for (template, reason) in [
             ("{{.a", "unclosed action"),
             ("{{if .a}}x", "unexpected EOF"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_work_is_cut_off() {
+    fn endless_loops_are_stopped() {
         let nested =
             "{{range $a := 100000}}{{range $b := 100000}}{{range $c := 100000}}x{{end}}{{end}}{{end}}";
         let out = run(&format!("{{app=\"s\"}} | line_format `{nested}`"), "line").unwrap();

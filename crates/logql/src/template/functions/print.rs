@@ -1,4 +1,4 @@
-//! Printing and taking apart: `printf`, `print`, `len`, `index`, `slice`.
+//! Functions that format and take apart: `printf`, `print`, `len`, `index`, `slice`.
 
 use std::sync::Arc;
 
@@ -7,48 +7,49 @@ use crate::template::results::{TextSink, VALUE_BYTES};
 use crate::template::value::format_general;
 use crate::units::write_quoted;
 
-/// Widest field and greatest precision of `printf`, as in Go.
+/// The greatest width and precision of `printf`, as in Go.
 const NUMBER_MAX: i64 = 1_000_000;
-/// Significant digits that a float can have.
+/// The most significant digits of a float.
 const SIGNIFICANT_MAX: usize = 767;
-/// Digits behind the point after which every number has zeros only. The standard library panics above 65,534.
+/// The most digits after the decimal point that may differ from zero. The standard library panics above
+/// 65,534.
 const DIGITS_MAX: usize = 1_100;
 
 pub const TABLE: &[Function] = &[
     Function {
         name: "printf",
         arguments: (1, 99),
-        doc: "Formats as Go's fmt.Sprintf.",
+        doc: "Formats values as Go's `fmt.Sprintf`.",
         call: |site, a| site.results.text(|out| printf(site, &a, out)),
     },
     Function {
         name: "print",
         arguments: (0, 99),
-        doc: "The values, a blank between two that are not text.",
+        doc: "Joins the values, with a space between two values that are not text.",
         call: |site, a| site.results.text(|out| print(&a, out)),
     },
     Function {
         name: "println",
         arguments: (0, 99),
-        doc: "The values with blanks between and a line break behind.",
+        doc: "Joins the values with spaces and appends a line break.",
         call: |site, a| site.results.text(|out| println(&a, out)),
     },
     Function {
         name: "len",
         arguments: (1, 1),
-        doc: "Bytes of a text, items of a list or map.",
+        doc: "The number of bytes of a text, or of items of a list or map.",
         call: |_, a| length(&a[0]),
     },
     Function {
         name: "index",
         arguments: (1, 99),
-        doc: "index list-or-map key..: the item.",
+        doc: "`index list-or-map key..`: the item at an index or key.",
         call: |_, a| index(a),
     },
     Function {
         name: "slice",
         arguments: (1, 3),
-        doc: "slice text start end.",
+        doc: "`slice text start end`: the part from `start`, inclusive, to `end`, exclusive.",
         call: |site, a| slice(site, &a),
     },
 ];
@@ -102,7 +103,7 @@ fn index(arguments: Vec<Value>) -> Result<Value, String> {
     Ok(value)
 }
 
-/// A place in a list or text, as `index` and `slice` take it.
+/// The index argument of `index` and `slice`.
 fn position(value: &Value) -> Result<i64, String> {
     int_argument(value).map_err(|_| format!("cannot index slice/array with type {}", value.type_name()))
 }
@@ -146,7 +147,7 @@ struct Verb {
     precision: Option<usize>,
 }
 
-/// Go's `fmt.Sprintf` for the types that a template has.
+/// Go's `fmt.Sprintf` for the types of template values.
 fn printf(site: &Site<'_>, arguments: &[Value], out: &mut TextSink<'_>) -> Result<(), String> {
     let format = text_argument(&arguments[0])?;
     let mut values = arguments[1..].iter();
@@ -164,7 +165,7 @@ fn printf(site: &Site<'_>, arguments: &[Value], out: &mut TextSink<'_>) -> Resul
                 None => out.print(format_args!("%!{letter}(MISSING)"))?,
                 Some(value) if fits(letter, value) => formatted(site, &verb, letter, value, out)?,
                 Some(value) => {
-                    // As in Go, width and precision are those of the value within the complaint.
+                    // As in Go, width and precision apply to the value inside the error text.
                     out.print(format_args!("%!{letter}({}=", value.type_name()))?;
                     formatted(site, &verb, 'v', value, out)?;
                     out.write(")")?;
@@ -191,7 +192,7 @@ fn formatted(
     pad(out, verb, &text)
 }
 
-/// Whether a letter of the format is for values of this type.
+/// Whether the verb accepts values of this type.
 fn fits(letter: char, value: &Value) -> bool {
     match value {
         Value::Nil => true,
@@ -205,7 +206,7 @@ fn fits(letter: char, value: &Value) -> bool {
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Reads what stands between the percent sign and the letter.
+/// Parses the flags, width and precision between the percent sign and the verb.
 fn read_verb<'a>(
     chars: &mut Chars<'_>,
     values: &mut impl Iterator<Item = &'a Value>,
@@ -247,7 +248,7 @@ fn read_verb<'a>(
     Ok(verb)
 }
 
-/// A width or precision that is an argument.
+/// A width or precision from an argument.
 fn number_argument(value: Option<&Value>) -> Option<i64> {
     match value {
         Some(Value::Int(n)) if (-NUMBER_MAX..=NUMBER_MAX).contains(n) => Some(*n),
@@ -255,7 +256,7 @@ fn number_argument(value: Option<&Value>) -> Option<i64> {
     }
 }
 
-/// A width or precision that stands in the format. As in Go, one that is too large ends the format.
+/// Parses a width or precision in the format. As in Go, one that is too large ends the format.
 fn read_number(chars: &mut Chars<'_>) -> usize {
     let mut number = 0;
     while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
@@ -309,7 +310,7 @@ fn format_one(verb: &Verb, letter: char, value: &Value, out: &mut TextSink<'_>) 
     }
 }
 
-/// The sign that a flag asks for before a number that has none.
+/// Writes the sign that a flag requires before a number without one.
 fn signed(verb: &Verb, negative: bool, out: &mut TextSink<'_>) -> Result<(), String> {
     match (negative, verb.plus, verb.blank) {
         (false, true, _) => out.write("+"),
@@ -318,14 +319,14 @@ fn signed(verb: &Verb, negative: bool, out: &mut TextSink<'_>) -> Result<(), Str
     }
 }
 
-/// As many characters as the precision says.
+/// Cuts the text to the number of characters in the precision.
 fn cut<'t>(verb: &Verb, text: &'t str) -> &'t str {
     let end = verb.precision.and_then(|n| text.char_indices().nth(n));
     end.map_or(text, |(end, _)| &text[..end])
 }
 
-/// `%g` with a precision: so many significant digits, without zeros at the end, with an exponent where it is
-/// below -4 or not below the number of digits.
+/// `%g` with a precision: that many significant digits, without trailing zeros. The form has an exponent if
+/// it would be below -4 or not below the number of digits.
 fn general(value: f64, digits: usize, out: &mut TextSink<'_>) -> Result<(), String> {
     // A float has no more significant digits than this.
     let digits = digits.clamp(1, SIGNIFICANT_MAX);

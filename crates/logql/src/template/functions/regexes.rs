@@ -1,4 +1,4 @@
-//! Regexes of template functions: compiled once, not for every row.
+//! A cache of compiled regexes for template functions, so that they are not compiled for every row.
 
 use std::cell::RefCell;
 
@@ -7,10 +7,10 @@ use sandur_model::BoundedRegex;
 
 use crate::go_regex::compile_text;
 
-/// Regexes that one template may use without compiling again. Mostly they are constants of its text.
+/// The most cached regexes of one template. Most are constants in its text.
 const KEPT: usize = 16;
 
-/// The regexes that a template has used last, and their memory.
+/// The regexes that a template used most recently, with their memory.
 #[derive(Default)]
 pub struct RegexCache(RefCell<Kept>);
 
@@ -22,7 +22,7 @@ struct Kept {
 }
 
 impl RegexCache {
-    /// The compiled regex; the error is worded as Go does it.
+    /// The compiled regex; errors have Go's texts.
     pub fn get(&self, pattern: &str) -> Result<BoundedRegex, String> {
         let mut kept = self.0.borrow_mut();
         let kept = &mut *kept;

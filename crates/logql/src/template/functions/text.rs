@@ -1,4 +1,4 @@
-//! Text: case, trimming, cutting, padding, searching, replacing.
+//! Functions of text: case, trimming, cutting, padding, searching, replacing.
 
 use sandur_model::group_span;
 
@@ -15,171 +15,183 @@ pub const TABLE: &[Function] = &[
     Function {
         name: "ToLower",
         arguments: (1, 1),
-        doc: "Lower case.",
+        doc: "Converts to lower case.",
         call: |site, a| each(site, &a, lower),
     },
     Function {
         name: "ToUpper",
         arguments: (1, 1),
-        doc: "Upper case.",
+        doc: "Converts to upper case.",
         call: |site, a| each(site, &a, upper),
     },
-    Function { name: "lower", arguments: (1, 1), doc: "Lower case.", call: |site, a| each(site, &a, lower) },
-    Function { name: "upper", arguments: (1, 1), doc: "Upper case.", call: |site, a| each(site, &a, upper) },
+    Function {
+        name: "lower",
+        arguments: (1, 1),
+        doc: "Converts to lower case.",
+        call: |site, a| each(site, &a, lower),
+    },
+    Function {
+        name: "upper",
+        arguments: (1, 1),
+        doc: "Converts to upper case.",
+        call: |site, a| each(site, &a, upper),
+    },
     Function {
         name: "title",
         arguments: (1, 1),
-        doc: "First letter of each word in upper case.",
+        doc: "Converts the first letter of each word to upper case.",
         call: |site, a| each(site, &a, title),
     },
     Function {
         name: "Replace",
         arguments: (4, 4),
-        doc: "Replace text old new count: at most count times, all when negative.",
+        doc: "`Replace text old new count`: replaces the first `count` occurrences; all if it is \
+              negative.",
         call: |site, a| replace_count(site, &a),
     },
     Function {
         name: "replace",
         arguments: (3, 3),
-        doc: "replace old new text: everywhere.",
+        doc: "`replace old new text`: replaces all occurrences.",
         call: |site, a| replace(site, [&a[2], &a[0], &a[1]], usize::MAX),
     },
     Function {
         name: "Trim",
         arguments: (2, 2),
-        doc: "Trim text characters: off both ends.",
+        doc: "`Trim text characters`: removes the characters from both ends.",
         call: |site, a| set(site, &a[0], &a[1], |t, s| t.trim_matches(s)),
     },
     Function {
         name: "TrimLeft",
         arguments: (2, 2),
-        doc: "TrimLeft text characters.",
+        doc: "`TrimLeft text characters`: removes the characters from the start.",
         call: |site, a| set(site, &a[0], &a[1], |t, s| t.trim_start_matches(s)),
     },
     Function {
         name: "TrimRight",
         arguments: (2, 2),
-        doc: "TrimRight text characters.",
+        doc: "`TrimRight text characters`: removes the characters from the end.",
         call: |site, a| set(site, &a[0], &a[1], |t, s| t.trim_end_matches(s)),
     },
     Function {
         name: "TrimPrefix",
         arguments: (2, 2),
-        doc: "TrimPrefix text prefix.",
+        doc: "`TrimPrefix text prefix`: removes the prefix.",
         call: |site, a| two(site, &a[0], &a[1], |t, p| t.strip_prefix(p).unwrap_or(t)),
     },
     Function {
         name: "TrimSuffix",
         arguments: (2, 2),
-        doc: "TrimSuffix text suffix.",
+        doc: "`TrimSuffix text suffix`: removes the suffix.",
         call: |site, a| two(site, &a[0], &a[1], |t, p| t.strip_suffix(p).unwrap_or(t)),
     },
     Function {
         name: "TrimSpace",
         arguments: (1, 1),
-        doc: "Without blanks at both ends.",
+        doc: "Removes white space from both ends.",
         call: |site, a| site.results.copy(text_argument(&a[0])?.trim()).map(Value::Text),
     },
     Function {
         name: "trim",
         arguments: (1, 1),
-        doc: "Without blanks at both ends.",
+        doc: "Removes white space from both ends.",
         call: |site, a| site.results.copy(text_argument(&a[0])?.trim()).map(Value::Text),
     },
     Function {
         name: "trimAll",
         arguments: (2, 2),
-        doc: "trimAll characters text: off both ends.",
+        doc: "`trimAll characters text`: removes the characters from both ends.",
         call: |site, a| set(site, &a[1], &a[0], |t, s| t.trim_matches(s)),
     },
     Function {
         name: "trimPrefix",
         arguments: (2, 2),
-        doc: "trimPrefix prefix text.",
+        doc: "`trimPrefix prefix text`: removes the prefix.",
         call: |site, a| two(site, &a[1], &a[0], |t, p| t.strip_prefix(p).unwrap_or(t)),
     },
     Function {
         name: "trimSuffix",
         arguments: (2, 2),
-        doc: "trimSuffix suffix text.",
+        doc: "`trimSuffix suffix text`: removes the suffix.",
         call: |site, a| two(site, &a[1], &a[0], |t, p| t.strip_suffix(p).unwrap_or(t)),
     },
     Function {
         name: "trunc",
         arguments: (2, 2),
-        doc: "trunc count text: the first characters, the last when negative.",
+        doc: "`trunc count text`: the first `count` characters; the last ones if `count` is negative.",
         call: |site, a| trunc(site, &a),
     },
     Function {
         name: "substr",
         arguments: (3, 3),
-        doc: "substr start end text.",
+        doc: "`substr start end text`: the part from `start`, inclusive, to `end`, exclusive.",
         call: |site, a| substr(site, &a),
     },
     Function {
         name: "contains",
         arguments: (2, 2),
-        doc: "contains part text.",
+        doc: "`contains part text`: whether the text contains the part.",
         call: |_, a| Ok(Value::Bool(text_argument(&a[1])?.contains(text_argument(&a[0])?))),
     },
     Function {
         name: "hasPrefix",
         arguments: (2, 2),
-        doc: "hasPrefix prefix text.",
+        doc: "`hasPrefix prefix text`: whether the text begins with the prefix.",
         call: |_, a| Ok(Value::Bool(text_argument(&a[1])?.starts_with(text_argument(&a[0])?))),
     },
     Function {
         name: "hasSuffix",
         arguments: (2, 2),
-        doc: "hasSuffix suffix text.",
+        doc: "`hasSuffix suffix text`: whether the text ends with the suffix.",
         call: |_, a| Ok(Value::Bool(text_argument(&a[1])?.ends_with(text_argument(&a[0])?))),
     },
     Function {
         name: "indent",
         arguments: (2, 2),
-        doc: "indent count text: blanks before each line.",
+        doc: "`indent count text`: inserts spaces before each line.",
         call: |site, a| indent(site, &a, ""),
     },
     Function {
         name: "nindent",
         arguments: (2, 2),
-        doc: "Like indent, on a new line.",
+        doc: "The same as `indent`, preceded by a line break.",
         call: |site, a| indent(site, &a, "\n"),
     },
     Function {
         name: "repeat",
         arguments: (2, 2),
-        doc: "repeat count text.",
+        doc: "`repeat count text`: repeats the text.",
         call: |site, a| repeat(site, &a),
     },
     Function {
         name: "alignLeft",
         arguments: (2, 2),
-        doc: "alignLeft width text: cut or filled on the right.",
+        doc: "`alignLeft width text`: truncates or pads the text on the right to the width.",
         call: |site, a| align(site, &a, true),
     },
     Function {
         name: "alignRight",
         arguments: (2, 2),
-        doc: "alignRight width text: cut or filled on the left.",
+        doc: "`alignRight width text`: truncates or pads the text on the left to the width.",
         call: |site, a| align(site, &a, false),
     },
     Function {
         name: "regexReplaceAll",
         arguments: (3, 3),
-        doc: "regexReplaceAll regex text replacement: $1 is the first group.",
+        doc: "`regexReplaceAll regex text replacement`: replaces all matches; `$1` is the first group.",
         call: |site, a| regex_replace(site, &a, false),
     },
     Function {
         name: "regexReplaceAllLiteral",
         arguments: (3, 3),
-        doc: "regexReplaceAllLiteral regex text replacement.",
+        doc: "`regexReplaceAllLiteral regex text replacement`: replaces all matches with the \
+              unchanged replacement.",
         call: |site, a| regex_replace(site, &a, true),
     },
     Function {
         name: "count",
         arguments: (2, 2),
-        doc: "count regex text: how often it matches.",
+        doc: "`count regex text`: the number of matches.",
         call: |site, a| {
             let regex = site.regexes.get(text_argument(&a[0])?)?;
             let mut count = 0;
@@ -206,7 +218,7 @@ fn set(
 ) -> Made {
     let characters = text_argument(characters)?;
     let few: Vec<char> = characters.chars().take(64).collect();
-    // A set of many characters is sorted once, not searched for each.
+    // A large set of characters is sorted once, so that it is not scanned for each character.
     let sorted: std::collections::BTreeSet<char> = match characters.len() {
         0..=64 => std::collections::BTreeSet::new(),
         long => {
@@ -218,26 +230,26 @@ fn set(
     site.results.copy(f(text_argument(text)?, &has)).map(Value::Text)
 }
 
-/// Changes each character for itself.
+/// Maps each character.
 fn each(site: &Site<'_>, arguments: &[Value], f: impl Fn(&mut Words, char) -> char) -> Made {
     let text = text_argument(&arguments[0])?;
     let mut words = Words { start: true };
     site.results.text(|out| text.chars().try_for_each(|c| out.character(f(&mut words, c))))
 }
 
-/// Where words begin.
+/// Tracks where words begin.
 struct Words {
     start: bool,
 }
 
-/// Go changes the case of each character for itself: what would become several characters stays.
+/// Go maps each character to one character; a character whose upper case has several stays unchanged.
 fn upper(_: &mut Words, c: char) -> char {
     let mut upper = c.to_uppercase();
     if upper.len() == 1 { upper.next().unwrap_or(c) } else { c }
 }
 
 fn lower(_: &mut Words, c: char) -> char {
-    // The first of several is the letter, what follows are marks.
+    // The first character is the letter; the following ones are marks.
     c.to_lowercase().next().unwrap_or(c)
 }
 
@@ -267,7 +279,7 @@ fn replace(site: &Site<'_>, texts: [&Value; 3], most: usize) -> Made {
     })
 }
 
-/// Cuts between bytes, as sprig does; half a character becomes the replacement character.
+/// Cuts at byte offsets, as sprig does; a partial character becomes the replacement character.
 fn cut(site: &Site<'_>, bytes: &[u8]) -> Made {
     site.results.lossy(bytes).map(Value::Text)
 }
@@ -282,11 +294,11 @@ fn trunc(site: &Site<'_>, arguments: &[Value]) -> Made {
     }
 }
 
-/// From `start` to `end`; a negative start is the beginning, an end outside is the end.
+/// The text from `start` to `end`; a negative start is the beginning, an end out of range is the end.
 fn substr(site: &Site<'_>, arguments: &[Value]) -> Made {
     let (start, end) = (int_argument(&arguments[0])?, int_argument(&arguments[1])?);
     let text = text_argument(&arguments[2])?.as_bytes();
-    // A slice that Go panics at, in the words of its runtime.
+    // A slice for which Go panics, with the text of its runtime.
     let outside = |why: String| Err(format!("runtime error: slice bounds out of range [{why}"));
     let size = text.len() as i64;
     if start < 0 {
@@ -329,7 +341,7 @@ fn align(site: &Site<'_>, arguments: &[Value], left: bool) -> Made {
         return Ok(arguments[1].clone());
     }
     let width = width as usize;
-    // Where the character of this number begins.
+    // The byte offset of the n-th character.
     let place = |n: usize| text.char_indices().nth(n).map_or(text.len(), |(at, _)| at);
     site.results.text(|out| match (left, width > length) {
         (true, true) => out.write(text).and_then(|()| out.repeat(" ", width - length)),

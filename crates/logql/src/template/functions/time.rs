@@ -1,4 +1,4 @@
-//! Time: Go's layouts (`2006-01-02T15:04:05Z07:00`) for writing and reading.
+//! Functions of time, with Go's layouts (`2006-01-02T15:04:05Z07:00`) for formatting and parsing.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
@@ -9,26 +9,26 @@ use crate::template::results::TextSink;
 use crate::template::value::Instant;
 use crate::units::excerpt;
 
-/// The function that gives the time of day.
+/// The function that returns the current time.
 pub const NOW: &str = "now";
 
 pub const TABLE: &[Function] = &[
     Function {
         name: "__timestamp__",
         arguments: (0, 0),
-        doc: "The row's time.",
+        doc: "The timestamp of the row.",
         call: |site, _| Ok(Value::Time(Instant::utc(site.timestamp))),
     },
     Function {
         name: NOW,
         arguments: (0, 0),
-        doc: "The time at which the query began.",
+        doc: "The time at which the query started.",
         call: |site, _| Ok(Value::Time(Instant::utc(site.now_ns))),
     },
     Function {
         name: "date",
         arguments: (2, 2),
-        doc: "date layout time: the time in Go's layout.",
+        doc: "`date layout time`: formats the time in Go's layout.",
         call: |site, a| {
             let (instant, layout) = (instant_argument(&a[1])?, text_argument(&a[0])?);
             site.results.text(|out| write(instant, layout, out))
@@ -37,37 +37,39 @@ pub const TABLE: &[Function] = &[
     Function {
         name: "toDate",
         arguments: (2, 2),
-        doc: "toDate layout text: the time that the text says.",
+        doc: "`toDate layout text`: parses the text in Go's layout.",
         call: |_, a| Ok(Value::Time(read(text_argument(&a[0])?, text_argument(&a[1])?, None))),
     },
     Function {
         name: "toDateInZone",
         arguments: (3, 3),
-        doc: "toDateInZone layout zone text.",
+        doc: "`toDateInZone layout zone text`: parses the text in Go's layout, in a time zone.",
         call: |_, a| in_zone(&a),
     },
     Function {
         name: "unixToTime",
         arguments: (1, 1),
-        doc: "The time of 5 (days), 10, 13, 16 or 19 digits since the epoch.",
+        doc: "Converts a number of units since the epoch to a time. The number of digits \
+              determines the unit: 5 for days, 10 for seconds, 13 for milliseconds, 16 for microseconds, \
+              19 for nanoseconds.",
         call: |_, a| unix_to_time(text_argument(&a[0])?),
     },
     Function {
         name: "unixEpoch",
         arguments: (1, 1),
-        doc: "Seconds since the epoch.",
+        doc: "The seconds from the epoch to the time.",
         call: |site, a| epoch(site, &a[0], 1_000_000_000),
     },
     Function {
         name: "unixEpochMillis",
         arguments: (1, 1),
-        doc: "Milliseconds since the epoch.",
+        doc: "The milliseconds from the epoch to the time.",
         call: |site, a| epoch(site, &a[0], 1_000_000),
     },
     Function {
         name: "unixEpochNanos",
         arguments: (1, 1),
-        doc: "Nanoseconds since the epoch.",
+        doc: "The nanoseconds from the epoch to the time.",
         call: |site, a| epoch(site, &a[0], 1),
     },
 ];
@@ -88,10 +90,10 @@ pub const MONTHS: [&str; 12] = [
 ];
 pub const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// Seconds from Go's zero time to the epoch, negated.
+/// The seconds of Go's zero time, relative to the epoch.
 pub const ZERO_SECONDS: i64 = -62_135_596_800;
 
-/// Writes Go's `time.Time.String` in UTC.
+/// Formats a time as Go's `time.Time.String` in UTC.
 pub fn write_time(instant: Instant, out: &mut TextSink<'_>) -> Result<(), String> {
     write(instant, "2006-01-02 15:04:05.999999999 -0700 MST", out)
 }
@@ -158,13 +160,13 @@ enum Part<'a> {
     ShortYear,
     Half(bool),
     ZoneName,
-    /// `Z` for UTC, a colon, and how many parts.
+    /// A zone: whether UTC is `Z`, whether it has a colon, and its number of parts.
     Zone {
         z: bool,
         colon: bool,
         parts: u8,
     },
-    /// Digits of the second's fraction, whether zeros at the end stay, and the sign before it.
+    /// A fraction of the second: its digits, whether trailing zeros stay, and the character before it.
     Fraction {
         digits: usize,
         zeros: bool,
@@ -172,7 +174,7 @@ enum Part<'a> {
     },
 }
 
-/// Elements in the order in which they are tried.
+/// Elements in the order in which they are matched.
 const PARTS: &[(&str, Part<'static>)] = &[
     ("January", Part::LongMonth),
     ("Jan", Part::ShortMonth),
@@ -216,7 +218,7 @@ fn fraction(layout: &str) -> Option<(Part<'static>, usize)> {
     ends.then_some((Part::Fraction { digits, zeros: digit == '0', sign }, digits + 1))
 }
 
-/// The elements of a layout, one after another.
+/// Splits a layout into its elements.
 fn parts(layout: &str) -> impl Iterator<Item = Part<'_>> {
     let mut rest = layout;
     let mut next = None;
@@ -228,7 +230,7 @@ fn parts(layout: &str) -> impl Iterator<Item = Part<'_>> {
         while at < rest.len() {
             let here = &rest[at..];
             let fixed = PARTS.iter().find(|(text, part)| {
-                // `Jan` and `Mon` are not parts of longer words.
+                // `Jan` and `Mon` do not match inside longer words.
                 let word = matches!(part, Part::ShortMonth | Part::ShortDay);
                 here.starts_with(text) && !(word && here[3..].starts_with(|c: char| c.is_ascii_lowercase()))
             });
@@ -258,7 +260,7 @@ pub fn civil(instant: Instant) -> DateTime {
     Offset::from_seconds(instant.offset).unwrap_or(Offset::UTC).to_datetime(timestamp)
 }
 
-/// Writes the instant in Go's layout.
+/// Formats the time in Go's layout.
 pub fn write(instant: Instant, layout: &str, out: &mut TextSink<'_>) -> Result<(), String> {
     let t = civil(instant);
     let hour12 = if t.hour() % 12 == 0 { 12 } else { t.hour() % 12 };
@@ -315,7 +317,7 @@ fn offset_text(offset: i32, colon: bool, parts: u8) -> String {
     format!("{sign}{}", texts.join(if colon { ":" } else { "" }))
 }
 
-/// The instant that a text says in Go's layout; Go's zero time when it says none.
+/// Parses a text in Go's layout; Go's zero time if it does not match.
 fn read(layout: &str, text: &str, zone: Option<TimeZone>) -> Instant {
     try_read(layout, text, zone).unwrap_or_else(Instant::zero)
 }
@@ -340,7 +342,7 @@ fn try_read(layout: &str, text: &str, zone: Option<TimeZone>) -> Option<Instant>
     let mut list = parts(layout).peekable();
     while let Some(part) = list.next() {
         rest = read_part(&mut fields, part, rest)?;
-        // A fraction may follow the seconds although the layout has none.
+        // A fraction may follow the seconds even if the layout has none.
         let fraction_next = matches!(list.peek(), Some(Part::Fraction { .. }));
         if matches!(part, Part::Second | Part::ZeroSecond) && !fraction_next && rest.starts_with(['.', ',']) {
             rest = read_fraction(&mut fields, rest)?;
@@ -383,7 +385,7 @@ fn instant_of(fields: &Fields, zone: Option<TimeZone>) -> Option<Instant> {
     Some(Instant { ns, offset, zero: false })
 }
 
-/// Takes digits from the front: at least one, at most `most`.
+/// Parses `least` to `most` digits at the start of the text.
 fn digits(rest: &str, least: usize, most: usize) -> Option<(i64, &str)> {
     let count = rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
     if count < least {
@@ -417,7 +419,7 @@ fn read_part<'a>(fields: &mut Fields, part: Part<'_>, rest: &'a str) -> Option<&
         }
         Part::ZoneName => {
             let letters = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_uppercase()).len();
-            // As in Go, an unknown abbreviation is a made-up zone at UTC.
+            // As in Go, an unknown abbreviation is a zone without an offset from UTC.
             fields.offset = Some(fields.offset.unwrap_or(0));
             (3..=5).contains(&letters).then(|| &rest[letters..])
         }
@@ -496,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_are_written_and_read_back() {
+    fn formatted_times_parse_to_the_same_time() {
         let instant = Instant { ns: 1_700_000_000_123_456_789, offset: 0, zero: false };
         for (layout, text) in [
             ("2006-01-02T15:04:05Z07:00", "2023-11-14T22:13:20Z"),

@@ -1,4 +1,4 @@
-//! Methods of times, as Go's `time.Time` has them: `__timestamp__.Unix`, `$t.Format "15:04"`.
+//! The methods of Go's `time.Time`: `__timestamp__.Unix`, `$t.Format "15:04"`.
 
 use super::time::{DAYS, MONTHS, ZERO_SECONDS, civil, write, write_time};
 use super::{Results, Value, text_argument};
@@ -25,7 +25,7 @@ pub fn call(results: &Results, instant: Instant, method: &str, arguments: &[Valu
     })
 }
 
-/// Go's zero time lies before any other.
+/// A sort key: Go's zero time is before any other.
 fn order(instant: Instant) -> (bool, i64) {
     (!instant.zero, instant.ns)
 }
