@@ -1,39 +1,40 @@
-//! Functions that make one value of many: of the values of a series, or of what series have at one time.
+//! Functions that aggregate many values to one: the values of a series, or those of several series at one
+//! time.
 //!
-//! Sums run from left to right in plain floats, as Graphite's do.
+//! Sums run from left to right in plain floats, as in Graphite.
 
 use crate::error::{Error, Result};
 
-/// One value of many.
+/// An aggregation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregation {
-    /// Mean.
+    /// The mean.
     Average,
-    /// Mean, places without a value counting as 0.
+    /// The mean, with 0 for missing values.
     AvgZero,
-    /// Median.
+    /// The median.
     Median,
-    /// Sum.
+    /// The sum.
     Sum,
-    /// Smallest.
+    /// The minimum.
     Min,
-    /// Largest.
+    /// The maximum.
     Max,
-    /// The first less all others.
+    /// The first value minus all others.
     Diff,
-    /// Standard deviation of the whole.
+    /// The population standard deviation.
     Stddev,
-    /// How many there are.
+    /// The number of values.
     Count,
-    /// Largest less smallest.
+    /// The maximum minus the minimum.
     Range,
-    /// Product; of places without a value there is none.
+    /// The product; none if a value is missing.
     Multiply,
-    /// Last.
+    /// The last value.
     Last,
 }
 
-/// All names.
+/// All names of aggregation functions.
 pub const AGGREGATIONS: [(&str, Aggregation); 16] = [
     ("average", Aggregation::Average),
     ("avg", Aggregation::Average),
@@ -53,12 +54,12 @@ pub const AGGREGATIONS: [(&str, Aggregation); 16] = [
     ("total", Aggregation::Sum),
 ];
 
-/// Orders floats as far as they have an order, those that are no numbers last.
+/// Compares floats; NaN comes last.
 pub(crate) fn order(a: f64, b: f64) -> std::cmp::Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Values in ascending order.
+/// The values in ascending order.
 pub(crate) fn sorted(values: impl Iterator<Item = Option<f64>>) -> Vec<f64> {
     let mut sorted: Vec<f64> = values.flatten().collect();
     sorted.sort_by(|a, b| order(*a, *b));
@@ -66,13 +67,13 @@ pub(crate) fn sorted(values: impl Iterator<Item = Option<f64>>) -> Vec<f64> {
 }
 
 impl Aggregation {
-    /// The one of a name.
+    /// The aggregation function with this name.
     pub fn named(name: &str) -> Result<Self> {
         let found = AGGREGATIONS.iter().find(|(own, _)| *own == name).map(|(_, own)| *own);
         found.ok_or_else(|| Error::invalid(format!("Unsupported aggregation function: {name}")))
     }
 
-    /// The one of a name that may end in `Series`, and the name without that.
+    /// The aggregation function of a name that may end in `Series`, and the name without that suffix.
     pub fn of_series(name: &str) -> Result<(Self, &str)> {
         let short = name.strip_suffix("Series").unwrap_or(name);
         Self::named(short).map(|found| (found, short)).map_err(|_| {
@@ -82,7 +83,7 @@ impl Aggregation {
         })
     }
 
-    /// The value of values.
+    /// Aggregates values; `None` if there is no result.
     pub fn of(self, values: impl Iterator<Item = Option<f64>> + Clone) -> Option<f64> {
         let mut some = values.clone().flatten();
         let count = || values.clone().flatten().count();
@@ -118,12 +119,12 @@ impl Aggregation {
     }
 }
 
-/// Whether enough of so many places have a value.
+/// Whether the fraction of places with a value is at least `share`, and not zero.
 pub(crate) fn is_enough(present: usize, places: f64, share: f64) -> bool {
     present > 0 && places > 0.0 && present as f64 / places >= share
 }
 
-/// The percentile of values; without interpolation it is one of them.
+/// A percentile of values; without interpolation it is one of the values.
 pub(crate) fn percentile(
     values: impl Iterator<Item = Option<f64>>,
     n: f64,
@@ -141,12 +142,12 @@ pub(crate) fn percentile(
     }
     let last = sorted.len() - 1;
     let at = |place: f64| {
-        // Python counts places below zero from the end.
+        // Python counts negative indexes from the end.
         let place = if place < 0.0 { place + sorted.len() as f64 } else { place };
         let found = (place >= 0.0).then(|| sorted.get(place as usize)).flatten();
-        found
-            .copied()
-            .ok_or_else(|| Error::invalid(format!("{n} is no percentile of {} values", sorted.len())))
+        found.copied().ok_or_else(|| {
+            Error::invalid(format!("percentile {n} does not exist for {} values", sorted.len()))
+        })
     };
     let found = match rank {
         0.0 => sorted[0],
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_function_minds_places_without_a_value() {
+    fn aggregations_handle_missing_values() {
         let values = [Some(4.0), None, Some(1.0), Some(3.0)];
         for (name, expected) in [
             ("sum", Some(8.0)),

@@ -1,8 +1,8 @@
-//! Times and lengths of time as `from`, `until` and many functions take them.
+//! Parses times and durations of `from`, `until` and function arguments.
 //!
 //! A time is a reference (`now`, `midnight`, `saturday`, `20210314`, `02:30_20210314`) and an offset
-//! (`-1d3h`); underscores, commas and spaces mean nothing. A number is seconds since 1970, unless it has
-//! eight digits that make a date.
+//! (`-1d3h`); underscores, commas and spaces are ignored. A number is seconds since 1970, unless it has
+//! eight digits that form a date.
 
 use jiff::SignedDuration;
 use jiff::civil::{self, DateTime};
@@ -10,9 +10,9 @@ use jiff::civil::{self, DateTime};
 use crate::error::{Error, Result};
 use crate::zone::{Moment, Zone, is_in_calendar};
 
-/// Longer texts are no times.
+/// The longest text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
-/// Most days of a length of time, as Python has it.
+/// The most days of a duration, as in Python.
 const DAYS_MAX: i64 = 999_999_999;
 
 const MONTHS: [&str; 12] =
@@ -39,7 +39,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit that a word begins with.
+    /// The unit whose name or abbreviation starts the word.
     pub fn parse(word: &str) -> Option<Self> {
         let units = [
             ("s", Self::Seconds),
@@ -53,7 +53,7 @@ impl Unit {
         units.into_iter().find(|(prefix, _)| word.starts_with(prefix)).map(|(_, unit)| unit)
     }
 
-    /// Its full name.
+    /// The full name of the unit.
     pub fn name(self) -> &'static str {
         match self {
             Self::Seconds => "seconds",
@@ -84,13 +84,13 @@ fn wrong(text: &str, why: &str) -> Error {
     Error::invalid(format!("'{shown}' is not a time: {why}"))
 }
 
-/// The digits of other scripts that people write times with: the code of each zero.
+/// The code points of the digit zero in other scripts, whose digits Python accepts too.
 const ZEROS: [u32; 24] = [
     0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6, 0xe50, 0xed0,
     0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0xff10,
 ];
 
-/// The text with the digits of any script as those of ASCII.
+/// Replaces digits of any script with ASCII digits.
 fn with_ascii_digits(text: &str) -> String {
     let digit = |sign: char| {
         let zero = ZEROS.iter().find(|zero| (**zero..**zero + 10).contains(&u32::from(sign)))?;
@@ -107,7 +107,7 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A length of time such as `-1d3h` in seconds: numbers with units, and a sign for all of them.
+/// Parses a duration such as `-1d3h` to seconds: numbers with units, and one sign for all of them.
 pub fn parse_offset(text: &str) -> Result<i64> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(wrong(text, "it is too long"));
@@ -137,7 +137,7 @@ pub fn parse_offset(text: &str) -> Result<i64> {
     Ok(seconds)
 }
 
-/// The instant that a text names on the clocks of a zone.
+/// Parses a time in a time zone.
 pub fn parse_time(text: &str, zone: &Zone, now: i64) -> Result<Moment> {
     if text.len() > TEXT_BYTES_MAX {
         return Err(wrong(text, "it is too long"));
@@ -163,7 +163,7 @@ fn in_calendar(text: &str, zone: &Zone, epoch: Option<i64>) -> Result<Moment> {
     epoch.map(|epoch| zone.moment(epoch)).ok_or_else(|| wrong(text, "it is too far away"))
 }
 
-/// Eight digits that look like a year, a month and a day.
+/// Whether eight digits look like a year, a month and a day.
 fn is_date(digits: &str) -> bool {
     let part = |range: std::ops::Range<usize>| digits.get(range).and_then(|part| part.parse::<u32>().ok());
     digits.len() == 8
@@ -172,7 +172,7 @@ fn is_date(digits: &str) -> bool {
         && part(6..8).is_some_and(|day| day < 32)
 }
 
-/// A time of day that a reference begins with, and what is left of it.
+/// Parses the time of day at the start of a reference; also returns the rest.
 fn time_of_day(mut rest: &str) -> Option<(i8, i8, &str)> {
     let (mut hour, mut minute) = (0i8, 0i8);
     let half = |hour: i8| (hour + 12) % 24;
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_clocks_leap_over_counts_from_before() {
+    fn a_skipped_local_time_has_the_offset_before_the_change() {
         let zone = Zone::named("America/New_York").unwrap();
         let moment = parse_time("02:30_20210314", &zone, NOW).unwrap();
         assert_eq!((moment.epoch, moment.offset), (1_615_707_000, -4 * 3600));

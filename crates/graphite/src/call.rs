@@ -1,4 +1,4 @@
-//! A call of a function: its arguments by parameter, and what it may use.
+//! A function call: its arguments by parameter, and its scope.
 
 use crate::error::{Error, Result};
 use crate::function::Function;
@@ -7,7 +7,7 @@ use crate::parameter::Argument;
 use crate::scope::Scope;
 use crate::series::Series;
 
-/// Arguments of a function, checked against its parameters.
+/// The arguments of a function, checked against its parameters.
 #[derive(Debug)]
 pub struct Call {
     pub(crate) function: &'static Function,
@@ -17,7 +17,7 @@ pub struct Call {
     rest: Vec<Argument>,
 }
 
-/// A node of a path, or a tag.
+/// The index of a node in a path, or the name of a tag.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum NodeOrTag {
     Node(i64),
@@ -25,7 +25,7 @@ pub(crate) enum NodeOrTag {
 }
 
 impl NodeOrTag {
-    /// As Python writes it.
+    /// Its text in Python's form.
     pub(crate) fn text(&self) -> String {
         match self {
             Self::Node(node) => node.to_string(),
@@ -47,7 +47,7 @@ impl NodeOrTag {
 }
 
 impl Call {
-    /// Puts arguments where their parameters are.
+    /// Assigns arguments to parameters, and checks them.
     pub(crate) fn bind(
         function: &'static Function,
         scope: Scope,
@@ -80,7 +80,7 @@ impl Call {
             let place = parameters.iter().position(|parameter| parameter.is_named(&key));
             let place = place.filter(|place| !given[*place] && !parameters[*place].multiple);
             let place = place.ok_or_else(|| {
-                let what = format!("\"{key}\" is no parameter of function \"{name}\", or is given twice");
+                let what = format!("\"{key}\" is not a parameter of function \"{name}\", or is given twice");
                 Error::invalid(format!("Unexpected key word arguments: {what}"))
             })?;
             given[place] = true;
@@ -109,18 +109,18 @@ impl Call {
         Error::invalid(format!("function \"{name}\" cannot take what parameter \"{parameter}\" is given"))
     }
 
-    /// Whether an argument was given, other than None.
+    /// Whether an argument other than None was given.
     pub(crate) fn has(&self, place: usize) -> bool {
         self.given.get(place).is_some_and(|given| *given)
             && !matches!(self.slots.get(place), Some(Argument::None) | None)
     }
 
-    /// The series of the first parameter.
+    /// Takes the series of the first parameter.
     pub(crate) fn series(&mut self) -> Result<Vec<Series>> {
         self.list(0)
     }
 
-    /// The series of a parameter.
+    /// Takes the series of a parameter.
     pub(crate) fn list(&mut self, place: usize) -> Result<Vec<Series>> {
         match self.take(place) {
             Argument::Series(list) => Ok(list),
@@ -129,7 +129,7 @@ impl Call {
         }
     }
 
-    /// The lists of the first parameter.
+    /// Takes the lists of series of the first parameter.
     pub(crate) fn lists(&mut self) -> Result<Vec<Vec<Series>>> {
         match self.take(0) {
             Argument::Lists(lists) => Ok(lists),
@@ -137,7 +137,7 @@ impl Call {
         }
     }
 
-    /// All series of a parameter that takes many lists.
+    /// Takes all lists of a parameter with several lists.
     pub(crate) fn rest_lists(&mut self) -> Result<Vec<Vec<Series>>> {
         let lists = std::mem::take(&mut self.rest).into_iter();
         let wrong = self.function.parameters.len().saturating_sub(1);
@@ -148,19 +148,19 @@ impl Call {
         lists.map(list).collect()
     }
 
-    /// The nodes of a parameter that takes many.
+    /// Takes the nodes of a parameter with several nodes.
     pub(crate) fn nodes(&mut self) -> Result<Vec<NodeOrTag>> {
         let wrong = self.wrong(self.function.parameters.len().saturating_sub(1));
         let nodes = std::mem::take(&mut self.rest).into_iter().map(NodeOrTag::of);
         nodes.collect::<Option<_>>().ok_or(wrong)
     }
 
-    /// The node of one parameter.
+    /// Takes the node of a parameter.
     pub(crate) fn node(&mut self, place: usize) -> Result<NodeOrTag> {
         NodeOrTag::of(self.take(place)).ok_or_else(|| self.wrong(place))
     }
 
-    /// Texts of a parameter that takes many.
+    /// Takes the texts of a parameter with several texts.
     pub(crate) fn texts(&mut self) -> Result<Vec<String>> {
         let wrong = self.wrong(self.function.parameters.len().saturating_sub(1));
         let text = |argument| match argument {
@@ -171,7 +171,7 @@ impl Call {
         std::mem::take(&mut self.rest).into_iter().map(text).collect::<Option<_>>().ok_or(wrong)
     }
 
-    /// Texts of a parameter that takes many, and nothing that is not a text.
+    /// Takes the texts of a parameter with several texts; fails if any argument is not a text.
     pub(crate) fn only_texts(&mut self) -> Result<Vec<String>> {
         match self.rest.iter().all(|argument| matches!(argument, Argument::Text(_))) {
             true => self.texts(),
@@ -179,12 +179,12 @@ impl Call {
         }
     }
 
-    /// A text that must be there.
+    /// Takes a required text.
     pub(crate) fn text(&mut self, place: usize) -> Result<String> {
         self.maybe_text(place)?.ok_or_else(|| self.wrong(place))
     }
 
-    /// A text that may be missing.
+    /// Takes an optional text.
     pub(crate) fn maybe_text(&mut self, place: usize) -> Result<Option<String>> {
         match self.take(place) {
             Argument::None => Ok(None),
@@ -193,12 +193,12 @@ impl Call {
         }
     }
 
-    /// A number that must be there.
+    /// A required number.
     pub(crate) fn number(&self, place: usize) -> Result<Number> {
         self.maybe_number(place)?.ok_or_else(|| self.wrong(place))
     }
 
-    /// A number that may be missing.
+    /// An optional number.
     pub(crate) fn maybe_number(&self, place: usize) -> Result<Option<Number>> {
         match self.slots.get(place) {
             Some(Argument::Number(number)) => Ok(Some(*number)),
@@ -207,17 +207,17 @@ impl Call {
         }
     }
 
-    /// A number that must be there, as a float.
+    /// A required number as a float.
     pub(crate) fn float(&self, place: usize) -> Result<f64> {
         self.number(place).map(Number::value)
     }
 
-    /// A number that may be missing, as a float.
+    /// An optional number as a float.
     pub(crate) fn maybe_float(&self, place: usize) -> Result<Option<f64>> {
         Ok(self.maybe_number(place)?.map(Number::value))
     }
 
-    /// A whole number that must be there.
+    /// A required integer.
     pub(crate) fn integer(&self, place: usize) -> Result<i64> {
         match self.number(place)? {
             Number::Int(value) => Ok(value),
@@ -225,12 +225,12 @@ impl Call {
         }
     }
 
-    /// Whether a parameter is true.
+    /// Whether a boolean parameter is true.
     pub(crate) fn flag(&self, place: usize) -> bool {
         matches!(self.slots.get(place), Some(Argument::Flag(true)))
     }
 
-    /// The argument of a parameter as it is.
+    /// Takes the argument of a parameter unchanged.
     pub(crate) fn argument(&mut self, place: usize) -> Argument {
         self.take(place)
     }

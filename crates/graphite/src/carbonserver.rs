@@ -1,4 +1,5 @@
-//! What carbonserver tells beside values, nodes and listings: what it speaks, and how a series is kept.
+//! carbonserver's answers other than values, nodes and listings: its protocols, and the retention of a
+//! series.
 
 use serde_json::json;
 
@@ -11,19 +12,19 @@ const NEWER: &str = "application/x-carbonapi-v3-pb";
 const OLDER: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
-/// How such an answer is written.
+/// The encoding of such an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarbonserverForm {
     /// JSON.
     Json,
-    /// carbonapi's second protocol.
+    /// carbonapi's second protobuf protocol.
     Older,
-    /// Its third.
+    /// carbonapi's third protobuf protocol.
     Newer,
 }
 
 impl CarbonserverForm {
-    /// The form of a name, as `format` has it.
+    /// The encoding with this name in `format`.
     pub fn named(name: &str) -> Result<Self> {
         match name {
             "json" => Ok(Self::Json),
@@ -36,7 +37,7 @@ impl CarbonserverForm {
         }
     }
 
-    /// The type of answers.
+    /// The content type of answers.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Json => JSON,
@@ -46,7 +47,7 @@ impl CarbonserverForm {
     }
 }
 
-/// What carbonapi asks to choose a protocol.
+/// Answers carbonapi's request for the supported protocols.
 pub fn capabilities(form: CarbonserverForm, server: &str) -> Rendered {
     let protocols = ["carbonapi_v3_pb", "carbonapi_v2_pb"];
     if form == CarbonserverForm::Json {
@@ -62,15 +63,15 @@ pub fn capabilities(form: CarbonserverForm, server: &str) -> Rendered {
     Rendered { content_type: NEWER, body }
 }
 
-/// Seconds that a message of 32 bits can say.
+/// Limits seconds to 32 bits.
 fn short(seconds: i64) -> i64 {
     seconds.min(i32::MAX.into())
 }
 
-/// Most names of a request in the third protocol.
+/// The most names of a request in the third protocol.
 const NAMES_MAX: usize = 1_000;
 
-/// The names of a request for `info` in carbonapi's third protocol.
+/// Parses the names in a request for `info` in the third protocol.
 pub fn read_info(body: &[u8]) -> std::result::Result<Vec<String>, Error> {
     let mut names = Vec::new();
     let read = each(body, |number, field| {
@@ -83,11 +84,11 @@ pub fn read_info(body: &[u8]) -> std::result::Result<Vec<String>, Error> {
         }
         Some(())
     });
-    let wrong = || format!("the body is no MultiMetricsInfoRequest of at most {NAMES_MAX} names");
+    let wrong = || format!("the body is not a MultiMetricsInfoRequest of at most {NAMES_MAX} names");
     read.map(|()| names).ok_or_else(|| Error::invalid(wrong()))
 }
 
-/// The same for several names, in carbonapi's third protocol.
+/// Answers a request for the retentions of several names in the third protocol.
 pub fn infos<'a>(rules: impl Iterator<Item = (&'a str, Rule<'a>)>) -> std::result::Result<Rendered, Error> {
     let mut body = Vec::new();
     for (name, rule) in rules {
@@ -96,7 +97,8 @@ pub fn infos<'a>(rules: impl Iterator<Item = (&'a str, Rule<'a>)>) -> std::resul
     Ok(Rendered { content_type: NEWER, body })
 }
 
-/// A message of how a series is kept, whose integers fit when they went through `fitting`.
+/// Writes the message with the retention of a series. `fitting` limits integers to the width of their
+/// fields.
 fn write_info(out: &mut Vec<u8>, name: &str, rule: Rule<'_>, fitting: fn(i64) -> i64) -> Result<()> {
     let retention = rule.archives.last().map_or(0, |archive| archive.retention);
     text(out, 1, name);
@@ -113,7 +115,7 @@ fn write_info(out: &mut Vec<u8>, name: &str, rule: Rule<'_>, fitting: fn(i64) ->
     Ok(())
 }
 
-/// How a series is kept, by the rules of its name.
+/// Answers a request for the retention of a series, by the rules for its name.
 pub fn info(form: CarbonserverForm, name: &str, rule: Rule<'_>) -> std::result::Result<Rendered, Error> {
     let retention = rule.archives.last().map_or(0, |archive| archive.retention);
     let points = |archive: &Archive| archive.retention / archive.step.max(1);
@@ -145,7 +147,7 @@ mod tests {
     use crate::schemas::Method;
 
     #[test]
-    fn carbonserver_is_answered_in_its_forms() {
+    fn answers_have_each_encoding() {
         let archives = [Archive { step: 60, retention: 3600 }, Archive { step: 600, retention: i64::MAX }];
         let rule = Rule { archives: &archives, method: Method::Max, x_files_factor: 0.5 };
         let body = |form| info(form, "a.b", rule).unwrap().body;

@@ -1,15 +1,14 @@
 //! The values of a series.
 //!
-//! **Invariants.** A place without a value is not a place with NaN: computed NaN counts as a value, as it
-//! does in Graphite, until it is written. Memory is reserved when a column is made, in the name of the job
-//! that makes it, and the work of filling it is told to the job.
+//! **Invariants.** A missing value differs from NaN: as in Graphite, a computed NaN is a value until it is
+//! written. Creating a column reserves its memory from the current job, and reports the work of filling it.
 
 use sandur_base::{MemoryBudget, OverBudget, Reservation, Stopped, job};
 
-/// The bits that stand for no value: a NaN that no computation makes.
+/// The bits of a missing value: a NaN that no computation produces.
 const NONE_BITS: u64 = 0x7ffc_0000_4752_5048;
 
-/// Values in the order of time, eight bytes each.
+/// Values in the order of time, in eight bytes each.
 #[derive(Debug, Default)]
 pub struct Column {
     values: Vec<f64>,
@@ -26,28 +25,28 @@ fn unpacked(value: f64) -> Option<f64> {
 }
 
 impl Column {
-    /// An empty column with room for so many values.
+    /// An empty column with room for `count` values.
     pub fn with_room(count: usize) -> Result<Self, Stopped> {
         job::spend(count)?;
         let held = job::reserve_exactly((count as u64).saturating_mul(8))?;
         Ok(Self { values: Vec::with_capacity(count), whole: false, _held: held })
     }
 
-    /// As many times the same value.
+    /// A column with the same value at each of `count` places.
     pub fn filled(value: Option<f64>, count: usize) -> Result<Self, Stopped> {
         let mut column = Self::with_room(count)?;
         column.values.resize(count, packed(value));
         Ok(column)
     }
 
-    /// The values that an iterator gives, of which there are at most `count`.
+    /// A column of the values of an iterator, at most `count`.
     pub fn collect(count: usize, values: impl IntoIterator<Item = Option<f64>>) -> Result<Self, Stopped> {
         let mut column = Self::with_room(count)?;
         column.values.extend(values.into_iter().take(count).map(packed));
         Ok(column)
     }
 
-    /// Values that a source has read, in the memory of a budget.
+    /// A column of values that a source has read, reserved from a budget.
     pub fn in_budget(
         budget: &MemoryBudget,
         values: impl ExactSizeIterator<Item = Option<f64>>,
@@ -56,7 +55,7 @@ impl Column {
         Ok(Self { values: values.map(packed).collect(), whole: false, _held: Some(held) })
     }
 
-    /// A second column with the same values.
+    /// A copy of the column.
     pub fn copied(&self) -> Result<Self, Stopped> {
         let mut column = Self::with_room(self.len())?;
         column.values.extend_from_slice(&self.values);
@@ -64,7 +63,7 @@ impl Column {
         Ok(column)
     }
 
-    /// Notes that all values are integers, which print without a point.
+    /// Marks all values as integers, which print without a decimal point.
     pub fn of_integers(mut self) -> Self {
         self.whole = true;
         self
@@ -75,39 +74,39 @@ impl Column {
         self.whole
     }
 
-    /// How many places there are.
+    /// The number of places.
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there is no place.
+    /// Whether there are no places.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The value at a place.
+    /// The value at a place; `None` if it is missing.
     pub fn get(&self, place: usize) -> Option<f64> {
         self.values.get(place).copied().and_then(unpacked)
     }
 
-    /// Changes the value at a place; nothing happens behind the end.
+    /// Sets the value at a place; ignored beyond the end.
     pub fn set(&mut self, place: usize, value: Option<f64>) {
         if let Some(slot) = self.values.get_mut(place) {
             *slot = packed(value);
         }
     }
 
-    /// Adds a value.
+    /// Appends a value.
     pub fn push(&mut self, value: Option<f64>) {
         self.values.push(packed(value));
     }
 
-    /// All values.
+    /// All values in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<f64>> + ExactSizeIterator + Clone + '_ {
         self.values.iter().map(|value| unpacked(*value))
     }
 
-    /// The values of some places; those that do not exist are left out.
+    /// The values of a range of places; places that do not exist are left out.
     pub fn part(
         &self,
         places: std::ops::Range<usize>,
@@ -117,7 +116,7 @@ impl Column {
         self.values[start..end].iter().map(|value| unpacked(*value))
     }
 
-    /// Replaces each place, in order.
+    /// Replaces the value at each place, in order.
     pub fn map(&mut self, mut change: impl FnMut(Option<f64>) -> Option<f64>) -> Result<(), Stopped> {
         job::spend(self.values.len())?;
         for value in &mut self.values {
@@ -127,12 +126,12 @@ impl Column {
         Ok(())
     }
 
-    /// Replaces each value; places without stay so.
+    /// Replaces each value; missing values stay missing.
     pub fn map_values(&mut self, mut change: impl FnMut(f64) -> Option<f64>) -> Result<(), Stopped> {
         self.map(|value| value.and_then(&mut change))
     }
 
-    /// Drops places at the begin.
+    /// Removes places at the start.
     pub fn drop_first(&mut self, count: usize) {
         self.values.drain(..count.min(self.values.len()));
     }
@@ -143,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_at_the_edge_of_its_type_is_refused() {
+    fn extreme_lengths_are_refused() {
         let owner = job::Bounded::new(MemoryBudget::root("query", 1 << 20));
         for count in [usize::MAX, usize::MAX / 8 + 1, 1 << 61, 1 << 40] {
             assert!(job::run(owner.clone(), || Column::with_room(count).is_err()).is_err(), "{count}");
@@ -151,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_a_number_is_a_value() {
+    fn nan_is_a_value() {
         let mut column = Column::collect(3, [Some(1.0), None, Some(f64::NAN)]).unwrap();
         assert!(column.get(2).is_some_and(f64::is_nan));
         assert_eq!((column.get(1), column.get(9)), (None, None));

@@ -1,4 +1,4 @@
-//! Several series on one grid of times.
+//! Combines several series on a common grid.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::scope::Scope;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-/// The times of series that were brought to one step.
+/// The times of series that have the same step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
     pub(crate) start: i64,
@@ -18,7 +18,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// As a series is made with.
+    /// The start, end and step, for building a series.
     pub(crate) fn times(self) -> (i64, i64, i64) {
         (self.start, self.end, self.step)
     }
@@ -44,7 +44,7 @@ fn common_step<'a>(series: impl Iterator<Item = &'a Series>) -> Result<i64> {
     Ok(step)
 }
 
-/// Brings series to the least common multiple of their steps; `None` when there is no series.
+/// Consolidates series to the least common multiple of their steps; `None` if there are no series.
 pub(crate) fn normalize<'a>(list: impl IntoIterator<Item = &'a mut Series>) -> Result<Option<Grid>> {
     let mut list: Vec<&mut Series> = list.into_iter().collect();
     if list.is_empty() {
@@ -60,7 +60,7 @@ pub(crate) fn normalize<'a>(list: impl IntoIterator<Item = &'a mut Series>) -> R
     Ok(Some(Grid { start, end: end - (end - start).rem_euclid(step), step }))
 }
 
-/// One value for each time from what all series have then.
+/// Computes one value per time from the values of all series at that time.
 pub(crate) fn rows<'a>(
     list: impl IntoIterator<Item = &'a Series>,
     mut combine: impl FnMut(&[Option<f64>]) -> Result<Option<f64>>,
@@ -78,7 +78,7 @@ pub(crate) fn rows<'a>(
     Ok(column)
 }
 
-/// One value for each time from two series.
+/// Computes one value per time from the values of two series at that time.
 pub(crate) fn pairs(
     first: &Series,
     second: &Series,
@@ -87,12 +87,12 @@ pub(crate) fn pairs(
     rows([first, second], |row| Ok(combine(row[0], row[1])))
 }
 
-/// `a / b`, which there is not when `b` is 0.
+/// `a / b`; `None` if `b` is 0.
 pub(crate) fn quotient(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     b.filter(|b| *b != 0.0).and_then(|b| Some(a? / b))
 }
 
-/// What series were asked for with, each once, in their order.
+/// The distinct path expressions of the series, in order, joined by commas.
 pub(crate) fn path_expressions<'a>(list: impl IntoIterator<Item = &'a Series>) -> String {
     let mut seen = foldhash::HashSet::default();
     let texts = list.into_iter().map(|series| &*series.path_expression);
@@ -100,7 +100,8 @@ pub(crate) fn path_expressions<'a>(list: impl IntoIterator<Item = &'a Series>) -
     once.join(",")
 }
 
-/// All series as one, by a function whose name may end in `Series`; none when there is no series.
+/// Aggregates all series to one, by a function whose name may end in `Series`; empty if there are no
+/// series.
 pub(crate) fn aggregate(
     scope: &Scope,
     list: &mut [Series],
@@ -125,7 +126,7 @@ pub(crate) fn aggregate(
     Ok(vec![Series::tagged(name, tags, grid.times(), values).with_share(share)])
 }
 
-/// Series by key, in the order in which the keys came first.
+/// Groups by key, in the order in which keys were first added.
 pub(crate) struct Groups<T> {
     places: foldhash::HashMap<Arc<str>, usize>,
     groups: Vec<(Arc<str>, T)>,
@@ -136,7 +137,7 @@ impl<T: Default> Groups<T> {
         Self { places: foldhash::HashMap::default(), groups: Vec::new() }
     }
 
-    /// The group of a key, which is made when there is none.
+    /// The group of a key, which is created if it is new.
     pub(crate) fn of(&mut self, key: &str) -> &mut T {
         let place = match self.places.get(key) {
             Some(place) => *place,
@@ -155,18 +156,18 @@ impl<T: Default> Groups<T> {
         self.places.get(key).and_then(|place| self.groups.get(*place)).map(|(_, group)| group)
     }
 
-    /// The group of a key, to change.
+    /// The group of a key, for changes.
     pub(crate) fn find_mut(&mut self, key: &str) -> Option<&mut T> {
         let place = self.places.get(key)?;
         self.groups.get_mut(*place).map(|(_, group)| group)
     }
 
-    /// All keys in order.
+    /// All keys, in order.
     pub(crate) fn keys(&self) -> impl Iterator<Item = Arc<str>> + '_ {
         self.groups.iter().map(|(key, _)| Arc::clone(key))
     }
 
-    /// All groups in order.
+    /// All groups, in order.
     pub(crate) fn into_groups(self) -> impl Iterator<Item = (Arc<str>, T)> {
         self.groups.into_iter()
     }

@@ -1,4 +1,4 @@
-//! Why a target has no answer.
+//! Errors of a request.
 
 use sandur_base::nesting::TooNested;
 use sandur_base::{ErrorKind, OverBudget, Stopped};
@@ -17,10 +17,10 @@ pub enum Error {
     /// The target is nested too deeply.
     #[error(transparent)]
     TooNested(#[from] TooNested),
-    /// The source or the query's bounds say no.
+    /// The source failed, or a bound of the query was exceeded.
     #[error(transparent)]
     Query(#[from] sandur_query::Error),
-    /// The job was ended; who runs it knows why.
+    /// The job was cancelled; its owner knows the reason.
     #[error(transparent)]
     Stopped(#[from] Stopped),
 }
@@ -35,12 +35,12 @@ impl Refusable for Error {
 }
 
 impl Error {
-    /// A malformed request.
+    /// The error of a malformed request.
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::Invalid(message.into())
     }
 
-    /// The kind that decides the status code.
+    /// The kind, which determines the status code.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid(_) => ErrorKind::Invalid,
@@ -52,5 +52,5 @@ impl Error {
     }
 }
 
-/// What most of this crate answers with.
+/// The result type of this crate.
 pub(crate) type Result<T> = std::result::Result<T, Error>;

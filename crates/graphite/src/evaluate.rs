@@ -1,11 +1,11 @@
-//! Evaluation of targets.
+//! Evaluates targets.
 //!
-//! Arguments are evaluated before their function. Functions that need other times have their first argument
-//! evaluated again, so a request counts its calls and ends at [`CALLS_MAX`]. Functions over values run as
-//! jobs of the query on the CPU pool, and so does what reads texts of requests.
+//! Arguments are evaluated before their function. Functions over other times evaluate their first argument
+//! again, so the calls of a request are counted and limited to [`CALLS_MAX`]. Functions over values run as
+//! jobs of the query on the CPU pool, as does parsing of request texts.
 //!
-//! **Invariant.** What a function may repeat for each series, the texts of its arguments, is reserved for all
-//! of them before it runs.
+//! **Invariant.** A function may copy the texts of its arguments to the name of each series; the memory for
+//! all these copies is reserved before it runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,15 +29,16 @@ use crate::series::Series;
 use crate::source::{Fetched, Selector, Source, Window};
 use crate::tags::TagExpression;
 
-/// Most calls of functions in a request, those that are evaluated again included.
+/// The most function calls of a request, including repeated evaluations.
 pub const CALLS_MAX: u32 = 10_000;
-/// Most functions that write targets around each other.
+/// The most nested functions that generate targets.
 const WRITTEN_MAX: u16 = 8;
-/// Most series that a request may hold in one list.
+/// The most series in one list of a request.
 pub const SERIES_MAX: usize = 1_000_000;
-/// Fewer values than this are computed where they are; and fewer bytes of texts are read where they are.
+/// Fewer values are computed in place, and fewer bytes of text are parsed in place, without a job on the
+/// CPU pool.
 const LITTLE: usize = 4096;
-/// Bytes that a text makes of each series beside its own.
+/// The bytes that a function adds to a series name besides a text argument.
 const AROUND_TEXT: usize = 64;
 
 /// Evaluates the targets of one request.
@@ -48,21 +49,21 @@ pub struct Evaluator<'a> {
     calls: AtomicU32,
 }
 
-/// Values for the places of a template.
+/// The values for the placeholders of a template.
 type Replacements = [(String, TemplateValue)];
 
 impl<'a> Evaluator<'a> {
-    /// For a request that may set values of templates.
+    /// An evaluator for a request. `template` are the template values in the request.
     pub fn new(source: &'a dyn Source, context: &'a QueryContext, template: &'a [(String, String)]) -> Self {
         Self { source, context, template, calls: AtomicU32::new(0) }
     }
 
-    /// The series of a target; a blank one has none.
+    /// Evaluates a target; an empty target has no series.
     pub async fn series(&self, target: &str, scope: &Scope) -> Result<Vec<Series>> {
         self.target(Target::Text(target), scope).await
     }
 
-    /// Reads a target in the name of the query.
+    /// Parses a target as a job of the query.
     async fn read(&self, text: &str) -> Result<Nested<Expr>> {
         let (is_little, text) = (text.len() < LITTLE, text.to_owned());
         self.context.compute_sized(is_little, move || Ok(parse(&text))).await?
@@ -91,7 +92,7 @@ impl<'a> Evaluator<'a> {
         .boxed()
     }
 
-    /// What the target says, and what the request says over it.
+    /// The template values of the target, overridden by those of the request.
     fn template_values(&self, template: &Template) -> Vec<(String, TemplateValue)> {
         let mut values = template.values.clone();
         for (name, value) in self.template {
@@ -203,7 +204,7 @@ impl<'a> Evaluator<'a> {
             Body::Series(run) => Box::new(move || run(call).map(Argument::Series)),
             Body::Lists(run) => Box::new(move || run(call).map(Argument::Lists)),
             Body::Again(run) => {
-                // What such a function computes between its targets counts as the query's.
+                // The function's own computation between targets runs on the query's budget.
                 let again = Again { call, evaluator: self, first };
                 return run(again).await.map(Argument::Series);
             }
@@ -213,15 +214,15 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The series that were found, each once, in the order of their names. In a job that was stopped they are of
-/// no use and are dropped.
+/// Sorts the fetched series by name and removes duplicates. In a cancelled job the result is incomplete and
+/// will be dropped.
 fn in_order(mut found: Vec<Fetched>, path: &Arc<str>, share: f64) -> Vec<Series> {
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by(|a, b| a.name == b.name);
     found.into_iter().map(|fetched| Series::of_fetched(fetched, path, share)).collect()
 }
 
-/// What a text of an argument takes when it stands in a name.
+/// The bytes of a text argument when it is copied to a name.
 fn text_bytes(argument: &Argument) -> usize {
     match argument {
         Argument::Text(text) => text.len() + AROUND_TEXT,
@@ -229,7 +230,7 @@ fn text_bytes(argument: &Argument) -> usize {
     }
 }
 
-/// How many series there are in an argument.
+/// The number of series in an argument.
 fn series_count(argument: &Argument) -> usize {
     match argument {
         Argument::Series(list) => list.len(),
@@ -238,7 +239,7 @@ fn series_count(argument: &Argument) -> usize {
     }
 }
 
-/// How many values and bytes of names there are in an argument.
+/// The number of values in an argument, plus an equivalent for the bytes of names.
 fn size(argument: &Argument) -> usize {
     let of = |series: &Series| series.values.len() + series.name.len() / 8;
     match argument {
@@ -248,7 +249,7 @@ fn size(argument: &Argument) -> usize {
     }
 }
 
-/// What stands for a place that is a whole argument: texts that look like numbers are numbers.
+/// The value for a placeholder that is a complete argument; a text that looks like a number becomes one.
 fn replaced(value: &TemplateValue) -> Argument {
     match value {
         TemplateValue::Number(number) => Argument::Number(*number),
@@ -287,7 +288,7 @@ impl Evaluate for Evaluator<'_> {
                 Argument::Series(list) => Ok(list),
                 Argument::Lists(lists) if lists.is_empty() => Ok(Vec::new()),
                 Argument::None => Ok(Vec::new()),
-                _ => Err(Error::invalid("the target is no series")),
+                _ => Err(Error::invalid("the target is not a list of series")),
             }
         }
         .boxed()
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn series_that_a_request_has_no_memory_for_are_not_made() {
+    fn series_beyond_the_memory_of_a_request_are_not_created() {
         let decades = 40 * 365 * 86_400;
         for target in
             ["time('t',1)", "randomWalk('t',1)", "sin('s',1,1)", "events('*')", "identity('i')", "a"]
@@ -351,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_within_windows_end_at_the_limit_of_calls() {
+    fn nested_windows_fail_at_the_limit_of_calls() {
         let nested = |levels| format!("{}a{}", "movingAverage(".repeat(levels), ",2)".repeat(levels));
         assert_eq!(evaluated(&nested(2), 3600).unwrap().len(), 1);
         let error = evaluated(&nested(40), 3600).unwrap_err();

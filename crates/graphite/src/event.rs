@@ -1,6 +1,6 @@
-//! Events: what happened at a time, with tags, as graphite-web keeps them beside series.
+//! Events: tagged occurrences at a time, which graphite-web stores besides series.
 //!
-//! An event is stored as a line of JSON, so that whoever stores lines stores events.
+//! An event is stored as a line of JSON, so that any store of lines can hold events.
 //!
 //! **Invariants.** An event has at most [`EVENT_BYTES_MAX`] bytes and [`TAGS_MAX`] tags, none of them empty.
 
@@ -16,31 +16,31 @@ use crate::error::{Error, Result};
 use crate::render::Rendered;
 use crate::zone::Zone;
 
-/// Bytes of an event as it is stored.
+/// The most bytes of an event in its stored form.
 pub const EVENT_BYTES_MAX: usize = 64 << 10;
-/// Tags of an event, or of a request.
+/// The most tags of an event or a request.
 const TAGS_MAX: usize = 1_000;
-/// The last second that has nanoseconds.
+/// The last second that nanoseconds in 64 bits can represent.
 const LAST_SECOND: i64 = i64::MAX / 1_000_000_000 - 1;
 
-/// Something that happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, in seconds since 1970.
+    /// The time, in seconds since 1970.
     pub when: i64,
-    /// Tells it from others.
+    /// The id, which distinguishes events.
     pub id: i64,
-    /// What.
+    /// The short description.
     pub what: String,
-    /// Its tags.
+    /// The tags.
     pub tags: Vec<String>,
-    /// More about it.
+    /// The long description.
     pub data: String,
 }
 
-/// Who keeps events.
+/// A store of events.
 pub trait Events: Send + Sync {
-    /// The events of a time in seconds, both ends included, in order.
+    /// The events in a time range in seconds, both bounds inclusive, in order.
     fn between<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -50,10 +50,10 @@ pub trait Events: Send + Sync {
 }
 
 impl Event {
-    /// Reads what a client sends: an object with `what`, `tags` (a list, or a text with spaces), `data` and
-    /// `when`.
+    /// Parses an event that a client sends: an object with `what`, `tags` (a list, or a text separated by
+    /// spaces), `data` and `when`.
     pub fn read(body: &[u8], now: i64, id: i64) -> Result<Self> {
-        let wrong = |why: &str| Error::invalid(format!("an event is an object of JSON: {why}"));
+        let wrong = |why: &str| Error::invalid(format!("an event is a JSON object: {why}"));
         let Ok(Value::Object(members)) = serde_json::from_slice(body) else {
             return Err(wrong(r#"{"what": "..", "tags": [".."], "data": "..", "when": SECONDS}"#));
         };
@@ -95,7 +95,7 @@ impl Event {
         Ok(event)
     }
 
-    /// The line that it is stored as.
+    /// The line that stores the event.
     pub fn line(&self) -> String {
         let tags: Vec<String> = self.tags.iter().map(|tag| quoted(tag)).collect();
         format!(
@@ -107,7 +107,7 @@ impl Event {
         )
     }
 
-    /// The event that a line of a time is, if it is one.
+    /// Parses a stored line; `None` if it is not an event.
     pub fn of_line(when: i64, line: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(line).ok()?;
         let text = |name: &str| value[name].as_str().map(str::to_owned);
@@ -121,12 +121,12 @@ fn tags_of(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Which events a request asks for.
+/// The parameters of a request for events.
 #[derive(Clone, Debug)]
 pub struct EventsRequest {
-    /// First second.
+    /// The first second, inclusive.
     pub from: i64,
-    /// Last second.
+    /// The last second, inclusive.
     pub until: i64,
     tags: Option<Vec<String>>,
     is_any: bool,
@@ -134,7 +134,7 @@ pub struct EventsRequest {
 }
 
 impl EventsRequest {
-    /// Reads parameters; of one that comes twice the last counts.
+    /// Parses parameters; the last occurrence of a parameter counts.
     pub fn read(pairs: &[(String, String)], now: i64, zone: &Zone) -> Result<Self> {
         let last =
             |name: &str| pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
@@ -161,7 +161,7 @@ impl EventsRequest {
         if self.is_any { has.any(|has| has) } else { !tags.is_empty() && has.all(|has| has) }
     }
 
-    /// The answer of `/events/get_data`.
+    /// Writes the answer of `/events/get_data`.
     pub fn answer(&self, events: &[Event]) -> Rendered {
         let mut body = String::from("[");
         for event in events.iter().filter(|event| self.takes(event)) {
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_read_stored_and_read_again() {
+    fn an_event_survives_being_stored() {
         for (body, expected) in [
             (r#"{"what":"x","tags":["a","b c"],"data":"d","when":7.9}"#, Some((7, "a b c", "x", "d"))),
             (r#"{"what":"x \" é","tags":"  a  b "}"#, Some((99, "a b", "x \" é", ""))),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_chosen_by_their_tags() {
+    fn events_are_filtered_by_tags() {
         let event = |id: i64, tags: &str| Event {
             when: id,
             id,

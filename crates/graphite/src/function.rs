@@ -1,4 +1,4 @@
-//! What a function is: an entry of the table that parsing, evaluation and documentation read.
+//! A function: an entry in the table from which parsing, evaluation and documentation are made.
 
 use futures_util::future::BoxFuture;
 
@@ -12,23 +12,23 @@ use crate::series::Series;
 /// Graphite's groups of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Names.
+    /// Naming.
     Alias,
     /// Computations over time.
     Calculate,
-    /// One series of many.
+    /// Aggregations of several series.
     Combine,
-    /// Which values stay.
+    /// Removal of values.
     FilterData,
-    /// Which series stay.
+    /// Selection of series.
     FilterSeries,
     /// Drawing.
     Graph,
-    /// Order.
+    /// Sorting.
     Sorting,
-    /// Others.
+    /// Other functions.
     Special,
-    /// Value by value.
+    /// Functions of each value.
     Transform,
 }
 
@@ -62,91 +62,91 @@ impl Group {
     }
 }
 
-/// Where a function comes from.
+/// The origin of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Graphite itself.
     Graphite,
-    /// carbonapi, which has functions of its own.
+    /// carbonapi alone.
     Carbonapi,
 }
 
 /// A function of the language.
 #[derive(Debug)]
 pub struct Function {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Other names of it.
+    /// Alternative names.
     pub aliases: &'static [&'static str],
-    /// The group that it is shown in.
+    /// The group in which it is listed.
     pub group: Group,
-    /// Where it comes from.
+    /// The origin.
     pub origin: Origin,
-    /// Whether functions that group may use it to make one series of each group.
+    /// Whether grouping functions may use it to reduce each group to one series.
     pub aggregates: bool,
-    /// Its parameters.
+    /// The parameters.
     pub parameters: &'static [Parameter],
-    /// What it answers.
+    /// What it does, for the reference page and for `/functions`.
     pub doc: &'static str,
-    /// How it is evaluated.
+    /// The implementation.
     pub(crate) body: Body,
 }
 
 impl Function {
-    /// Whether it takes a regular expression, of which a few bytes may take long.
+    /// Whether it takes a regular expression, which may be expensive even if it is short.
     pub(crate) fn takes_regex(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.kind == Kind::Regex)
     }
 }
 
-/// How a function is evaluated.
+/// The implementation of a function, by its shape.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// From its arguments alone.
+    /// Computes series from its arguments alone.
     Series(fn(Call) -> Result<Vec<Series>>),
-    /// From its arguments alone, to lists of series.
+    /// Computes lists of series from its arguments alone.
     Lists(fn(Call) -> Result<Vec<Vec<Series>>>),
-    /// With other targets, or with its arguments at other times.
+    /// Evaluates other targets, or its arguments at other times.
     Again(for<'a> fn(Again<'a>) -> BoxFuture<'a, Result<Vec<Series>>>),
-    /// By its expressions, by the evaluator.
+    /// `seriesByTag`, which the evaluator implements itself.
     SeriesByTag,
 }
 
-/// A target that a function has evaluated.
+/// A target for evaluation by a function.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// An argument.
+    /// An argument of the call.
     Expr(&'a Expr),
-    /// A text that the function wrote.
+    /// A text that the function generated.
     Text(&'a str),
-    /// The argument that a harness gives by value.
+    /// The first argument, whose value a test harness provides.
     First,
 }
 
-/// Computation over values.
+/// A computation over values.
 pub type Computation = Box<dyn FnOnce() -> std::result::Result<Vec<Series>, Error> + Send>;
 
-/// Who evaluates targets for functions.
+/// The evaluator, as functions use it.
 pub trait Evaluate: Send + Sync {
-    /// The series of a target.
+    /// Evaluates a target.
     fn target<'a>(&'a self, target: Target<'a>, scope: &'a Scope) -> BoxFuture<'a, Result<Vec<Series>>>;
 
-    /// Times of events.
+    /// The times of events with these tags, in seconds since 1970.
     fn events<'a>(&'a self, tags: &'a [String], from: i64, until: i64) -> BoxFuture<'a, Result<Vec<i64>>>;
 
-    /// A random number from 0 to 1.
+    /// A random number from 0, inclusive, to 1, exclusive.
     fn random(&self) -> f64;
 
-    /// Fails when the query is to end: called between pieces of work that are no jobs.
+    /// Fails if the query is cancelled; for work outside of jobs.
     fn check(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Runs computation over values in the name of the query.
+    /// Runs a computation over values as a job of the query.
     fn compute<'a>(&'a self, job: Computation) -> BoxFuture<'a, Result<Vec<Series>>>;
 }
 
-/// A call that has targets evaluated.
+/// A call of a function that evaluates targets.
 pub(crate) struct Again<'a> {
     pub(crate) call: Call,
     pub(crate) evaluator: &'a dyn Evaluate,
@@ -154,12 +154,12 @@ pub(crate) struct Again<'a> {
 }
 
 impl Again<'_> {
-    /// The first argument, in another scope.
+    /// Evaluates the first argument in another scope.
     pub(crate) async fn first_in(&self, scope: &Scope) -> Result<Vec<Series>> {
         self.evaluator.target(self.first, scope).await
     }
 
-    /// Computes in the name of the query.
+    /// Runs a computation as a job of the query.
     pub(crate) async fn compute(
         &self,
         job: impl FnOnce() -> Result<Vec<Series>> + Send + 'static,
@@ -167,13 +167,13 @@ impl Again<'_> {
         self.evaluator.compute(Box::new(job)).await
     }
 
-    /// A target that the function wrote, in the times of the call.
+    /// Evaluates a target that the function generated.
     pub(crate) async fn written(&self, target: &str, scope: &Scope) -> Result<Vec<Series>> {
         self.evaluator.target(Target::Text(target), scope).await
     }
 }
 
-/// Calls a function with values: for tests and harnesses that have no target.
+/// Calls a function with values, for tests and harnesses without a target.
 pub async fn call_with_values(
     name: &str,
     scope: Scope,

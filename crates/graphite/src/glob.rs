@@ -1,9 +1,9 @@
-//! Patterns of paths: each node of a path is matched alone.
+//! Patterns of paths; each node of a path is matched separately.
 //!
-//! Braces are alternatives and are written out first; `*`, `?` and `[..]` are what Python's `fnmatch` takes
-//! them for. A pattern without these matches by equality. `**` as a whole node is any number of levels.
-//! graphite-web looks for paths in directories, where an empty name is the directory itself: see
-//! [`Pattern::without_empty_nodes`].
+//! Braces are alternatives, which are expanded first. `*`, `?` and `[..]` have their meaning in Python's
+//! `fnmatch`. A pattern without any of these matches by equality. `**` as a complete node matches any
+//! number of levels. graphite-web finds paths in directories, where an empty name is the directory itself:
+//! see [`Pattern::without_empty_nodes`].
 
 use std::sync::Arc;
 
@@ -15,48 +15,48 @@ use sandur_query::Error as QueryError;
 
 use crate::error::{Error, Result};
 
-/// Most alternatives that the braces of a pattern may make, of all its nodes together.
+/// The most alternatives of a pattern's braces, over all nodes together.
 const VARIANTS_MAX: usize = 4096;
-/// Most bytes that are written for these alternatives. A byte becomes a piece of up to 32.
+/// The most bytes of these alternatives. One byte becomes a matcher piece of up to 32 bytes.
 const VARIANT_BYTES_MAX: usize = 256 << 10;
-/// Longest pattern of a path.
+/// The longest pattern of a path, in bytes.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
-/// Most nodes of a pattern.
+/// The most nodes of a pattern.
 const NODES_MAX: usize = 256;
 
-/// Most nodes that stand for any number of levels: each multiplies the ways to match.
+/// The most `**` nodes: each multiplies the ways to match.
 const LEVELS_MAX: usize = 3;
-/// Most patterns that one with empty alternatives stands for.
+/// The most patterns to which empty alternatives may expand.
 const WITHOUT_EMPTY_MAX: usize = 64;
 
-/// The pattern of a path.
+/// A pattern of paths.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     text: Arc<str>,
     nodes: Vec<NodePattern>,
-    /// Nodes that were asked for with an escaped sign, without their backslashes, by place.
+    /// Nodes that the client wrote with an escaped character, without their backslashes, by index.
     escaped: Arc<[(usize, String)]>,
 }
 
-/// One of the patterns that a pattern with empty nodes stands for.
+/// One of the patterns to which a pattern with empty nodes expands.
 #[derive(Clone, Debug)]
 pub(crate) struct WithoutEmpty {
-    /// A pattern without empty nodes; it has no node at the root of all paths.
+    /// The pattern, without empty nodes; without any node it matches the root.
     pub(crate) pattern: Pattern,
-    /// Whether only branches fit, which are shown with a dot at the end.
+    /// Whether it matches only branches, which are shown with a trailing dot.
     pub(crate) ends_with_dot: bool,
 }
 
-/// The pattern of one node of a path.
+/// The pattern of one node.
 #[derive(Clone, Debug)]
 pub enum NodePattern {
-    /// Any number of nodes.
+    /// `**`: any number of nodes.
     Levels,
-    /// One node that one of these matches.
+    /// One node that matches one of the alternatives.
     Node(Alternatives),
 }
 
-/// Patterns of a node without braces.
+/// The alternatives of a node, without braces.
 #[derive(Clone, Debug)]
 pub struct Alternatives {
     variants: Arc<[Variant]>,
@@ -66,13 +66,13 @@ pub struct Alternatives {
 /// A pattern without braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Variant {
-    /// This very name.
+    /// Matches this name.
     Exact(String),
-    /// Names of a form.
+    /// Matches names by wildcards.
     Glob(Glob),
 }
 
-/// A form of names.
+/// A pattern with wildcards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob(Vec<Piece>);
 
@@ -85,7 +85,7 @@ enum Piece {
 }
 
 impl Pattern {
-    /// Reads a pattern. Backslashes mean nothing.
+    /// Parses a pattern. Backslashes have no special meaning.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(Error::Limit(format!("the pattern is longer than {PATTERN_BYTES_MAX} bytes")));
@@ -111,17 +111,17 @@ impl Pattern {
         Ok(Self { text: text.into(), nodes, escaped })
     }
 
-    /// The pattern as it was written.
+    /// The original text of the pattern.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Its nodes.
+    /// The nodes.
     pub fn nodes(&self) -> &[NodePattern] {
         &self.nodes
     }
 
-    /// Whether a path fits. Any number of levels is none at the begin of a path.
+    /// Whether a path matches. `**` at the start also matches no levels.
     pub fn matches(&self, path: &str) -> bool {
         fn fits(nodes: &[NodePattern], path: &[&str]) -> bool {
             match (nodes.split_first(), path.split_first()) {
@@ -138,14 +138,14 @@ impl Pattern {
         fits(&self.nodes[leads..], &path)
     }
 
-    /// Whether it is that of the root, which has no name: no number of levels is any at the begin of a path.
+    /// Whether it matches the root, which has no name: `**` at the start also matches no levels.
     pub(crate) fn is_root(&self) -> bool {
         matches!(self.nodes.as_slice(), [] | [NodePattern::Levels])
     }
 
-    /// The patterns that this one stands for where an empty name is no level: `a..b` and `a.{}.b` are `a.b`,
-    /// and `a.{b,}.c` is `a.b.c` or `a.c`. An empty name at the end is a branch itself: `a.` is the branch
-    /// `a`.
+    /// The patterns to which this one expands if an empty name is no level: `a..b` and `a.{}.b` become
+    /// `a.b`, and `a.{b,}.c` becomes `a.b.c` and `a.c`. An empty name at the end is the branch itself: `a.`
+    /// is the branch `a`.
     pub(crate) fn without_empty_nodes(&self) -> std::result::Result<Vec<WithoutEmpty>, QueryError> {
         let start = Self { nodes: Vec::new(), ..self.clone() };
         let mut done = vec![WithoutEmpty { pattern: start, ends_with_dot: false }];
@@ -169,13 +169,13 @@ impl Pattern {
         Ok(done)
     }
 
-    /// How many alternatives a path is compared with at most, about.
+    /// The approximate number of alternatives with which a path is compared at most.
     pub(crate) fn alternatives(&self) -> usize {
         self.nodes.iter().map(NodePattern::alternatives).sum()
     }
 
-    /// The path that a client is told for one that was found: nodes that were asked for with an escaped sign
-    /// keep the sign. In a job that was stopped (see [`sandur_base::job`]) there is none.
+    /// The path as it is shown to the client: nodes that the client wrote with an escaped character keep
+    /// it. Empty in a cancelled job (see [`sandur_base::job`]).
     pub fn shown(&self, path: String) -> String {
         if self.escaped.is_empty() {
             return path;
@@ -204,8 +204,8 @@ impl NodePattern {
         Ok(Self::Node(Alternatives { variants, forms }))
     }
 
-    /// Whether one node with this name fits. In a job that was stopped (see [`sandur_base::job`]) the answer
-    /// is of no use and is dropped.
+    /// Whether a node with this name matches. In a cancelled job (see [`sandur_base::job`]) the result is
+    /// arbitrary and will be dropped.
     pub fn matches(&self, name: &str) -> bool {
         match self {
             Self::Levels => true,
@@ -213,19 +213,19 @@ impl NodePattern {
         }
     }
 
-    /// Whether an empty name is one of the alternatives.
+    /// Whether one of the alternatives is the empty name.
     fn takes_empty(&self) -> bool {
         let Self::Node(Alternatives { variants, .. }) = self else { return false };
         variants.iter().any(Variant::is_empty)
     }
 
-    /// Whether there is another alternative than the empty name.
+    /// Whether any alternative is not the empty name.
     fn has_name(&self) -> bool {
         let Self::Node(Alternatives { variants, .. }) = self else { return true };
         !variants.iter().all(Variant::is_empty)
     }
 
-    /// How many alternatives a name is compared with at most.
+    /// The number of alternatives with which a name is compared at most.
     pub(crate) fn alternatives(&self) -> usize {
         match self {
             Self::Levels => 1,
@@ -233,13 +233,13 @@ impl NodePattern {
         }
     }
 
-    /// Whether every name fits.
+    /// Whether every name matches.
     pub fn is_any(&self) -> bool {
         let Self::Node(Alternatives { variants, .. }) = self else { return true };
         variants.iter().any(|variant| matches!(variant, Variant::Glob(glob) if glob.0 == [Piece::Any]))
     }
 
-    /// The names that fit, when they can be listed.
+    /// The matching names, if there is a finite list.
     pub fn exact(&self) -> Option<Vec<&str>> {
         let Self::Node(Alternatives { variants, .. }) = self else { return None };
         let names = variants.iter().map(|variant| match variant {
@@ -249,8 +249,8 @@ impl NodePattern {
         names.collect()
     }
 
-    /// A regular expression of label matchers that takes the names that fit, the empty one left out; nothing
-    /// when there is none.
+    /// A regular expression for label matchers that matches the same names, except the empty one; `None` if
+    /// there are none.
     pub(crate) fn regex(&self) -> Option<String> {
         let Self::Node(Alternatives { variants, .. }) = self else { return None };
         let parts: Vec<String> = variants.iter().filter_map(Variant::regex).collect();
@@ -258,7 +258,7 @@ impl NodePattern {
     }
 }
 
-/// What the alternatives of a pattern have taken of [`VARIANTS_MAX`] and [`VARIANT_BYTES_MAX`].
+/// The use of [`VARIANTS_MAX`] and [`VARIANT_BYTES_MAX`] so far.
 #[derive(Default)]
 struct Room {
     variants: usize,
@@ -279,7 +279,7 @@ impl Room {
     }
 }
 
-/// Writes braces out, the innermost first; each text comes once.
+/// Expands braces, the innermost first; removes duplicates.
 fn alternatives(text: &str, room: &mut Room) -> Result<Vec<String>> {
     let (mut done, mut open, mut known) = (Vec::new(), vec![text.to_owned()], HashSet::new());
     while let Some(next) = open.pop() {
@@ -300,7 +300,7 @@ fn alternatives(text: &str, room: &mut Room) -> Result<Vec<String>> {
     Ok(done)
 }
 
-/// The first pair of braces without braces in it.
+/// The position of the first pair of braces without braces inside.
 fn innermost(text: &str) -> Option<(usize, usize)> {
     let mut begin = None;
     for (at, byte) in text.bytes().enumerate() {
@@ -408,7 +408,7 @@ impl Piece {
     }
 }
 
-/// Where the bracket that closes a class is. One that comes first belongs to the class.
+/// The index of the bracket that closes a class. A bracket in first place belongs to the class.
 fn class_end(signs: &[char], from: usize) -> Option<usize> {
     let mut at = from;
     at += usize::from(signs.get(at) == Some(&'!'));
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_matched_as_fnmatch_does() {
+    fn nodes_match_as_in_fnmatch() {
         for (pattern, name) in [
             ("web*", "web01"),
             ("w?b*1", "web01"),
@@ -465,12 +465,12 @@ mod tests {
     }
 
     #[test]
-    fn braces_that_make_too_many_alternatives_are_refused() {
+    fn too_many_alternatives_are_refused() {
         let error = Pattern::parse(&"{a,b}".repeat(20)).unwrap_err();
         assert!(error.to_string().contains("4096"), "{error}");
         let long = format!("{}{}", "{a,b}".repeat(10), "x".repeat(60_000));
         assert!(Pattern::parse(&long).unwrap_err().to_string().contains("262144"));
-        // The nodes of a pattern share what one may have.
+        // The limit applies to all nodes of a pattern together.
         let wide = vec!["*{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"; 200].join(".");
         assert!(Pattern::parse(&wide).unwrap_err().to_string().contains("ask in several patterns"));
         let hosts: Vec<String> = (0..4_000).map(|host| format!("host{host}")).collect();
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn an_alternative_that_is_made_twice_stands_once() {
+    fn duplicate_alternatives_are_removed() {
         let Pattern { nodes, .. } = Pattern::parse("{a,a,b}{,}*.{x,{x,y}}").unwrap();
         let counts = nodes.iter().map(|node| match node {
             NodePattern::Levels => 0,
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_node_is_no_level_as_in_directories() {
+    fn empty_nodes_are_no_levels() {
         let readings = |text: &str| -> Vec<(usize, bool)> {
             let all = Pattern::parse(text).unwrap().without_empty_nodes().unwrap();
             all.iter().map(|one| (one.pattern.nodes.len(), one.ends_with_dot)).collect()
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn an_escaped_sign_is_shown_as_it_was_asked() {
+    fn escaped_characters_are_shown_as_requested() {
         let pattern = Pattern::parse(r"a.b\*.c").unwrap();
         assert_eq!(pattern.shown("a.bx.c".to_owned()), "a.b*.c");
     }

@@ -1,26 +1,26 @@
 //! Graphite's language: targets over series of values at equal steps.
 //!
-//! **What it is.** Parser of targets, times as `from` and `until` have them, patterns of paths, expressions
-//! over tags, all functions of graphite-web and those that carbonapi has of its own, consolidation, and the
-//! renderings of `/render`, SVG among them. Answers are graphite-web's to the name, the time and the last
-//! digit, as far as graphite-web has an answer.
+//! **What it is.** The parser of targets, times in the forms of `from` and `until`, patterns of paths, tag
+//! expressions, all functions of graphite-web and those of carbonapi alone, consolidation, and the output
+//! formats of `/render`, including SVG. Where graphite-web has an answer, ours equals it in names, times
+//! and the last digit of values.
 //!
-//! **What it is not.** It knows no block and no HTTP. Series come from a [`Source`]; the
-//! one over the storage of samples is [`StoredSeries`], with the steps and retentions of [`StorageRules`].
+//! **What it is not.** It has no access to blocks or HTTP. Series come from a [`Source`]; the one over
+//! stored samples is [`StoredSeries`], with the steps and retentions of [`StorageRules`].
 //!
-//! **Life of a request.** [`RenderRequest`] reads parameters, [`render`] evaluates its targets in order: a
-//! text becomes a tree ([`parse`]), paths and `seriesByTag` are fetched from the source, functions are
-//! called with what their arguments are (`evaluate`). Functions over values run as jobs of the query; those
-//! that look at other times have their first argument evaluated again. What is left is consolidated to at
-//! most `maxDataPoints` and written in the format that was asked for (`render/`). Paths are browsed by
-//! `find/`, tags by `tag_api/`.
+//! **Life of a request.** [`RenderRequest`] parses parameters, and [`render`] evaluates its targets in
+//! order. A target's text becomes a tree ([`parse`]). Paths and `seriesByTag` are fetched from the source,
+//! and functions are called with their evaluated arguments (`evaluate`). Functions over values run as jobs
+//! of the query; those over other times evaluate their first argument again. The resulting series are
+//! consolidated to at most `maxDataPoints` and written in the requested format (`render/`). `find/` answers
+//! requests for paths, `tag_api/` requests for tags.
 //!
-//! **How to add.** A function is a file in `functions/` with its entry of the table and its code; evaluation,
-//! `/functions` and the reference page are made from the table.
+//! **How to add.** A function is a file in `functions/` with its entry for the table and its code.
+//! Evaluation, `/functions` and the reference page are made from the table.
 //!
-//! **Invariants.** A missing value and one that is not a number differ until they are written. Sums run from
-//! left to right. A tree has bounded height, a request a bounded number of calls; values are reserved before
-//! they are made, and loops over values tell of their work.
+//! **Invariants.** A missing value and NaN differ until they are written. Sums run from left to right. The
+//! height of a tree and the calls of a request are bounded. Values are reserved before they are created,
+//! and loops over values report their work.
 
 mod aggregation;
 mod attime;

@@ -1,5 +1,5 @@
-//! What requests take of memory, counted by the allocator: names and other texts that a request repeats for
-//! each series are bounded by the budget of the query as values are.
+//! Tests of the memory of requests, measured by the allocator: the budget of the query bounds names and
+//! other texts that a request repeats for each series, as it bounds values.
 
 use std::alloc::System;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::zone::Zone;
 static ALLOCATOR: Counting<System> = Counting(System);
 
 const MIB: u64 = 1 << 20;
-/// Memory of each query; an account may exceed it by eight MiB.
+/// The memory of each query; the account may exceed it by 8 MiB.
 const BUDGET: u64 = 8 * MIB;
 
-/// Runs a request in a query of its own; what it answered, and the most bytes that were held for it.
+/// Runs a request in its own query. Returns the answer and the peak of allocated bytes.
 fn run<T>(request: impl AsyncFnOnce(&Made, &QueryContext) -> Result<T>) -> (Result<T>, u64) {
     let (env, tenant) = (Env::system(1), TenantId::default_tenant());
     let budget = MemoryBudget::root("query", BUDGET);
@@ -49,9 +49,9 @@ fn rendered(target: &str, others: &[(&str, &str)]) -> (Result<usize>, u64) {
     })
 }
 
-/// Goal: no function makes more of names than the query may hold, whatever repeats them.
+/// Goal: no function that repeats names exceeds the memory of the query.
 #[test]
-fn texts_that_are_repeated_for_each_series_are_bounded_as_values_are() {
+fn texts_repeated_for_each_series_are_bounded() {
     let long = "A".repeat(400_000);
     let words = vec!["'last'"; 1_500].join(",");
     let matchers: Vec<String> = (0..1_900).map(|n| format!("'m{n}'")).collect();
@@ -111,9 +111,9 @@ fn texts_that_are_repeated_for_each_series_are_bounded_as_values_are() {
     }
 }
 
-/// Goal: a pattern that lists many hosts, as dashboards write them, costs its length once and not per series.
+/// Goal: a pattern that lists many hosts, as in dashboards, is stored once, not for each series.
 #[test]
-fn a_long_pattern_of_many_series_is_held_once() {
+fn a_long_pattern_of_many_series_is_stored_once() {
     let hosts: Vec<String> = (0..3_000).map(|n| format!("host{n}")).collect();
     let (answer, peak) = rendered(&format!("a.{{{}}}", hosts.join(",")), &[]);
     assert!(answer.unwrap() > 100_000);
@@ -121,7 +121,7 @@ fn a_long_pattern_of_many_series_is_held_once() {
 }
 
 #[test]
-fn nodes_that_are_shown_as_they_were_asked_for_are_bounded() {
+fn nodes_with_escaped_characters_are_bounded() {
     let pattern = format!("a.{{\\*{},*}}", "A".repeat(60_000));
     let (answer, peak) = run(async |source, context| {
         let request = FindRequest::read(&pairs(&[("query", &pattern)]), 200, &Zone::utc())?;
@@ -129,7 +129,7 @@ fn nodes_that_are_shown_as_they_were_asked_for_are_bounded() {
     });
     assert!(matches!(answer, Err(Error::Query(sandur_query::Error::OverBudget(_)))));
     assert!(peak < 32 * MIB, "{peak}");
-    // All of them are the same text here.
+    // All of these nodes have the same text.
     let (answer, peak) = run(async |source, context| {
         expand(source, context, &ExpandRequest::read(&pairs(&[("query", &pattern)]))?).await
     });
@@ -138,7 +138,7 @@ fn nodes_that_are_shown_as_they_were_asked_for_are_bounded() {
 }
 
 #[test]
-fn expressions_over_tags_are_held_in_the_name_of_the_query() {
+fn tag_expressions_are_charged_to_the_query() {
     let many = |count| -> Vec<(String, String)> {
         let one = |n| ("expr".to_owned(), format!("name=~(a|b|c)*[a-z]{{1,40}}x{n}\\w{{20}}"));
         (0..count).map(one).collect()
@@ -150,7 +150,7 @@ fn expressions_over_tags_are_held_in_the_name_of_the_query() {
     assert!(answer.is_ok());
 }
 
-/// Goal: a width that formats cannot have is none that panics.
+/// Goal: a width beyond the limit of format strings does not panic.
 #[test]
 fn names_of_any_length_are_padded() {
     let (answer, _) = rendered(&format!("cactiStyle(alias(constantLine(1),'{}'))", "A".repeat(70_000)), &[]);
@@ -159,10 +159,9 @@ fn names_of_any_length_are_padded() {
     assert!(answer.unwrap() > 70_000);
 }
 
-/// Goal: a search that may take long, however few names there are, does not run on a thread that others wait
-/// for.
+/// Goal: an expensive search in few names does not run on an I/O thread.
 #[test]
-fn searches_in_names_are_jobs_of_the_pool() {
+fn searches_in_names_run_on_the_cpu_pool() {
     for target in [
         "aliasSub(constantLine(1),'x*y|x','')",
         "grep(constantLine(1),'[ab]*a[ab]{400}[^ab]')",

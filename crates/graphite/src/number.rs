@@ -1,16 +1,16 @@
-//! Numbers as Python writes, reads and rounds them: names and tags of series hold them, and clients match
-//! on names.
+//! Formats, parses and rounds numbers as Python does. Names and tags of series contain numbers, and clients
+//! match names.
 
 use std::fmt;
 
 use sandur_model::decimal::{push_fraction, push_whole_float};
 
-/// A number of a target: an integer or a float, which print differently.
+/// A number in a target: an integer or a float, which print differently.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// Without a point.
+    /// Without a decimal point.
     Int(i64),
-    /// With one.
+    /// With a decimal point.
     Float(f64),
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// The digits and the decimal exponent of a finite number written with `{:e}`.
+/// The sign, digits and decimal exponent of a finite number formatted with `{:e}`.
 fn parts(text: &str) -> (bool, String, i32) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let negative = mantissa.starts_with('-');
@@ -50,7 +50,7 @@ fn not_finite(value: f64) -> Option<&'static str> {
     }
 }
 
-/// Digits with a point after the first and an exponent of at least two digits.
+/// Digits with a point after the first one, and an exponent of at least two digits.
 fn scientific(digits: &str, exponent: i32) -> String {
     let (first, rest) = digits.split_at(1);
     let point = if rest.is_empty() { "" } else { "." };
@@ -58,7 +58,7 @@ fn scientific(digits: &str, exponent: i32) -> String {
     format!("{first}{point}{rest}e{sign}{:02}", exponent.abs())
 }
 
-/// Digits with the point where the exponent says.
+/// Digits with the point at the place that the exponent defines.
 fn positional(digits: &str, exponent: i32) -> String {
     if exponent < 0 {
         return format!("0.{}{digits}", "0".repeat((-exponent - 1) as usize));
@@ -70,7 +70,7 @@ fn positional(digits: &str, exponent: i32) -> String {
     format!("{}.{}", &digits[..whole], &digits[whole..])
 }
 
-/// `repr(value)`: the shortest digits that read back the same.
+/// Python's `repr(value)`: the shortest digits that parse to the same value.
 pub fn repr(value: f64) -> String {
     let mut out = Vec::new();
     push_repr(&mut out, value);
@@ -86,7 +86,7 @@ pub fn push_repr(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// The same of any number.
+/// Python's `repr(value)`, for any float.
 fn general_repr(value: f64) -> String {
     if let Some(name) = not_finite(value) {
         return name.to_owned();
@@ -102,7 +102,7 @@ fn general_repr(value: f64) -> String {
     if negative { format!("-{text}") } else { text }
 }
 
-/// `'%g' % value`: six digits at most.
+/// Python's `'%g' % value`: at most six digits.
 pub fn general(value: f64) -> String {
     if let Some(name) = not_finite(value) {
         return name.to_owned();
@@ -117,7 +117,7 @@ pub fn general(value: f64) -> String {
     if negative { format!("-{text}") } else { text }
 }
 
-/// `'%d' % value`: towards zero; `None` for what is not finite.
+/// Python's `'%d' % value`, truncated towards zero; `None` if not finite.
 pub fn whole(value: f64) -> Option<String> {
     value.is_finite().then(|| match value.trunc() {
         0.0 => "0".to_owned(),
@@ -125,7 +125,7 @@ pub fn whole(value: f64) -> Option<String> {
     })
 }
 
-/// `'%.Nf' % value`.
+/// Python's `'%.Nf' % value`.
 pub fn fixed(value: f64, digits: usize) -> String {
     match not_finite(value) {
         Some(name) => name.to_owned(),
@@ -133,7 +133,7 @@ pub fn fixed(value: f64, digits: usize) -> String {
     }
 }
 
-/// `round(value, digits)`: to the nearest decimal of the exact value, halves to even.
+/// Python's `round(value, digits)`: to the nearest decimal of the exact value, ties to even.
 pub fn round(value: f64, digits: i64) -> f64 {
     if !value.is_finite() || digits > 330 {
         return value;
@@ -152,9 +152,9 @@ pub fn round(value: f64, digits: i64) -> f64 {
     format!("{value:.digits$}").parse().unwrap_or(value)
 }
 
-/// The common case without text. The product errs by half a unit in its last place, so what is farther from
-/// a half than a few units is rounded the same way as the exact value, and a quotient of exact numbers is
-/// the nearest float.
+/// Rounds without text, in the common case. The product has an error of up to half a unit in the last
+/// place. If it is farther than a few units from a tie, it rounds as the exact value does, and the quotient
+/// of two exact numbers is the nearest float.
 fn round_quickly(value: f64, digits: i64) -> Option<f64> {
     let scale = 10f64.powi(i32::try_from(digits).ok().filter(|digits| *digits <= 15)?);
     let product = value * scale;
@@ -166,7 +166,7 @@ fn round_quickly(value: f64, digits: i64) -> Option<f64> {
     (from_half > product.abs() * 4.0 * f64::EPSILON).then_some(rounded / scale)
 }
 
-/// `float(text)`.
+/// Python's `float(text)`.
 pub fn parse_float(text: &str) -> Option<f64> {
     let text = text.trim();
     let bare = text.trim_start_matches(['+', '-']).to_ascii_lowercase();
@@ -189,12 +189,12 @@ pub fn parse_float(text: &str) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// `int(text)`.
+/// Python's `int(text)`.
 pub fn parse_int(text: &str) -> Option<i64> {
     without_underscores(text.trim())?.parse().ok()
 }
 
-/// Python lets one underscore stand between two digits.
+/// Python allows one underscore between two digits.
 fn without_underscores(text: &str) -> Option<String> {
     let bytes = text.as_bytes();
     let is_digit = |n: Option<usize>| n.and_then(|n| bytes.get(n)).is_some_and(u8::is_ascii_digit);
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn floats_read_as_python_prints_them() {
+    fn floats_are_formatted_as_in_python() {
         let cases = [(5.0, "5.0"), (1e16, "1e+16"), (1e15, "1000000000000000.0"), (0.0001, "0.0001")];
         for (value, text) in cases.into_iter().chain([
             (0.00001, "1e-05"),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_way_is_as_short_as_the_general_one_and_reads_back() {
+    fn the_fast_path_of_repr_equals_the_general_one() {
         let mut bits = 0x9e37_79b9_7f4a_7c15u64;
         for n in 0..50_000u64 {
             bits = bits.wrapping_mul(0xd129_0d3d_1d8f_5e75).wrapping_add(n | 1);
@@ -241,12 +241,12 @@ mod tests {
                 assert!(number.fract() != 0.0 || quick == general, "{quick} {general}");
             }
         }
-        // Of two that are equally near Python writes the even one.
+        // Of two equally near decimals, Python prints the even one.
         assert_eq!(repr(0.500_007_629_394_531_2), "0.5000076293945312");
     }
 
     #[test]
-    fn halves_are_rounded_to_even_by_the_exact_value() {
+    fn ties_of_the_exact_value_round_to_even() {
         for (value, digits, rounded) in
             [(0.5, 0, 0.0), (2.5, 0, 2.0), (2.675, 2, 2.67), (0.125, 2, 0.12), (1250.0, -2, 1200.0)]
         {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_read_as_python_reads_them() {
+    fn floats_are_parsed_as_in_python() {
         assert_eq!(parse_float(" 1_000.5 "), Some(1000.5));
         assert_eq!(parse_float("-inf"), Some(f64::NEG_INFINITY));
         for wrong in ["", "x", "1__0", "_1", "--1", "0x10", "1e"] {

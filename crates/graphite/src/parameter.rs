@@ -1,4 +1,4 @@
-//! Parameters of functions: their types, what they take, and the values that they are given.
+//! Parameters of functions: their types, accepted values and arguments.
 
 use crate::aggregation::Aggregation;
 use crate::attime::parse_offset;
@@ -11,27 +11,27 @@ use crate::series::Series;
 pub enum Kind {
     /// Any value.
     Any,
-    /// The name of an aggregation.
+    /// The name of an aggregation function.
     AggFunc,
-    /// The name of an aggregation or of a function that makes one series of many.
+    /// The name of an aggregation function, or of a function that reduces several series to one.
     AggOrSeriesFunc,
-    /// True or false.
+    /// A boolean.
     Boolean,
     /// A time.
     Date,
-    /// A number.
+    /// A float.
     Float,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// A whole number, or infinity.
+    /// An integer or infinity.
     IntOrInf,
-    /// A whole number, or a length of time.
+    /// An integer or a duration.
     IntOrInterval,
-    /// A length of time.
+    /// A duration.
     Interval,
-    /// The place of a node in a path.
+    /// The index of a node in a path.
     Node,
-    /// The place of a node, or the name of a tag.
+    /// The index of a node, or the name of a tag.
     NodeOrTag,
     /// Series.
     SeriesList,
@@ -39,15 +39,15 @@ pub enum Kind {
     SeriesLists,
     /// A text.
     Text,
-    /// A regular expression; Graphite calls it a text. Functions that take one run on the CPU pool, however
-    /// few values they have.
+    /// A regular expression; its type in Graphite is text. Functions with one run on the CPU pool even for
+    /// few values.
     Regex,
     /// The name of a tag.
     Tag,
 }
 
 impl Kind {
-    /// Graphite's name of the type.
+    /// The name of the type in Graphite.
     pub fn name(self) -> &'static str {
         match self {
             Self::Any => "any",
@@ -70,81 +70,81 @@ impl Kind {
     }
 }
 
-/// What a parameter is when it is left out.
+/// The default of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Preset {
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A float.
     Float(f64),
     /// A text.
     Text(&'static str),
-    /// True or false.
+    /// A boolean.
     Flag(bool),
 }
 
 /// A parameter of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its name in the code of graphite-web, which takes named arguments by it, where that is another one.
+    /// The name in graphite-web's code, by which named arguments may refer to it, if it is different.
     pub code_name: Option<&'static str>,
-    /// Its type.
+    /// The type.
     pub kind: Kind,
-    /// Whether it may not be left out.
+    /// Whether an argument is required.
     pub required: bool,
-    /// Whether it takes all arguments that follow; only the last one does.
+    /// Whether it takes all following arguments; only the last parameter may.
     pub multiple: bool,
-    /// What it is when it is left out.
+    /// The default, if there is one.
     pub preset: Option<Preset>,
-    /// Values that it is meant for.
+    /// The suggested values.
     pub options: &'static [&'static str],
 }
 
-/// One that may not be left out.
+/// A required parameter.
 pub(crate) const fn required(name: &'static str, kind: Kind) -> Parameter {
     Parameter { required: true, ..optional(name, kind) }
 }
 
-/// One that may be left out.
+/// An optional parameter.
 pub(crate) const fn optional(name: &'static str, kind: Kind) -> Parameter {
     Parameter { name, code_name: None, kind, required: false, multiple: false, preset: None, options: &[] }
 }
 
 impl Parameter {
-    /// It takes all arguments that follow.
+    /// Takes all following arguments.
     pub(crate) const fn many(self) -> Self {
         Self { multiple: true, ..self }
     }
 
-    /// What it is when it is left out.
+    /// Sets the default.
     pub(crate) const fn or(self, preset: Preset) -> Self {
         Self { preset: Some(preset), ..self }
     }
 
-    /// Named arguments may have this name, too.
+    /// Adds an alternative name for named arguments.
     pub(crate) const fn or_named(self, code_name: &'static str) -> Self {
         Self { code_name: Some(code_name), ..self }
     }
 
-    /// Whether a named argument of this name is for it.
+    /// Whether a named argument of this name is for this parameter.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.name == name || self.code_name == Some(name)
     }
 
-    /// Values that it is meant for.
+    /// Sets the suggested values.
     pub(crate) const fn of(self, options: &'static [&'static str]) -> Self {
         Self { options, ..self }
     }
 }
 
-/// A value that a function is given.
+/// The value of an argument.
 #[derive(Debug)]
 pub enum Argument {
-    /// None, or nothing.
+    /// None, or no argument.
     None,
-    /// True or false.
+    /// A boolean.
     Flag(bool),
     /// A number.
     Number(Number),
@@ -168,7 +168,7 @@ impl From<Preset> for Argument {
 }
 
 impl Argument {
-    /// What it is, for messages.
+    /// A description for error messages.
     fn shown(&self) -> String {
         match self {
             Self::None => "None".to_owned(),
@@ -214,7 +214,7 @@ impl Argument {
         value.map(Self::Flag).ok_or(self)
     }
 
-    /// The value as a parameter takes it.
+    /// Checks and converts the value for a parameter.
     pub(crate) fn checked(self, function: &str, parameter: &Parameter) -> Result<Self> {
         if matches!(self, Self::None) && !parameter.required {
             return Ok(self);

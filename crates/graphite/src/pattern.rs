@@ -1,7 +1,7 @@
-//! Regular expressions and replacements as Python writes them, over an engine that takes linear time.
+//! Python's regular expressions and replacements, on an engine that runs in linear time.
 //!
-//! What the engine has not (looking around, references back) is refused by name, never taken for something
-//! else. Sizes are bounded by the engine's limit on compiled expressions.
+//! Features that the engine lacks (look-around, backreferences) are refused by name. Sizes are bounded by
+//! the engine's limit on compiled expressions.
 
 use regex::{Captures, Regex, RegexBuilder};
 use sandur_base::Stopped;
@@ -10,23 +10,24 @@ use sandur_model::{BoundedRegex, RegexError, RegexOptions, TextPattern};
 
 use crate::error::{Error, Result};
 
-/// Longest expression.
+/// The longest expression, in bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// Most memory of a compiled expression.
+/// The most memory of a compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
-/// Longest text that a replacement may make.
+/// The longest text that a replacement may produce, in bytes.
 pub(crate) const REPLACED_BYTES_MAX: usize = 64 << 10;
 
-/// An expression whose searches tell [`sandur_base::job`] of what they take, and end with it.
+/// An expression whose searches report their work to the current job (see [`sandur_base::job`]), and end
+/// with it.
 pub(crate) struct PythonRegex {
-    /// What finds places and groups, in texts that are short.
+    /// Finds positions and groups in short texts.
     regex: Regex,
-    /// What says whether there is a match, piece by piece.
+    /// Decides whether there is a match, in pieces that can be cancelled.
     bounded: BoundedRegex,
 }
 
 impl PythonRegex {
-    /// Compiles an expression that Python's `re` takes.
+    /// Compiles an expression in the syntax of Python's `re`.
     pub(crate) fn new(text: &str) -> Result<Self> {
         let regex = python_regex(text)?;
         let options = RegexOptions { utf8: true, prefilter: false, groups: false };
@@ -35,18 +36,18 @@ impl PythonRegex {
         Ok(Self { regex, bounded: bounded.map_err(|error| refused(text, &error))? })
     }
 
-    /// Whether a text has a match.
+    /// Whether the text contains a match.
     pub(crate) fn is_match(&self, text: &str) -> Result<bool> {
         Ok(self.bounded.is_match(text.as_bytes())?)
     }
 
-    /// Tells of a search in so many bytes.
+    /// Reports the work of a search in a number of bytes.
     fn tell(&self, bytes: usize) -> Result<()> {
         Ok(spend((bytes + 1).saturating_mul(self.bounded.steps_per_byte()))?)
     }
 }
 
-/// An expression that takes texts which begin with what Python's `re` matches.
+/// Compiles an expression that matches texts of which Python's `re` matches the beginning.
 pub(crate) fn python_beginning(text: &str) -> Result<TextPattern> {
     let translated = translated(text)?;
     TextPattern::new(&format!("^(?:{translated})(?s:.*)$")).map_err(|error| refused(text, &error))
@@ -69,7 +70,7 @@ fn translated(text: &str) -> Result<String> {
     translate(text)
 }
 
-/// Compiles an expression that Python's `re` takes.
+/// Compiles an expression in the syntax of Python's `re`.
 pub(crate) fn python_regex(text: &str) -> Result<Regex> {
     let translated = translated(text)?;
     let built = RegexBuilder::new(&translated).size_limit(COMPILED_BYTES_MAX).nest_limit(100).build();
@@ -81,7 +82,7 @@ pub(crate) fn python_regex(text: &str) -> Result<Regex> {
     })
 }
 
-/// The expression in the words of the engine.
+/// Translates the expression to the syntax of the engine.
 fn translate(text: &str) -> Result<String> {
     let signs: Vec<char> = text.chars().collect();
     let refuse = |what: &str| Err(Error::invalid(format!("'{text}' uses {what}, which is not supported")));
@@ -142,7 +143,7 @@ fn look_around(signs: &[char]) -> Option<&'static str> {
     }
 }
 
-/// Whether braces hold a count of repetitions.
+/// Whether braces contain a count of repetitions.
 fn is_count(signs: &[char]) -> bool {
     let Some(end) = signs.iter().position(|sign| *sign == '}') else { return false };
     let inner = &signs[1..end];
@@ -158,7 +159,7 @@ fn closes_count(before: &[char]) -> bool {
     is_count(&signs)
 }
 
-/// What replaces a match: texts and groups.
+/// A parsed replacement: texts and references to groups.
 pub(crate) struct Replacement(Vec<Part>);
 
 enum Part {
@@ -168,7 +169,7 @@ enum Part {
 }
 
 impl Replacement {
-    /// Reads a replacement; its groups must be those of the expression.
+    /// Parses a replacement; its groups must exist in the expression.
     pub(crate) fn parse(text: &str, regex: &Regex) -> Result<Self> {
         if text.len() > REPLACED_BYTES_MAX {
             return Err(Error::Limit(format!("the replacement is longer than {REPLACED_BYTES_MAX} bytes")));
@@ -215,7 +216,7 @@ impl Replacement {
                 Part::Named(name) => regex.capture_names().flatten().any(|own| own == name),
             };
             if !exists {
-                return Err(wrong("a group that the expression has not"));
+                return Err(wrong("a group that the expression does not have"));
             }
             parts.push(group);
         }
@@ -223,7 +224,7 @@ impl Replacement {
         Ok(Self(parts))
     }
 
-    /// The text with every match replaced.
+    /// Replaces every match in the text.
     fn apply(&self, regex: &PythonRegex, text: &str) -> Result<String> {
         if text.len() > REPLACED_BYTES_MAX {
             return Err(Error::Limit(format!(
@@ -232,9 +233,9 @@ impl Replacement {
             )));
         }
         let (mut out, mut done, mut from) = (String::with_capacity(text.len()), 0, 0);
-        // As Python does, an empty match right behind another match counts.
+        // As in Python, an empty match directly after another match counts.
         loop {
-            // Each search may look at all that is left.
+            // Each search may read the complete rest.
             regex.tell(text.len() - from)?;
             let Some(captures) = regex.regex.captures_at(text, from) else { break };
             let Some(whole) = captures.get(0) else { break };
@@ -264,7 +265,7 @@ impl Replacement {
     }
 }
 
-/// Appends a text that a replacement has room for.
+/// Appends a text, if the result is within the limit.
 fn push_within(out: &mut String, text: &str) -> Result<()> {
     if out.len() + text.len() > REPLACED_BYTES_MAX {
         return Err(Error::Limit(format!("a replaced name is longer than {REPLACED_BYTES_MAX} bytes")));
@@ -273,7 +274,7 @@ fn push_within(out: &mut String, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// A text with another one wherever `place` stands, if that has at most `most` bytes.
+/// Replaces every occurrence of `place`, if the result has at most `most` bytes.
 pub(crate) fn replaced(text: &str, place: &str, with: &str, most: usize) -> Result<String> {
     let places = text.matches(place).count();
     let length = (text.len() - places * place.len()).saturating_add(places.saturating_mul(with.len()));
@@ -285,18 +286,18 @@ pub(crate) fn replaced(text: &str, place: &str, with: &str, most: usize) -> Resu
     }
 }
 
-/// `re.sub(search, replace, text)` for several texts.
+/// Python's `re.sub(search, replace, text)`, for several texts.
 pub(crate) struct Substitution(PythonRegex, Replacement);
 
 impl Substitution {
-    /// Reads both sides.
+    /// Compiles the expression and parses the replacement.
     pub(crate) fn new(search: &str, replace: &str) -> Result<Self> {
         let regex = PythonRegex::new(search)?;
         let replacement = Replacement::parse(replace, &regex.regex)?;
         Ok(Self(regex, replacement))
     }
 
-    /// The text with every match replaced.
+    /// Replaces every match in the text.
     pub(crate) fn apply(&self, text: &str) -> Result<String> {
         self.1.apply(&self.0, text)
     }
@@ -313,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_of_the_match_stand_in_the_replacement() {
+    fn replacements_refer_to_groups() {
         let replace = |search, with, text| Substitution::new(search, with).and_then(|s| s.apply(text));
         assert_eq!(replace(r"^.*TCP(\d+)", r"\1", "ip-1TCP25").unwrap(), "25");
         assert_eq!(replace(r"(?P<a>x)", r"[\g<a>\g<1>]", "x").unwrap(), "[xx]");
@@ -330,9 +331,10 @@ mod tests {
         assert!(replace("", &"x".repeat(1000), &"a".repeat(1000)).is_err());
     }
 
-    /// Goal: neither a replacement of many groups nor the reading of one takes what its text does not say.
+    /// Goal: neither applying nor parsing a replacement of many groups uses more memory than its text
+    /// justifies.
     #[test]
-    fn a_replacement_is_refused_before_it_is_written() {
+    fn a_too_long_replacement_is_refused_before_it_is_built() {
         let name = "A".repeat(REPLACED_BYTES_MAX / 2);
         let long = name.repeat(3);
         assert!(matches!(Substitution::new("A*B|A", "").and_then(|s| s.apply(&long)), Err(Error::Limit(_))));
@@ -369,7 +371,7 @@ mod tests {
         fn refused(&self, _: OverBudget) {}
     }
 
-    /// Goal: what looks at the rest of a name for each of its matches ends when its query does.
+    /// Goal: a replacement that searches the rest of a name after each match ends when its query does.
     #[test]
     fn searches_end_with_their_job() {
         let name = "x".repeat(REPLACED_BYTES_MAX);
@@ -390,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_would_take_much_memory_is_refused() {
+    fn an_expression_that_compiles_to_much_memory_is_refused() {
         let error = python_regex("(((a{100}){100}){100}){100}").unwrap_err();
         assert!(matches!(error, Error::Limit(_)), "{error}");
         assert!(python_regex(&"(".repeat(5000)).is_err());

@@ -1,7 +1,7 @@
-//! A series of a target: values at equal steps, a name, and how it is drawn and consolidated.
+//! A series of a target: values at equal steps, a name, and options for drawing and consolidation.
 //!
-//! **Invariant.** Names are told to the job that makes them, byte by byte, so that one that makes many long
-//! ones is asked whether it may. Where the job was stopped there are no names: its answer is dropped.
+//! **Invariant.** Creating a name reports its bytes as work, so that a job that creates many long names can
+//! be cancelled. In a cancelled job names are empty, and the answer is dropped.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use crate::number::Number;
 use crate::source::Fetched;
 use crate::tags::{Tags, parse_name};
 
-/// How several values of a series become one.
+/// The function that consolidates several values to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consolidation {
-    /// Their mean.
+    /// The mean.
     #[default]
     Average,
-    /// Their mean, places without a value counting as 0.
+    /// The mean, with 0 for missing values.
     AvgZero,
-    /// Their sum.
+    /// The sum.
     Sum,
-    /// The smallest.
+    /// The minimum.
     Min,
-    /// The largest.
+    /// The maximum.
     Max,
-    /// The first.
+    /// The first value.
     First,
-    /// The last.
+    /// The last value.
     Last,
 }
 
 impl Consolidation {
-    /// All of them with their names.
+    /// All functions with their names.
     pub const NAMED: [(&'static str, Self); 8] = [
         ("average", Self::Average),
         ("avg", Self::Average),
@@ -46,17 +46,17 @@ impl Consolidation {
         ("sum", Self::Sum),
     ];
 
-    /// The one of a name.
+    /// The function with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|(own, _)| *own == name).map(|(_, own)| *own)
     }
 
-    /// Its name.
+    /// The name.
     pub fn name(self) -> &'static str {
         Self::NAMED.iter().find(|(_, own)| *own == self).map_or("average", |(name, _)| name)
     }
 
-    /// One value for places of which `share` must have one, out of `places`.
+    /// Consolidates `places` values, of which at least the fraction `share` must be present.
     pub fn of(
         self,
         values: impl Iterator<Item = Option<f64>> + Clone,
@@ -80,45 +80,45 @@ impl Consolidation {
     }
 }
 
-/// The value of an option of drawing.
+/// The value of a drawing option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Drawing {
-    /// It is switched on.
+    /// The option is enabled.
     On,
     /// A number.
     Number(Number),
 }
 
-/// Values at equal steps, with a name.
+/// A series of values at equal steps.
 #[derive(Debug, Default)]
 pub struct Series {
-    /// What clients show and match on.
+    /// The name, which clients show and match on.
     pub name: String,
-    /// What the series was asked for with; names of sums are made of these.
+    /// The expression that selected the series; names of aggregations are built from it.
     pub path_expression: Arc<str>,
-    /// Its tags.
+    /// The tags.
     pub tags: Tags,
-    /// Time of the first value.
+    /// The time of the first value, in seconds since 1970.
     pub start: i64,
-    /// Time after the last value.
+    /// The time after the last value, exclusive.
     pub end: i64,
-    /// Seconds from one value to the next.
+    /// The distance of two values, in seconds.
     pub step: i64,
     /// The values.
     pub values: Column,
-    /// How many values are read as one.
+    /// The number of values that are consolidated to one point.
     pub values_per_point: usize,
-    /// How they become one.
+    /// The function that consolidates them.
     pub consolidation: Consolidation,
-    /// The share of them that must be there.
+    /// The fraction of values that a consolidated point requires.
     pub x_files_factor: f64,
-    /// Options of drawing.
+    /// The drawing options.
     pub options: Vec<(&'static str, Drawing)>,
-    /// The colour of drawing.
+    /// The colour in which it is drawn.
     pub color: Option<String>,
 }
 
-/// Whether a name looks like a call, and so has no tags of its own.
+/// Whether a name looks like a function call, and thus has no tags of its own.
 fn is_call(name: &str) -> bool {
     let Some(open) = name.find('(') else { return false };
     open > 0
@@ -127,9 +127,9 @@ fn is_call(name: &str) -> bool {
         && name.len() > open + 2
 }
 
-/// A name of the job; nothing when the job was stopped.
+/// Reports the work of a name, and returns it; empty if the job was cancelled.
 fn told(name: String) -> String {
-    // The name is kept twice, and its tags may repeat it.
+    // The name is stored twice, and its tags may repeat it.
     match spend(name.len().saturating_mul(4)) {
         Ok(()) => name,
         Err(Stopped) => String::new(),
@@ -137,7 +137,7 @@ fn told(name: String) -> String {
 }
 
 impl Series {
-    /// A series with the tags that its name has.
+    /// A series with the tags in its name.
     pub fn new(name: impl Into<String>, start: i64, end: i64, step: i64, values: Column) -> Self {
         let name = told(name.into());
         let parsed = if is_call(&name) { None } else { parse_name(&name).ok() };
@@ -145,7 +145,7 @@ impl Series {
         Self::tagged(name, tags, (start, end, step), values)
     }
 
-    /// A series that was read, by what it was asked for with and the share of values that must be there.
+    /// A series from storage, with the expression that selected it and the required fraction of values.
     pub(crate) fn of_fetched(fetched: Fetched, path: &Arc<str>, x_files_factor: f64) -> Self {
         let Fetched { name, start, end, step, values } = fetched;
         let path_expression = Arc::clone(path);
@@ -164,13 +164,13 @@ impl Series {
         Self { name, path_expression, tags, start, end, step, values, values_per_point: 1, ..Self::default() }
     }
 
-    /// Another share that must be there.
+    /// Sets the fraction of values that a consolidated point requires.
     pub(crate) fn with_share(mut self, x_files_factor: f64) -> Self {
         self.x_files_factor = x_files_factor;
         self
     }
 
-    /// The series with other values and another name, by which it is asked for from now on.
+    /// The series with new values and a new name, which also becomes its expression.
     pub(crate) fn derived(self, name: String, values: Column) -> Self {
         let name = told(name);
         let path_expression = name.as_str().into();
@@ -178,13 +178,13 @@ impl Series {
         Self { name, path_expression, values, values_per_point: 1, options, color, ..self }
     }
 
-    /// Gives it the name of a call with it; it is asked for by that name from now on.
+    /// Sets the name, which also becomes its expression.
     pub(crate) fn rename(&mut self, name: String) {
         self.name = told(name);
         self.path_expression = self.name.as_str().into();
     }
 
-    /// A second series with the same values.
+    /// A copy of the series.
     pub(crate) fn copied(&self) -> Result<Self, Stopped> {
         Ok(Self {
             name: told(self.name.clone()),
@@ -197,24 +197,24 @@ impl Series {
         })
     }
 
-    /// Reads so many values as one.
+    /// Sets the number of values that are consolidated to one point.
     pub fn consolidate(&mut self, values_per_point: usize) {
         self.values_per_point = values_per_point.max(1);
     }
 
-    /// The values as they are read.
+    /// The consolidated points.
     pub fn points(&self) -> Points<'_> {
         Points { series: self, place: 0 }
     }
 
-    /// Sets an option of drawing.
+    /// Sets a drawing option.
     pub(crate) fn draw(&mut self, name: &'static str, value: Drawing) {
         self.options.retain(|(own, _)| *own != name);
         self.options.push((name, value));
     }
 }
 
-/// The values of a series as they are read: several as one when it is consolidated.
+/// An iterator over the consolidated points of a series.
 #[derive(Clone)]
 pub struct Points<'a> {
     series: &'a Series,
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_needs_its_share_of_values() {
+    fn a_point_requires_the_fraction_of_values() {
         let values = Column::collect(5, [Some(1.0), None, Some(3.0), Some(4.0), Some(5.0)]).unwrap();
         let mut series = Series::new("a;b=c", 0, 5, 1, values);
         assert_eq!(series.tags.get("b"), Some("c"));

@@ -1,4 +1,4 @@
-//! What the language needs of storage.
+//! The interface of the language to storage.
 
 use futures_util::future::BoxFuture;
 use sandur_base::job::spend;
@@ -8,55 +8,55 @@ use crate::column::Column;
 use crate::glob::{Pattern, WithoutEmpty};
 use crate::tags::TagExpression;
 
-/// Which series are asked for.
+/// A selector of series.
 #[derive(Clone, Copy, Debug)]
 pub enum Selector<'a> {
-    /// Those whose path fits.
+    /// Series whose path matches.
     Path(&'a Pattern),
-    /// The one tagged series of this name, as it was written.
+    /// The tagged series with this name, unparsed.
     Name(&'a str),
-    /// Those whose tags fit all expressions.
+    /// Series whose tags match all expressions.
     Tags(&'a [TagExpression]),
 }
 
-/// Which times are asked for, in seconds since 1970.
+/// A time range, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Values after this.
+    /// Values after this time, exclusive.
     pub from: i64,
-    /// Values up to this.
+    /// Values up to this time, inclusive.
     pub until: i64,
-    /// The present of the request, which decides how fine old values are.
+    /// The current time of the request, which determines the resolution of old values.
     pub now: i64,
 }
 
-/// A series as it is stored.
+/// A series from storage.
 #[derive(Debug)]
 pub struct Fetched {
-    /// Its name, with its tags in canonical form.
+    /// The name, with tags in canonical form.
     pub name: String,
-    /// Time of the first value.
+    /// The time of the first value, in seconds since 1970.
     pub start: i64,
-    /// Time after the last value.
+    /// The time after the last value, exclusive.
     pub end: i64,
-    /// Seconds from one value to the next, at least 1.
+    /// The distance of two values, in seconds; at least 1.
     pub step: i64,
     /// The values.
     pub values: Column,
 }
 
-/// A node of the tree of paths.
+/// A node in the tree of paths.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    /// Its path.
+    /// The path.
     pub path: String,
-    /// Whether it is a series; a path may be a series and a branch, and then comes twice.
+    /// Whether it is a series. A path that is both a series and a branch occurs twice.
     pub is_leaf: bool,
 }
 
-/// Series in storage.
+/// A store of series.
 pub trait Source: Send + Sync {
-    /// The series that fit, in any order; their memory is reserved from the query's budget.
+    /// The series that match, in any order. Their memory is reserved from the query's budget.
     fn fetch<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -64,7 +64,7 @@ pub trait Source: Send + Sync {
         window: Window,
     ) -> BoxFuture<'a, Result<Vec<Fetched>, Error>>;
 
-    /// The nodes of the tree whose path fits and that have values in a time, all times when there is none.
+    /// The nodes whose path matches and that have values in a time range, or at any time if there is none.
     /// [`Self::find`] calls it with patterns without empty nodes.
     fn nodes<'a>(
         &'a self,
@@ -73,8 +73,9 @@ pub trait Source: Send + Sync {
         times: Option<(i64, i64)>,
     ) -> BoxFuture<'a, Result<Vec<Found>, Error>>;
 
-    /// The same for any pattern: empty nodes are read as graphite-web does, which looks for paths in
-    /// directories ([`Pattern::without_empty_nodes`]). The root is a branch without a name, which always is.
+    /// The nodes for any pattern. Empty nodes are resolved as in graphite-web, which finds paths in
+    /// directories ([`Pattern::without_empty_nodes`]). The root is a branch without a name, which always
+    /// exists.
     fn find<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -97,15 +98,15 @@ pub trait Source: Send + Sync {
         })
     }
 
-    /// Canonical names of the series whose tags fit, in order.
+    /// The canonical names of the series whose tags match, in order.
     fn tagged<'a>(
         &'a self,
         context: &'a QueryContext,
         expressions: &'a [TagExpression],
     ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
 
-    /// Times of the events that have all these tags, after `from` and up to `until`; of all when there is
-    /// no tag. None, unless the source keeps events.
+    /// The times of the events that have all these tags, after `from` and up to `until`; of all events if
+    /// there are no tags. Empty if the source does not store events.
     fn events<'a>(
         &'a self,
         _context: &'a QueryContext,
@@ -117,7 +118,7 @@ pub trait Source: Send + Sync {
     }
 }
 
-/// Branches alone, each with a dot at the end.
+/// Keeps only branches, and appends a dot to each.
 fn branches_with_dot(mut nodes: Vec<Found>) -> Result<Vec<Found>, Error> {
     nodes.retain(|node| !node.is_leaf);
     for node in &mut nodes {
@@ -134,8 +135,8 @@ pub(crate) mod testing {
     use super::*;
     use crate::column::Column;
 
-    /// Series of ones, one at least, and so many nodes of which every other one is a series; no tags, no
-    /// events.
+    /// A source with at least one series of ones, and a number of nodes of which every other one is a
+    /// series; without tags and events.
     #[derive(Default)]
     pub(crate) struct Made {
         pub(crate) series: usize,

@@ -1,4 +1,4 @@
-//! Pieces of JSON as Python's `json.dumps` writes them.
+//! JSON in the form of Python's `json.dumps`.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use sandur_model::decimal::push_whole_float;
 use crate::number::push_repr;
 use crate::render::Rendered;
 
-/// A text in quotes, with what is not ASCII escaped.
+/// Writes a text in quotes, with characters outside of ASCII escaped.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -32,7 +32,7 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// A value; what is no number is null, and infinity is written as other languages read it.
+/// Formats a value. NaN is `null`; infinity is `1e9999`, which other parsers read as infinity.
 pub(crate) fn value(value: Option<f64>, is_whole: bool) -> String {
     let mut out = Vec::new();
     push_value(&mut out, value, is_whole);
@@ -52,7 +52,7 @@ pub(crate) fn push_value(out: &mut Vec<u8>, value: Option<f64>, is_whole: bool) 
     }
 }
 
-/// JSON as a body, in a function of the client's when it names one.
+/// Returns JSON as a body, wrapped in a call of the client's function if it names one.
 pub(crate) fn wrapped(content_type: &'static str, mut body: Vec<u8>, callback: Option<&str>) -> Rendered {
     let Some(callback) = callback.filter(|callback| !callback.is_empty()) else {
         return Rendered { content_type, body };
@@ -63,7 +63,7 @@ pub(crate) fn wrapped(content_type: &'static str, mut body: Vec<u8>, callback: O
     Rendered { content_type: "text/javascript", body: wrapped }
 }
 
-/// What `json.dumps` puts between the parts of a list or an object.
+/// The white space that `json.dumps` writes between the parts of a list or an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pretty: bool,
@@ -74,7 +74,7 @@ impl Layout {
         Self { pretty }
     }
 
-    /// Parts between brackets, `depth` levels deep.
+    /// Joins parts between brackets, at `depth` levels of nesting.
     pub(crate) fn join(self, (open, close): (char, char), depth: usize, parts: &[String]) -> String {
         if parts.is_empty() {
             return format!("{open}{close}");

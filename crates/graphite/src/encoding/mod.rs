@@ -1,4 +1,4 @@
-//! How answers are written: JSON as Python writes it, msgpack, pickle and protobuf.
+//! Encodings of answers: JSON in Python's form, msgpack, pickle and protobuf.
 
 pub(crate) mod json;
 pub(crate) mod msgpack;

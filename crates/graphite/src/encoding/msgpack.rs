@@ -1,28 +1,28 @@
-//! Values in msgpack.
+//! Writes values in msgpack.
 
 use crate::error::{Error, Result};
 
-/// The head of a list.
+/// Writes the head of a list.
 pub(crate) fn list(out: &mut Vec<u8>, count: usize) -> Result<()> {
     head(out, count, 0x90, 0xdc)
 }
 
-/// The head of a map.
+/// Writes the head of a map.
 pub(crate) fn map(out: &mut Vec<u8>, count: usize) -> Result<()> {
     head(out, count, 0x80, 0xde)
 }
 
-/// True or false.
+/// Writes a boolean.
 pub(crate) fn flag(out: &mut Vec<u8>, flag: bool) {
     out.push(if flag { 0xc3 } else { 0xc2 });
 }
 
-/// No value.
+/// Writes nil.
 pub(crate) fn none(out: &mut Vec<u8>) {
     out.push(0xc0);
 }
 
-/// The head of a list or a map: up to 15 parts, or with the length in two or four bytes.
+/// Writes the head of a list or map: up to 15 parts, or with a length of two or four bytes.
 fn head(out: &mut Vec<u8>, count: usize, short: u8, long: u8) -> Result<()> {
     match (u16::try_from(count), u32::try_from(count)) {
         (Ok(few @ ..16), _) => out.push(short | few as u8),
@@ -34,12 +34,12 @@ fn head(out: &mut Vec<u8>, count: usize, short: u8, long: u8) -> Result<()> {
             out.push(long + 1);
             out.extend_from_slice(&many.to_be_bytes());
         }
-        _ => return Err(Error::Limit(format!("msgpack has no lists of {count} parts"))),
+        _ => return Err(Error::Limit(format!("{count} parts are too many for msgpack"))),
     }
     Ok(())
 }
 
-/// A text.
+/// Writes a text.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) -> Result<()> {
     match (u8::try_from(text.len()), u16::try_from(text.len()), u32::try_from(text.len())) {
         (Ok(short @ ..32), _, _) => out.push(0xa0 | short),
@@ -52,13 +52,13 @@ pub(crate) fn text(out: &mut Vec<u8>, text: &str) -> Result<()> {
             out.push(0xdb);
             out.extend_from_slice(&long.to_be_bytes());
         }
-        _ => return Err(Error::Limit("a name is longer than msgpack can say".to_owned())),
+        _ => return Err(Error::Limit("a name is too long for msgpack".to_owned())),
     }
     out.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
-/// A whole number.
+/// Writes an integer.
 pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
     match (u8::try_from(value), u16::try_from(value), u32::try_from(value)) {
         (Ok(small @ ..128), _, _) => out.push(small),
@@ -78,7 +78,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// A number.
+/// Writes a float.
 pub(crate) fn float(out: &mut Vec<u8>, value: f64) {
     out.push(0xcb);
     out.extend_from_slice(&value.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Values in Python's pickle, in protocol 3 that every Python 3 reads.
+//! Writes values in Python's pickle format, protocol 3, which every Python 3 reads.
 
 use crate::error::{Error, Result};
 
@@ -18,62 +18,62 @@ const TRUE: u8 = 0x88;
 const FALSE: u8 = 0x89;
 const PAIR: u8 = 0x86;
 
-/// What comes before the value.
+/// Writes the bytes before the value.
 pub(crate) fn begin(out: &mut Vec<u8>) {
     out.extend_from_slice(PROTOCOL);
 }
 
-/// What comes after the value.
+/// Writes the bytes after the value.
 pub(crate) fn end(out: &mut Vec<u8>) {
     out.push(STOP);
 }
 
-/// The begin of a list, whose parts follow.
+/// Begins a list, whose items follow.
 pub(crate) fn begin_list(out: &mut Vec<u8>) {
     out.extend_from_slice(&[EMPTY_LIST, MARK]);
 }
 
-/// The end of a list.
+/// Ends a list.
 pub(crate) fn end_list(out: &mut Vec<u8>) {
     out.push(APPEND_ALL);
 }
 
-/// The begin of a dictionary, whose keys and values follow.
+/// Begins a dictionary, whose keys and values follow.
 pub(crate) fn begin_dictionary(out: &mut Vec<u8>) {
     out.extend_from_slice(&[EMPTY_DICTIONARY, MARK]);
 }
 
-/// The end of a dictionary.
+/// Ends a dictionary.
 pub(crate) fn end_dictionary(out: &mut Vec<u8>) {
     out.push(SET_ALL);
 }
 
-/// The end of a tuple of two parts, which come before.
+/// Ends a tuple of the last two items.
 pub(crate) fn end_pair(out: &mut Vec<u8>) {
     out.push(PAIR);
 }
 
-/// True or false.
+/// Writes a boolean.
 pub(crate) fn flag(out: &mut Vec<u8>, flag: bool) {
     out.push(if flag { TRUE } else { FALSE });
 }
 
-/// No value.
+/// Writes `None`.
 pub(crate) fn none(out: &mut Vec<u8>) {
     out.push(NONE);
 }
 
-/// A text.
+/// Writes a text.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) -> Result<()> {
     let length = u32::try_from(text.len());
-    let length = length.map_err(|_| Error::Limit("a name is longer than pickle can say".to_owned()))?;
+    let length = length.map_err(|_| Error::Limit("a name is too long for pickle".to_owned()))?;
     out.push(TEXT);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
-/// A whole number.
+/// Writes an integer.
 pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
     match i32::try_from(value) {
         Ok(small) => {
@@ -87,7 +87,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// A number.
+/// Writes a float.
 pub(crate) fn float(out: &mut Vec<u8>, value: f64) {
     out.push(FLOAT);
     out.extend_from_slice(&value.to_be_bytes());

@@ -1,4 +1,5 @@
-//! Fields of protobuf messages. As version 3 has it, numbers that are 0 and empty texts are left out.
+//! Writes and reads fields of protobuf messages. As in version 3, numbers that are 0 and empty texts are
+//! omitted.
 
 use crate::error::{Error, Result};
 
@@ -23,7 +24,7 @@ fn key(out: &mut Vec<u8>, field: u64, kind: u64) {
     varint(out, field << 3 | kind);
 }
 
-/// A whole number.
+/// Writes an integer.
 pub(crate) fn integer(out: &mut Vec<u8>, field: u64, value: i64) {
     if value != 0 {
         key(out, field, VARINT);
@@ -31,7 +32,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, field: u64, value: i64) {
     }
 }
 
-/// A number of four bytes.
+/// Writes a float of four bytes.
 pub(crate) fn float(out: &mut Vec<u8>, field: u64, value: f32) {
     if value != 0.0 {
         key(out, field, FIXED32);
@@ -39,12 +40,12 @@ pub(crate) fn float(out: &mut Vec<u8>, field: u64, value: f32) {
     }
 }
 
-/// True or false.
+/// Writes a boolean.
 pub(crate) fn flag(out: &mut Vec<u8>, field: u64, flag: bool) {
     integer(out, field, flag.into());
 }
 
-/// A text.
+/// Writes a text.
 pub(crate) fn text(out: &mut Vec<u8>, field: u64, text: &str) {
     if !text.is_empty() {
         head(out, field, text.len());
@@ -52,25 +53,25 @@ pub(crate) fn text(out: &mut Vec<u8>, field: u64, text: &str) {
     }
 }
 
-/// The head of a field of so many bytes, which follow.
+/// Writes the head of a field whose bytes follow.
 pub(crate) fn head(out: &mut Vec<u8>, field: u64, length: usize) {
     key(out, field, BYTES);
     varint(out, length as u64);
 }
 
-/// A message in a field.
+/// Writes a message in a field.
 pub(crate) fn message(
     out: &mut Vec<u8>,
     field: u64,
     write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
 ) -> Result<()> {
-    // The length comes first: room for it is left, and moved over when it is known.
+    // The length comes first, so the content is moved to make room once its length is known.
     key(out, field, BYTES);
     let begin = out.len();
     write(out)?;
     let length = out.len() - begin;
     if i32::try_from(length).is_err() {
-        return Err(Error::Limit(format!("a message of {length} bytes is longer than protobuf has them")));
+        return Err(Error::Limit(format!("a message of {length} bytes is too long for protobuf")));
     }
     let width = varint_len(length as u64);
     out.resize(out.len() + width, 0);
@@ -81,7 +82,8 @@ pub(crate) fn message(
     Ok(())
 }
 
-/// Shows each field of a message with its number; `None` where the message cannot be read, or `see` says so.
+/// Passes each field of a message with its number to `see`; `None` if the message is malformed or `see`
+/// returns `None`.
 pub(crate) fn each<'a>(mut bytes: &'a [u8], mut see: impl FnMut(u64, Field<'a>) -> Option<()>) -> Option<()> {
     while !bytes.is_empty() {
         let (key, rest) = read_varint(bytes)?;
@@ -102,14 +104,14 @@ pub(crate) fn each<'a>(mut bytes: &'a [u8], mut see: impl FnMut(u64, Field<'a>) 
     Some(())
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Field<'a> {
-    /// A whole number.
+    /// An integer.
     Number(u64),
     /// A text or a message.
     Bytes(&'a [u8]),
-    /// Four or eight bytes.
+    /// A fixed-size number of four or eight bytes.
     Other,
 }
 
@@ -138,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_what_is_cut_is_refused() {
+    fn written_messages_are_read_and_truncated_ones_are_refused() {
         let mut out = Vec::new();
         let long = "x".repeat(300);
         message(&mut out, 1, |out| {

@@ -1,4 +1,5 @@
-//! `carbonapi_v2_pb` and `carbonapi_v3_pb`: nodes as carbonserver gives them to carbonapi, and its requests.
+//! `carbonapi_v2_pb` and `carbonapi_v3_pb`: nodes in carbonserver's messages for carbonapi, and its
+//! requests.
 
 use super::{FindFormat, FindRequest, Node};
 use crate::encoding::protobuf::{Field, each, flag, message, text};
@@ -12,7 +13,7 @@ pub(super) const OLDER: FindFormat = FindFormat {
     write: write_older,
 };
 
-/// The same under the name that carbonapi asks for.
+/// The same format under the name that carbonapi requests.
 pub(super) const PROTOBUF: FindFormat = FindFormat { name: "protobuf", ..OLDER };
 
 pub(super) const NEWER: FindFormat = FindFormat {
@@ -22,7 +23,7 @@ pub(super) const NEWER: FindFormat = FindFormat {
     write: write_newer,
 };
 
-/// Most patterns of one request.
+/// The most patterns of one request.
 const PATTERNS_MAX: usize = 1000;
 
 fn glob<'a>(out: &mut Vec<u8>, query: &str, nodes: impl Iterator<Item = (&'a str, bool)>) -> Result<()> {
@@ -49,16 +50,16 @@ fn write_newer(request: &FindRequest, nodes: &[Node], out: &mut Vec<u8>) -> Resu
     message(out, 1, |out| glob(out, &request.query, parts(nodes)))
 }
 
-/// What one pattern of a request found.
+/// The nodes of one pattern of a request.
 #[derive(Debug)]
 pub struct Glob<'a> {
     /// The pattern.
     pub pattern: &'a str,
-    /// The nodes that fit.
+    /// The nodes that match.
     pub nodes: &'a [Found],
 }
 
-/// The answer to a request of several patterns, in the newer form.
+/// Writes the answer to a request of several patterns, in the third protocol.
 pub fn write_globs(globs: &[Glob<'_>]) -> std::result::Result<Vec<u8>, Error> {
     let mut out = Vec::new();
     for one in globs {
@@ -68,7 +69,7 @@ pub fn write_globs(globs: &[Glob<'_>]) -> std::result::Result<Vec<u8>, Error> {
     Ok(out)
 }
 
-/// The patterns and the times (0 for none) of a request in the newer form.
+/// Parses a request in the third protocol: its patterns and its time range, with 0 for no bound.
 pub fn read_globs(body: &[u8]) -> std::result::Result<(Vec<String>, i64, i64), Error> {
     let (mut patterns, mut from, mut until) = (Vec::new(), 0, 0);
     let read = each(body, |number, field| {
@@ -85,9 +86,9 @@ pub fn read_globs(body: &[u8]) -> std::result::Result<(Vec<String>, i64, i64), E
     });
     match read {
         Some(()) => Ok((patterns, from, until)),
-        None => {
-            Err(Error::invalid(format!("the body is no MultiGlobRequest of at most {PATTERNS_MAX} patterns")))
-        }
+        None => Err(Error::invalid(format!(
+            "the body is not a MultiGlobRequest of at most {PATTERNS_MAX} patterns"
+        ))),
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
     use crate::encoding::protobuf::integer;
 
     #[test]
-    fn requests_of_several_patterns_are_read_and_bounded() {
+    fn requests_of_several_patterns_are_parsed_and_bounded() {
         let mut body = Vec::new();
         text(&mut body, 1, "a.*");
         text(&mut body, 1, "b.*");

@@ -1,4 +1,4 @@
-//! `completer`: how a path that is being typed may go on.
+//! `completer`: completions of a path that is being typed.
 
 use super::{FindFormat, FindRequest, Node};
 use crate::encoding::json::quoted;

@@ -1,4 +1,4 @@
-//! `/metrics/expand`: the paths that fit patterns.
+//! `/metrics/expand`: the paths that match patterns.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,26 +12,26 @@ use crate::number::parse_int;
 use crate::render::Rendered;
 use crate::source::Source;
 
-/// Most patterns of a request.
+/// The most patterns of a request.
 const PATTERNS_MAX: usize = 1000;
 
-/// What a request asks for.
+/// The parameters of a request.
 #[derive(Clone, Debug)]
 pub struct ExpandRequest {
-    /// Patterns.
+    /// The patterns.
     pub queries: Vec<String>,
-    /// Whether branches are left out.
+    /// Whether branches are omitted.
     pub leaves_only: bool,
-    /// Whether each pattern has a list of its own.
+    /// Whether each pattern has its own list in the answer.
     pub by_query: bool,
-    /// The function that JSON is wrapped in.
+    /// The function that JSON is wrapped in (JSONP).
     pub jsonp: Option<String>,
-    /// Whether JSON is written in lines.
+    /// Whether JSON is indented.
     pub pretty: bool,
 }
 
 impl ExpandRequest {
-    /// Reads parameters.
+    /// Parses parameters.
     pub fn read(pairs: &[(String, String)]) -> std::result::Result<Self, Error> {
         let last =
             |name: &str| pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
@@ -56,7 +56,7 @@ impl ExpandRequest {
     }
 }
 
-/// Finds the paths of all patterns and writes them.
+/// Finds the paths of all patterns and writes the answer.
 pub async fn expand(
     source: &dyn Source,
     context: &QueryContext,

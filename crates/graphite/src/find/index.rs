@@ -8,10 +8,10 @@ use crate::error::Error;
 use crate::render::Rendered;
 use crate::tag_api::Names;
 
-/// Most paths of an answer: those of a larger tree are asked for by pattern.
+/// The most paths of an answer; a larger tree has to be requested by patterns.
 const PATHS_MAX: usize = 1_000_000;
 
-/// Writes all paths.
+/// Writes the paths of all series.
 pub async fn index(
     names: &dyn Names,
     context: &QueryContext,
@@ -20,7 +20,7 @@ pub async fn index(
     let last = |name: &str| pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.clone());
     let paths = names.paths(context, PATHS_MAX + 1).await?;
     if paths.len() > PATHS_MAX {
-        let message = format!("there are more than {PATHS_MAX} paths; ask for parts of the tree by pattern");
+        let message = format!("there are more than {PATHS_MAX} paths; request parts of the tree by patterns");
         return Err(Error::Limit(message));
     }
     let (jsonp, is_pretty) = (last("jsonp"), last("pretty").is_some_and(|text| !text.is_empty()));

@@ -1,4 +1,4 @@
-//! `json`: nodes by path, series with the time that they have values in.
+//! `json`: nodes by path; series include the time range in which they have values.
 
 use super::{FindFormat, FindRequest, Node};
 use crate::encoding::json::quoted;

@@ -1,7 +1,7 @@
-//! `/metrics/find`, `/metrics/expand` and `/metrics/index.json`: the tree of paths, in every form that
-//! clients ask for.
+//! `/metrics/find`, `/metrics/expand` and `/metrics/index.json`: the tree of paths, in every format that
+//! clients request.
 //!
-//! A form of `find` is a file and a line of [`FIND_FORMATS`]. Nodes come in the order of their names.
+//! A format of `find` is a file and a line in [`FIND_FORMATS`]. Nodes are in the order of their names.
 
 mod carbonserver;
 mod completer;
@@ -28,22 +28,22 @@ pub use expand::{ExpandRequest, expand};
 pub use index::index;
 pub use request::FindRequest;
 
-/// Fewer nodes than this are written where they are.
+/// Fewer nodes are written in place, without a job on the CPU pool.
 const LITTLE: usize = 256;
 
-/// A form of the answer.
+/// An output format.
 #[derive(Debug)]
 pub struct FindFormat {
     /// The value of `format`.
     pub name: &'static str,
-    /// The type of the answer.
+    /// The content type.
     pub content_type: &'static str,
     /// Whether `jsonp` may wrap it.
     pub(crate) is_json: bool,
     pub(crate) write: fn(&FindRequest, &[Node], &mut Vec<u8>) -> Result<()>,
 }
 
-/// All forms.
+/// All formats.
 pub const FIND_FORMATS: &[&FindFormat] = &[
     &treejson::FORMAT,
     &completer::FORMAT,
@@ -56,7 +56,7 @@ pub const FIND_FORMATS: &[&FindFormat] = &[
     &carbonserver::NEWER,
 ];
 
-/// A node that was found.
+/// A node that matches.
 #[derive(Debug)]
 pub(crate) struct Node {
     path: String,
@@ -76,7 +76,7 @@ impl Node {
     }
 }
 
-/// Finds the nodes that a request asks for and writes the answer.
+/// Finds the nodes of a request and writes the answer.
 pub async fn find(
     source: &dyn Source,
     context: &QueryContext,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_written_and_none_without_its_memory() {
+    fn every_format_reserves_its_memory() {
         for format in FIND_FORMATS {
             let pairs = [("query", "a.*"), ("format", format.name)];
             assert!(!found(3, &pairs).unwrap().is_empty(), "{}", format.name);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_told_with_the_time_that_was_asked_for() {
+    fn series_have_the_requested_time_range() {
         let text = |pairs: &[(&str, &str)]| String::from_utf8(found(1, pairs).unwrap()).unwrap();
         let all = [("query", "a.*"), ("format", "json")];
         assert!(text(&all).contains("\"intervals\": [{\"start\": 0, \"end\": 1000}]"));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_of_any_size_are_answered_or_refused() {
+    fn extreme_parameters_are_answered_or_refused() {
         for position in ["-9223372036854775808", "9223372036854775807", "-1", "1", "-2", "-3"] {
             let _ = found(2, &[("query", "a.*"), ("format", "nodelist"), ("position", position)]);
         }

@@ -1,4 +1,4 @@
-//! `msgpack`: nodes as one graphite-web reads them from another.
+//! `msgpack`: nodes in the form that graphite-web servers exchange.
 
 use super::{FindFormat, FindRequest, Node};
 use crate::encoding::msgpack::{flag, integer, list, map, text};

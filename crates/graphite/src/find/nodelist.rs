@@ -1,4 +1,4 @@
-//! `nodelist`: the names that paths have at one place.
+//! `nodelist`: the distinct names of the nodes at one position of the paths.
 
 use std::collections::BTreeSet;
 

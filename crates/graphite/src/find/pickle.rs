@@ -1,5 +1,5 @@
-//! `pickle`: nodes as older versions of graphite-web read them from another, with lists for intervals, so
-//! that reading needs no class.
+//! `pickle`: nodes in the form that older graphite-web servers exchange, with lists for intervals, so that
+//! reading it needs no class.
 
 use super::{FindFormat, FindRequest, Node};
 use crate::encoding::pickle::{
@@ -16,7 +16,7 @@ fn write(request: &FindRequest, nodes: &[Node], out: &mut Vec<u8>) -> Result<()>
     begin_list(out);
     for node in nodes {
         begin_dictionary(out);
-        // Versions before 1.0 and carbonserver's clients know the second name of each.
+        // Versions before 1.0 and clients of carbonserver use the second name of each field.
         for (name, older) in [("path", "metric_path"), ("is_leaf", "isLeaf")] {
             for name in [name, older] {
                 text(out, name)?;

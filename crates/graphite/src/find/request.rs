@@ -7,33 +7,34 @@ use crate::error::{Error, Result};
 use crate::number::parse_int;
 use crate::zone::Zone;
 
-/// What a request asks for.
+/// The parameters of a request.
 #[derive(Clone, Debug)]
 pub struct FindRequest {
-    /// The pattern as the client wrote it.
+    /// The pattern as the client sent it.
     pub query: String,
-    /// How the answer is written.
+    /// The output format.
     pub format: &'static FindFormat,
-    /// Only nodes with values after the first and up to the second time.
+    /// Only nodes with values after the first time, exclusive, up to the second one, inclusive; in seconds
+    /// since 1970.
     pub times: Option<(i64, i64)>,
-    /// The present.
+    /// The current time, in seconds since 1970.
     pub now: i64,
-    /// Whether branches are left out.
+    /// Whether branches are omitted.
     pub leaves_only: bool,
-    /// Whether a node `*` is added to several.
+    /// Whether a node `*` is added if there are several nodes.
     pub wildcards: bool,
-    /// Whether commas mean alternatives without braces.
+    /// Whether commas separate alternatives even without braces.
     pub automatic_variants: bool,
-    /// Which node of the paths is listed, below zero from the end.
+    /// The position of the node that is listed; a negative one counts from the end.
     pub position: i64,
-    /// The function that JSON is wrapped in.
+    /// The function that JSON is wrapped in (JSONP).
     pub jsonp: Option<String>,
-    /// Whether JSON is written in lines.
+    /// Whether JSON is indented.
     pub pretty: bool,
 }
 
 impl FindRequest {
-    /// Reads parameters; of one that comes twice the last counts.
+    /// Parses parameters; the last occurrence of a parameter counts.
     pub fn read(pairs: &[(String, String)], clock: i64, own_zone: &Zone) -> Result<Self> {
         let last =
             |name: &str| pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
@@ -81,7 +82,7 @@ impl FindRequest {
         })
     }
 
-    /// The pattern that is looked for: of a path that is being typed what may follow.
+    /// The pattern to search for; for `completer`, that of the completions of the typed path.
     pub(super) fn pattern(&self) -> String {
         if self.format.name != "completer" {
             return self.query.clone();
@@ -100,17 +101,17 @@ impl FindRequest {
         query.split('.').map(variants).collect::<Vec<_>>().join(".")
     }
 
-    /// How JSON is written.
+    /// The white space of JSON.
     pub(super) fn style(&self) -> Layout {
         Layout::new(self.pretty)
     }
 
-    /// The path of the branch that is looked into, with its point.
+    /// The path of the branch that is listed, with its trailing dot.
     pub(super) fn base(&self) -> &str {
         self.query.rfind('.').map_or("", |at| &self.query[..=at])
     }
 
-    /// The time in which the nodes that were found have values, as far as the request says.
+    /// The time range of the nodes, as far as the request has one.
     pub(super) fn interval(&self) -> (i64, i64) {
         self.times.unwrap_or((0, self.now))
     }

@@ -1,4 +1,4 @@
-//! `treejson`: nodes as the tree of Graphite's dashboard and Grafana read them, branches first.
+//! `treejson`: nodes in the form of Graphite's dashboard and Grafana, branches first.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ fn write(request: &FindRequest, nodes: &[Node], out: &mut Vec<u8>) -> Result<()>
     Ok(())
 }
 
-/// A name with its `+` and `%41` read as in an address.
+/// Decodes `+` and `%41` in a name, as in a URL.
 fn unquoted(name: &str) -> String {
     if !name.contains(['+', '%']) {
         return name.to_owned();
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_shown_as_they_read_in_an_address() {
+    fn names_are_shown_with_url_decoding() {
         for (name, shown) in [("a+b", "a b"), ("100%x", "100%x"), ("%41%c3%a9%", "Aé%"), ("%ff", "\u{fffd}")]
         {
             assert_eq!(unquoted(name), shown);

@@ -1,4 +1,4 @@
-//! `absolute`: the absolute value of each point.
+//! `absolute`: computes the absolute value of each point.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "The absolute value of each point.",
+    doc: "Computes the absolute value of each point.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `add`: each point plus a number.
+//! `add`: adds a constant to each point.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -15,13 +15,14 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("constant", Kind::Float)],
-    doc: "Each point plus a number.",
+    doc: "Adds a constant to each point.",
     body: Body::Series(run),
 };
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (mut list, constant) = (call.series()?, call.number(1)?);
-    let shown = whole(constant.value()).ok_or_else(|| Error::invalid(format!("add takes no {constant}")))?;
+    let shown =
+        whole(constant.value()).ok_or_else(|| Error::invalid(format!("add does not accept {constant}")))?;
     list.iter_mut().for_each(|series| series.tags.set("add", constant));
     transform(list, |name| format!("add({name},{shown})"), |value| Ok(Some(value + constant.value())))
 }

@@ -1,4 +1,4 @@
-//! `aggregate`: all series as one, by a function.
+//! `aggregate`: aggregates all series to one at each timestamp.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("func", Kind::AggFunc),
         optional("xFilesFactor", Kind::Float),
     ],
-    doc: "All series as one, by a function.",
+    doc: "Aggregates all series to one at each timestamp.",
     body: Body::Series(run),
 };
 

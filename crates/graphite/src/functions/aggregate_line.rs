@@ -1,4 +1,4 @@
-//! `aggregateLine`: a line at what a function makes of each series.
+//! `aggregateLine`: draws a horizontal line at an aggregate of each series.
 
 use super::constant_line::constant;
 use super::value_text::value_text;
@@ -22,7 +22,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("func", Kind::AggFunc).or(Preset::Text("average")),
         optional("keepStep", Kind::Boolean).or(Preset::Flag(false)),
     ],
-    doc: "A line at what a function makes of each series.",
+    doc: "Draws a horizontal line at an aggregate of each series.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `aggregateSeriesLists`: each series of one list with that of another, by a function.
+//! `aggregateSeriesLists`: aggregates the series of two lists in pairs.
 
 use super::pairwise::combine_lists;
 use crate::call::Call;
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         required("func", Kind::AggFunc),
         optional("xFilesFactor", Kind::Float),
     ],
-    doc: "Each series of one list with that of another, by a function.",
+    doc: "Aggregates the series of two lists in pairs.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `aggregateWithWildcards`: one series for all that differ in some nodes alone, by a function.
+//! `aggregateWithWildcards`: aggregates series whose paths differ only in the nodes at the given
+//! positions.
 
 use sandur_base::job::spend;
 
@@ -20,7 +21,7 @@ pub(super) const FUNCTION: Function = Function {
         required("func", Kind::AggFunc),
         optional("position", Kind::Node).many(),
     ],
-    doc: "One series for all that differ in some nodes alone, by a function.",
+    doc: "Aggregates series whose paths differ only in the nodes at the given positions.",
     body: Body::Series(run),
 };
 
@@ -29,7 +30,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     wildcards(&mut call, list, &function)
 }
 
-/// The same, by one function.
+/// Aggregates by one function over the nodes in the `position` parameters.
 pub(super) fn wildcards(call: &mut Call, list: Vec<Series>, function: &str) -> Result<Vec<Series>> {
     let positions = call.nodes()?;
     let mut groups = Groups::<Vec<Series>>::new();

@@ -1,4 +1,4 @@
-//! `alias`: gives series a name.
+//! `alias`: renames series.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("newName", Kind::Text)],
-    doc: "Gives series a name.",
+    doc: "Renames series.",
     body: Body::Series(run),
 };
 

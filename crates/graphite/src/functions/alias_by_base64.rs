@@ -1,4 +1,4 @@
-//! `aliasByBase64`: decodes names, or one node of them, from base64; nodes count from 1.
+//! `aliasByBase64`: decodes series names, or one node of them, from base64. Nodes count from 1.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD as STANDARD;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("nodeNum", Kind::Integer)],
-    doc: "Decodes names, or one node of them, from base64; nodes count from 1.",
+    doc: "Decodes series names, or one node of them, from base64. Nodes count from 1.",
     body: Body::Series(run),
 };
 

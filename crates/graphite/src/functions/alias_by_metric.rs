@@ -1,4 +1,4 @@
-//! `aliasByMetric`: names series by the last node of their path.
+//! `aliasByMetric`: renames series to the last node of their path.
 
 use super::substr::shorten;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Names series by the last node of their path.",
+    doc: "Renames series to the last node of their path.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `aliasByNode`: names series by nodes of their path and by tags.
+//! `aliasByNode`: renames series to nodes of their path and values of tags, joined by dots.
 
 use super::keys::aggregation_key;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("nodes", Kind::NodeOrTag).many()],
-    doc: "Names series by nodes of their path and by tags.",
+    doc: "Renames series to nodes of their path and values of tags, joined by dots.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `aliasByTags`: names series by tags and by nodes of their path.
+//! `aliasByTags`: renames series to values of tags and nodes of their path, joined by dots.
 
 use super::keys::aggregation_key;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("tags", Kind::NodeOrTag).many()],
-    doc: "Names series by tags and by nodes of their path.",
+    doc: "Renames series to values of tags and nodes of their path, joined by dots.",
     body: Body::Series(run),
 };
 

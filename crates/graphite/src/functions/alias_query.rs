@@ -1,4 +1,5 @@
-//! `aliasQuery`: names series by the last value of another one, whose target is made of their name.
+//! `aliasQuery`: renames series to a text with the last value of another series, whose target is the
+//! result of a regular expression substitution on their name.
 
 use futures_util::FutureExt;
 
@@ -24,7 +25,8 @@ pub(super) const FUNCTION: Function = Function {
         required("replace", Kind::Text),
         required("newName", Kind::Text),
     ],
-    doc: "Names series by the last value of another one, whose target is made of their name.",
+    doc: "Renames series to a text with the last value of another series, whose target is the result \
+          of a regular expression substitution on their name.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -46,7 +48,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     Ok(list)
 }
 
-/// What a substitution makes of the names of series, computed in the name of the query.
+/// Computes the targets: the result of the substitution for each series name.
 async fn queries(
     again: &Again<'_>,
     list: &[Series],

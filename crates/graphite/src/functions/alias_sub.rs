@@ -1,4 +1,4 @@
-//! `aliasSub`: changes names by a regular expression.
+//! `aliasSub`: renames series by a regular expression substitution.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("search", Kind::Regex),
         required("replace", Kind::Text),
     ],
-    doc: "Changes names by a regular expression.",
+    doc: "Renames series by a regular expression substitution.",
     body: Body::Series(run),
 };
 

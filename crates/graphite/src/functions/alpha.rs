@@ -1,4 +1,4 @@
-//! `alpha`: sets how opaque series are drawn.
+//! `alpha`: sets the opacity with which series are drawn.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("alpha", Kind::Float)],
-    doc: "Sets how opaque series are drawn.",
+    doc: "Sets the opacity with which series are drawn.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `applyByNode`: evaluates a target for each path up to a node, which stands where the target has `%`.
+//! `applyByNode`: evaluates a target once for each distinct path up to a node; `%` in the target stands
+//! for this path.
 
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ pub(super) const FUNCTION: Function = Function {
         required("templateFunction", Kind::Text),
         optional("newName", Kind::Text),
     ],
-    doc: "Evaluates a target for each path up to a node, which stands where the target has `%`.",
+    doc: "Evaluates a target once for each distinct path up to a node; `%` in the target stands for \
+          this path.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

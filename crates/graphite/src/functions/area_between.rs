@@ -1,4 +1,4 @@
-//! `areaBetween`: two series as the borders of an area.
+//! `areaBetween`: draws the area between two series.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Two series as the borders of an area.",
+    doc: "Draws the area between two series.",
     body: Body::Series(run),
 };
 
@@ -21,7 +21,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     area_between(call.series()?)
 }
 
-/// The same, of a list.
+/// Implements `areaBetween` for a list of two series.
 pub(super) fn area_between(mut list: Vec<Series>) -> Result<Vec<Series>> {
     let [lower, upper] = list.as_mut_slice() else {
         let count = list.len();

@@ -1,5 +1,5 @@
-//! `asPercent`: each series as percent of a number, of a series, or of the sum of all series, or of those
-//! with the same nodes.
+//! `asPercent`: computes each series as a percentage of a total: a number, a series, the sum of all
+//! series, or the sum of the series with the same nodes.
 
 use super::keys::group_by_key;
 use crate::aggregation::Aggregation;
@@ -24,8 +24,8 @@ pub(super) const FUNCTION: Function = Function {
         optional("total", Kind::Any),
         optional("nodes", Kind::NodeOrTag).many(),
     ],
-    doc: "Each series as percent of a number, of a series, or of the sum of all series, or of \
-        those with the same nodes.",
+    doc: "Computes each series as a percentage of a total: a number, a series, the sum of all \
+          series, or the sum of the series with the same nodes.",
     body: Body::Series(run),
 };
 
@@ -45,7 +45,7 @@ fn percent(value: Option<f64>, total: Option<f64>) -> Option<f64> {
     quotient(value, total).map(|part| part * 100.0)
 }
 
-/// All series on one grid, added up.
+/// The sum of all series, on a common grid.
 fn summed(list: &mut [Series], share: f64) -> Result<(Series, Option<Grid>)> {
     let grid = normalize(&mut *list)?;
     let name = format!("sumSeries({})", path_expressions(&*list));
@@ -54,7 +54,7 @@ fn summed(list: &mut [Series], share: f64) -> Result<(Series, Option<Grid>)> {
     Ok((Series::new(name, start, end, step, values).with_share(share), grid))
 }
 
-/// One series as percent of another.
+/// A series as a percentage of another.
 fn of_series(series: &mut Series, total: &mut Series, share: f64) -> Result<(Series, Option<Grid>)> {
     let name = format!("asPercent({},{})", series.name, total.name);
     let grid = normalize([&mut *series, &mut *total])?;
@@ -160,9 +160,9 @@ fn by_nodes(list: Vec<Series>, total: Argument, nodes: &[NodeOrTag], share: f64)
     Ok(results)
 }
 
-/// A series without values, at the times of the series before it.
+/// A series without values, at the times of the previous series.
 fn missing(name: String, count: usize, grid: Option<Grid>, share: f64) -> Result<Series> {
-    let grid = grid.ok_or_else(|| Error::invalid("asPercent finds no series for the first total"))?;
+    let grid = grid.ok_or_else(|| Error::invalid("asPercent has no series for the first total"))?;
     let (start, end, step) = grid.times();
     Ok(Series::new(name, start, end, step, Column::filled(None, count)?).with_share(share))
 }

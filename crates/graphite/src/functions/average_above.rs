@@ -1,4 +1,4 @@
-//! `averageAbove`: series whose average is above a number.
+//! `averageAbove`: keeps the series whose average is above a threshold.
 
 use super::filter_series::filter;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Series whose average is above a number.",
+    doc: "Keeps the series whose average is above a threshold.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `averageOutsidePercentile`: series whose average is not between two percentiles of all averages.
+//! `averageOutsidePercentile`: keeps the series whose average is not strictly between the percentiles `n`
+//! and `100 - n` of all averages.
 
 use crate::aggregation::{Aggregation, percentile};
 use crate::call::Call;
@@ -14,7 +15,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Series whose average is not between two percentiles of all averages.",
+    doc: "Keeps the series whose average is not strictly between the percentiles `n` and `100 - n` \
+          of all averages.",
     body: Body::Series(run),
 };
 

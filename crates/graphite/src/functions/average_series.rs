@@ -1,4 +1,4 @@
-//! `averageSeries`: the average of all series at each time.
+//! `averageSeries`: computes the average of all series at each timestamp.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "The average of all series at each time.",
+    doc: "Computes the average of all series at each timestamp.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `averageSeriesWithWildcards`: the average of all series that differ in some nodes alone.
+//! `averageSeriesWithWildcards`: computes the average of series whose paths differ only in the nodes at
+//! the given positions.
 
 use super::aggregate_with_wildcards::wildcards;
 use crate::call::Call;
@@ -14,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesList", Kind::SeriesList), optional("position", Kind::Node).many()],
-    doc: "The average of all series that differ in some nodes alone.",
+    doc: "Computes the average of series whose paths differ only in the nodes at the given positions.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `baseline`: the median of each series over earlier times.
+//! `baseline`: computes the median of each series over several earlier periods.
 
 use futures_util::FutureExt;
 
@@ -12,6 +12,6 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "The median of each series over earlier times.",
+    doc: "Computes the median of each series over several earlier periods.",
     body: Body::Again(|again| baselines(again, false).boxed()),
 };

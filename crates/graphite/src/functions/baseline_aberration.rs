@@ -1,4 +1,4 @@
-//! `baselineAberration`: each series as a multiple of its median over earlier times.
+//! `baselineAberration`: divides each series by its median over several earlier periods.
 
 use futures_util::FutureExt;
 
@@ -12,6 +12,6 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "Each series as a multiple of its median over earlier times.",
+    doc: "Divides each series by its median over several earlier periods.",
     body: Body::Again(|again| baselines(again, true).boxed()),
 };

@@ -1,4 +1,4 @@
-//! Medians of a series at several earlier times.
+//! Medians of a series over several earlier periods, for `baseline` and `baselineAberration`.
 
 use crate::aggregation::Aggregation;
 use crate::attime::parse_offset;
@@ -10,10 +10,10 @@ use crate::parameter::{Kind, Parameter, Preset, optional, required};
 use crate::series::Series;
 use sandur_base::job::spend;
 
-/// Most times that a call may look at.
+/// The most earlier periods of a call.
 const SHIFTS_MAX: i64 = 1000;
 
-/// What both functions are called with.
+/// The parameters of both functions.
 pub(super) const PARAMETERS: [Parameter; 6] = [
     required("seriesList", Kind::SeriesList),
     optional("timeShiftUnit", Kind::Interval).or(Preset::Text("1d")),
@@ -23,14 +23,14 @@ pub(super) const PARAMETERS: [Parameter; 6] = [
     optional("minAvg", Kind::Float),
 ];
 
-/// Which series are too sparse or too small for an answer.
+/// The conditions under which a series has no result: too many missing values, or too small an average.
 #[derive(Clone, Copy)]
 struct Bounds {
     most_absent_percent: Option<f64>,
     least_average: Option<f64>,
 }
 
-/// The median of each series over earlier times, or the series as a multiple of it.
+/// Computes the median of each series over earlier periods, or the series divided by that median.
 pub(super) async fn baselines(mut again: Again<'_>, is_aberration: bool) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, text, first, last) = (call.series()?, call.text(1)?, call.integer(2)?, call.integer(3)?);
@@ -38,7 +38,7 @@ pub(super) async fn baselines(mut again: Again<'_>, is_aberration: bool) -> Resu
     let text = if text.starts_with(|sign: char| sign.is_ascii_digit()) { format!("-{text}") } else { text };
     let unit = parse_offset(&text)?;
     if last.saturating_sub(first) > SHIFTS_MAX {
-        return Err(Error::Limit(format!("a baseline of more than {SHIFTS_MAX} times; take fewer")));
+        return Err(Error::Limit(format!("a baseline of more than {SHIFTS_MAX} periods; use fewer")));
     }
     let mut groups = Groups::<Vec<Series>>::new();
     let mut current = Groups::<Option<Series>>::new();
@@ -72,7 +72,7 @@ pub(super) async fn baselines(mut again: Again<'_>, is_aberration: bool) -> Resu
         .await
 }
 
-/// One series of those of earlier times; `own` is divided by it.
+/// The median of the series of earlier periods; with `own`, the quotient of `own` and that median.
 fn baseline(group: Vec<Series>, own: Option<&Series>, bounds: Bounds) -> Result<Option<Series>> {
     let mut series = group.into_iter();
     let Some(first) = series.next() else { return Ok(None) };

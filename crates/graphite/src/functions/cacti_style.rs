@@ -1,4 +1,4 @@
-//! `cactiStyle`: names series with their last, largest and smallest value in columns.
+//! `cactiStyle`: appends the last, maximum and minimum value to series names, aligned in columns.
 
 use sandur_base::job::{reserve_exactly, spend};
 
@@ -22,7 +22,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("system", Kind::Text).of(&["binary", "si"]),
         optional("units", Kind::Text),
     ],
-    doc: "Names series with their last, largest and smallest value in columns.",
+    doc: "Appends the last, maximum and minimum value to series names, aligned in columns.",
     body: Body::Series(run),
 };
 
@@ -51,12 +51,12 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
             if !value.is_finite() {
                 return Err(Error::invalid(format!("{} has a value that is not finite", series.name)));
             }
-            // An integer has no negative zero.
+            // Adding 0.0 turns a negative zero into zero, as integers have none.
             *width = shown(value.trunc() + 0.0)?.chars().count().max(*width);
         }
     }
     let columns_width = widths.iter().map(|width| width + 16).sum::<usize>();
-    // All names become as long as the longest.
+    // All names are padded to the longest one.
     let _held = reserve_exactly((list.len() as u64).saturating_mul((name_width + columns_width) as u64))?;
     for series in &mut list {
         spend(name_width)?;
@@ -73,7 +73,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(list)
 }
 
-/// A text with spaces up to a width, which may be more than the 65,535 that formats can have.
+/// Pads a text with spaces. The width may exceed 65,535, the limit of format strings.
 fn padded(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(text.chars().count());
     let mut out = String::with_capacity(text.len() + missing);

@@ -1,4 +1,4 @@
-//! Functions that call other functions by name.
+//! Calls functions by name for other functions.
 
 use super::find;
 use crate::call::Call;
@@ -9,7 +9,7 @@ use crate::parameter::Argument;
 use crate::scope::Scope;
 use crate::series::Series;
 
-/// Calls a function that needs nothing but its arguments.
+/// Calls a function that depends only on its arguments.
 pub(super) fn call_plain(name: &str, scope: &Scope, arguments: Vec<Argument>) -> Result<Vec<Series>> {
     let function = find(name)?;
     match function.body {
@@ -18,12 +18,12 @@ pub(super) fn call_plain(name: &str, scope: &Scope, arguments: Vec<Argument>) ->
     }
 }
 
-/// One series of a group, by a function or an aggregation.
+/// Reduces a group to one series, by a function or an aggregation.
 pub(super) fn with_callback(scope: &Scope, mut list: Vec<Series>, callback: &str) -> Result<Series> {
     let results = match find(callback) {
         Ok(function) if function.aggregates => call_plain(callback, scope, vec![Argument::Series(list)])?,
         _ => aggregate(scope, &mut list, callback, None)?,
     };
     let first = results.into_iter().next();
-    first.ok_or_else(|| Error::invalid(format!("\"{callback}\" makes no series of a group")))
+    first.ok_or_else(|| Error::invalid(format!("\"{callback}\" returns no series for a group")))
 }

@@ -1,4 +1,4 @@
-//! `color`: sets the colour that series are drawn in.
+//! `color`: sets the colour in which series are drawn.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("theColor", Kind::Text)],
-    doc: "Sets the colour that series are drawn in.",
+    doc: "Sets the colour in which series are drawn.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `compressPeriodicGaps`: gives series that have a value at every so many steps that longer step.
+//! `compressPeriodicGaps`: increases the step of series that have a value only at every n-th step to that
+//! interval.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Gives series that have a value at every so many steps that longer step.",
+    doc: "Increases the step of series that have a value only at every n-th step to that interval.",
     body: Body::Series(run),
 };
 
@@ -28,7 +29,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     call.series()?.into_iter().map(one).collect()
 }
 
-/// The series with its longer step, if there is one.
+/// The series with a longer step, or unchanged if its values are not periodic.
 fn compress(series: Series) -> Result<Series> {
     let is_set = |place: usize| series.values.get(place).is_some_and(|value| value != 0.0);
     let mut set = (0..series.values.len()).filter(|place| is_set(*place));

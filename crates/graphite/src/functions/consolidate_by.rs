@@ -1,4 +1,4 @@
-//! `consolidateBy`: sets how several values of a series become one point.
+//! `consolidateBy`: sets the function that consolidates several values to one point.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
         required("consolidationFunc", Kind::Text)
             .of(&["average", "avg", "avg_zero", "first", "last", "max", "min", "sum"]),
     ],
-    doc: "Sets how several values of a series become one point.",
+    doc: "Sets the function that consolidates several values to one point.",
     body: Body::Series(run),
 };
 
@@ -26,7 +26,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     consolidate_by(list, &function)
 }
 
-/// The same, by the name of a function.
+/// Sets the consolidation function by name.
 pub(super) fn consolidate_by(mut list: Vec<Series>, function: &str) -> Result<Vec<Series>> {
     let found = Consolidation::named(function)
         .ok_or_else(|| Error::invalid(format!("Invalid consolidation function: '{function}'")))?;

@@ -1,4 +1,4 @@
-//! `constantLine`: a line at a number.
+//! `constantLine`: draws a horizontal line at a value.
 
 use crate::call::Call;
 use crate::column::Column;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("value", Kind::Float)],
-    doc: "A line at a number.",
+    doc: "Draws a horizontal line at a value.",
     body: Body::Series(run),
 };
 
@@ -26,7 +26,7 @@ fn run(call: Call) -> Result<Vec<Series>> {
     Ok(vec![series])
 }
 
-/// A line of three points over the times of a request.
+/// A series of three points with the same value over the requested time.
 pub(super) fn constant(scope: &Scope, value: Option<f64>, name: String) -> Result<Series> {
     let (start, end) = (scope.from.epoch, scope.until.epoch);
     let step = (end - start) / 2;

@@ -1,4 +1,4 @@
-//! How far two series go together, and arguments that are one series and a number of points.
+//! Pearson's correlation of two series, and checks of arguments: a single series, a number of points.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use sandur_base::job::spend;
 use crate::error::{Error, Result};
 use crate::series::Series;
 
-/// The only series of an argument.
+/// The series of an argument that must have exactly one.
 pub(super) fn only(list: Vec<Series>, function: &str) -> Result<Series> {
     let count = list.len();
     match <[Series; 1]>::try_from(list) {
@@ -16,13 +16,14 @@ pub(super) fn only(list: Vec<Series>, function: &str) -> Result<Series> {
     }
 }
 
-/// A number of points that is at least 1.
+/// Checks a number of points: at least 1.
 pub(super) fn window(size: i64) -> Result<usize> {
     let size = usize::try_from(size).ok().filter(|size| *size > 0);
     size.ok_or_else(|| Error::invalid("a window must have at least 1 point"))
 }
 
-/// The coefficient of Pearson over places where both have a value; none where one of them does not change.
+/// Pearson's correlation coefficient over the places at which both series have a value; `None` if one of
+/// them is constant there.
 pub(super) fn correlation(first: &Series, second: &Series, places: Range<usize>) -> Result<Option<f64>> {
     spend(places.len().saturating_mul(2))?;
     let both = || {

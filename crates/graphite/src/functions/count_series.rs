@@ -1,4 +1,4 @@
-//! `countSeries`: how many series there are.
+//! `countSeries`: counts the series.
 
 use super::constant_line::constant;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[optional("seriesLists", Kind::SeriesList).many()],
-    doc: "How many series there are.",
+    doc: "Counts the series.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `countValues`: how many series have each whole value at each time: a series for each value.
+//! `countValues`: counts, at each timestamp, the series with each integer value; the result has one
+//! series per value.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,11 +23,12 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("valuesLimit", Kind::Integer).or(Preset::Int(32)),
     ],
-    doc: "How many series have each whole value at each time: a series for each value.",
+    doc: "Counts, at each timestamp, the series with each integer value; the result has one series \
+          per value.",
     body: Body::Series(run),
 };
 
-/// Most values that a call may ask for.
+/// The most distinct values of a call.
 const VALUES_MAX: i64 = 10_000;
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
@@ -38,7 +40,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
         spend(series.values.len())?;
         for (place, value) in series.points().enumerate() {
             let Some(value) = value else { continue };
-            // Towards zero, as integers are made of floats.
+            // Truncated towards zero, as a conversion of floats to integers does.
             let key = value as i64;
             if !columns.contains_key(&key) && columns.len() >= limit {
                 return none_of_too_many(first, count);
@@ -58,7 +60,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(made.collect())
 }
 
-/// What carbonapi's clients know as too many values: one series that says so.
+/// The answer for too many values that carbonapi's clients know: one series named `valuesLimitReached`.
 fn none_of_too_many(first: &Series, count: usize) -> Result<Vec<Series>> {
     let times = (first.start, first.end, first.step);
     let values = Column::filled(Some(0.0), count)?;

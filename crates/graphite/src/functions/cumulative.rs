@@ -1,4 +1,4 @@
-//! `cumulative`: sums up values that become one point.
+//! `cumulative`: sets the consolidation function to the sum.
 
 use super::consolidate_by::consolidate_by;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Sums up values that become one point.",
+    doc: "Sets the consolidation function to the sum.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `currentBelow`: series whose last value is at most a number.
+//! `currentBelow`: keeps the series whose last value is at or below a threshold.
 
 use super::filter_series::filter;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Series whose last value is at most a number.",
+    doc: "Keeps the series whose last value is at or below a threshold.",
     body: Body::Series(run),
 };
 

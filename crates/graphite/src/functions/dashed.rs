@@ -1,4 +1,4 @@
-//! `dashed`: draws series with dashes.
+//! `dashed`: draws series with dashed lines.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("dashLength", Kind::Integer).or(Preset::Int(5)),
     ],
-    doc: "Draws series with dashes.",
+    doc: "Draws series with dashed lines.",
     body: Body::Series(run),
 };
 

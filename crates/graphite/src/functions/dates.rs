@@ -1,11 +1,11 @@
-//! Begins of days, hours and other units on the clock of a request.
+//! Starts of days, hours and other units in the time zone of a request.
 
 use jiff::SignedDuration;
 
 use crate::attime::Unit;
 use crate::zone::Moment;
 
-/// The begin of the unit that a moment is in.
+/// The start of the unit that includes a moment.
 pub(super) fn begin_of(moment: Moment, unit: Unit) -> Option<Moment> {
     let local = moment.civil()?;
     let midnight = local.date().at(0, 0, 0, 0);
@@ -20,7 +20,8 @@ pub(super) fn begin_of(moment: Moment, unit: Unit) -> Option<Moment> {
     Some(moment.at_civil(begin))
 }
 
-/// The same for the name of a unit; weeks may have the number of their first day, Monday being 1.
+/// The start of the unit with this name. The name of weeks may have the number of their first day, 1 for
+/// Monday.
 pub(super) fn aligned_to(moment: Moment, name: &str) -> Option<Moment> {
     let unit = Unit::parse(name)?;
     let begin = begin_of(moment, unit)?;

@@ -1,4 +1,4 @@
-//! `delay`: moves values to later places, or to earlier ones.
+//! `delay`: shifts values by a number of steps, to later ones if it is positive.
 
 use super::series_of::replace_values;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("steps", Kind::Integer)],
-    doc: "Moves values to later places, or to earlier ones.",
+    doc: "Shifts values by a number of steps, to later ones if it is positive.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `derivative`: each value less the one before.
+//! `derivative`: computes the difference of each value from the previous one.
 
 use super::series_of::replace_values;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Each value less the one before.",
+    doc: "Computes the difference of each value from the previous one.",
     body: Body::Series(run),
 };
 

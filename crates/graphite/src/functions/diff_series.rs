@@ -1,4 +1,4 @@
-//! `diffSeries`: the first series less all others.
+//! `diffSeries`: subtracts all other series from the first one.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "The first series less all others.",
+    doc: "Subtracts all other series from the first one.",
     body: Body::Series(run),
 };
 

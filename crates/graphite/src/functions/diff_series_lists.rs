@@ -1,4 +1,4 @@
-//! `diffSeriesLists`: each series of one list less that of another.
+//! `diffSeriesLists`: subtracts the series of the second list from those of the first, in pairs.
 
 use super::pairwise::combine_lists;
 use crate::call::Call;
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesListFirstPos", Kind::SeriesList),
         required("seriesListSecondPos", Kind::SeriesList),
     ],
-    doc: "Each series of one list less that of another.",
+    doc: "Subtracts the series of the second list from those of the first, in pairs.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `divideSeries`: each series divided by one series.
+//! `divideSeries`: divides each series by one divisor series.
 
 use crate::call::Call;
 use crate::combine::quotient;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("dividendSeriesList", Kind::SeriesList),
         required("divisorSeries", Kind::SeriesList),
     ],
-    doc: "Each series divided by one series.",
+    doc: "Divides each series by one divisor series.",
     body: Body::Series(run),
 };
 
@@ -44,7 +44,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     list.iter_mut().map(|series| divided(series, divisor, share)).collect()
 }
 
-/// One series by another.
+/// Divides one series by another.
 pub(super) fn divided(dividend: &mut Series, divisor: &mut Series, share: f64) -> Result<Series> {
     let name = format!("divideSeries({},{})", dividend.name, divisor.name);
     let grid = normalize([&mut *dividend, &mut *divisor])?;

@@ -1,4 +1,4 @@
-//! `divideSeriesLists`: each series of one list divided by that of another.
+//! `divideSeriesLists`: divides the series of the first list by those of the second, in pairs.
 
 use super::pairwise::same_length;
 use crate::call::Call;
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
         required("dividendSeriesList", Kind::SeriesList),
         required("divisorSeriesList", Kind::SeriesList),
     ],
-    doc: "Each series of one list divided by that of another.",
+    doc: "Divides the series of the first list by those of the second, in pairs.",
     body: Body::Series(run),
 };
 

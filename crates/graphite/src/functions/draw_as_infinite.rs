@@ -1,4 +1,4 @@
-//! `drawAsInfinite`: draws values as vertical lines.
+//! `drawAsInfinite`: draws each value above 0 as a vertical line over the full height.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Draws values as vertical lines.",
+    doc: "Draws each value above 0 as a vertical line over the full height.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `events`: how many events with all tags there were in each second.
+//! `events`: counts, for each second, the events that have all the given tags.
 
 use futures_util::FutureExt;
 
@@ -15,14 +15,14 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[optional("tags", Kind::Text).many()],
-    doc: "How many events with all tags there were in each second.",
+    doc: "Counts, for each second, the events that have all the given tags.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
 async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let tags = again.call.only_texts()?;
     let name = format!("events(\"{}\")", tags.join("\", \""));
-    // Without a tag, no event has what is asked for.
+    // Without a tag, an empty one is searched for, which no event has.
     let tags = if tags.is_empty() { vec![String::new()] } else { tags };
     let wanted: &[String] = if tags == ["*"] { &[] } else { &tags };
     let (start, end) = (again.call.scope.from.epoch, again.call.scope.until.epoch);

@@ -1,4 +1,5 @@
-//! `ewma`: averages in which the newest value counts as alpha, and all before it as the rest.
+//! `ewma`: computes the exponentially weighted moving average, in which each new value has the weight
+//! `alpha`.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +14,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("alpha", Kind::Float)],
-    doc: "Averages in which the newest value counts as alpha, and all before it as the rest.",
+    doc: "Computes the exponentially weighted moving average, in which each new value has the weight \
+          `alpha`.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `exclude`: series whose name a regular expression does not match.
+//! `exclude`: keeps the series whose name does not match a regular expression.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("pattern", Kind::Regex)],
-    doc: "Series whose name a regular expression does not match.",
+    doc: "Keeps the series whose name does not match a regular expression.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `exp`: the exponential of each point.
+//! `exp`: computes the exponential of each point.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "The exponential of each point.",
+    doc: "Computes the exponential of each point.",
     body: Body::Series(run),
 };
 

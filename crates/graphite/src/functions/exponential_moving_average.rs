@@ -1,4 +1,5 @@
-//! `exponentialMovingAverage`: averages in which older values count ever less.
+//! `exponentialMovingAverage`: computes the exponential moving average, with the weight `2 / (windowSize
+//! + 1)` for each new value.
 
 use futures_util::FutureExt;
 
@@ -18,7 +19,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("windowSize", Kind::IntOrInterval)],
-    doc: "Averages in which older values count ever less.",
+    doc: "Computes the exponential moving average, with the weight `2 / (windowSize + 1)` for each \
+          new value.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

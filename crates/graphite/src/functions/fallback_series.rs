@@ -1,4 +1,4 @@
-//! `fallbackSeries`: a second target when the first has no series.
+//! `fallbackSeries`: returns the fallback if the first target has no series.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("fallback", Kind::SeriesList)],
-    doc: "A second target when the first has no series.",
+    doc: "Returns the fallback if the first target has no series.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `fft`: the frequencies of series, as lengths and as angles.
+//! `fft`: computes the discrete Fourier transform of series: amplitudes (`abs`), phases (`phase`) or
+//! both. A missing value counts as 0.
 
 use super::fourier::{Complex, transform};
 use crate::call::Call;
@@ -19,11 +20,12 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("mode", Kind::Text).of(&["abs", "phase", "both"]),
     ],
-    doc: "The frequencies of series, as lengths (`abs`), angles (`phase`) or both; no value counts as 0.",
+    doc: "Computes the discrete Fourier transform of series: amplitudes (`abs`), phases (`phase`) or \
+          both. A missing value counts as 0.",
     body: Body::Series(run),
 };
 
-/// A part of a frequency, with its name.
+/// A part of a complex number, with its name.
 type Part = (&'static str, fn(Complex) -> f64);
 
 const LENGTH: Part = ("abs", Complex::length);

@@ -1,4 +1,4 @@
-//! `filterSeries`: series that a comparison holds for.
+//! `filterSeries`: keeps the series whose aggregate compares to a threshold by the given operator.
 
 use sandur_base::job::spend;
 
@@ -21,7 +21,7 @@ pub(super) const FUNCTION: Function = Function {
         required("operator", Kind::Text).of(&["!=", "<", "<=", "=", ">", ">="]),
         required("threshold", Kind::Float),
     ],
-    doc: "Series that a comparison holds for.",
+    doc: "Keeps the series whose aggregate compares to a threshold by the given operator.",
     body: Body::Series(run),
 };
 
@@ -31,7 +31,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     filter(list, Aggregation::named(&function)?, &operator, threshold)
 }
 
-/// Series of which a function makes a value that compares so with a number.
+/// Keeps the series whose aggregate compares to a number by the operator.
 pub(super) fn filter(
     mut list: Vec<Series>,
     function: Aggregation,

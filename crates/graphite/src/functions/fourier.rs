@@ -1,6 +1,7 @@
-//! The discrete Fourier transform of any length, in time proportional to `n log n`.
+//! The discrete Fourier transform for any length, in O(n log n).
 //!
-//! A length that is no power of two becomes a convolution over one that is (Bluestein).
+//! A length that is not a power of two is computed as a convolution whose length is (Bluestein's
+//! algorithm).
 
 use std::f64::consts::PI;
 use std::ops::{Add, Mul, Sub};
@@ -17,17 +18,17 @@ pub(super) struct Complex {
 }
 
 impl Complex {
-    /// With this length and angle.
+    /// The number with this absolute value and angle.
     pub(super) fn polar(length: f64, angle: f64) -> Self {
         Self { real: length * angle.cos(), imaginary: length * angle.sin() }
     }
 
-    /// Its length.
+    /// The absolute value.
     pub(super) fn length(self) -> f64 {
         self.real.hypot(self.imaginary)
     }
 
-    /// Its angle.
+    /// The angle, in radians.
     pub(super) fn angle(self) -> f64 {
         self.imaginary.atan2(self.real)
     }
@@ -64,14 +65,14 @@ impl Mul for Complex {
     }
 }
 
-/// The frequencies of values at equal steps.
+/// The discrete Fourier transform of the values.
 pub(super) fn transform(values: &[Complex]) -> Result<Vec<Complex>> {
     let count = values.len();
     if count <= 1 {
         return Ok(values.to_vec());
     }
     let length = if count.is_power_of_two() { count } else { (2 * count - 1).next_power_of_two() };
-    // The values, and for other lengths the two that are convolved.
+    // The input, and for lengths that are no power of two both operands of the convolution.
     let _held = reserve_exactly(3 * 16 * length as u64)?;
     spend(length.saturating_mul(3 * length.ilog2() as usize))?;
     if count.is_power_of_two() {
@@ -94,14 +95,14 @@ pub(super) fn transform(values: &[Complex]) -> Result<Vec<Complex>> {
     transform_power_of_two(&mut first);
     transform_power_of_two(&mut second);
     first.iter_mut().zip(&second).for_each(|(a, b)| *a = (*a * *b).conjugate());
-    // The inverse transform is the transform of the conjugates.
+    // The inverse transform is the conjugate of the transform of the conjugates.
     transform_power_of_two(&mut first);
     let scale = 1.0 / length as f64;
     let scaled = |value: Complex| Complex { real: value.real * scale, imaginary: -value.imaginary * scale };
     Ok((0..count).map(|place| scaled(first[place]) * chirp(place)).collect())
 }
 
-/// The values that have these frequencies.
+/// The inverse transform.
 pub(super) fn inverse(frequencies: &[Complex]) -> Result<Vec<Complex>> {
     let conjugates: Vec<Complex> = frequencies.iter().map(|value| value.conjugate()).collect();
     let scale = 1.0 / frequencies.len().max(1) as f64;
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_is_transformed_as_its_definition_says_and_back() {
+    fn the_transform_of_any_length_equals_its_definition_and_has_an_inverse() {
         for count in [1, 2, 3, 5, 8, 12, 31, 64, 100] {
             let value = |n: usize| Complex { real: (n * 7 % 11) as f64, imaginary: (n % 3) as f64 };
             let values: Vec<Complex> = (0..count).map(value).collect();

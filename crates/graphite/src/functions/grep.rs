@@ -1,4 +1,4 @@
-//! `grep`: series whose name a regular expression matches.
+//! `grep`: keeps the series whose name matches a regular expression.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("pattern", Kind::Regex)],
-    doc: "Series whose name a regular expression matches.",
+    doc: "Keeps the series whose name matches a regular expression.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `group`: the series of several targets as one list.
+//! `group`: combines the series of several targets in one list.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[optional("seriesLists", Kind::SeriesList).many()],
-    doc: "The series of several targets as one list.",
+    doc: "Combines the series of several targets in one list.",
     body: Body::Series(run),
 };
 

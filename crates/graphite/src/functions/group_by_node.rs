@@ -1,4 +1,4 @@
-//! `groupByNode`: one series for each name of a node, by a function.
+//! `groupByNode`: aggregates the series that have the same node at a position of their path.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
         required("nodeNum", Kind::NodeOrTag),
         optional("callback", Kind::AggOrSeriesFunc).or(Preset::Text("average")),
     ],
-    doc: "One series for each name of a node, by a function.",
+    doc: "Aggregates the series that have the same node at a position of their path.",
     body: Body::Series(run),
 };
 

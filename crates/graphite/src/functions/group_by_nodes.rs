@@ -1,4 +1,4 @@
-//! `groupByNodes`: one series for all with the same nodes and tags, by a function.
+//! `groupByNodes`: aggregates the series that have the same nodes and tags.
 
 use super::callback::with_callback;
 use super::keys::group_by_key;
@@ -20,7 +20,7 @@ pub(super) const FUNCTION: Function = Function {
         required("callback", Kind::AggOrSeriesFunc),
         optional("nodes", Kind::NodeOrTag).many(),
     ],
-    doc: "One series for all with the same nodes and tags, by a function.",
+    doc: "Aggregates the series that have the same nodes and tags.",
     body: Body::Series(run),
 };
 
@@ -29,7 +29,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     grouped(&call.scope, list, &nodes, &callback)
 }
 
-/// One series for each key.
+/// Aggregates the series of each key.
 pub(super) fn grouped(
     scope: &Scope,
     list: Vec<Series>,

@@ -1,4 +1,4 @@
-//! `groupByTags`: one series for all with the same tags, by a function.
+//! `groupByTags`: aggregates the series that have the same values of tags.
 
 use super::callback::with_callback;
 use crate::call::Call;
@@ -20,7 +20,7 @@ pub(super) const FUNCTION: Function = Function {
         required("callback", Kind::AggOrSeriesFunc),
         required("tags", Kind::Tag).many(),
     ],
-    doc: "One series for all with the same tags, by a function.",
+    doc: "Aggregates the series that have the same values of tags.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `heatMap`: each series less the one before it, in the order of the sums of their first values.
+//! `heatMap`: subtracts from each series the previous one, in ascending order of the sums of their first
+//! values.
 
 use sandur_base::job::spend;
 
@@ -17,11 +18,12 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Each series less the one before it, in the order of the sums of their first values.",
+    doc: "Subtracts from each series the previous one, in ascending order of the sums of their first \
+          values.",
     body: Body::Series(run),
 };
 
-/// As many of the first places that all series have a value at give the order.
+/// The number of places that determine the order: the first ones at which all series have a value.
 const PLACES: usize = 5;
 
 fn run(mut call: Call) -> Result<Vec<Series>> {

@@ -1,4 +1,4 @@
-//! `highest`: the series of which a function makes the largest values.
+//! `highest`: keeps the `n` series with the largest aggregate.
 
 use super::keys::take_first;
 use super::sort_by::sort_by;
@@ -9,7 +9,7 @@ use crate::function::{Body, Function, Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset, optional, required};
 use crate::series::Series;
 
-/// What a function of either end is called with.
+/// The parameters of `highest` and `lowest`.
 pub(super) const PARAMETERS: [Parameter; 3] = [
     required("seriesList", Kind::SeriesList),
     optional("n", Kind::Integer).or(Preset::Int(1)),
@@ -23,7 +23,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "The series of which a function makes the largest values.",
+    doc: "Keeps the `n` series with the largest aggregate.",
     body: Body::Series(run),
 };
 
@@ -31,7 +31,7 @@ fn run(call: Call) -> Result<Vec<Series>> {
     ranked(call, true)
 }
 
-/// The first series by a function, the largest or the smallest first.
+/// Ranks series by an aggregate and keeps the first ones, the largest or the smallest first.
 pub(super) fn ranked(mut call: Call, is_largest_first: bool) -> Result<Vec<Series>> {
     let (list, n, function) = (call.series()?, call.integer(1)?, call.text(2)?);
     let function = Aggregation::named(&function)?;

@@ -1,4 +1,4 @@
-//! `highestAverage`: the series with the largest averages.
+//! `highestAverage`: keeps the `n` series with the largest average.
 
 use super::keys::take_first;
 use super::sort_by::sort_by;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Integer)],
-    doc: "The series with the largest averages.",
+    doc: "Keeps the `n` series with the largest average.",
     body: Body::Series(run),
 };
 

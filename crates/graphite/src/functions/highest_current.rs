@@ -1,4 +1,4 @@
-//! `highestCurrent`: the series with the largest last values.
+//! `highestCurrent`: keeps the `n` series with the largest last value.
 
 use super::keys::take_first;
 use super::sort_by::sort_by;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Integer)],
-    doc: "The series with the largest last values.",
+    doc: "Keeps the `n` series with the largest last value.",
     body: Body::Series(run),
 };
 

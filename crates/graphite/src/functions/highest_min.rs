@@ -1,4 +1,4 @@
-//! `highestMin`: the series whose smallest value is the largest.
+//! `highestMin`: keeps the `n` series with the largest minimum.
 
 use super::keys::take_first;
 use super::sort_by::sort_by;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("n", Kind::Integer).or(Preset::Int(1))],
-    doc: "The series whose smallest value is the largest.",
+    doc: "Keeps the `n` series with the largest minimum.",
     body: Body::Series(run),
 };
 

@@ -1,5 +1,4 @@
-//! `hitcount`: how often something happened in each interval, of series that say how often it does each
-//! second.
+//! `hitcount`: converts rates per second to the number of hits in each interval.
 
 use futures_util::FutureExt;
 
@@ -23,8 +22,7 @@ pub(super) const FUNCTION: Function = Function {
         required("intervalString", Kind::Interval),
         optional("alignToInterval", Kind::Boolean).or(Preset::Flag(false)),
     ],
-    doc: "How often something happened in each interval, of series that say how often it does \
-        each second.",
+    doc: "Converts rates per second to the number of hits in each interval.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -66,7 +64,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
         .await
 }
 
-/// The begin of the first interval, and what is counted in each.
+/// The start of the first interval, and the hits of each interval.
 fn counted(series: &Series, interval: i64) -> Result<(i64, Column)> {
     let length = series.end.saturating_sub(series.start).max(0);
     let count = length / interval + i64::from(length % interval != 0);

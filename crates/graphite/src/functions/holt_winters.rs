@@ -1,4 +1,4 @@
-//! Triple exponential smoothing: what a series is expected to be, and how far it strays.
+//! Triple exponential smoothing (Holt-Winters): forecasts and deviations.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const ALPHA: f64 = 0.1;
 const GAMMA: f64 = 0.1;
 const BETA: f64 = 0.0035;
 
-/// What the functions of bounds are called with.
+/// The parameters of the functions with confidence bands.
 pub(super) const PARAMETERS: [Parameter; 4] = [
     required("seriesList", Kind::SeriesList),
     optional("delta", Kind::Integer).or(Preset::Int(3)),
@@ -23,7 +23,7 @@ pub(super) const PARAMETERS: [Parameter; 4] = [
     optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
 ];
 
-/// Expected values and deviations of a series, from the end of the time that they are learned in.
+/// The forecast and the deviations of a series after the bootstrap interval.
 pub(super) struct Analysis {
     pub(super) series: Series,
     pub(super) forecast: Column,
@@ -31,7 +31,7 @@ pub(super) struct Analysis {
     pub(super) start: i64,
 }
 
-/// The last season of some values.
+/// The values of the last season.
 struct Season {
     length: usize,
     values: VecDeque<f64>,
@@ -42,7 +42,7 @@ impl Season {
         Self { length, values: VecDeque::new() }
     }
 
-    /// The value of a season before the one that comes `ahead` of the next; 0 when there is none.
+    /// The value one season before the place that is `ahead` of the next one; 0 if there is none.
     fn before(&self, ahead: usize) -> f64 {
         match self.values.len() + ahead >= self.length {
             true => self.values.get(self.values.len() + ahead - self.length).copied().unwrap_or(0.0),
@@ -58,7 +58,7 @@ impl Season {
     }
 }
 
-/// Expected values and deviations of all places.
+/// The forecast and the deviations at all places.
 fn smooth(series: &Series, season: usize) -> Result<(Column, Column)> {
     let mut forecast = Column::with_room(series.values.len())?;
     let mut deviations = Column::with_room(series.values.len())?;
@@ -90,7 +90,7 @@ fn smooth(series: &Series, season: usize) -> Result<(Column, Column)> {
     Ok((forecast, deviations))
 }
 
-/// Analyses the first argument, beginning earlier by the bootstrap interval.
+/// Analyses the first argument, evaluated from an earlier time by the bootstrap interval.
 pub(super) async fn analysis(
     again: &Again<'_>,
     bootstrap: &str,
@@ -105,7 +105,7 @@ pub(super) async fn analysis(
     Ok((again.first_in(&scope).await?, preview, season))
 }
 
-/// The analysis of one series.
+/// Analyses one series.
 pub(super) fn analyse(mut series: Series, preview: i64, season: i64) -> Result<Analysis> {
     let step = series.step.max(1);
     let season = usize::try_from(season / step).unwrap_or(usize::MAX).max(2);
@@ -119,7 +119,7 @@ pub(super) fn analyse(mut series: Series, preview: i64, season: i64) -> Result<A
     Ok(Analysis { series, forecast, deviation, start })
 }
 
-/// The lower and the upper bound of what is expected, of each series.
+/// The lower and the upper confidence band of each series.
 pub(super) fn bands(list: Vec<Series>, delta: f64, preview: i64, season: i64) -> Result<Vec<Series>> {
     let mut results = Vec::with_capacity(list.len() * 2);
     for series in list {

@@ -1,4 +1,5 @@
-//! `holtWintersAberration`: how far series are outside of what is expected of them.
+//! `holtWintersAberration`: computes how far each series deviates beyond its Holt-Winters confidence
+//! bands.
 
 use futures_util::FutureExt;
 
@@ -15,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "How far series are outside of what is expected of them.",
+    doc: "Computes how far each series deviates beyond its Holt-Winters confidence bands.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -34,7 +35,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
                 let lower = named(format!("holtWintersConfidenceLower({})", series.name))?;
                 let upper = named(format!("holtWintersConfidenceUpper({})", series.name))?;
                 if series.points().skip(lower.values.len()).any(|value| value.is_some()) {
-                    return Err(Error::invalid(format!("too little is known of {}", series.name)));
+                    return Err(Error::invalid(format!("the history of {} is too short", series.name)));
                 }
                 let strays = series.points().enumerate().map(|(place, actual)| {
                     let beyond = |bound: Option<f64>, is_above| {

@@ -1,4 +1,4 @@
-//! `holtWintersConfidenceArea`: the area between the bounds of what is expected of a series.
+//! `holtWintersConfidenceArea`: draws the area between the Holt-Winters confidence bands of a series.
 
 use futures_util::FutureExt;
 
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "The area between the bounds of what is expected of a series.",
+    doc: "Draws the area between the Holt-Winters confidence bands of a series.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

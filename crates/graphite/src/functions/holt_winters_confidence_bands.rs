@@ -1,4 +1,5 @@
-//! `holtWintersConfidenceBands`: the bounds of what is expected of series.
+//! `holtWintersConfidenceBands`: computes the lower and upper Holt-Winters confidence bands of each
+//! series.
 
 use futures_util::FutureExt;
 
@@ -14,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "The bounds of what is expected of series.",
+    doc: "Computes the lower and upper Holt-Winters confidence bands of each series.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

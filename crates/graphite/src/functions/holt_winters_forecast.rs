@@ -1,4 +1,4 @@
-//! `holtWintersForecast`: what is expected of series.
+//! `holtWintersForecast`: computes the Holt-Winters forecast of each series.
 
 use futures_util::FutureExt;
 
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d")),
         optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
     ],
-    doc: "What is expected of series.",
+    doc: "Computes the Holt-Winters forecast of each series.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

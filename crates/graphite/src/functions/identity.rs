@@ -1,4 +1,4 @@
-//! `identity`: a series whose values are their times.
+//! `identity`: creates a series whose values are their timestamps.
 
 use crate::call::Call;
 use crate::column::Column;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("name", Kind::Text)],
-    doc: "A series whose values are their times.",
+    doc: "Creates a series whose values are their timestamps.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `ifft`: the series of frequencies, which have lengths and angles.
+//! `ifft`: computes the inverse Fourier transform from amplitudes and, in a second list, phases.
 
 use super::fourier::{Complex, inverse};
 use crate::call::Call;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("phaseSeriesList", Kind::SeriesList)],
-    doc: "The series of frequencies, of which there are lengths and, in a second list, angles.",
+    doc: "Computes the inverse Fourier transform from amplitudes and, in a second list, phases.",
     body: Body::Series(run),
 };
 

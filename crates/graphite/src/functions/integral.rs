@@ -1,4 +1,4 @@
-//! `integral`: the sum of all values so far.
+//! `integral`: computes the running sum.
 
 use super::series_of::replace_values;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "The sum of all values so far.",
+    doc: "Computes the running sum.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `integralByInterval`: the sum of all values so far, from the begin of each interval.
+//! `integralByInterval`: computes the running sum, which restarts at 0 in each interval.
 
 use super::series_of::replace_values;
 use crate::attime::parse_offset;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("intervalUnit", Kind::Text)],
-    doc: "The sum of all values so far, from the begin of each interval.",
+    doc: "Computes the running sum, which restarts at 0 in each interval.",
     body: Body::Series(run),
 };
 

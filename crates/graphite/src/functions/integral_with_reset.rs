@@ -1,4 +1,4 @@
-//! `integralWithReset`: the sum of all values so far, which begins again where another series is not 0.
+//! `integralWithReset`: computes the running sum, which restarts where another series is not 0.
 
 use super::correlation::only;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("resettingSeries", Kind::SeriesList)],
-    doc: "The sum of all values so far, which begins again where another series is not 0.",
+    doc: "Computes the running sum, which restarts where another series is not 0.",
     body: Body::Series(run),
 };
 

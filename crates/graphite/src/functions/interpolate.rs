@@ -1,4 +1,4 @@
-//! `interpolate`: fills gaps with a straight line, gaps of at most so many places.
+//! `interpolate`: fills gaps of at most `limit` points by linear interpolation.
 
 use sandur_base::job::spend;
 
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("limit", Kind::IntOrInf).or(Preset::Float(f64::INFINITY)),
     ],
-    doc: "Fills gaps with a straight line, gaps of at most so many places.",
+    doc: "Fills gaps of at most `limit` points by linear interpolation.",
     body: Body::Series(run),
 };
 

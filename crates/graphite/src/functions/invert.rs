@@ -1,4 +1,4 @@
-//! `invert`: 1 divided by each point.
+//! `invert`: computes the reciprocal of each point.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "1 divided by each point.",
+    doc: "Computes the reciprocal of each point.",
     body: Body::Series(run),
 };
 

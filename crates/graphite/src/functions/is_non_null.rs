@@ -1,4 +1,4 @@
-//! `isNonNull`: 1 where a series has a value, else 0.
+//! `isNonNull`: returns 1 where a series has a value, else 0.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "1 where a series has a value, else 0.",
+    doc: "Returns 1 where a series has a value, else 0.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `join`: series whose names are in both lists, in either, in one alone or only in the first.
+//! `join`: combines two lists by series name: names in both lists (`AND`), in either (`OR`), in exactly
+//! one (`XOR`), or only in the first (`SUB`).
 
 use foldhash::HashSet;
 
@@ -19,8 +20,8 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesB", Kind::SeriesList),
         optional("type", Kind::Text).or(Preset::Text("AND")).of(&["AND", "OR", "XOR", "SUB"]),
     ],
-    doc: "Series whose names are in both lists (`AND`), in either (`OR`), \
-        in one alone (`XOR`) or only in the first (`SUB`).",
+    doc: "Combines two lists by series name: names in both lists (`AND`), in either (`OR`), in \
+          exactly one (`XOR`), or only in the first (`SUB`).",
     body: Body::Series(run),
 };
 

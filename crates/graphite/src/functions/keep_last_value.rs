@@ -1,4 +1,4 @@
-//! `keepLastValue`: fills gaps with the value before, gaps of at most so many places.
+//! `keepLastValue`: fills gaps of at most `limit` points with the last value.
 
 use sandur_base::job::spend;
 
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("limit", Kind::IntOrInf).or(Preset::Float(f64::INFINITY)),
     ],
-    doc: "Fills gaps with the value before, gaps of at most so many places.",
+    doc: "Fills gaps of at most `limit` points with the last value.",
     body: Body::Series(run),
 };
 

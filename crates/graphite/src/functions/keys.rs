@@ -1,4 +1,4 @@
-//! Keys that series are grouped and named by: nodes of their paths and their tags.
+//! Keys for grouping and naming series: nodes of their paths and values of their tags.
 
 use sandur_base::job::spend;
 
@@ -8,13 +8,13 @@ use crate::error::{Error, Result};
 use crate::grammar::parse;
 use crate::series::Series;
 
-/// A place of a list, which Python counts from the end when it is below zero.
+/// An index into a list with Python's rules: a negative one counts from the end.
 pub(super) fn place_in(length: usize, place: i64) -> Option<usize> {
     let place = if place < 0 { place.checked_add(length as i64)? } else { place };
     usize::try_from(place).ok().filter(|place| *place < length)
 }
 
-/// The bound of a slice, which Python counts from the end when it is below zero.
+/// A bound of a slice with Python's rules: a negative one counts from the end.
 pub(super) fn bound_in(length: usize, place: i64) -> usize {
     let place = if place < 0 { place.saturating_add(length as i64).max(0) } else { place };
     usize::try_from(place).unwrap_or(usize::MAX).min(length)
@@ -36,11 +36,11 @@ fn node_or_tag<'a>(series: &'a Series, nodes: &[&'a str], wanted: &NodeOrTag) ->
     }
 }
 
-/// Longest name that nodes and tags make: a request may name the same ones many times.
+/// The longest key, in bytes: a request may list the same nodes many times.
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// The nodes and tags of a series, joined by points. Of a name that looks like a call the first path in it
-/// counts.
+/// The nodes and tags of a series, joined by dots. Of a name that looks like a function call, the first
+/// path in it is used.
 pub(super) fn aggregation_key(series: &Series, nodes: &[NodeOrTag]) -> Result<String> {
     let parsed;
     let mut path = series.name.as_str();
@@ -63,7 +63,7 @@ pub(super) fn aggregation_key(series: &Series, nodes: &[NodeOrTag]) -> Result<St
     Ok(parts.join("."))
 }
 
-/// Series with the same key, in the order of the first of each.
+/// Groups series by key, in the order of the first series of each group.
 pub(super) fn group_by_key(list: Vec<Series>, nodes: &[NodeOrTag]) -> Result<Groups<Vec<Series>>> {
     let mut groups = Groups::<Vec<Series>>::new();
     for series in list {

@@ -1,4 +1,6 @@
-//! `kolmogorovSmirnovTest2`: how likely it is that the last points of two series are of one distribution.
+//! `kolmogorovSmirnovTest2`: computes the p-value of the two-sample Kolmogorov-Smirnov test over a
+//! sliding window: the probability of points at least as different if both series have the same
+//! distribution.
 
 use std::f64::consts::PI;
 
@@ -24,7 +26,8 @@ pub(super) const FUNCTION: Function = Function {
         required("otherSeries", Kind::SeriesList),
         required("windowSize", Kind::Integer),
     ],
-    doc: "How likely it is that the last points of two series are of one distribution.",
+    doc: "Computes the p-value of the two-sample Kolmogorov-Smirnov test over a sliding window: the \
+          probability of points at least as different if both series have the same distribution.",
     body: Body::Series(run),
 };
 
@@ -36,7 +39,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     let _held = reserve_exactly(16 * size.min(count) as u64)?;
     let mut values = Column::with_room(count)?;
     for place in 0..count {
-        // The first window with an answer is the one after the first that is full.
+        // The first result is one point after the first full window.
         let value = match place.checked_sub(size) {
             Some(before) => {
                 spend(size.saturating_mul(8))?;
@@ -51,7 +54,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(vec![first.derived(name, values)])
 }
 
-/// Of two samples in ascending order; none when one is empty.
+/// The p-value for two samples in ascending order; `None` if one is empty.
 fn likelihood(first: &[f64], second: &[f64]) -> Option<f64> {
     let (count_a, count_b) = (first.len() as f64, second.len() as f64);
     let (mut a, mut b, mut distance) = (0, 0, 0.0_f64);
@@ -68,7 +71,7 @@ fn likelihood(first: &[f64], second: &[f64]) -> Option<f64> {
     (count_a > 0.0 && count_b > 0.0).then(|| survival(effective * distance))
 }
 
-/// The share of distances that are larger, by Kolmogorov's distribution: a series for small ones, another
+/// The survival function of Kolmogorov's distribution, by one series for small distances and another one
 /// for large ones.
 fn survival(distance: f64) -> f64 {
     if distance == 0.0 {
@@ -88,13 +91,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_one_distribution_are_likely_and_others_are_not() {
+    fn samples_of_the_same_distribution_have_a_large_p_value() {
         let sample = |begin: usize| (begin..begin + 20).map(|n| n as f64).collect::<Vec<_>>();
         assert_eq!(likelihood(&sample(0), &sample(0)), Some(1.0));
         assert!(likelihood(&sample(0), &sample(2)).unwrap() > 0.9);
         assert!(likelihood(&sample(0), &sample(15)).unwrap() < 1e-3);
         assert_eq!(likelihood(&sample(0), &[]), None);
-        // Both series give the same where they meet.
+        // Both series have the same value where they meet.
         assert!((survival(1.18) - survival(1.18 - 1e-12)).abs() < 1e-7);
     }
 }

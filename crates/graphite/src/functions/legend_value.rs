@@ -1,4 +1,4 @@
-//! `legendValue`: adds values of series to their names.
+//! `legendValue`: appends aggregated values to series names.
 
 use super::si_units::units_of;
 use super::value_text::value_text;
@@ -55,7 +55,7 @@ pub(super) const FUNCTION: Function = Function {
             "totalSeries",
         ]),
     ],
-    doc: "Adds values of series to their names.",
+    doc: "Appends aggregated values to series names.",
     body: Body::Series(run),
 };
 

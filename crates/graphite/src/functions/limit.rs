@@ -1,4 +1,4 @@
-//! `limit`: the first series of a list.
+//! `limit`: keeps the first `n` series.
 
 use super::keys::take_first;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Integer)],
-    doc: "The first series of a list.",
+    doc: "Keeps the first `n` series.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `lineWidth`: sets how thick series are drawn.
+//! `lineWidth`: sets the width of the lines of series.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("width", Kind::Float)],
-    doc: "Sets how thick series are drawn.",
+    doc: "Sets the width of the lines of series.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `linearRegression`: the straight line that is nearest to a series, over this or another time.
+//! `linearRegression`: computes the linear regression of each series, over the requested time or another
+//! one.
 
 use futures_util::FutureExt;
 
@@ -23,7 +24,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("startSourceAt", Kind::Date),
         optional("endSourceAt", Kind::Date),
     ],
-    doc: "The straight line that is nearest to a series, over this or another time.",
+    doc: "Computes the linear regression of each series, over the requested time or another one.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -57,7 +58,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
         .await
 }
 
-/// Slope by second, and value at time 0.
+/// The slope per second, and the value at time 0.
 fn regression(series: &Series) -> Result<Option<(f64, f64)>> {
     spend(series.values.len())?;
     let (mut n, mut sum_i, mut sum_ii, mut sum_v, mut sum_iv) = (0.0, 0.0, 0.0, 0.0, 0.0);

@@ -1,4 +1,4 @@
-//! `log`: the logarithm of each point above 0.
+//! `log`: computes the logarithm of each point above 0.
 
 use super::series_of::replace_values;
 use crate::call::Call;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("base", Kind::Integer).or(Preset::Int(10)),
     ],
-    doc: "The logarithm of each point above 0.",
+    doc: "Computes the logarithm of each point above 0.",
     body: Body::Series(run),
 };
 
@@ -28,7 +28,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     let is_wrong = base.value() <= 0.0 || divisor == 0.0;
     replace_values(list, |series| {
         if is_wrong && series.points().flatten().any(|value| value > 0.0) {
-            return Err(Error::invalid(format!("there is no logarithm to the base {base}")));
+            return Err(Error::invalid(format!("the base {base} has no logarithm")));
         }
         let logarithm =
             |value: Option<f64>| value.filter(|value| *value > 0.0).map(|value| value.ln() / divisor);

@@ -1,4 +1,4 @@
-//! `logit`: the logit of each point between 0 and 1.
+//! `logit`: computes the logit of each point between 0 and 1.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "The logit of each point between 0 and 1.",
+    doc: "Computes the logit of each point between 0 and 1.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `lowPass`: the values at the begin and the end of series, so many percent of them; for what `fft` made.
+//! `lowPass`: keeps `cutPercent` percent of the values, half of them at the start and half at the end,
+//! and removes the rest: a low-pass filter for the result of `fft`.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +14,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("cutPercent", Kind::Float)],
-    doc: "The values at the begin and the end of series, so many percent of them; for what `fft` made.",
+    doc: "Keeps `cutPercent` percent of the values, half of them at the start and half at the end, \
+          and removes the rest: a low-pass filter for the result of `fft`.",
     body: Body::Series(run),
 };
 

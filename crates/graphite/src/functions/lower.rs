@@ -1,4 +1,4 @@
-//! `lower`: writes names, or some of their letters, small.
+//! `lower`: converts series names, or the characters at the given positions, to lower case.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("pos", Kind::Integer).many()],
-    doc: "Writes names, or some of their letters, small.",
+    doc: "Converts series names, or the characters at the given positions, to lower case.",
     body: Body::Series(run),
 };
 

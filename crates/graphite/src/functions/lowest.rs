@@ -1,4 +1,4 @@
-//! `lowest`: the series of which a function makes the smallest values.
+//! `lowest`: keeps the `n` series with the smallest aggregate.
 
 use super::highest::{PARAMETERS, ranked};
 use crate::call::Call;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "The series of which a function makes the smallest values.",
+    doc: "Keeps the `n` series with the smallest aggregate.",
     body: Body::Series(run),
 };
 

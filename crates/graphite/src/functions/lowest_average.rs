@@ -1,4 +1,4 @@
-//! `lowestAverage`: the series with the smallest averages.
+//! `lowestAverage`: keeps the `n` series with the smallest average.
 
 use super::keys::take_first;
 use super::sort_by::sort_by;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Integer)],
-    doc: "The series with the smallest averages.",
+    doc: "Keeps the `n` series with the smallest average.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `lowestMax`: the series whose largest value is the smallest.
+//! `lowestMax`: keeps the `n` series with the smallest maximum.
 
 use super::keys::take_first;
 use super::sort_by::sort_by;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("n", Kind::Integer).or(Preset::Int(1))],
-    doc: "The series whose largest value is the smallest.",
+    doc: "Keeps the `n` series with the smallest maximum.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `lowestMin`: the series with the smallest values.
+//! `lowestMin`: keeps the `n` series with the smallest minimum.
 
 use super::keys::take_first;
 use super::sort_by::sort_by;
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("n", Kind::Integer).or(Preset::Int(1))],
-    doc: "The series with the smallest values.",
+    doc: "Keeps the `n` series with the smallest minimum.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `mapSeries`: lists of series, one for all with the same nodes and tags.
+//! `mapSeries`: groups series with the same nodes and tags into lists, as input of `reduceSeries`.
 
 use super::keys::group_by_key;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("mapNodes", Kind::NodeOrTag).many()],
-    doc: "Lists of series, one for all with the same nodes and tags.",
+    doc: "Groups series with the same nodes and tags into lists, as input of `reduceSeries`.",
     body: Body::Lists(run),
 };
 

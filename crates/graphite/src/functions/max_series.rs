@@ -1,4 +1,4 @@
-//! `maxSeries`: the largest value of all series at each time.
+//! `maxSeries`: computes the maximum of all series at each timestamp.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "The largest value of all series at each time.",
+    doc: "Computes the maximum of all series at each timestamp.",
     body: Body::Series(run),
 };
 

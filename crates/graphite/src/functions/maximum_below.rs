@@ -1,4 +1,4 @@
-//! `maximumBelow`: series whose largest value is at most a number.
+//! `maximumBelow`: keeps the series whose maximum is at or below a threshold.
 
 use super::filter_series::filter;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Series whose largest value is at most a number.",
+    doc: "Keeps the series whose maximum is at or below a threshold.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `minMax`: each point between 0, the smallest of its series, and 1, the largest.
+//! `minMax`: scales each series to the range from 0, its minimum, to 1, its maximum.
 
 use crate::aggregation::Aggregation;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Each point between 0, the smallest of its series, and 1, the largest.",
+    doc: "Scales each series to the range from 0, its minimum, to 1, its maximum.",
     body: Body::Series(run),
 };
 

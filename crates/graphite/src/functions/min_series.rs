@@ -1,4 +1,4 @@
-//! `minSeries`: the smallest value of all series at each time.
+//! `minSeries`: computes the minimum of all series at each timestamp.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "The smallest value of all series at each time.",
+    doc: "Computes the minimum of all series at each timestamp.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `minimumBelow`: series whose smallest value is at most a number.
+//! `minimumBelow`: keeps the series whose minimum is at or below a threshold.
 
 use super::filter_series::filter;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Series whose smallest value is at most a number.",
+    doc: "Keeps the series whose minimum is at or below a threshold.",
     body: Body::Series(run),
 };
 

@@ -1,5 +1,5 @@
-//! The functions of the language: one file each, registered in one table that evaluation, `/functions` and
-//! the reference page read.
+//! The functions of the language, one file each, in one table from which evaluation, `/functions` and the
+//! reference page are made.
 
 mod absolute;
 mod add;
@@ -201,7 +201,7 @@ mod windows;
 use crate::error::{Error, Result};
 use crate::function::Function;
 
-/// All functions by name.
+/// All functions, sorted by name.
 pub const FUNCTIONS: &[&Function] = &[
     &absolute::FUNCTION,
     &add::FUNCTION,
@@ -382,7 +382,7 @@ pub const FUNCTIONS: &[&Function] = &[
     &weighted_average::FUNCTION,
 ];
 
-/// The function of a name.
+/// The function with this name.
 pub(crate) fn find(name: &str) -> Result<&'static Function> {
     let found = match FUNCTIONS.binary_search_by(|function| function.name.cmp(name)) {
         Ok(place) => Some(FUNCTIONS[place]),
@@ -427,7 +427,7 @@ mod tests {
         Series::new(name, start, start + values.len() as i64, 1, column)
     }
 
-    /// Gives the first argument anew at other times, each place a second later by one.
+    /// Evaluates the first argument at other times: each value grows by one per second of shift.
     struct Rising;
 
     impl Evaluate for Rising {
@@ -450,7 +450,7 @@ mod tests {
         }
     }
 
-    /// Names, begins and values, with NaN for none.
+    /// Names, starts and values of the result, with NaN for a missing value.
     fn called(name: &str, arguments: Vec<Argument>) -> Vec<(String, i64, Vec<f64>)> {
         let scope = Scope::new(Moment::utc(100), Moment::utc(104), 104, Zone::utc(), 0.0);
         let answer = call_with_values(name, scope, arguments, Vec::new(), &Rising).now_or_never().unwrap();
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_carbonapi_has_alone_answer_as_it_does() {
+    fn functions_of_carbonapi_alone_have_its_results() {
         let one = |values: &[f64]| Argument::Series(vec![series("a", 100, values)]);
         let two = |a: &[f64], b: &[f64]| Argument::Series(vec![series("a", 100, a), series("b", 100, b)]);
         let text = |text: &str| Argument::Text(text.to_owned());
@@ -505,7 +505,7 @@ mod tests {
         answers("scaleAfterTimestamp", scaled, &[("scale(a,3,101)", &[1.0, 3.0, 3.0])]);
         let joined = vec![one(&[1.0]), two(&[2.0], &[3.0]), text("xor")];
         answers("join", joined, &[("b", &[3.0])]);
-        // The values one and two seconds before, of which the median is taken.
+        // The median of the values one and two seconds before.
         let before = vec![one(&[4.0; 4]), text("1s"), number(0), number(3)];
         answers("baseline", before, &[("baseline(a)", &[98.5, 99.5, 100.5, 101.5])]);
         let before = vec![one(&[197.0, NONE, 201.0, 0.0]), text("1s"), number(1), number(3)];
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn frequencies_of_a_series_give_it_back() {
+    fn ifft_reverses_fft() {
         let given = [3.0, 1.0, 4.0, 1.0, 5.0];
         let parts = called("fft", vec![Argument::Series(vec![series("a", 0, &given)])]);
         let [(lengths, _, length_values), (angles, _, angle_values)] = parts.as_slice() else { panic!() };
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_and_degrees_of_any_size_are_answered_or_refused() {
+    fn windows_and_degrees_of_any_size_are_evaluated_or_refused() {
         let list = || Argument::Series(vec![series("a", 0, &[1.0, 2.0, NONE])]);
         let scope = || Scope::new(Moment::utc(0), Moment::utc(3), 3, Zone::utc(), 0.0);
         for size in [i64::MIN, -1, 0, 1, 2, 3, 100, i64::MAX] {

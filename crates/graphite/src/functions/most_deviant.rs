@@ -1,4 +1,4 @@
-//! `mostDeviant`: the series that stray most from their average.
+//! `mostDeviant`: keeps the `n` series with the largest variance.
 
 use sandur_base::job::spend;
 
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Integer)],
-    doc: "The series that stray most from their average.",
+    doc: "Keeps the `n` series with the largest variance.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! Aggregations over a window that moves over each series.
+//! Aggregations over a sliding window.
 
 use super::windows::WindowSize;
 use crate::aggregation::{Aggregation, is_enough};
@@ -8,14 +8,14 @@ use crate::function::Again;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-/// `'average'.capitalize()`
+/// Python's `str.capitalize`, for `'average'.capitalize()`.
 fn capitalized(name: &str) -> String {
     let mut signs = name.chars();
     let first = signs.next().map(|sign| sign.to_ascii_uppercase());
     first.into_iter().chain(signs.map(|sign| sign.to_ascii_lowercase())).collect()
 }
 
-/// An aggregation of the window up to each point; the window is the second parameter.
+/// Aggregates the window up to each point; the window is the second parameter.
 pub(super) async fn moving(mut again: Again<'_>, function: &str, share: Option<f64>) -> Result<Vec<Series>> {
     let list = again.call.series()?;
     if list.is_empty() {

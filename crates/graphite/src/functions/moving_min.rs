@@ -1,4 +1,4 @@
-//! `movingMin`: the smallest value of a window up to each point.
+//! `movingMin`: computes the minimum over a sliding window.
 
 use futures_util::FutureExt;
 
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         required("windowSize", Kind::IntOrInterval),
         optional("xFilesFactor", Kind::Float),
     ],
-    doc: "The smallest value of a window up to each point.",
+    doc: "Computes the minimum over a sliding window.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

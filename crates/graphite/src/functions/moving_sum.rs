@@ -1,4 +1,4 @@
-//! `movingSum`: the sum of a window up to each point.
+//! `movingSum`: computes the sum over a sliding window.
 
 use futures_util::FutureExt;
 
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         required("windowSize", Kind::IntOrInterval),
         optional("xFilesFactor", Kind::Float),
     ],
-    doc: "The sum of a window up to each point.",
+    doc: "Computes the sum over a sliding window.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

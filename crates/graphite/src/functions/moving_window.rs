@@ -1,4 +1,4 @@
-//! `movingWindow`: a function over a window up to each point.
+//! `movingWindow`: computes an aggregate over a sliding window.
 
 use futures_util::FutureExt;
 
@@ -20,7 +20,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("func", Kind::AggFunc).or(Preset::Text("average")),
         optional("xFilesFactor", Kind::Float),
     ],
-    doc: "A function over a window up to each point.",
+    doc: "Computes an aggregate over a sliding window.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

@@ -1,4 +1,4 @@
-//! `multiplySeriesLists`: each series of one list times that of another.
+//! `multiplySeriesLists`: multiplies the series of two lists in pairs.
 
 use super::pairwise::combine_lists;
 use crate::call::Call;
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesListFirstPos", Kind::SeriesList),
         required("seriesListSecondPos", Kind::SeriesList),
     ],
-    doc: "Each series of one list times that of another.",
+    doc: "Multiplies the series of two lists in pairs.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `nPercentile`: a line at a percentile of each series.
+//! `nPercentile`: draws a horizontal line at a percentile of each series.
 
 use sandur_base::job::spend;
 
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "A line at a percentile of each series.",
+    doc: "Draws a horizontal line at a percentile of each series.",
     body: Body::Series(run),
 };
 
@@ -35,7 +35,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(results)
 }
 
-/// A percentile of a series, which is tagged with it.
+/// The percentile of a series; also sets the tag with `n`.
 pub(super) fn percentile_of(series: &mut Series, n: Number) -> Result<Option<f64>> {
     if n.value() == 0.0 {
         return Err(Error::invalid("The requested percent is required to be greater than 0"));

@@ -1,4 +1,5 @@
-//! `nonNegativeDerivative`: each value less the one before, of counters that start again.
+//! `nonNegativeDerivative`: computes the increase of a counter from each value to the next, with
+//! detection of wraparounds and resets.
 
 use super::nonnegative::nonnegative_delta;
 use super::series_of::replace_values;
@@ -20,7 +21,8 @@ pub(super) const FUNCTION: Function = Function {
         optional("maxValue", Kind::Float),
         optional("minValue", Kind::Float),
     ],
-    doc: "Each value less the one before, of counters that start again.",
+    doc: "Computes the increase of a counter from each value to the next, with detection of \
+          wraparounds and resets.",
     body: Body::Series(run),
 };
 

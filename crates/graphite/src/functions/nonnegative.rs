@@ -1,6 +1,6 @@
-//! How far a counter went, with limits at which it starts again.
+//! The increase of a counter with optional limits at which it wraps around.
 
-/// What a value adds to the one before, and what the next is compared with.
+/// The increase from the previous value, and the value that the next one is compared with.
 pub(super) fn nonnegative_delta(
     value: Option<f64>,
     before: Option<f64>,

@@ -1,4 +1,4 @@
-//! Shares of points that meet a condition, in each interval.
+//! The fraction of points that meet a condition in each interval, for `slo` and `sloErrorBudget`.
 
 use crate::attime::parse_offset;
 use crate::column::Column;
@@ -8,9 +8,9 @@ use crate::parameter::{Kind, Parameter, Preset, required};
 use crate::series::Series;
 use sandur_base::job::spend;
 
-/// The interval of both functions.
+/// The `interval` parameter of both functions.
 pub(super) const INTERVAL: Parameter = required("interval", Kind::Interval);
-/// The condition of both functions.
+/// The `method` parameter of both functions.
 pub(super) const METHOD: Parameter = required("method", Kind::Text).or(Preset::Text("above")).of(&[
     "above",
     "aboveOrEqual",
@@ -18,14 +18,14 @@ pub(super) const METHOD: Parameter = required("method", Kind::Text).or(Preset::T
     "belowOrEqual",
 ]);
 
-/// A condition on values.
+/// A comparison with a value.
 #[derive(Clone, Copy)]
 struct Condition {
     meets: fn(&f64, &f64) -> bool,
     value: f64,
 }
 
-/// Shares in each interval, or what is left of an objective in seconds.
+/// Computes the fraction in each interval, or the remaining error budget in seconds.
 pub(super) async fn objectives(mut again: Again<'_>, has_objective: bool) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, text, method) = (call.series()?, call.text(1)?, call.text(2)?);
@@ -45,7 +45,7 @@ pub(super) async fn objectives(mut again: Again<'_>, has_objective: bool) -> Res
     let scope = &call.scope;
     let missing = interval.saturating_sub(scope.until.epoch.saturating_sub(scope.from.epoch));
     let longer = scope.begun_earlier(missing);
-    // An interval that is longer than the request needs the time before it.
+    // An interval longer than the request includes time before it.
     let sources = if missing > 0 && !list.is_empty() { Some(again.first_in(&longer).await?) } else { None };
     if let Some(sources) = sources.as_ref().filter(|sources| sources.len() != list.len()) {
         let (a, b) = (sources.len(), list.len());
@@ -70,7 +70,7 @@ pub(super) async fn objectives(mut again: Again<'_>, has_objective: bool) -> Res
         .await
 }
 
-/// One value for each interval of a series, from a source that may begin earlier.
+/// One value for each interval of a series, computed from a source that may begin earlier.
 fn shares(
     source: &Series,
     series: &Series,

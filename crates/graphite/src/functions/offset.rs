@@ -1,4 +1,4 @@
-//! `offset`: each point plus a number.
+//! `offset`: adds a constant to each point.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("factor", Kind::Float)],
-    doc: "Each point plus a number.",
+    doc: "Adds a constant to each point.",
     body: Body::Series(run),
 };
 

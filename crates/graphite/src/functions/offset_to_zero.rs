@@ -1,4 +1,4 @@
-//! `offsetToZero`: each point less the smallest of its series.
+//! `offsetToZero`: subtracts the minimum of each series from its points.
 
 use super::value_text::value_text;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Each point less the smallest of its series.",
+    doc: "Subtracts the minimum of each series from its points.",
     body: Body::Series(run),
 };
 

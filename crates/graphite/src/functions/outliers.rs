@@ -1,4 +1,4 @@
-//! Series with the most points far outside of what most points are, by Tukey's range.
+//! Finds the series with the most outliers by Tukey's fences, for `tukeyAbove` and `tukeyBelow`.
 
 use super::keys::take_first;
 use crate::aggregation::sorted;
@@ -10,7 +10,7 @@ use crate::parameter::{Argument, Kind, Parameter, Preset, optional, required};
 use crate::series::Series;
 use sandur_base::job::{reserve_exactly, spend};
 
-/// What both functions are called with.
+/// The parameters of both functions.
 pub(super) const PARAMETERS: [Parameter; 4] = [
     required("seriesList", Kind::SeriesList),
     required("basis", Kind::Float),
@@ -18,7 +18,7 @@ pub(super) const PARAMETERS: [Parameter; 4] = [
     optional("interval", Kind::IntOrInterval).or(Preset::Int(0)),
 ];
 
-/// The series with the most points outside, on one side.
+/// The series with the most points outside the fence on one side.
 pub(super) fn outliers(mut call: Call, is_above: bool) -> Result<Vec<Series>> {
     let (list, basis, n) = (call.series()?, call.float(1)?, call.integer(2)?);
     if basis <= 0.0 || n < 1 {
@@ -48,7 +48,7 @@ pub(super) fn outliers(mut call: Call, is_above: bool) -> Result<Vec<Series>> {
             counted.push((count, place));
         }
     }
-    // Of series with as many the first are kept, and the last of these comes first.
+    // Among series with equal counts the first ones are kept, in reverse order.
     counted.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     let mut kept = take_first(counted, n);
     kept.sort_by(|a, b| b.cmp(a));
@@ -56,7 +56,7 @@ pub(super) fn outliers(mut call: Call, is_above: bool) -> Result<Vec<Series>> {
     Ok(kept.into_iter().filter_map(|(_, place)| list.get_mut(place).and_then(Option::take)).collect())
 }
 
-/// The last points, or below zero all before the last; all points where there are not as many.
+/// The last `points` places; if negative, all places except the last ones; all places if there are fewer.
 fn places(count: usize, points: i64) -> std::ops::Range<usize> {
     let size = usize::try_from(points.unsigned_abs()).unwrap_or(usize::MAX);
     match () {

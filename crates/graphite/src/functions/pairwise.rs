@@ -1,11 +1,11 @@
-//! Two lists of series, combined one by one.
+//! Combines two lists of series in pairs.
 
 use crate::call::Call;
 use crate::combine::aggregate;
 use crate::error::{Error, Result};
 use crate::series::Series;
 
-/// Two lists of the same length.
+/// Pairs of series from two lists, which must have the same length.
 pub(super) fn same_length(call: &mut Call) -> Result<impl Iterator<Item = (Series, Series)> + use<>> {
     let (first, second) = (call.list(0)?, call.list(1)?);
     if first.len() != second.len() {
@@ -15,7 +15,7 @@ pub(super) fn same_length(call: &mut Call) -> Result<impl Iterator<Item = (Serie
     Ok(first.into_iter().zip(second))
 }
 
-/// Each series of one list with that of the other.
+/// Applies a function to each pair of series.
 pub(super) fn combine_lists(call: &mut Call, function: &str, share: Option<f64>) -> Result<Vec<Series>> {
     let mut results = Vec::new();
     for (first, second) in same_length(call)? {

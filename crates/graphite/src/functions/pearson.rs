@@ -1,4 +1,4 @@
-//! `pearson`: how two series correlate over the last points.
+//! `pearson`: computes the Pearson correlation of two series over a sliding window.
 
 use super::correlation::{correlation, only, window};
 use crate::call::Call;
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         required("otherSeries", Kind::SeriesList),
         required("windowSize", Kind::Integer),
     ],
-    doc: "How two series correlate over the last points.",
+    doc: "Computes the Pearson correlation of two series over a sliding window.",
     body: Body::Series(run),
 };
 

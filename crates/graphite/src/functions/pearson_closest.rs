@@ -1,4 +1,5 @@
-//! `pearsonClosest`: the series that correlate best with one, in either direction or in one.
+//! `pearsonClosest`: keeps the `n` series with the strongest Pearson correlation to one series: of either
+//! sign (`abs`), positive (`pos`) or negative (`neg`).
 
 use super::correlation::{correlation, only};
 use super::keys::take_first;
@@ -21,8 +22,8 @@ pub(super) const FUNCTION: Function = Function {
         required("n", Kind::Integer),
         optional("direction", Kind::Text).or(Preset::Text("abs")).of(&["abs", "pos", "neg"]),
     ],
-    doc: "The series that correlate best with one: in either direction (`abs`), \
-        the same (`pos`) or the other (`neg`).",
+    doc: "Keeps the `n` series with the strongest Pearson correlation to one series: of either sign \
+          (`abs`), positive (`pos`) or negative (`neg`).",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `perSecond`: each value less the one before, by second, of counters that start again.
+//! `perSecond`: computes the increase of a counter per second, with detection of wraparounds and resets.
 
 use super::nonnegative::nonnegative_delta;
 use super::series_of::replace_values;
@@ -21,7 +21,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("maxValue", Kind::Float),
         optional("minValue", Kind::Float),
     ],
-    doc: "Each value less the one before, by second, of counters that start again.",
+    doc: "Computes the increase of a counter per second, with detection of wraparounds and resets.",
     body: Body::Series(run),
 };
 

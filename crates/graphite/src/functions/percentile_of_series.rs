@@ -1,4 +1,4 @@
-//! `percentileOfSeries`: a percentile of all series at each time.
+//! `percentileOfSeries`: computes a percentile of all series at each timestamp.
 
 use crate::aggregation::percentile;
 use crate::call::Call;
@@ -20,7 +20,7 @@ pub(super) const FUNCTION: Function = Function {
         required("n", Kind::Float),
         optional("interpolate", Kind::Boolean).or(Preset::Flag(false)),
     ],
-    doc: "A percentile of all series at each time.",
+    doc: "Computes a percentile of all series at each timestamp.",
     body: Body::Series(run),
 };
 

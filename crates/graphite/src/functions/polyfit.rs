@@ -1,4 +1,5 @@
-//! `polyfit`: the polynomial of a degree that is nearest to each series, also for a time after its end.
+//! `polyfit`: fits a polynomial of the given degree to each series, and may extend it beyond the end by
+//! `offset`.
 
 use sandur_base::job::spend;
 
@@ -22,11 +23,12 @@ pub(super) const FUNCTION: Function = Function {
         optional("degree", Kind::Integer).or(Preset::Int(1)),
         optional("offset", Kind::Interval).or(Preset::Text("0d")),
     ],
-    doc: "The polynomial of a degree that is nearest to each series, also for a time after its end.",
+    doc: "Fits a polynomial of the given degree to each series, and may extend it beyond the end by \
+          `offset`.",
     body: Body::Series(run),
 };
 
-/// Highest degree: floats do not tell higher powers apart.
+/// The highest degree: floats cannot distinguish higher powers.
 const DEGREE_MAX: i64 = 20;
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
@@ -56,13 +58,13 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(results)
 }
 
-/// Values of the polynomial at so many places; none where it is not determined.
+/// The values of the fitted polynomial at the first `count` places; `None` if it is not determined.
 fn fitted(values: &Column, degree: usize, count: usize) -> Result<Option<Column>> {
     let known = values.iter().flatten().count();
     if known < 2 {
         return Ok(Some(Column::filled(None, count)?));
     }
-    // Places from -1 to 1, of which high powers stay apart.
+    // Places are scaled to -1..1, where high powers remain distinct.
     let middle = (values.len() - 1) as f64 / 2.0;
     let scaled = |place: usize| (place as f64 - middle) / middle;
     let terms = degree + 1;
@@ -88,7 +90,7 @@ fn fitted(values: &Column, degree: usize, count: usize) -> Result<Option<Column>
     Ok(Some(column))
 }
 
-/// The solution of linear equations, with the right side as the last of each row.
+/// Solves linear equations; the last element of each row is the right side.
 fn solved(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let count = rows.len();
     for column in 0..count {

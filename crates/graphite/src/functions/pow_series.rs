@@ -1,4 +1,5 @@
-//! `powSeries`: the first series to the power of the second, and so on.
+//! `powSeries`: raises the first series to the power of the second, the result to the power of the third,
+//! and so on.
 
 use crate::call::Call;
 use crate::combine::{normalize, rows};
@@ -14,7 +15,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesList", Kind::SeriesList).many()],
-    doc: "The first series to the power of the second, and so on.",
+    doc: "Raises the first series to the power of the second, the result to the power of the third, \
+          and so on.",
     body: Body::Series(run),
 };
 

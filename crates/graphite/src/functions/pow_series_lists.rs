@@ -1,4 +1,4 @@
-//! `powSeriesLists`: each series of one list to the power of that of another.
+//! `powSeriesLists`: raises the series of the first list to the power of those of the second, in pairs.
 
 use super::pairwise::same_length;
 use super::power::power;
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         required("sourceSeriesList", Kind::SeriesList),
         required("factorSeriesList", Kind::SeriesList),
     ],
-    doc: "Each series of one list to the power of that of another.",
+    doc: "Raises the series of the first list to the power of those of the second, in pairs.",
     body: Body::Series(run),
 };
 

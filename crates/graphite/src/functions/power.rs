@@ -1,4 +1,4 @@
-//! `pow`: each point to the power of a number.
+//! `pow`: raises each point to a power.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("factor", Kind::Float)],
-    doc: "Each point to the power of a number.",
+    doc: "Raises each point to a power.",
     body: Body::Series(run),
 };
 
@@ -26,7 +26,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     transform(list, |name| format!("pow({name},{shown})"), |value| Ok(power(value, factor.value())))
 }
 
-/// A power, where there is one.
+/// The power, if it is defined and finite.
 pub(super) fn power(base: f64, exponent: f64) -> Option<f64> {
     let power = base.powf(exponent);
     let is_wrong = (power.is_nan() || power.is_infinite()) && base.is_finite() && exponent.is_finite();

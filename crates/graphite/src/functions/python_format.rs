@@ -3,12 +3,12 @@
 use crate::error::{Error, Result};
 use crate::number::{fixed, general, repr, whole};
 
-/// Widest field that a format may ask for.
+/// The greatest field width in a format.
 const WIDTH_MAX: usize = 200;
 
-/// Writes a number where the text has a place for it; there must be exactly one.
+/// Formats a number with a Python format string, which must have exactly one placeholder.
 pub(super) fn python_format(text: &str, value: f64) -> Result<String> {
-    let wrong = || Error::invalid(format!("'{text}' is no format for one number"));
+    let wrong = || Error::invalid(format!("'{text}' is not a format for one number"));
     let (mut out, mut signs, mut places) = (String::new(), text.chars().peekable(), 0);
     while let Some(sign) = signs.next() {
         if sign != '%' {
@@ -38,7 +38,7 @@ pub(super) fn python_format(text: &str, value: f64) -> Result<String> {
         }
         let precision = precision.then(|| digits.parse::<usize>().unwrap_or(0));
         if width.max(precision.unwrap_or(0)) > WIDTH_MAX {
-            return Err(Error::Limit(format!("'{text}' asks for more than {WIDTH_MAX} signs")));
+            return Err(Error::Limit(format!("'{text}' has a width of more than {WIDTH_MAX} characters")));
         }
         let mut written = match (signs.next(), precision) {
             (Some('d' | 'i' | 'u'), _) => whole(value).ok_or_else(wrong)?,

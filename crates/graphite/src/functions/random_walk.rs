@@ -1,4 +1,4 @@
-//! `randomWalk`: a series that goes up and down by chance.
+//! `randomWalk`: creates a series with a random walk.
 
 use futures_util::FutureExt;
 
@@ -16,7 +16,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("name", Kind::Text), optional("step", Kind::Integer).or(Preset::Int(60))],
-    doc: "A series that goes up and down by chance.",
+    doc: "Creates a series with a random walk.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -32,7 +32,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
             let mut current = 0.0;
             let walk = (0..steps).map(|_| {
                 let before = current;
-                // xorshift64*: as good as a walk needs.
+                // xorshift64* is random enough for this.
                 state ^= state >> 12;
                 state ^= state << 25;
                 state ^= state >> 27;

@@ -1,4 +1,4 @@
-//! `rangeOfSeries`: the largest less the smallest value of all series at each time.
+//! `rangeOfSeries`: computes the maximum minus the minimum of all series at each timestamp.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "The largest less the smallest value of all series at each time.",
+    doc: "Computes the maximum minus the minimum of all series at each timestamp.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `reduceSeries`: a function over the series of each list, by the names of one of their nodes.
+//! `reduceSeries`: calls a function with the series of each list, which are passed in the order in which
+//! `reduceMatchers` match their node.
 
 use std::collections::BTreeMap;
 
@@ -25,14 +26,16 @@ pub(super) const FUNCTION: Function = Function {
         required("reduceNode", Kind::Node),
         required("reduceMatchers", Kind::Text).many(),
     ],
-    doc: "A function over the series of each list, by the names of one of their nodes.",
+    doc: "Calls a function with the series of each list, which are passed in the order in which \
+          `reduceMatchers` match their node.",
     body: Body::Series(run),
 };
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (lists, function, place) = (call.lists()?, call.text(1)?, call.integer(2)?);
     let matchers = call.texts()?;
-    // As many groups as there are series may have as many matchers as there are texts: what is there counts.
+    // Groups hold only the series that exist, because both groups and matchers may be as many as the
+    // request has texts.
     let mut groups = Groups::<BTreeMap<usize, Series>>::new();
     for series in lists.into_iter().flatten() {
         let nodes: Vec<&str> = series.name.split('.').collect();

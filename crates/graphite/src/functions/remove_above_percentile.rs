@@ -1,4 +1,4 @@
-//! `removeAbovePercentile`: takes away values above a percentile of their series.
+//! `removeAbovePercentile`: removes the values above a percentile of their series.
 
 use super::n_percentile::percentile_of;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Takes away values above a percentile of their series.",
+    doc: "Removes the values above a percentile of their series.",
     body: Body::Series(run),
 };
 
@@ -23,7 +23,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     let (mut list, n) = (call.series()?, call.number(1)?);
     for series in &mut list {
         series.rename(format!("removeAbovePercentile({}, {})", series.name, general(n.value())));
-        // A percentile that so few values do not have takes none of them away.
+        // Too few values have no such percentile; then none is removed.
         let bound = match percentile_of(series, n) {
             Err(Error::Invalid(_)) if n.value() != 0.0 => continue,
             bound => bound?,

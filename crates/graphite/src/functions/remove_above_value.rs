@@ -1,4 +1,4 @@
-//! `removeAboveValue`: takes away values above a number.
+//! `removeAboveValue`: removes the values above a threshold.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Takes away values above a number.",
+    doc: "Removes the values above a threshold.",
     body: Body::Series(run),
 };
 

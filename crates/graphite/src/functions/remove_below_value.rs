@@ -1,4 +1,4 @@
-//! `removeBelowValue`: takes away values below a number.
+//! `removeBelowValue`: removes the values below a threshold.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Takes away values below a number.",
+    doc: "Removes the values below a threshold.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `removeBetweenPercentile`: series that are outside of two percentiles of all series at some time.
+//! `removeBetweenPercentile`: keeps the series that at some timestamp are not strictly between the
+//! percentiles `n` and `100 - n` of all series.
 
 use crate::aggregation::percentile;
 use crate::call::Call;
@@ -15,7 +16,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("n", Kind::Float)],
-    doc: "Series that are outside of two percentiles of all series at some time.",
+    doc: "Keeps the series that at some timestamp are not strictly between the percentiles `n` and \
+          `100 - n` of all series.",
     body: Body::Series(run),
 };
 

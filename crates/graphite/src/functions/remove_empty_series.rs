@@ -1,4 +1,5 @@
-//! `removeEmptySeries`: series of which enough places have a value.
+//! `removeEmptySeries`: keeps the series in which at least one point, and at least the fraction
+//! `xFilesFactor` of all points, has a value.
 
 use crate::aggregation::is_enough;
 use crate::call::Call;
@@ -14,7 +15,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("xFilesFactor", Kind::Float)],
-    doc: "Series of which enough places have a value.",
+    doc: "Keeps the series in which at least one point, and at least the fraction `xFilesFactor` of \
+          all points, has a value.",
     body: Body::Series(run),
 };
 

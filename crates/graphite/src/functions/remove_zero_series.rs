@@ -1,4 +1,5 @@
-//! `removeZeroSeries`: series of which enough places have a value other than 0.
+//! `removeZeroSeries`: keeps the series in which at least one point, and at least the fraction
+//! `xFilesFactor` of all points, has a value other than 0.
 
 use crate::aggregation::is_enough;
 use crate::call::Call;
@@ -14,7 +15,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("xFilesFactor", Kind::Float)],
-    doc: "Series of which enough places have a value other than 0.",
+    doc: "Keeps the series in which at least one point, and at least the fraction `xFilesFactor` of \
+          all points, has a value other than 0.",
     body: Body::Series(run),
 };
 

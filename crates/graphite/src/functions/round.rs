@@ -1,4 +1,4 @@
-//! `round`: each point rounded to so many places behind the point.
+//! `round`: rounds each point to a number of decimal places.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("precision", Kind::Integer).or(Preset::Int(0)),
     ],
-    doc: "Each point rounded to so many places behind the point.",
+    doc: "Rounds each point to a number of decimal places.",
     body: Body::Series(run),
 };
 

@@ -1,9 +1,9 @@
-//! How many steps a request has.
+//! Counts the steps of a request.
 
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 
-/// Steps from the begin of a request to before its end.
+/// The number of steps from the start of a request, inclusive, to its end, exclusive.
 pub(super) fn same_steps(scope: &Scope, step: i64) -> Result<usize> {
     if step <= 0 {
         return Err(Error::invalid(format!("a step of {step} seconds: it must be longer than 0")));

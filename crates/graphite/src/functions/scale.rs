@@ -1,4 +1,4 @@
-//! `scale`: each point times a number.
+//! `scale`: multiplies each point by a constant.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("factor", Kind::Float)],
-    doc: "Each point times a number.",
+    doc: "Multiplies each point by a constant.",
     body: Body::Series(run),
 };
 

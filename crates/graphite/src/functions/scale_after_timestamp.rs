@@ -1,4 +1,4 @@
-//! `scaleAfterTimestamp`: each point from a time on, multiplied by a number.
+//! `scaleAfterTimestamp`: multiplies each point from a timestamp on by a constant.
 
 use crate::call::Call;
 use crate::column::Column;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("factor", Kind::Float),
         required("timestamp", Kind::Integer),
     ],
-    doc: "Each point from a time on, multiplied by a number.",
+    doc: "Multiplies each point from a timestamp on by a constant.",
     body: Body::Series(run),
 };
 

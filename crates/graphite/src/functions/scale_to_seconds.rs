@@ -1,4 +1,4 @@
-//! `scaleToSeconds`: each point times the share of its step that so many seconds are.
+//! `scaleToSeconds`: converts a value per step to a value per number of seconds.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -14,13 +14,13 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("seconds", Kind::Float)],
-    doc: "Each point times the share of its step that so many seconds are.",
+    doc: "Converts a value per step to a value per number of seconds.",
     body: Body::Series(run),
 };
 
 fn run(mut call: Call) -> Result<Vec<Series>> {
     let (mut list, seconds) = (call.series()?, call.number(1)?);
-    let wrong = || Error::invalid(format!("scaleToSeconds takes no {seconds}"));
+    let wrong = || Error::invalid(format!("scaleToSeconds does not accept {seconds}"));
     let shown = whole(seconds.value()).ok_or_else(wrong)?;
     for series in &mut list {
         series.tags.set("scaleToSeconds", seconds);

@@ -1,4 +1,4 @@
-//! `secondYAxis`: draws series by the axis at the right.
+//! `secondYAxis`: draws series on the right-hand axis.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Draws series by the axis at the right.",
+    doc: "Draws series on the right-hand axis.",
     body: Body::Series(run),
 };
 

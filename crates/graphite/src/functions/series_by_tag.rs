@@ -1,5 +1,5 @@
-//! `seriesByTag`: series whose tags fit all expressions: `tag=value`, `tag!=value`, `tag=~regex`,
-//! `tag!=~regex`.
+//! `seriesByTag`: selects the series whose tags match all expressions: `tag=value`, `tag!=value`,
+//! `tag=~regex`, `tag!=~regex`.
 
 use crate::function::{Body, Function, Group, Origin};
 use crate::parameter::{Kind, required};
@@ -11,7 +11,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("tagExpressions", Kind::Text).many()],
-    doc: "Series whose tags fit all expressions: `tag=value`, `tag!=value`, `tag=~regex`, \
-        `tag!=~regex`.",
+    doc: "Selects the series whose tags match all expressions: `tag=value`, `tag!=value`, \
+          `tag=~regex`, `tag!=~regex`.",
     body: Body::SeriesByTag,
 };

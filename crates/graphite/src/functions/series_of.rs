@@ -1,10 +1,10 @@
-//! Functions that make a series of each series: values replaced in place, or a series with new ones.
+//! Maps each series to a series: replaces values in place, or builds a series with new ones.
 
 use crate::column::Column;
 use crate::error::Result;
 use crate::series::Series;
 
-/// Replaces each value; the series is named after the call.
+/// Replaces each value and renames the series after the call.
 pub(super) fn transform(
     mut list: Vec<Series>,
     name: impl Fn(&str) -> String,
@@ -27,7 +27,7 @@ pub(super) fn transform(
     Ok(list)
 }
 
-/// Makes a series of each with new values; what was drawn of it is forgotten.
+/// Builds a series with new values for each series; drawing options are dropped.
 pub(super) fn replace_values(
     list: Vec<Series>,
     mut change: impl FnMut(&mut Series) -> Result<(String, Column)>,

@@ -1,5 +1,5 @@
-//! `setXFilesFactor`: sets the share of values that points of several values need, here and in what
-//! follows.
+//! `setXFilesFactor`: sets the fraction of values that a consolidated point requires, for these series
+//! and for functions evaluated later.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -14,7 +14,8 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), required("xFilesFactor", Kind::Float)],
-    doc: "Sets the share of values that points of several values need, here and in what follows.",
+    doc: "Sets the fraction of values that a consolidated point requires, for these series and for \
+          functions evaluated later.",
     body: Body::Series(run),
 };
 

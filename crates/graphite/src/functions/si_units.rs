@@ -1,4 +1,4 @@
-//! Numbers with the prefixes of a system of units.
+//! Formats numbers with the prefixes of a system of units.
 
 const BINARY: [(&str, f64); 5] = [
     ("Pi", 1_125_899_906_842_624.0),
@@ -9,7 +9,7 @@ const BINARY: [(&str, f64); 5] = [
 ];
 const SI: [(&str, f64); 5] = [("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)];
 
-/// The number in its unit, and the name of the unit; `None` for an unknown system.
+/// The scaled number, and its prefix with the unit; `None` if the system is unknown.
 pub(super) fn units_of(value: f64, system: &str, unit: &str) -> Option<(f64, String)> {
     let system = match system {
         "binary" => &BINARY,

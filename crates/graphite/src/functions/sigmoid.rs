@@ -1,4 +1,4 @@
-//! `sigmoid`: the sigmoid of each point.
+//! `sigmoid`: computes the sigmoid of each point.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "The sigmoid of each point.",
+    doc: "Computes the sigmoid of each point.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `sin`: the sine of the time.
+//! `sin`: creates a series with the sine of the timestamps.
 
 use super::same_steps::same_steps;
 use crate::call::Call;
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("amplitude", Kind::Float).or(Preset::Int(1)),
         optional("step", Kind::Integer).or(Preset::Int(60)),
     ],
-    doc: "The sine of the time.",
+    doc: "Creates a series with the sine of the timestamps.",
     body: Body::Series(run),
 };
 

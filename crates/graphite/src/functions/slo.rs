@@ -1,4 +1,4 @@
-//! `slo`: the share of points in each interval that are above or below a value.
+//! `slo`: computes the fraction of points in each interval that meet a condition: above or below a value.
 
 use futures_util::FutureExt;
 
@@ -13,6 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), INTERVAL, METHOD, required("value", Kind::Float)],
-    doc: "The share of points in each interval that are above or below a value.",
+    doc: "Computes the fraction of points in each interval that meet a condition: above or below a \
+          value.",
     body: Body::Again(|again| objectives(again, false).boxed()),
 };

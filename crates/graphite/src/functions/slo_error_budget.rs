@@ -1,4 +1,5 @@
-//! `sloErrorBudget`: the seconds of each interval that are left, or below zero missing, to meet an objective.
+//! `sloErrorBudget`: computes the error budget of an objective that is left in each interval, in seconds;
+//! negative if it is exceeded.
 
 use futures_util::FutureExt;
 
@@ -19,6 +20,7 @@ pub(super) const FUNCTION: Function = Function {
         required("value", Kind::Float),
         required("objective", Kind::Float),
     ],
-    doc: "The seconds of each interval that are left, or below zero missing, to meet an objective.",
+    doc: "Computes the error budget of an objective that is left in each interval, in seconds; \
+          negative if it is exceeded.",
     body: Body::Again(|again| objectives(again, true).boxed()),
 };

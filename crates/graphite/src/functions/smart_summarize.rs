@@ -1,5 +1,5 @@
-//! `smartSummarize`: a function over intervals that begin with the time of the request, or of a day, hour,
-//! etc.
+//! `smartSummarize`: aggregates values over intervals that begin with the requested time, or with a
+//! calendar unit such as a day or hour.
 
 use futures_util::FutureExt;
 
@@ -23,8 +23,8 @@ pub(super) const FUNCTION: Function = Function {
         optional("alignTo", Kind::Text)
             .of(&["days", "hours", "minutes", "months", "seconds", "weeks", "years"]),
     ],
-    doc: "A function over intervals that begin with the time of the request, or of a day, hour, \
-        etc.",
+    doc: "Aggregates values over intervals that begin with the requested time, or with a calendar \
+          unit such as a day or hour.",
     body: Body::Again(|again| run(again).boxed()),
 };
 

@@ -1,4 +1,4 @@
-//! `sortBy`: sorts series by what a function makes of them.
+//! `sortBy`: sorts series by an aggregate.
 
 use sandur_base::job::spend;
 
@@ -20,7 +20,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("func", Kind::AggFunc).or(Preset::Text("average")),
         optional("reverse", Kind::Boolean).or(Preset::Flag(false)),
     ],
-    doc: "Sorts series by what a function makes of them.",
+    doc: "Sorts series by an aggregate.",
     body: Body::Series(run),
 };
 
@@ -29,7 +29,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     sort_by(list, Aggregation::named(&function)?, reverse)
 }
 
-/// Sorts by a function; those without a value count as the smallest, and equal ones keep their order.
+/// Sorts by an aggregate with a stable sort; series without a value count as the smallest.
 pub(super) fn sort_by(list: Vec<Series>, function: Aggregation, reverse: bool) -> Result<Vec<Series>> {
     let mut keyed = Vec::with_capacity(list.len());
     for series in list {

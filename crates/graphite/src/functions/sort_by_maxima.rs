@@ -1,4 +1,4 @@
-//! `sortByMaxima`: sorts series by their largest value, the largest first.
+//! `sortByMaxima`: sorts series by their maximum, in descending order.
 
 use super::sort_by::sort_by;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Sorts series by their largest value, the largest first.",
+    doc: "Sorts series by their maximum, in descending order.",
     body: Body::Series(run),
 };
 

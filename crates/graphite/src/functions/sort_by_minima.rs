@@ -1,4 +1,4 @@
-//! `sortByMinima`: sorts series with values above 0 by their smallest value.
+//! `sortByMinima`: sorts series by their minimum; drops series without a value above 0.
 
 use super::sort_by::sort_by;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Sorts series with values above 0 by their smallest value.",
+    doc: "Sorts series by their minimum; drops series without a value above 0.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `sortByName`: sorts series by name, naturally when numbers in names count as numbers.
+//! `sortByName`: sorts series by name; with `natural`, numbers in names compare by value.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -17,7 +17,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("natural", Kind::Boolean).or(Preset::Flag(false)),
         optional("reverse", Kind::Boolean).or(Preset::Flag(false)),
     ],
-    doc: "Sorts series by name, naturally when numbers in names count as numbers.",
+    doc: "Sorts series by name; with `natural`, numbers in names compare by value.",
     body: Body::Series(run),
 };
 
@@ -31,7 +31,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(list)
 }
 
-/// The name with zeros before its numbers.
+/// The name with its numbers padded with zeros, so that they compare by value.
 fn padded(name: &str) -> String {
     let (mut out, mut digits) = (String::new(), String::new());
     let flush = |digits: &mut String, out: &mut String| {

@@ -1,4 +1,4 @@
-//! `sortByTotal`: sorts series by their sum, the largest first.
+//! `sortByTotal`: sorts series by the sum of their values, in descending order.
 
 use super::sort_by::sort_by;
 use crate::aggregation::Aggregation;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "Sorts series by their sum, the largest first.",
+    doc: "Sorts series by the sum of their values, in descending order.",
     body: Body::Series(run),
 };
 

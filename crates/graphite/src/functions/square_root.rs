@@ -1,4 +1,4 @@
-//! `squareRoot`: the square root of each point.
+//! `squareRoot`: computes the square root of each point.
 
 use super::series_of::transform;
 use crate::call::Call;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList)],
-    doc: "The square root of each point.",
+    doc: "Computes the square root of each point.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `stacked`: puts series on top of each other, and of those of the same stack before.
+//! `stacked`: stacks each series on top of the previous ones of the same stack.
 
 use super::series_of::replace_values;
 use crate::call::Call;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesList", Kind::SeriesList),
         optional("stack", Kind::Text).or_named("stackName"),
     ],
-    doc: "Puts series on top of each other, and of those of the same stack before.",
+    doc: "Stacks each series on top of the previous ones of the same stack.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `stddevSeries`: the standard deviation of all series at each time.
+//! `stddevSeries`: computes the standard deviation of all series at each timestamp.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "The standard deviation of all series at each time.",
+    doc: "Computes the standard deviation of all series at each timestamp.",
     body: Body::Series(run),
 };
 

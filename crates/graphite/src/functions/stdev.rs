@@ -1,4 +1,4 @@
-//! `stdev`: the standard deviation of the last points.
+//! `stdev`: computes the standard deviation over a sliding window of `points` points.
 
 use super::series_of::replace_values;
 use crate::call::Call;
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         required("points", Kind::Integer),
         optional("windowTolerance", Kind::Float).or(Preset::Float(0.1)),
     ],
-    doc: "The standard deviation of the last points.",
+    doc: "Computes the standard deviation over a sliding window of `points` points.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `substr`: names series by some nodes of the path in their name.
+//! `substr`: renames series to a range of nodes of the path in their name.
 
 use super::keys::bound_in;
 use crate::call::Call;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("start", Kind::Node).or(Preset::Int(0)),
         optional("stop", Kind::Node).or(Preset::Int(0)),
     ],
-    doc: "Names series by some nodes of the path in their name.",
+    doc: "Renames series to a range of nodes of the path in their name.",
     body: Body::Series(run),
 };
 
@@ -28,7 +28,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(list)
 }
 
-/// The nodes from one place up to another of the path within all brackets.
+/// The nodes from `start` to `stop`, exclusive, of the path inside all parentheses of the name.
 pub(super) fn shorten(name: &str, start: i64, stop: i64) -> String {
     let left = name.rfind('(').map_or(0, |at| at + 1);
     let right = name.find(')').unwrap_or(name.len());

@@ -1,4 +1,4 @@
-//! `sumSeries`: the sum of all series at each time.
+//! `sumSeries`: computes the sum of all series at each timestamp.
 
 use crate::call::Call;
 use crate::combine::aggregate;
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "The sum of all series at each time.",
+    doc: "Computes the sum of all series at each timestamp.",
     body: Body::Series(run),
 };
 

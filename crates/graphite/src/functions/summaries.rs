@@ -1,4 +1,4 @@
-//! Values of longer steps.
+//! Aggregates values over longer steps.
 
 use crate::aggregation::{Aggregation, is_enough};
 use crate::column::Column;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::series::Series;
 use sandur_base::job::spend;
 
-/// One value for each interval from `start` to before `end`, and the end of the last interval.
+/// One value for each interval from `start` to the end, exclusive, and the end of the last interval.
 pub(super) fn summarized(
     series: &Series,
     function: &str,

@@ -1,4 +1,5 @@
-//! `summarize`: a function over intervals of the clock, or of the request.
+//! `summarize`: aggregates values over intervals, aligned to multiples of the interval or to the start of
+//! the request.
 
 use super::summaries::summarized;
 use crate::attime::parse_offset;
@@ -20,7 +21,8 @@ pub(super) const FUNCTION: Function = Function {
         optional("func", Kind::AggFunc).or(Preset::Text("sum")),
         optional("alignToFrom", Kind::Boolean).or(Preset::Flag(false)),
     ],
-    doc: "A function over intervals of the clock, or of the request.",
+    doc: "Aggregates values over intervals, aligned to multiples of the interval or to the start of \
+          the request.",
     body: Body::Series(run),
 };
 

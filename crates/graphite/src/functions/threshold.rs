@@ -1,4 +1,4 @@
-//! `threshold`: a line at a number, with a name and a colour.
+//! `threshold`: draws a horizontal line at a value, with an optional label and colour.
 
 use super::constant_line::constant;
 use crate::call::Call;
@@ -18,7 +18,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("label", Kind::Text),
         optional("color", Kind::Text),
     ],
-    doc: "A line at a number, with a name and a colour.",
+    doc: "Draws a horizontal line at a value, with an optional label and colour.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `time`: a series whose values are their times on local clocks.
+//! `time`: creates a series whose values are their timestamps in local time.
 
 use super::same_steps::same_steps;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("name", Kind::Text), optional("step", Kind::Integer).or(Preset::Int(60))],
-    doc: "A series whose values are their times on local clocks.",
+    doc: "Creates a series whose values are their timestamps in local time.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,5 @@
-//! `timeShift`: series of an earlier time.
+//! `timeShift`: shows series of an earlier time. With `alignDst`, a shift between summer time and
+//! standard time is corrected by an hour in the time zone of the request (`tz`).
 
 use futures_util::FutureExt;
 
@@ -9,7 +10,7 @@ use crate::parameter::{Kind, Preset, optional, required};
 use crate::scope::Scope;
 use crate::series::Series;
 
-/// What clocks are set forward by in summer.
+/// The shift of clocks in summer time, in seconds.
 const SUMMER_SECONDS: i64 = 3600;
 
 pub(super) const FUNCTION: Function = Function {
@@ -24,8 +25,8 @@ pub(super) const FUNCTION: Function = Function {
         optional("resetEnd", Kind::Boolean).or(Preset::Flag(true)),
         optional("alignDst", Kind::Boolean).or(Preset::Flag(false)).or_named("alignDST"),
     ],
-    doc: "Series of an earlier time. With `alignDst` a shift from summer time to standard time, or back, is \
-          corrected by an hour in the time zone of the request (`tz`).",
+    doc: "Shows series of an earlier time. With `alignDst`, a shift between summer time and standard \
+          time is corrected by an hour in the time zone of the request (`tz`).",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -55,8 +56,8 @@ fn shifted(scope: &Scope, seconds: i64) -> Scope {
     scope.shifted(scope.from.later(seconds), scope.until.later(seconds))
 }
 
-/// The seconds by which a window must move further so that its clocks show what those of the request show:
-/// an hour when one of them lies in summer time as a whole and the other outside of it.
+/// The seconds by which a shifted window must be corrected so that it covers the same local times as the
+/// request: an hour if exactly one of them is completely in summer time and the other completely outside.
 fn summer_correction(request: &Scope, shifted: &Scope) -> i64 {
     let is_summer = |scope: &Scope| {
         let [from, until] = [scope.from, scope.until].map(|time| scope.zone.moment(time.epoch).is_summer);
@@ -87,10 +88,11 @@ mod tests {
     const SUMMER: i64 = 1_625_119_200;
     /// 2020-12-31, 08:00 in Berlin.
     const WINTER: i64 = 1_609_398_000;
-    /// 2021-03-28, an hour before the clocks of Berlin go forward.
+    /// 2021-03-28, an hour before summer time begins in Berlin.
     const LEAP: i64 = 1_616_889_600;
 
-    /// The seconds by which the times of a series of times are away from those of one that is not shifted.
+    /// The seconds by which the values of a shifted series of timestamps differ from those of an unshifted
+    /// one.
     fn moved(from: i64, zone: &str, arguments: &str) -> Result<f64> {
         let (tenant, budget) = (TenantId::default_tenant(), MemoryBudget::root("query", 1 << 20));
         let context = QueryContext::new(Env::simulated(1, 0), tenant, budget, Duration::from_secs(3_600));
@@ -107,9 +109,9 @@ mod tests {
         Ok(first(&format!("timeShift(time('t', 3600), {arguments})"))? - first("time('t', 3600)")?)
     }
 
-    /// The expected numbers are those of graphite-web 1.1.10 whose `TIME_ZONE` is that of the request.
+    /// The expected numbers are from graphite-web 1.1.10 with `TIME_ZONE` set to the zone of the request.
     #[test]
-    fn a_shift_across_the_change_of_clocks_keeps_the_hour_with_align_dst() {
+    fn align_dst_keeps_the_local_hour_across_the_change_of_clocks() {
         let weeks = 26.0 * 7.0 * 86_400.0;
         let berlin = "Europe/Berlin";
         for (from, zone, arguments, expected) in [

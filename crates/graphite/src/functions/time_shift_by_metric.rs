@@ -1,4 +1,5 @@
-//! `timeShiftByMetric`: series of versions, moved so that the last marks of their versions meet.
+//! `timeShiftByMetric`: shifts series by version, so that the last marks of all versions coincide; a node
+//! of the path is the version.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -19,11 +20,12 @@ pub(super) const FUNCTION: Function = Function {
         required("markSource", Kind::SeriesList),
         required("versionRankIndex", Kind::Integer),
     ],
-    doc: "Moves series, which have a version as a node, so that the last marks of the versions meet.",
+    doc: "Shifts series by version, so that the last marks of all versions coincide; a node of the \
+          path is the version.",
     body: Body::Series(run),
 };
 
-/// The last mark of a version such as `65_4`.
+/// The last mark of a version, such as `65_4`.
 struct Mark {
     version: String,
     number: (u64, u64),
@@ -65,7 +67,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     Ok(results)
 }
 
-/// The last mark of the highest version of each first number, the newest version first.
+/// For each first number of versions, the last mark of the highest version; the newest version first.
 fn latest(series: &[Series]) -> Result<Vec<Mark>> {
     let version = python_regex(r"(\d+)_(\d+)")?;
     let mut marks = Vec::new();

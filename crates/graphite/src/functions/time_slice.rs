@@ -1,4 +1,4 @@
-//! `timeSlice`: takes away values outside of a time.
+//! `timeSlice`: removes the values outside a time range.
 
 use crate::attime::parse_time;
 use crate::call::Call;
@@ -19,7 +19,7 @@ pub(super) const FUNCTION: Function = Function {
         required("startSliceAt", Kind::Date),
         optional("endSliceAt", Kind::Date).or(Preset::Text("now")),
     ],
-    doc: "Takes away values outside of a time.",
+    doc: "Removes the values outside a time range.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `timeStack`: series of several earlier times.
+//! `timeStack`: shows series of several earlier times.
 
 use futures_util::FutureExt;
 
@@ -8,7 +8,7 @@ use crate::function::{Again, Body, Function, Group, Origin};
 use crate::parameter::{Kind, Preset, optional, required};
 use crate::series::Series;
 
-/// Most times that one call looks at, each of which reads its series again.
+/// The most times of a call; the series are fetched again for each.
 const TIMES_MAX: i64 = 1_000;
 
 pub(super) const FUNCTION: Function = Function {
@@ -23,7 +23,7 @@ pub(super) const FUNCTION: Function = Function {
         optional("timeShiftStart", Kind::Integer).or(Preset::Int(0)),
         optional("timeShiftEnd", Kind::Integer).or(Preset::Int(7)),
     ],
-    doc: "Series of several earlier times.",
+    doc: "Shows series of several earlier times.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -35,7 +35,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
     let delta = parse_offset(&text)?;
     if last.saturating_sub(first) > TIMES_MAX {
         return Err(Error::Limit(format!(
-            "timeStack would look at {} times; {TIMES_MAX} are allowed in one call",
+            "timeStack would evaluate {} times; {TIMES_MAX} are allowed in one call",
             last.saturating_sub(first)
         )));
     }

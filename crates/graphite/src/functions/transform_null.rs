@@ -1,4 +1,5 @@
-//! `transformNull`: a number in place of missing values, where a reference has one if there is a reference.
+//! `transformNull`: replaces missing values with a number; with a reference, only where a reference
+//! series has a value.
 
 use crate::call::Call;
 use crate::column::Column;
@@ -20,7 +21,8 @@ pub(super) const FUNCTION: Function = Function {
         optional("default", Kind::Float).or(Preset::Int(0)),
         optional("referenceSeries", Kind::SeriesList),
     ],
-    doc: "A number in place of missing values, where a reference has one if there is a reference.",
+    doc: "Replaces missing values with a number; with a reference, only where a reference series has \
+          a value.",
     body: Body::Series(run),
 };
 
@@ -46,7 +48,8 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
         match &defaults {
             None => series.values.map(|own| own.or(Some(value)))?,
             Some(defaults) => {
-                // Graphite puts all values behind the old ones and then drops as many in front.
+                // Graphite appends the new values to the old ones, then drops the same number from the
+                // front.
                 let kept = series.values.len();
                 let count = kept.max(defaults.len());
                 let filled = |place| series.values.get(place).or(defaults.get(place));

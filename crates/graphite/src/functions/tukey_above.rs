@@ -1,4 +1,5 @@
-//! `tukeyAbove`: the series with the most points far above what most points are.
+//! `tukeyAbove`: keeps the `n` series with the most points at or above the upper Tukey fence: the third
+//! quartile plus `basis` times the interquartile range.
 
 use super::outliers::{PARAMETERS, outliers};
 use crate::function::{Body, Function, Group, Origin};
@@ -10,6 +11,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "The series with the most points far above what most points are.",
+    doc: "Keeps the `n` series with the most points at or above the upper Tukey fence: the third \
+          quartile plus `basis` times the interquartile range.",
     body: Body::Series(|call| outliers(call, true)),
 };

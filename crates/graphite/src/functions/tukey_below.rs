@@ -1,4 +1,5 @@
-//! `tukeyBelow`: the series with the most points far below what most points are.
+//! `tukeyBelow`: keeps the `n` series with the most points at or below the lower Tukey fence: the first
+//! quartile minus `basis` times the interquartile range.
 
 use super::outliers::{PARAMETERS, outliers};
 use crate::function::{Body, Function, Group, Origin};
@@ -10,6 +11,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Carbonapi,
     aggregates: false,
     parameters: &PARAMETERS,
-    doc: "The series with the most points far below what most points are.",
+    doc: "Keeps the `n` series with the most points at or below the lower Tukey fence: the first \
+          quartile minus `basis` times the interquartile range.",
     body: Body::Series(|call| outliers(call, false)),
 };

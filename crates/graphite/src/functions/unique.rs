@@ -1,4 +1,4 @@
-//! `unique`: series of several targets, each name once.
+//! `unique`: combines the series of several targets and keeps the first series of each name.
 
 use crate::call::Call;
 use crate::error::Result;
@@ -13,7 +13,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
-    doc: "Series of several targets, each name once.",
+    doc: "Combines the series of several targets and keeps the first series of each name.",
     body: Body::Series(run),
 };
 

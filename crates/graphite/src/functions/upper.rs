@@ -1,4 +1,4 @@
-//! `upper`: writes names, or some of their letters, large.
+//! `upper`: converts series names, or the characters at the given positions, to upper case.
 
 use super::keys::place_in;
 use crate::call::{Call, NodeOrTag};
@@ -14,7 +14,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("seriesList", Kind::SeriesList), optional("pos", Kind::Integer).many()],
-    doc: "Writes names, or some of their letters, large.",
+    doc: "Converts series names, or the characters at the given positions, to upper case.",
     body: Body::Series(run),
 };
 
@@ -23,7 +23,7 @@ fn run(mut call: Call) -> Result<Vec<Series>> {
     changed(list, &places, |sign| sign.to_uppercase().collect())
 }
 
-/// Changes all letters of names, or those at some places.
+/// Changes all characters of names, or those at the given positions.
 pub(super) fn changed(
     mut list: Vec<Series>,
     places: &[NodeOrTag],

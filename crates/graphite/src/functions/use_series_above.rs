@@ -1,4 +1,5 @@
-//! `useSeriesAbove`: other series, named after those whose largest value is above a number.
+//! `useSeriesAbove`: fetches other series for the series whose maximum is above a threshold; their names
+//! are the result of a regular expression substitution.
 
 use futures_util::FutureExt;
 
@@ -21,7 +22,8 @@ pub(super) const FUNCTION: Function = Function {
         required("search", Kind::Regex),
         required("replace", Kind::Text),
     ],
-    doc: "Other series, named after those whose largest value is above a number.",
+    doc: "Fetches other series for the series whose maximum is above a threshold; their names are \
+          the result of a regular expression substitution.",
     body: Body::Again(|again| run(again).boxed()),
 };
 
@@ -32,7 +34,7 @@ async fn run(mut again: Again<'_>) -> Result<Vec<Series>> {
         let (substitution, mut named) = (Substitution::new(&search, &replace)?, Vec::new());
         for mut series in list {
             let name = substitution.apply(&series.name)?;
-            // Series with gaps have no largest value here.
+            // A series with gaps has no maximum here.
             let is_whole = series.points().all(|value| value.is_some());
             let most = Aggregation::Max.of(series.points()).filter(|_| is_whole);
             if most.is_some_and(|most| most > value) {

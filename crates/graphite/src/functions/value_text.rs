@@ -1,10 +1,10 @@
-//! Values of series in names: integers print without a point.
+//! Formats aggregated values for series names: integers have no decimal point.
 
 use crate::aggregation::Aggregation;
 use crate::number::repr;
 use crate::series::Series;
 
-/// An aggregation of a series as Python's `str` writes it.
+/// An aggregate of a series in the form of Python's `str`.
 pub(super) fn value_text(series: &Series, aggregation: Aggregation) -> String {
     let Some(value) = aggregation.of(series.points()) else { return "None".to_owned() };
     let keeps = match aggregation {

@@ -1,4 +1,4 @@
-//! `verticalLine`: a vertical line at a time.
+//! `verticalLine`: draws a vertical line at a time, with an optional label and colour.
 
 use crate::attime::parse_time;
 use crate::call::Call;
@@ -15,7 +15,7 @@ pub(super) const FUNCTION: Function = Function {
     origin: Origin::Graphite,
     aggregates: false,
     parameters: &[required("ts", Kind::Date), optional("label", Kind::Text), optional("color", Kind::Text)],
-    doc: "A vertical line at a time.",
+    doc: "Draws a vertical line at a time, with an optional label and colour.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! `weightedAverage`: the average of series, each with the weight that another series says.
+//! `weightedAverage`: computes the average of series, weighted by another series for each of them.
 
 use super::keys::aggregation_key;
 use crate::call::{Call, NodeOrTag};
@@ -20,7 +20,7 @@ pub(super) const FUNCTION: Function = Function {
         required("seriesListWeight", Kind::SeriesList),
         optional("nodes", Kind::NodeOrTag).many(),
     ],
-    doc: "The average of series, each with the weight that another series says.",
+    doc: "Computes the average of series, weighted by another series for each of them.",
     body: Body::Series(run),
 };
 

@@ -1,4 +1,4 @@
-//! Windows that move over a series: so many points, or a length of time.
+//! The sizes of sliding windows: a number of points, or a duration.
 
 use crate::attime::parse_offset;
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::series::Series;
 
 /// The size of a window.
 pub(super) enum WindowSize {
-    /// A text and its seconds.
+    /// A duration: its text and its seconds.
     Length(String, i64),
     /// A number of points.
     Points(Number),
@@ -32,7 +32,7 @@ impl WindowSize {
         number.value() as i64
     }
 
-    /// Seconds before the first window that is asked for.
+    /// The seconds by which series must be fetched earlier to fill the first window.
     pub(super) fn preview(&self, list: &[Series]) -> Result<i64> {
         let longest = list.iter().map(|series| series.step).max().unwrap_or(0);
         match self {
@@ -43,7 +43,7 @@ impl WindowSize {
         }
     }
 
-    /// How many points of a step are in it.
+    /// The number of points in the window, for series with this step.
     pub(super) fn points(&self, step: i64) -> usize {
         let points = match self {
             Self::Length(_, seconds) => seconds / step.max(1),
@@ -52,7 +52,7 @@ impl WindowSize {
         usize::try_from(points).unwrap_or(usize::MAX)
     }
 
-    /// As names hold it.
+    /// The form in series names.
     pub(super) fn in_name(&self) -> String {
         match self {
             Self::Length(text, _) => format!("\"{text}\""),
@@ -60,7 +60,7 @@ impl WindowSize {
         }
     }
 
-    /// As tags hold it.
+    /// The form in tags.
     pub(super) fn in_tag(&self) -> String {
         match self {
             Self::Length(text, _) => text.clone(),

@@ -1,7 +1,8 @@
-//! Targets as trees.
+//! Parses targets to trees.
 //!
-//! The grammar is Graphite's, with its ways: a reader takes the first alternative that fits and never comes
-//! back to it, and what follows a target is ignored. Pipes are calls: `a|f(b)` is `f(a,b)`.
+//! The grammar is Graphite's, including its behaviour: the parser takes the first alternative that matches
+//! and never backtracks to another one, and text after a target is ignored. Pipes are calls: `a|f(b)` is
+//! `f(a,b)`.
 
 mod parser;
 
@@ -12,18 +13,18 @@ use crate::number::Number;
 pub(crate) use parser::TARGET_BYTES_MAX;
 pub use parser::parse;
 
-/// A target, or a part of one.
+/// An expression of a target.
 #[derive(Clone, Debug)]
 pub enum Expr {
     /// A number.
     Number(Number),
-    /// A text without its quotes.
+    /// A text, without its quotes.
     Text(String),
     /// `true` or `false`.
     Flag(bool),
     /// `None`.
     None,
-    /// A pattern of paths, without backslashes before special signs.
+    /// A pattern of paths, without backslashes before special characters.
     Path(String),
     /// A function call.
     Call(Call),
@@ -34,26 +35,26 @@ pub enum Expr {
 /// A function call.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// The function.
+    /// The function name.
     pub name: String,
-    /// Arguments by place.
+    /// Positional arguments.
     pub arguments: Vec<Nested<Expr>>,
-    /// Arguments by name.
+    /// Named arguments.
     pub named: Vec<(String, Nested<Expr>)>,
-    /// The call as it was written.
+    /// The text of the call.
     pub raw: String,
 }
 
-/// A target with places for values.
+/// A target with placeholders for values.
 #[derive(Clone, Debug)]
 pub struct Template {
     /// The target.
     pub body: Nested<Expr>,
-    /// Values by name; those without are numbered from 1.
+    /// Values by name; values without a name are numbered from 1.
     pub values: Vec<(String, TemplateValue)>,
 }
 
-/// A value of a template.
+/// The value of a placeholder.
 #[derive(Clone, Debug)]
 pub enum TemplateValue {
     /// A number.
@@ -74,7 +75,7 @@ impl Node for Expr {
 }
 
 impl Expr {
-    /// The first path of a name that looks like a target: of calls that of their first argument.
+    /// The first path in a name that looks like a target: of a call, that of its first argument.
     pub(crate) fn first_path(&self) -> Option<&str> {
         let mut expr = self;
         loop {

@@ -1,4 +1,4 @@
-//! The reader of targets.
+//! The parser of targets.
 
 use sandur_base::job::spend;
 use sandur_base::nesting::{Depth, Nested};
@@ -7,18 +7,18 @@ use super::{Call, Expr, Template, TemplateValue};
 use crate::error::{Error, Result};
 use crate::number::Number;
 
-/// Longest target.
+/// The longest target, in bytes.
 pub(crate) const TARGET_BYTES_MAX: usize = 1 << 20;
-/// Most expressions that are tried: a tree may have a tenth of it, and reading that takes few attempts. Calls
-/// of `template` that are not closed are read in two ways at each level.
+/// The most expressions that are attempted. A tree may have a tenth of that, and parsing it takes few
+/// attempts. Unclosed calls of `template` are parsed in two ways at each level.
 const ATTEMPTS_MAX: u32 = 20_000;
-/// Most bytes that are looked at, those that are read in several ways included: sixteen times the longest
-/// target.
+/// The most bytes that are scanned, including those that are scanned several times: sixteen times the
+/// longest target.
 const LOOKED_AT_MAX: usize = 16 * TARGET_BYTES_MAX;
-/// Signs that a path has with a backslash before them.
+/// Characters that need a backslash in a path.
 const SYMBOLS: &[u8] = b"(){},.'\"\\|";
 
-/// Reads a target. What follows it is ignored.
+/// Parses a target. Text after it is ignored.
 pub fn parse(text: &str) -> Result<Nested<Expr>> {
     if text.len() > TARGET_BYTES_MAX {
         return Err(Error::Limit(format!("the target is longer than {TARGET_BYTES_MAX} bytes")));
@@ -31,13 +31,14 @@ pub fn parse(text: &str) -> Result<Nested<Expr>> {
     Ok(Nested::new(expr)?)
 }
 
-/// Each method reads at `at` and moves it, or leaves it where it was and answers with nothing.
+/// Each method reads at `at` and advances it; if nothing matches, it leaves `at` unchanged and returns
+/// `None`.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: Depth,
     attempts: u32,
-    /// Bytes that were looked at, and those of them that the job was not told of.
+    /// The bytes scanned so far, and those of them that are not yet reported to the job.
     looked_at: usize,
     untold: usize,
 }
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         Some(&rest[..length])
     }
 
-    /// Counts what was tried and looked at.
+    /// Counts an attempt; fails beyond the limits.
     fn attempt(&mut self) -> Result<()> {
         self.attempts += 1;
         spend(std::mem::take(&mut self.untold))?;
@@ -99,13 +100,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Notes that so many bytes were looked at.
+    /// Counts scanned bytes.
     fn note(&mut self, bytes: usize) {
         self.looked_at += bytes;
         self.untold += bytes;
     }
 
-    /// `(template | call | path) ('|' call)*`
+    /// Parses `(template | call | path) ('|' call)*`.
     fn expression(&mut self) -> Result<Option<Expr>> {
         self.depth.enter()?;
         self.attempt()?;
@@ -167,7 +168,7 @@ impl<'a> Reader<'a> {
                 break;
             }
             let name = self.argument_name();
-            // Names come alone or not at all.
+            // Either all values have names, or none has.
             let fits = values.is_empty() || self.is_named(&values) == name.is_some();
             let value = if fits { self.template_value() } else { None };
             let Some(value) = value else {
@@ -191,7 +192,7 @@ impl<'a> Reader<'a> {
         self.quoted().map(TemplateValue::Text)
     }
 
-    /// A word and an equals sign.
+    /// Parses a word and an equals sign.
     fn argument_name(&mut self) -> Option<&'a str> {
         let start = self.at;
         if let Some(word) = self.word()
@@ -296,7 +297,7 @@ impl<'a> Reader<'a> {
         fits
     }
 
-    /// A number before a comma, a bracket or the end of a line.
+    /// Parses a number before a comma, a bracket or the end of a line.
     fn number(&mut self) -> Option<Number> {
         let start = self.at;
         self.space();
@@ -336,7 +337,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// A text in quotes. What a backslash precedes stays as it is, backslash included.
+    /// Parses a text in quotes. An escaped character stays as it is, with its backslash.
     fn quoted(&mut self) -> Option<String> {
         let start = self.at;
         self.space();
@@ -390,7 +391,7 @@ impl<'a> Reader<'a> {
         Some(path)
     }
 
-    /// Plain signs and braces, at least one.
+    /// Parses plain characters and braces, at least one.
     fn path_node(&mut self, path: &mut String) -> bool {
         let mut is_read = false;
         while self.plain(path) || self.braces(path) {
@@ -441,7 +442,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where the quote is that closes a text. A doubled quote does not.
+/// The position of the quote that closes a text. A doubled quote does not close it.
 fn closing(text: &str, quote: u8) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 1;
@@ -483,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_alternative_that_fits_is_taken() {
+    fn the_first_matching_alternative_is_taken() {
         for (text, expected) in [
             ("foo(", "foo"),
             ("scale(math.int 2)", "scale"),
@@ -510,19 +511,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_without_end_is_refused() {
+    fn too_deep_targets_are_refused() {
         for text in ["f(".repeat(100_000), format!("a{}", "|f()".repeat(100_000))] {
             let error = parse(&text).unwrap_err();
             assert!(matches!(error, Error::TooNested(_)), "{error}");
         }
         let wide = format!("f({})", vec!["a"; 5_000].join(","));
         assert!(matches!(parse(&wide), Err(Error::TooNested(_))));
-        assert!(parse(&"f(x,a=".repeat(60)).is_ok(), "no time that doubles with each level");
+        assert!(parse(&"f(x,a=".repeat(60)).is_ok(), "the time does not double with each level");
         for levels in [5, 90, 5000] {
             assert!(parse(&"template(".repeat(levels)).is_ok() == (levels < 50));
         }
         let long = "template(".repeat(14) + &"a".repeat(900_000);
-        assert!(matches!(parse(&long), Err(Error::Limit(_))), "each way reads the path again");
+        assert!(matches!(parse(&long), Err(Error::Limit(_))), "each attempt scans the path again");
         assert!(parse(&"a".repeat(TARGET_BYTES_MAX)).is_ok());
         let paths = vec!["a".repeat(10_000); 100].join(",");
         assert!(parse(&format!("f(g(h({paths})),'{}')", "x".repeat(40_000))).is_ok());

@@ -1,16 +1,16 @@
-//! When a path had a value last, as far as it can be told without reading values: in which of some times
-//! before the present it is known.
+//! Estimates when a path last had a value, without reading values: by whether the path occurs in each of
+//! several time windows before the present.
 //!
-//! **Invariant.** Paths are asked about in their order, so each scan is read once.
+//! **Invariant.** Paths are queried in order, so that each scan is read once.
 
 use sandur_query::{Error, TextScan};
 
-/// Seconds before the present that are told apart.
+/// The lengths of the windows before the present, in seconds.
 pub(crate) const WINDOWS: [i64; 6] = [300, 3_600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400];
 
-/// The paths of one of these times.
+/// The paths that occur in one window.
 struct Window {
-    /// The last instant that none of the shorter times has.
+    /// The last instant that no shorter window includes.
     until: i64,
     scan: Box<dyn TextScan>,
     batch: std::vec::IntoIter<String>,
@@ -19,7 +19,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whether it has a path; those before it are passed.
+    /// Whether the window has a path; skips the paths before it.
     async fn has(&mut self, path: &str) -> Result<bool, Error> {
         while !self.is_over && self.next.as_deref().is_none_or(|next| next < path) {
             self.next = self.batch.next();
@@ -37,7 +37,7 @@ impl Window {
     }
 }
 
-/// Times of last values; without any they are not told.
+/// Estimated times of last values; without windows there are none.
 #[derive(Default)]
 pub(crate) struct Ages {
     windows: Vec<Window>,
@@ -45,7 +45,7 @@ pub(crate) struct Ages {
 }
 
 impl Ages {
-    /// By the paths of each of [`WINDOWS`].
+    /// By the scans of paths in each of [`WINDOWS`].
     pub(crate) fn by(scans: Vec<Box<dyn TextScan>>, now: i64) -> Self {
         let windows = scans.into_iter().enumerate().map(|(place, scan)| Window {
             until: place.checked_sub(1).map_or(now, |shorter| now - WINDOWS[shorter]),
@@ -57,7 +57,8 @@ impl Ages {
         Self { windows: windows.collect(), oldest: now - WINDOWS[WINDOWS.len() - 1] }
     }
 
-    /// An instant that the last value of a path is not after; 0 when it is not told.
+    /// An upper bound of the time of the last value of a path, in seconds since 1970; 0 if there are no
+    /// windows.
     pub(crate) async fn last(&mut self, path: &str) -> Result<i64, Error> {
         if self.windows.is_empty() {
             return Ok(0);

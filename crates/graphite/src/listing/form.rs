@@ -1,26 +1,26 @@
-//! How paths are written, in go-carbon's forms.
+//! The formats of listings, which are go-carbon's.
 
 use crate::carbonserver::CarbonserverForm;
 use crate::encoding::json::quoted;
 use crate::encoding::protobuf::{integer, message, text};
 
-/// A form of a listing.
+/// The format of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingForm {
     /// Names alone.
     Names(CarbonserverForm),
-    /// Names with the size of their files, as whisper would have them, and the time of the last value.
+    /// Names with the size that a whisper file of the series would have, and the time of the last value.
     Details(CarbonserverForm),
     /// JSON of names with these sizes, and their sum.
     Query {
-        /// Most names that are shown; all are counted.
+        /// The most names that are listed; all are counted.
         limit: u64,
-        /// Whether none is.
+        /// Whether names are omitted.
         totals_only: bool,
     },
 }
 
-/// What was listed until now.
+/// The totals of the paths listed so far.
 #[derive(Default)]
 pub(super) struct Totals {
     pub(super) count: u64,
@@ -29,7 +29,7 @@ pub(super) struct Totals {
 }
 
 impl ListingForm {
-    /// The type of answers.
+    /// The content type.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Names(form) | Self::Details(form) => form.content_type(),
@@ -37,7 +37,7 @@ impl ListingForm {
         }
     }
 
-    /// Whether sizes of files are told.
+    /// Whether the format includes sizes of files.
     pub(super) fn tells_sizes(self) -> bool {
         !matches!(self, Self::Names(_))
     }
@@ -52,7 +52,7 @@ impl ListingForm {
         }
     }
 
-    /// A path with the size of its file and the time of its last value.
+    /// Writes a path with the size of its file and the time of its last value.
     pub(super) fn path(self, out: &mut Vec<u8>, totals: &mut Totals, (path, bytes, last): (&str, u64, i64)) {
         totals.count += 1;
         totals.bytes = totals.bytes.saturating_add(bytes);
@@ -91,9 +91,9 @@ impl ListingForm {
     }
 }
 
-/// An entry of the map of a `MetricDetailsResponse`.
+/// Writes an entry of the map in a `MetricDetailsResponse`.
 fn entry(out: &mut Vec<u8>, (path, bytes, last): (&str, u64, i64)) {
-    // A path has at most some thousand bytes, which a message has room for.
+    // A path has at most some thousand bytes, so the message never exceeds its limit.
     let _ = message(out, 1, |out| {
         text(out, 1, path);
         message(out, 2, |out| {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_written_in_each_form() {
+    fn paths_are_written_in_each_format() {
         let json = |form| String::from_utf8(written(form)).unwrap();
         assert_eq!(json(ListingForm::Names(CarbonserverForm::Json)), r#"{"Metrics":["a","b\"","c"]}"#);
         assert_eq!(written(ListingForm::Names(CarbonserverForm::Older)), b"\x0a\x01a\x0a\x02b\"\x0a\x01c");

@@ -1,8 +1,8 @@
-//! Paths of series, read and written piece by piece: what carbonserver answers at `metrics/list`,
+//! Listings of the paths of series, read and written in pieces: carbonserver's `metrics/list`,
 //! `metrics/list_query` and `metrics/details`.
 //!
-//! **Invariants.** Paths come sorted, each once. Of the paths a batch is in memory, of the answer a piece:
-//! there may be any number of them.
+//! **Invariants.** Paths are sorted and distinct. Only a batch of paths and a piece of the answer are in
+//! memory, whatever the number of paths.
 
 mod ages;
 mod form;
@@ -19,36 +19,36 @@ use crate::glob::Pattern;
 use crate::schemas::StorageRules;
 use form::Totals;
 
-/// A piece is complete when it has so many bytes.
+/// A piece is complete when it has this many bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Which paths are listed, and how.
+/// The parameters of a listing.
 #[derive(Clone, Debug)]
 pub struct ListingRequest {
-    /// What they fit; all without it.
+    /// The pattern of the paths; all paths without one.
     pub pattern: Option<Pattern>,
-    /// Whether paths below one that fits are left out.
+    /// Whether paths below a matching one are omitted.
     pub leaves_only: bool,
-    /// How they are written.
+    /// The output format.
     pub form: ListingForm,
 }
 
-/// Where paths are read from.
+/// The source of a listing.
 pub(crate) struct ListingSource {
-    /// The paths that may fit; nothing when none can.
+    /// The paths that may match; `None` if no path can.
     pub(crate) paths: Option<Box<dyn TextScan>>,
-    /// When they had values last, for forms that tell it.
+    /// The estimated times of last values, for formats that include them.
     pub(crate) ages: Ages,
     pub(crate) rules: Arc<StorageRules>,
 }
 
-/// Paths on their way.
+/// A listing in progress.
 pub struct Listing {
     context: QueryContext,
     request: ListingRequest,
     source: ListingSource,
     totals: Totals,
-    /// Whether the first piece was made: what was sent cannot be taken back.
+    /// Whether the first piece is complete: after it, the answer cannot be changed to an error.
     is_sent: bool,
     is_over: bool,
 }
@@ -58,12 +58,12 @@ impl Listing {
         Self { context, request, source, totals: Totals::default(), is_sent: false, is_over: false }
     }
 
-    /// Whether the last piece was made.
+    /// Whether the last piece is complete.
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Paths that were listed until now.
+    /// The number of paths listed so far.
     pub fn count(&self) -> u64 {
         self.totals.count
     }
@@ -86,7 +86,7 @@ impl Listing {
         Ok(out)
     }
 
-    /// Writes the next batch; whether there was one.
+    /// Writes the next batch; returns whether there was one.
     async fn add_batch(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
         let Some(paths) = &mut self.source.paths else { return Ok(false) };
         let mut room = self.context.room();
@@ -118,7 +118,7 @@ impl Listing {
 }
 
 impl ListingRequest {
-    /// Whether a path fits, or is below one that does.
+    /// Whether a path matches, or is below one that does.
     fn fits(&self, path: &str) -> bool {
         let Some(pattern) = &self.pattern else { return true };
         if self.leaves_only {
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_is_listed_when_it_fits_or_is_below_what_fits() {
+    fn paths_that_match_and_paths_below_them_are_listed() {
         let request = |leaves_only| ListingRequest {
             pattern: Some(Pattern::parse("servers.*.cpu").unwrap()),
             leaves_only,

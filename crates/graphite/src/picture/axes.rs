@@ -1,8 +1,8 @@
-//! Values and times that are written beside the axes.
+//! The values and times on the axes.
 
 use crate::zone::Zone;
 
-/// Values of the vertical axis: first, last and the distance of two.
+/// The values of the vertical axis: the bottom, the top, and the distance of two labels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ValueAxis {
     pub(crate) bottom: f64,
@@ -11,7 +11,7 @@ pub(crate) struct ValueAxis {
 }
 
 impl ValueAxis {
-    /// An axis over these values with about so many steps; ends that are given stay as they are.
+    /// An axis for these values with about the given number of steps; given bounds are kept.
     pub(crate) fn over(
         (least, most): (f64, f64),
         given: (Option<f64>, Option<f64>),
@@ -36,7 +36,7 @@ impl ValueAxis {
         if is_sound { Self { bottom, top, step } } else { Self { bottom: 0.0, top: 1.0, step: 0.2 } }
     }
 
-    /// The values that are written, from the bottom to the top.
+    /// The labelled values, from the bottom to the top.
     pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
         let first = (self.bottom / self.step - 1e-9).ceil();
         let count = ((self.top / self.step + 1e-9).floor() - first).clamp(0.0, 100.0) as usize;
@@ -44,15 +44,15 @@ impl ValueAxis {
         (0..=count).map(move |place| (first + place as f64) * step)
     }
 
-    /// Where a value lies, from 0 at the bottom to 1 at the top; beyond them it stays there.
+    /// The position of a value, from 0 at the bottom to 1 at the top; clamped beyond them.
     pub(crate) fn share(&self, value: f64) -> f64 {
-        // Halves, so that no difference is infinite.
+        // Halved, so that no difference overflows to infinity.
         let bottom = self.bottom / 2.0;
         ((value / 2.0 - bottom) / (self.top / 2.0 - bottom)).clamp(0.0, 1.0)
     }
 }
 
-/// A round number not below another.
+/// The smallest round number that is not below `least`.
 fn step_of(least: f64, is_binary: bool) -> f64 {
     let base: f64 = if is_binary && least >= 1.0 { 2.0 } else { 10.0 };
     let power = base.powf(least.max(f64::MIN_POSITIVE).log(base).floor());
@@ -70,7 +70,7 @@ const BINARY: [(f64, &str); 5] = [
 ];
 const SI: [(f64, &str); 5] = [(1e15, " P"), (1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
 
-/// A value as it is written beside an axis whose steps are `step`.
+/// The label of a value on an axis with this step.
 pub(crate) fn value_label(value: f64, step: f64, has_units: bool, is_binary: bool) -> String {
     let units: &[(f64, &str)] = match (has_units, is_binary) {
         (false, _) => &[],
@@ -90,13 +90,13 @@ pub(crate) fn value_label(value: f64, step: f64, has_units: bool, is_binary: boo
     }
 }
 
-/// Steps of times in seconds.
+/// Possible steps of time labels, in seconds.
 const STEPS: [i64; 22] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800,
     604_800, 2_592_000, 31_536_000,
 ];
 
-/// Times on the horizontal axis with what is written there, at most `most` of them.
+/// The labelled times on the horizontal axis, at most `most` of them.
 pub(crate) fn times((from, until): (i64, i64), most: usize, zone: &Zone) -> Vec<(i64, String)> {
     let length = until.saturating_sub(from).max(1);
     let wanted = length / most.max(1) as i64;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_has_round_values_over_all() {
+    fn an_axis_has_round_values_and_covers_all() {
         for (ends, given, expected) in [
             ((0.0, 9.7), (None, None), "0 2 4 6 8 10"),
             ((5.0, 5.0), (None, None), "4.4 4.6 4.8 5.0 5.2 5.4 5.6"),

@@ -1,7 +1,7 @@
 //! A canvas of pixels.
 //!
-//! **Invariant.** Its memory is reserved from the job's owner before there is a pixel: the bitmap, its
-//! encoded form, and what drawing one piece of a line takes. Long lines are drawn piece by piece.
+//! **Invariant.** Memory is reserved from the job's owner before pixels are allocated: for the bitmap, its
+//! encoded form, and drawing one piece of a line. Long lines are drawn in pieces.
 
 use sandur_base::Reservation;
 use sandur_base::job::{look, reserve_exactly, spend};
@@ -15,14 +15,14 @@ use super::font::Font;
 use super::png::encode;
 use crate::error::{Error, Result};
 
-/// Most points or dashes that are drawn at once.
+/// The most points or dashes that are drawn at once.
 const PIECE_MAX: usize = 1_024;
-/// Bytes that drawing a piece takes at most.
+/// The most bytes for drawing a piece.
 const PIECE_BYTES: u64 = 4 << 20;
-/// Shorter dashes are seen as a paler line.
+/// Shorter dashes only look like a paler line.
 const DASH_MIN: f64 = 1.0;
 
-/// What is drawn, pixel by pixel.
+/// An image of pixels in progress.
 pub(super) struct BitmapCanvas {
     pixels: Vec<u8>,
     size: (u32, u32),
@@ -48,7 +48,7 @@ fn polygon(points: impl Iterator<Item = (f64, f64)>) -> PathBuilder {
     path
 }
 
-/// How many points of a line are one piece, and the length of their way.
+/// The number of points in the next piece of a line, and its length.
 fn piece(points: &[(f64, f64)], dash: Option<f64>) -> (usize, f64) {
     let most = dash.map_or(f64::INFINITY, |dash| dash * 2.0 * PIECE_MAX as f64);
     let mut length = 0.0;
@@ -62,14 +62,14 @@ fn piece(points: &[(f64, f64)], dash: Option<f64>) -> (usize, f64) {
 }
 
 impl BitmapCanvas {
-    /// A canvas of a size in pixels.
+    /// Creates a canvas with a size in pixels.
     pub(super) fn begin((width, height): (u32, u32)) -> Result<Self> {
         let bytes = u64::from(width) * u64::from(height) * 4;
         let held = reserve_exactly(bytes * 2 + PIECE_BYTES)?;
         Ok(Self { pixels: vec![0; bytes as usize], size: (width, height), font: Font::read()?, _held: held })
     }
 
-    /// Writes the picture as a PNG.
+    /// Writes the image as a PNG.
     pub(super) fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         encode(&self.pixels, self.size, out)
     }
@@ -77,7 +77,7 @@ impl BitmapCanvas {
     fn pixmap(&mut self) -> Result<PixmapMut<'_>> {
         let (width, height) = self.size;
         PixmapMut::from_bytes(&mut self.pixels, width, height)
-            .ok_or_else(|| Error::Limit(format!("a picture of {width} x {height} pixels cannot be drawn")))
+            .ok_or_else(|| Error::Limit(format!("an image of {width} x {height} pixels cannot be drawn")))
     }
 
     fn fill(&mut self, path: Option<Path>, color: Color, moved: Transform) -> Result<()> {
@@ -126,7 +126,7 @@ impl Canvas for BitmapCanvas {
             look()?;
             let (count, length) = piece(rest, stroke.dash.map(|dash| dash.max(DASH_MIN)));
             self.stroke(polygon(rest[..count].iter().copied()), stroke, walked)?;
-            // The last point is the first of the next piece.
+            // The last point of a piece is the first one of the next.
             rest = &rest[count - 1..];
             walked += length;
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_areas_and_dashes_are_where_they_belong() {
+    fn lines_areas_and_dashes_are_at_their_places() {
         let stroke = Stroke { color: RED, width: 2.0, dash: None };
         let line = drawn((20, 20), |canvas| canvas.line(&[(0.0, 10.0), (20.0, 10.0)], stroke).unwrap());
         assert_eq!((line.count(is_red), line.at(5, 9), line.at(5, 3)), (40, &[255, 0, 0][..], &[255; 3][..]));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_many_pieces_is_as_one() {
+    fn a_line_of_many_pieces_is_continuous() {
         let points: Vec<(f64, f64)> = (0..8_000).map(|x| (f64::from(x), 2.0)).collect();
         for (dash, expected) in [(None, 8_000 * 2), (Some(50.0), 8_000), (Some(0.5), 0)] {
             let stroke = Stroke { color: RED, width: 2.0, dash };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_stand_beside_their_place_and_may_be_turned() {
+    fn texts_are_anchored_and_may_be_rotated() {
         let right = text(0.0, Anchor::Start, "Äбλ 12");
         assert!(right.count(is_red) > 40 && (0..50).all(|x| (0..100).all(|y| !is_red(right.at(x, y)))));
         let left = text(0.0, Anchor::End, "Äбλ 12");
@@ -252,13 +252,13 @@ mod tests {
         let up = text(UPWARDS, Anchor::Start, "Äбλ 12");
         assert!(up.count(is_red) > 40 && (0..100).all(|x| (51..100).all(|y| !is_red(up.at(x, y)))));
         assert_eq!(text(0.0, Anchor::Start, "\u{1}\n \u{85}").count(is_red), 0);
-        // Signs without an outline in the font are not left out.
+        // A character without an outline in the font is drawn as the replacement glyph.
         assert!(text(0.0, Anchor::Start, "語").count(is_red) > 5);
         assert!(text(0.0, Anchor::Middle, &"m".repeat(100_000)).count(is_red) > 100);
     }
 
     #[test]
-    fn a_bitmap_has_its_memory_before_it_is_made() {
+    fn a_bitmap_reserves_its_memory_before_it_is_allocated() {
         let begin = |bytes| {
             let owner = job::Bounded::new(MemoryBudget::root("query", bytes));
             job::run(owner, || BitmapCanvas::begin((2_000, 2_000)).is_ok()) == Ok(true)

@@ -1,11 +1,11 @@
-//! What a picture is drawn on, whatever it is made of.
+//! The interface of drawing, for both vector and pixel images.
 //!
-//! **Invariant.** What is drawn later lies above what was drawn before.
+//! **Invariant.** Later elements cover earlier ones.
 
 use super::colors::Color;
 use crate::error::Result;
 
-/// Where a text stands beside its place.
+/// The position of a text relative to its anchor point.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Anchor {
     Start,
@@ -13,39 +13,39 @@ pub(super) enum Anchor {
     End,
 }
 
-/// How a line looks.
+/// The style of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stroke {
     pub(super) color: Color,
     pub(super) width: f64,
-    /// Length of dashes and of the gaps between them.
+    /// The length of dashes and of the gaps between them; `None` for a solid line.
     pub(super) dash: Option<f64>,
 }
 
-/// How a text looks and stands.
+/// The style of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextStyle {
     pub(super) color: Color,
-    /// Size of the font in pixels.
+    /// The font size, in pixels.
     pub(super) size: f64,
     pub(super) anchor: Anchor,
-    /// Degrees by which it is turned clockwise about its place.
+    /// The clockwise rotation about the anchor point, in degrees.
     pub(super) turn: f64,
 }
 
-/// The turn of a text from the bottom to the top.
+/// The rotation of a text that runs from the bottom to the top.
 pub(super) const UPWARDS: f64 = -90.0;
 
-/// A surface of pixels whose first is at the left and at the top.
+/// A drawing surface. Coordinates are in pixels, from the top left corner.
 pub(super) trait Canvas {
-    /// A filled rectangle.
+    /// Draws a filled rectangle.
     fn rectangle(&mut self, place: (f64, f64), size: (f64, f64), fill: Color) -> Result<()>;
-    /// A line over points; one alone is seen as a dot.
+    /// Draws a line through points; a single point becomes a dot.
     fn line(&mut self, points: &[(f64, f64)], stroke: Stroke) -> Result<()>;
-    /// An area between points and a level.
+    /// Fills the area between points and a level.
     fn area(&mut self, points: &[(f64, f64)], level: f64, fill: Color) -> Result<()>;
-    /// A filled polygon.
+    /// Draws a filled polygon.
     fn polygon(&mut self, points: &[(f64, f64)], fill: Color) -> Result<()>;
-    /// A text on a base line.
+    /// Draws a text on a base line.
     fn text(&mut self, text: &str, place: (f64, f64), style: TextStyle) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! Colours by name or by hexadecimal digits.
+//! Colours by name or hexadecimal digits.
 
 /// A colour with its opacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -6,11 +6,11 @@ pub(crate) struct Color {
     pub(crate) red: u8,
     pub(crate) green: u8,
     pub(crate) blue: u8,
-    /// From 0, which cannot be seen, to 1.
+    /// From 0, invisible, to 1, opaque.
     pub(crate) opacity: f64,
 }
 
-/// The names that graphite-web knows.
+/// The names that graphite-web supports.
 const NAMES: [(&str, [u8; 3]); 19] = [
     ("black", [0, 0, 0]),
     ("white", [255, 255, 255]),
@@ -34,7 +34,7 @@ const NAMES: [(&str, [u8; 3]); 19] = [
 ];
 
 impl Color {
-    /// The colour of a name, or of six or eight digits with or without `#`.
+    /// Parses a name, or six or eight hexadecimal digits with or without `#`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let lower = text.to_ascii_lowercase();
@@ -50,7 +50,7 @@ impl Color {
         Some(Self { red: part(0)?, green: part(2)?, blue: part(4)?, opacity })
     }
 
-    /// The same with another opacity.
+    /// The colour with another opacity.
     pub(crate) fn faded(self, opacity: f64) -> Self {
         Self { opacity: opacity.clamp(0.0, 1.0), ..self }
     }

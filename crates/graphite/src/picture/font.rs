@@ -1,4 +1,5 @@
-//! Outlines of signs, from the font that the crate brings. Signs that it lacks are shown as one that says so.
+//! Outlines of characters, from the embedded font. Characters that it lacks have the outline of the
+//! replacement character.
 
 use tiny_skia::{Path, PathBuilder, Transform};
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
@@ -7,18 +8,17 @@ use crate::error::{Error, Result};
 
 static BYTES: &[u8] = include_bytes!("../../fonts/sans.ttf");
 
-/// The font.
+/// The embedded font.
 pub(super) struct Font {
     face: Face<'static>,
     unknown: GlyphId,
 }
 
 impl Font {
-    /// Reads it.
+    /// Parses the font.
     pub(super) fn read() -> Result<Self> {
         let face = Face::parse(BYTES, 0);
-        let face =
-            face.map_err(|error| Error::invalid(format!("the font of pictures is damaged: {error}")))?;
+        let face = face.map_err(|error| Error::invalid(format!("the font of images is damaged: {error}")))?;
         let unknown = face.glyph_index('\u{fffd}').unwrap_or(GlyphId(0));
         Ok(Self { face, unknown })
     }
@@ -28,13 +28,13 @@ impl Font {
         self.face.glyph_index(sign).unwrap_or(self.unknown)
     }
 
-    /// How far the next sign is away beside a font of a size of one pixel.
+    /// The advance width of a character at a font size of one pixel.
     pub(super) fn advance(&self, sign: char) -> f64 {
         let units = f64::from(self.face.units_per_em().max(1));
         f64::from(self.face.glyph_hor_advance(self.glyph(sign)).unwrap_or(0)) / units
     }
 
-    /// The outline of a sign whose base line begins at 0; nothing for one that is not to be seen.
+    /// The outline of a character with its base line at 0; `None` if it is invisible.
     pub(super) fn outline(&self, sign: char, size: f64) -> Option<Path> {
         let mut outline = Outline(PathBuilder::new());
         self.face.outline_glyph(self.glyph(sign), &mut outline)?;

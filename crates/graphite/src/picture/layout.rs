@@ -1,4 +1,4 @@
-//! Where everything is, and drawing it.
+//! Computes the layout of an image, and draws it.
 
 use super::axes::{ValueAxis, times, value_label};
 use super::bitmap::BitmapCanvas;
@@ -12,7 +12,7 @@ use crate::series::Series;
 use crate::zone::Zone;
 use sandur_base::job::spend;
 
-/// The part of the picture that lines are in.
+/// The part of the image that contains the lines.
 struct Frame {
     left: f64,
     right: f64,
@@ -35,10 +35,10 @@ impl Frame {
     }
 }
 
-/// The time that a picture shows, and the zone of the times beside its axis.
+/// The time range of an image, and the time zone of its labels.
 pub(crate) type Shown<'a> = ((i64, i64), &'a Zone);
 
-/// Series over a time as SVG.
+/// Draws series over a time range as SVG.
 pub(crate) fn svg(
     options: &PictureOptions,
     list: &mut [Series],
@@ -51,7 +51,7 @@ pub(crate) fn svg(
     Ok(())
 }
 
-/// Series over a time as PNG.
+/// Draws series over a time range as PNG.
 pub(crate) fn png(
     options: &PictureOptions,
     list: &mut [Series],
@@ -83,7 +83,7 @@ fn draw<C: Canvas>(
     }
     titles(canvas, options, &frame)?;
     grid(canvas, options, &frame, zone)?;
-    // Areas first, the last one first: of stacked ones those below stay in sight.
+    // Areas come first, in reverse order, so that the lower ones of a stack remain visible.
     for line in lines.iter().rev().filter(|line| line.area.is_some() && !line.is_infinite) {
         draw_line(canvas, options, &frame, line, true)?;
     }
@@ -93,7 +93,7 @@ fn draw<C: Canvas>(
     legend.draw(canvas, options, frame.left)
 }
 
-/// The least and the most of all values; areas reach down to 0.
+/// The least and the greatest of all values, including 0 if there are areas.
 fn ends(options: &PictureOptions, lines: &[Line]) -> (f64, f64) {
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
     for line in lines.iter().filter(|line| !line.is_infinite) {
@@ -160,7 +160,7 @@ fn grid<C: Canvas>(canvas: &mut C, options: &PictureOptions, frame: &Frame, zone
             canvas.line(&[(x, frame.top), (x, frame.bottom)], stroke(options.minor))?;
         }
         if !options.hides_x {
-            // Whole beside the edge of the picture.
+            // Moved left, so that the text stays inside the image.
             let x = x.min(options.width - written.chars().count() as f64 * size * LETTER / 2.0);
             canvas.text(&written, (x, frame.bottom + size * 1.4), options.text(Anchor::Middle))?;
         }
@@ -239,14 +239,14 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_lines_with_gaps_labels_and_names() {
+    fn an_image_has_lines_with_gaps_labels_and_names() {
         let values = [Some(1.0), Some(2.0), None, Some(4.0), Some(f64::INFINITY), Some(3.0)];
         let mut list = [series("a<b>&\u{1}", &values), series("c", &[Some(0.0); 10])];
         let picture = drawn(&[("title", "T\"itle"), ("vtitle", "V"), ("width", "600")], &mut list);
         for part in ["<svg ", "T&quot;itle", ">V</text>", "a&lt;b&gt;&amp; ", "00:04", "</svg>\n"] {
             assert!(picture.contains(part), "{part}: {picture}");
         }
-        // Three runs of the first series, one of the second.
+        // Three runs of the first series and one of the second.
         assert_eq!(picture.matches("stroke-width=\"1.2\"").count(), 4);
     }
 
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bitmap_has_the_colours_of_what_is_drawn() {
+    fn a_bitmap_has_the_colours_of_its_lines() {
         let count = |pairs: &[(&str, &str)], name: &str| {
             let mut list = [series("a", &[Some(1.0), Some(3.0), Some(2.0)]), series("b", &[Some(2.0); 10])];
             let Color { red, green, blue, .. } = Color::parse(name).unwrap();
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn no_parameter_and_no_value_breaks_a_picture() {
+    fn extreme_parameters_and_values_are_drawn() {
         let sizes = ["10", "11", "40", "2000"];
         let ends = [Some(1e308), Some(-1e308), None, Some(f64::NAN)];
         let list = || [series("long name of a series", &ends), series("", &[])];

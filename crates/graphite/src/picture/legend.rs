@@ -1,24 +1,24 @@
-//! Names and colours below what is drawn.
+//! The legend: names and colours below the graph.
 
 use super::canvas::{Anchor, Canvas};
 use super::colors::Color;
 use super::options::PictureOptions;
 use crate::error::Result;
 
-/// Series whose names are shown when the request does not say.
+/// The legend is hidden for more series, unless the request decides.
 const SERIES_MAX: usize = 10;
-/// Most columns of a legend.
+/// The most columns of a legend.
 const COLUMNS_MAX: usize = 20;
-/// Width of a letter beside the size of the font.
+/// The average width of a letter, relative to the font size.
 pub(super) const LETTER: f64 = 0.6;
 
-/// A name and its colour.
+/// A name with its colour.
 pub(super) struct Entry<'a> {
     pub(super) name: &'a str,
     pub(super) color: Color,
 }
 
-/// Where names are. Half of a picture at most is theirs: what finds no room is left out.
+/// The layout of the legend. It takes at most half of the image; names without room are omitted.
 pub(super) struct Legend<'a> {
     entries: Vec<Entry<'a>>,
     pub(super) height: f64,
@@ -28,7 +28,7 @@ pub(super) struct Legend<'a> {
 }
 
 impl<'a> Legend<'a> {
-    /// The legend of so many series, of which these are shown; it has no height when it is hidden.
+    /// The legend for a number of series, of which `entries` are shown; its height is 0 if it is hidden.
     pub(super) fn of(options: &PictureOptions, entries: Vec<Entry<'a>>, series: usize) -> Self {
         if options.hides_legend.unwrap_or(series > SERIES_MAX) || series == 0 {
             return Self { entries: Vec::new(), height: 0.0, columns: 0, row: 0.0, width: 0.0 };
@@ -43,7 +43,7 @@ impl<'a> Legend<'a> {
         Self { entries, height, columns, row, width }
     }
 
-    /// Draws it at the lower edge of the picture, from `left` on if there is room.
+    /// Draws the legend at the lower edge of the image, from `left` on if there is room.
     pub(super) fn draw<C: Canvas>(&self, canvas: &mut C, options: &PictureOptions, left: f64) -> Result<()> {
         if self.columns == 0 {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Series as they are drawn: consolidated to the columns of the picture, stacked, with their options.
+//! Prepares series for drawing: consolidates them to the columns of the image, stacks them, and reads their
+//! options.
 
 use super::colors::Color;
 use super::options::{AreaMode, PictureOptions};
@@ -6,7 +7,7 @@ use crate::error::Result;
 use crate::series::{Drawing, Series};
 use sandur_base::job::spend;
 
-/// A series as it is drawn.
+/// A series prepared for drawing.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) name: String,
@@ -16,11 +17,11 @@ pub(super) struct Line {
     pub(super) color: Color,
     pub(super) width: f64,
     pub(super) dash: Option<f64>,
-    /// Opacity of the area down to the axis.
+    /// The opacity of the area down to the axis, if it is filled.
     pub(super) area: Option<f64>,
-    /// Vertical lines from the axis to the top where there is a value.
+    /// Whether each value is drawn as a vertical line from the axis to the top.
     pub(super) is_infinite: bool,
-    /// Without a name in the legend.
+    /// Whether it has no name in the legend.
     pub(super) is_invisible: bool,
 }
 
@@ -32,7 +33,7 @@ fn option(series: &Series, name: &str) -> Option<f64> {
     })
 }
 
-/// Series as lines, in their order; none has more values than `columns`.
+/// Converts series to lines, in order; no line has more values than `columns`.
 pub(super) fn lines(options: &PictureOptions, list: &mut [Series], columns: usize) -> Result<Vec<Line>> {
     let mut totals: Vec<f64> = Vec::new();
     let mut lines = Vec::with_capacity(list.len());
@@ -56,7 +57,8 @@ pub(super) fn lines(options: &PictureOptions, list: &mut [Series], columns: usiz
         let own = series.color.as_deref().and_then(Color::parse);
         let color = own.or(options.colors.get(place % options.colors.len().max(1)).copied());
         let color = color.unwrap_or(options.foreground);
-        // What is not to be seen hides what is drawn before it: the lower edge of an area between two series.
+        // An invisible series is drawn in the background colour, to cover earlier ones: the lower bound of
+        // `areaBetween`.
         let is_invisible = option(series, "invisible").is_some();
         let color = if is_invisible { options.background } else { color };
         let opacity = option(series, "alpha");
@@ -77,7 +79,7 @@ pub(super) fn lines(options: &PictureOptions, list: &mut [Series], columns: usiz
     Ok(lines)
 }
 
-/// Puts values on top of those before.
+/// Adds the totals of previous series to the values.
 fn stack(totals: &mut Vec<f64>, values: &mut [Option<f64>]) {
     if totals.len() < values.len() {
         totals.resize(values.len(), 0.0);

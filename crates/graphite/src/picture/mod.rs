@@ -1,13 +1,13 @@
-//! Series as a picture: axes, a grid, lines, areas and a legend, with the parameters of graphite-web that
+//! Series as an image: axes, a grid, lines, areas and a legend, with the parameters of graphite-web that
 //! dashboards and mails use.
 //!
-//! A `graphType=pie` is a [`pie`] instead. [`options`] reads parameters over a [`templates`] of colours,
-//! [`layout`] decides where everything is, and draws on a [`canvas`], which is [`svg`] or a [`bitmap`] that
-//! becomes [`png`]. [`legend`] has the names below, [`axes`] chooses the values and times that are written
-//! beside the axes, [`font`] has the outlines of the signs of a bitmap.
+//! With `graphType=pie`, the image is a [`pie`]. [`options`] parses parameters, with defaults from
+//! [`templates`] of colours. [`layout`] computes positions and draws on a [`canvas`], which is [`svg`] or a
+//! [`bitmap`] that is encoded as [`png`]. [`legend`] draws the names below the graph, [`axes`] chooses the
+//! labelled values and times, and [`font`] has the outlines of characters for bitmaps.
 //!
-//! **Invariants.** A picture has at most [`options::PIXELS_MAX`] pixels. A line has no more points than the
-//! picture has columns: series are consolidated before they are drawn.
+//! **Invariants.** An image has at most [`options::PIXELS_MAX`] pixels. A line has at most as many points
+//! as the image has columns, because series are consolidated before they are drawn.
 
 mod axes;
 mod bitmap;

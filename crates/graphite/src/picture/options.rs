@@ -1,4 +1,4 @@
-//! Parameters of a picture.
+//! Parameters of an image.
 
 use super::canvas::{Anchor, TextStyle};
 use super::colors::Color;
@@ -7,39 +7,39 @@ use super::templates::TEMPLATES;
 use crate::error::{Error, Result};
 use crate::number::parse_float;
 
-/// Most pixels of a picture.
+/// The most pixels of an image.
 pub(crate) const PIXELS_MAX: u64 = 4_000_000;
-/// Least pixels of a side.
+/// The shortest side, in pixels.
 const SIDE_MIN: f64 = 10.0;
-/// Most pixels of a side, by which the points of a line are bounded.
+/// The longest side, in pixels, which bounds the points of a line.
 pub(crate) const SIDE_MAX: f64 = 8_000.0;
 const TEXT_MAX: usize = 1_000;
 
-/// How the places between two values are drawn.
+/// How the gap between two values is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineMode {
-    /// Slopes, with gaps where there is no value.
+    /// Sloped lines, interrupted at missing values.
     Slope,
-    /// Steps, with gaps.
+    /// Steps, interrupted at missing values.
     Staircase,
-    /// Slopes over gaps.
+    /// Sloped lines across missing values.
     Connected,
 }
 
 /// Which series are filled down to the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AreaMode {
-    /// None but those that say so themselves.
+    /// None, except series with that option.
     None,
-    /// The first.
+    /// The first series.
     First,
-    /// All.
+    /// All series.
     All,
-    /// All, on top of each other.
+    /// All series, stacked.
     Stacked,
 }
 
-/// What a picture looks like.
+/// The options of an image.
 #[derive(Clone, Debug)]
 pub(crate) struct PictureOptions {
     pub(crate) width: f64,
@@ -59,16 +59,16 @@ pub(crate) struct PictureOptions {
     pub(crate) area_opacity: Option<f64>,
     pub(crate) least: Option<f64>,
     pub(crate) most: Option<f64>,
-    /// Sizes of units, and their names.
+    /// Whether units are powers of 1024, and whether values have units.
     pub(crate) is_binary: bool,
     pub(crate) has_units: bool,
-    /// Said by the request, or decided by the number of series.
+    /// Set by the request; `None` decides by the number of series.
     pub(crate) hides_legend: Option<bool>,
     pub(crate) hides_grid: bool,
     pub(crate) hides_x: bool,
     pub(crate) hides_y: bool,
     pub(crate) null_as_zero: bool,
-    /// A pie in place of lines.
+    /// The options of a pie, if the image is one.
     pub(crate) pie: Option<Pie>,
 }
 
@@ -93,10 +93,10 @@ impl<'a> Pairs<'a> {
 
     fn color(&self, name: &'static str, preset: &str) -> Result<Color> {
         let text = self.text(name).filter(|text| !text.is_empty()).unwrap_or(preset);
-        Color::parse(text).ok_or_else(|| Error::invalid(format!("{name}: there is no colour '{text:.40}'")))
+        Color::parse(text).ok_or_else(|| Error::invalid(format!("{name}: unknown colour '{text:.40}'")))
     }
 
-    /// What a word stands for; the first one is meant where there is none.
+    /// The value that a word stands for; without the parameter, that of the first word.
     fn one_of<T: Copy>(&self, name: &'static str, words: &[(&'static str, T)]) -> Result<T> {
         let text = self.text(name).filter(|text| !text.is_empty()).unwrap_or(words[0].0);
         let found = words.iter().find(|(word, _)| *word == text);
@@ -124,7 +124,7 @@ fn pie(pairs: &Pairs<'_>) -> Result<Pie> {
 }
 
 impl PictureOptions {
-    /// Reads parameters; of one that comes twice the last counts, and unknown ones are left out.
+    /// Parses parameters. The last occurrence of a parameter counts; unknown ones are ignored.
     pub(crate) fn read(pairs: &[(String, String)]) -> Result<Self> {
         let pairs = Pairs(pairs);
         let side = |name, preset| Ok::<_, Error>(pairs.number(name)?.unwrap_or(preset).trunc());
@@ -132,7 +132,7 @@ impl PictureOptions {
         let is_side = |side| (SIDE_MIN..=SIDE_MAX).contains(side);
         if !(is_side(&width) && is_side(&height) && width * height <= PIXELS_MAX as f64) {
             return Err(Error::Limit(format!(
-                "a picture of {width} x {height} pixels (width, height); each side has from {SIDE_MIN} to \
+                "an image of {width} x {height} pixels (width, height); each side has from {SIDE_MIN} to \
                  {SIDE_MAX}, and both together make at most {PIXELS_MAX}"
             )));
         }
@@ -155,7 +155,7 @@ impl PictureOptions {
             foreground: pairs.color("fgcolor", template.foreground)?,
             major: pairs.color("majorGridLineColor", template.major)?,
             minor: pairs.color("minorGridLineColor", template.minor)?,
-            colors: colors.ok_or_else(|| Error::invalid("colorList names a colour that there is not"))?,
+            colors: colors.ok_or_else(|| Error::invalid("colorList has an unknown colour"))?,
             line_mode: match pairs.text("lineMode").unwrap_or("slope") {
                 "staircase" => LineMode::Staircase,
                 "connected" => LineMode::Connected,
@@ -185,7 +185,7 @@ impl PictureOptions {
         })
     }
 
-    /// How a text looks that nothing else is said of.
+    /// The default style of texts.
     pub(super) fn text(&self, anchor: Anchor) -> TextStyle {
         TextStyle { color: self.foreground, size: self.font_size, anchor, turn: 0.0 }
     }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_bounds_and_its_template_colours() {
+    fn an_image_has_bounds_and_the_colours_of_its_template() {
         let options = read(&[("template", "plain"), ("width", "800"), ("fgcolor", "red")]).unwrap();
         assert_eq!((options.width, options.height), (800.0, 250.0));
         assert_eq!(Some(options.background), Color::parse("white"));

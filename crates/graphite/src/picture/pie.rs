@@ -1,7 +1,7 @@
-//! `graphType=pie`: a slice for each series, as large as its average, maximum or minimum.
+//! `graphType=pie`: a slice for each series, proportional to its average, maximum or minimum.
 //!
-//! The first slice begins at the top, and they follow each other clockwise. Of graphite-web are the
-//! parameters, their defaults and the forms of labels. A series without a value, or below 0, has no slice.
+//! The first slice begins at the top, and slices follow clockwise. Parameters, defaults and labels are
+//! those of graphite-web. A series without a value, or with a negative one, has no slice.
 
 use std::f64::consts::{FRAC_PI_2, PI, TAU};
 
@@ -13,12 +13,12 @@ use crate::error::Result;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-/// Most corners of a slice: the chords of a circle of the largest size are not seen.
+/// The most corners of a slice. At the largest size, chords of this length still look like a circle.
 const CORNERS_MAX: f64 = 512.0;
-/// Pixels between two corners.
+/// The distance of two corners, in pixels.
 const CORNER: f64 = 2.0;
 
-/// What a series counts.
+/// The aggregate of a series that determines the size of its slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Average,
@@ -26,7 +26,7 @@ pub(super) enum Mode {
     Minimum,
 }
 
-/// What is written on slices.
+/// The labels on slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Labels {
     None,
@@ -34,15 +34,15 @@ pub(super) enum Labels {
     Percent,
 }
 
-/// What a pie looks like.
+/// The options of a pie.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pie {
     pub(super) mode: Mode,
     pub(super) labels: Labels,
-    /// Slices below this (a number, or a percentage) have no label.
+    /// Slices below this (a number or a percentage, as `labels` says) have no label.
     pub(super) least: f64,
     pub(super) label_color: Color,
-    /// Whether labels stand along the middle of their slices.
+    /// Whether labels are rotated along the middle of their slices.
     pub(super) are_labels_rotated: bool,
 }
 
@@ -53,7 +53,7 @@ struct Slice {
 }
 
 impl Mode {
-    /// What a series counts: a number from 0 on.
+    /// The aggregate of a series, at least 0.
     fn of(self, series: &Series) -> f64 {
         let values = series.points().flatten().filter(|value| value.is_finite());
         let value = match self {
@@ -69,7 +69,7 @@ impl Mode {
 }
 
 impl Labels {
-    /// What is written on a slice that is this share of all.
+    /// The label of a slice with this value and share of the total.
     fn of(self, value: f64, share: f64, least: f64) -> Option<String> {
         match self {
             Self::Percent if share * 100.0 >= least => Some(format!("%{:.2}", share * 100.0)),
@@ -146,7 +146,7 @@ impl Pie {
         }
         for (label, angle) in labels {
             let (x, y) = circle.at(angle, 0.5);
-            // Half of a sign's height below its place is the base line.
+            // The base line is half the height of a character below the middle of the label.
             let below = options.font_size * 0.35;
             let turn = if self.are_labels_rotated { readable(angle) } else { 0.0 };
             let place = (x - below * turn.sin(), y + below * turn.cos());
@@ -161,7 +161,7 @@ impl Pie {
     }
 }
 
-/// The turn of a text along a radius, so that it does not stand on its head.
+/// The rotation of a text along a radius, so that it is never upside down.
 fn readable(angle: f64) -> f64 {
     if (FRAC_PI_2..=3.0 * FRAC_PI_2).contains(&angle.rem_euclid(TAU)) { angle - PI } else { angle }
 }
@@ -179,7 +179,7 @@ struct Circle {
 }
 
 impl Circle {
-    /// The place at an angle, and at this part of the radius.
+    /// The point at an angle, and at this fraction of the radius.
     fn at(&self, angle: f64, part: f64) -> (f64, f64) {
         let (sine, cosine) = angle.sin_cos();
         (self.middle.0 + self.radius * part * cosine, self.middle.1 + self.radius * part * sine)
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bitmap_has_the_first_slice_at_the_right_of_the_top() {
+    fn the_first_slice_of_a_bitmap_begins_at_the_top() {
         let mut out = Vec::new();
         let size = [("width", "200"), ("height", "200"), ("graphOnly", "true"), ("valueLabels", "none")];
         let options = options(&size);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_and_no_size_breaks_a_pie() {
+    fn extreme_values_and_sizes_of_a_pie_are_drawn() {
         let ends = [Some(1e308), Some(f64::INFINITY), None, Some(f64::NAN)];
         for (width, height) in [("10", "10"), ("10", "2000"), ("2000", "11"), ("400", "300")] {
             for extra in [("margin", "1e9"), ("fontSize", "1e9"), ("valueLabelsMin", "-1e300")] {

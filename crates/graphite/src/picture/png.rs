@@ -1,4 +1,4 @@
-//! Pixels as a PNG: colours of eight bits, without opacity where all is opaque.
+//! Encodes pixels as PNG: eight bits per channel, without an alpha channel if all pixels are opaque.
 
 use std::io::Write;
 
@@ -11,10 +11,10 @@ use sandur_base::job::spend;
 const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
 const OPAQUE: u8 = 2;
 const WITH_OPACITY: u8 = 6;
-/// The filter of a row: what it adds to the row above.
+/// The row filter `Up`: each byte is the difference from the row above.
 const UP: u8 = 2;
 
-/// Writes pixels of red, green, blue and opacity, row by row; colours are multiplied by the opacity.
+/// Encodes pixels of red, green, blue and alpha, row by row; colours are premultiplied.
 pub(super) fn encode(pixels: &[u8], (width, height): (u32, u32), out: &mut Vec<u8>) -> Result<()> {
     spend(pixels.len())?;
     let is_opaque = pixels.iter().skip(3).step_by(4).all(|opacity| *opacity == u8::MAX);
@@ -30,12 +30,12 @@ pub(super) fn encode(pixels: &[u8], (width, height): (u32, u32), out: &mut Vec<u
 }
 
 fn failed(error: std::io::Error) -> Error {
-    Error::invalid(format!("a picture cannot be compressed: {error}"))
+    Error::invalid(format!("an image cannot be compressed: {error}"))
 }
 
 fn chunk(out: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) -> Result<()> {
     let length = u32::try_from(data.len());
-    let length = length.map_err(|_| Error::Limit("a picture of more than 4 GiB".to_owned()))?;
+    let length = length.map_err(|_| Error::Limit("an image of more than 4 GiB".to_owned()))?;
     let mut crc = Crc::new();
     crc.update(&kind);
     crc.update(data);
@@ -71,7 +71,7 @@ fn packed(pixels: &[u8], row_bytes: usize, is_opaque: bool) -> std::io::Result<R
     encoder.finish().map(Ok)
 }
 
-/// A part of a colour without the opacity that it is multiplied by.
+/// A colour channel before premultiplication by the opacity.
 fn divided(part: u8, opacity: u8) -> u8 {
     match opacity {
         0 | u8::MAX => part,
@@ -85,10 +85,10 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A picture that was read again.
+    /// A decoded image.
     pub(in crate::picture) struct Decoded {
         pub(in crate::picture) size: (usize, usize),
-        /// Bytes of a pixel.
+        /// The bytes of a pixel.
         pub(in crate::picture) parts: usize,
         pub(in crate::picture) pixels: Vec<u8>,
     }
@@ -99,7 +99,7 @@ pub(super) mod tests {
             &self.pixels[begin..begin + self.parts]
         }
 
-        /// Pixels that a test holds for.
+        /// The number of pixels for which a test holds.
         pub(in crate::picture) fn count(&self, holds: impl Fn(&[u8]) -> bool) -> usize {
             self.pixels.chunks(self.parts).filter(|pixel| holds(pixel)).count()
         }
@@ -109,7 +109,7 @@ pub(super) mod tests {
         u32::from_be_bytes(bytes.try_into().unwrap()) as usize
     }
 
-    /// Reads what [`encode`] writes, and checks that it is whole.
+    /// Decodes the output of [`encode`], and checks that it is complete.
     pub(in crate::picture) fn decode(picture: &[u8]) -> Decoded {
         let mut rest = picture.strip_prefix(&SIGNATURE).unwrap();
         let mut chunks = Vec::new();
@@ -139,7 +139,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn pixels_come_back_with_and_without_opacity() {
+    fn pixels_are_encoded_with_and_without_opacity() {
         let mut out = Vec::new();
         encode(&[1, 2, 3, 255, 4, 5, 6, 255, 7, 8, 9, 255, 1, 1, 1, 255], (2, 2), &mut out).unwrap();
         let read = decode(&out);

@@ -1,6 +1,6 @@
-//! A canvas of SVG.
+//! Draws on an SVG document.
 //!
-//! **Invariant.** A picture has at most [`ANSWER_BYTES_MAX`] bytes and what one line or text adds.
+//! **Invariant.** A document has at most [`ANSWER_BYTES_MAX`] bytes, plus one line or text.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use super::colors::Color;
 use crate::error::{Error, Result};
 use crate::render::ANSWER_BYTES_MAX;
 
-/// What is drawn, in order.
+/// The SVG document in progress.
 pub(super) struct SvgCanvas<'a> {
     out: &'a mut Vec<u8>,
 }
@@ -18,7 +18,7 @@ fn color(color: Color) -> String {
     format!("rgb({},{},{})", color.red, color.green, color.blue)
 }
 
-/// A text without signs that XML has for itself, or does not have at all.
+/// Escapes the special characters of XML, and removes characters that XML does not allow.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for sign in text.chars() {
@@ -35,7 +35,7 @@ fn escaped(text: &str) -> String {
 }
 
 impl<'a> SvgCanvas<'a> {
-    /// A canvas of a size.
+    /// Begins a document with a size in pixels.
     pub(super) fn begin(out: &'a mut Vec<u8>, (width, height): (f64, f64)) -> Self {
         let mut canvas = Self { out };
         canvas.write(format_args!(
@@ -46,7 +46,7 @@ impl<'a> SvgCanvas<'a> {
         canvas
     }
 
-    /// Ends the picture.
+    /// Ends the document.
     pub(super) fn end(mut self) {
         self.write(format_args!("</svg>\n"));
     }
@@ -59,7 +59,7 @@ impl<'a> SvgCanvas<'a> {
     fn path(&mut self, points: &[(f64, f64)]) -> Result<()> {
         if self.out.len() > ANSWER_BYTES_MAX {
             return Err(Error::Limit(format!(
-                "a picture of more than {ANSWER_BYTES_MAX} bytes; ask for fewer series"
+                "an image of more than {ANSWER_BYTES_MAX} bytes; request fewer series"
             )));
         }
         self.write(format_args!("<path d=\""));

@@ -1,6 +1,6 @@
-//! Templates of colours, as graphite-web's example of `graphTemplates.conf` has them.
+//! Colour templates, as in graphite-web's example of `graphTemplates.conf`.
 
-/// Colours of a template.
+/// The colours of a template.
 pub(crate) struct Template {
     pub(crate) name: &'static str,
     pub(crate) background: &'static str,
@@ -13,7 +13,7 @@ pub(crate) struct Template {
 const LINES: &str = "blue,green,red,purple,brown,yellow,aqua,grey,magenta,pink,gold,rose";
 const SOLARIZED: &str = "268bd2aa,859900aa,dc322faa,d33682aa,db4b16aa,b58900aa,2aa198aa,6c71c4aa";
 
-/// All templates; the first is taken where none is named, or an unknown one.
+/// All templates. The first one applies if the request names none, or an unknown one.
 pub(crate) const TEMPLATES: [Template; 6] = [
     Template {
         name: "default",

@@ -1,12 +1,12 @@
-//! At most so many points: several values become one.
+//! Consolidates series to a maximum number of points.
 //!
-//! Points begin at multiples of their length, so that an answer does not change from one request to the next
-//! but at its ends; the values before the first whole point are dropped.
+//! Points begin at multiples of their length, so that an answer changes only at its ends from one request
+//! to the next. Values before the first complete point are dropped.
 
 use crate::error::{Error, Result};
 use crate::series::Series;
 
-/// Consolidates all series to the number of points that a request wants, seen over the time of all.
+/// Consolidates all series to at most `most` points over their common time range.
 pub(super) fn consolidate(list: &mut [Series], most: u64) -> Result<()> {
     if list.iter().all(|series| series.values.is_empty()) {
         return Ok(());
@@ -34,7 +34,7 @@ pub(super) fn consolidate(list: &mut [Series], most: u64) -> Result<()> {
         series.start = series.start.saturating_add(nudge);
         let lost = usize::try_from(nudge / series.step).unwrap_or(0).saturating_sub(1);
         if lost > series.values.len() {
-            return Err(Error::invalid(format!("{} has fewer values than one point takes", series.name)));
+            return Err(Error::invalid(format!("{} has too few values for one point", series.name)));
         }
         series.values.drop_first(lost);
         series.consolidate(many as usize);

@@ -1,4 +1,4 @@
-//! `csv`: a line for each value, with the time on the clocks of the request.
+//! `csv`: a line for each value, with local time in the zone of the request.
 
 use std::io::Write;
 

@@ -1,7 +1,7 @@
 //! `json`: series with tags and points of value and time.
 //!
-//! Answers have millions of points, so these are written straight into the body, and the times of series with
-//! the same steps are written out once. What is asked for in lines is joined from parts.
+//! Answers have millions of points, so points are written directly to the body, and the times of series
+//! with the same steps are formatted once. Indented JSON is joined from parts.
 
 use super::consolidate::consolidate;
 use super::{Format, RenderRequest};
@@ -56,7 +56,7 @@ fn in_one_line(request: &RenderRequest, list: &[Series], out: &mut Vec<u8>) -> R
     Ok(())
 }
 
-/// Appends the points from the start to the end of a series; how many there are.
+/// Appends the points of a series; returns their number.
 fn push_points(
     request: &RenderRequest,
     series: &Series,
@@ -79,15 +79,15 @@ fn push_points(
     Ok(count)
 }
 
-/// Bytes that what stands behind a value takes, with its end and room for growth.
+/// The bytes of the text after a value, with its end and room for growth.
 const BEHIND_BYTES: u64 = 40;
 
-/// What stands behind the values of the points of a series: `, 1700000000]` and so on.
+/// The texts after the values of a series's points: `, 1700000000]` and so on.
 #[derive(Default)]
 struct Times {
     start: i64,
     step: i64,
-    /// The next one that is not written out.
+    /// The next time that is not formatted yet.
     next: i64,
     text: Vec<u8>,
     ends: Vec<u32>,
@@ -95,7 +95,7 @@ struct Times {
 }
 
 impl Times {
-    /// Those of a series with so many points at these times come next.
+    /// Starts a series with points at these times.
     fn begin(&mut self, start: i64, step: i64, points: usize) -> Result<()> {
         self.held.at_least(points as u64 * BEHIND_BYTES)?;
         if (start, step) != (self.start, self.step) {
@@ -106,8 +106,8 @@ impl Times {
         Ok(())
     }
 
-    /// What stands behind the value at a place, which is at most one more than the one before; `None` when
-    /// its time is after the end.
+    /// The text after the value at a place; places are visited in order. `None` if its time is after the
+    /// end.
     fn behind(&mut self, place: usize, end: i64) -> Option<&[u8]> {
         if place >= self.ends.len() {
             self.text.extend_from_slice(b", ");
@@ -122,7 +122,7 @@ impl Times {
     }
 }
 
-/// Seconds from one point to the next.
+/// The distance of two points, in seconds.
 fn step_of(series: &Series) -> Result<i64> {
     spend(series.values.len())?;
     if series.step <= 0 {
@@ -157,7 +157,7 @@ fn in_lines(request: &RenderRequest, list: &[Series], out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// Points from the start to the end of a series.
+/// The points of a series.
 fn points(request: &RenderRequest, series: &Series, layout: Layout) -> Result<Vec<String>> {
     let (step, is_whole) = (step_of(series)?, is_whole(series));
     let mut time = series.start;
@@ -201,7 +201,7 @@ mod tests {
             let whole = next().is_multiple_of(4);
             let values = if whole { values.of_integers() } else { values };
             let start = if next().is_multiple_of(2) { 1_700_000_000 } else { n - 40 };
-            // Sometimes the end is before the last values.
+            // In some series the end is before the last values.
             let end = start + step * (count as i64 - (next() % 3) as i64);
             let mut series = Series::new(format!("a.\"{n}\".é;b=c"), start, end, step, values);
             series.consolidate(if next().is_multiple_of(3) { 2 } else { 1 });
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_is_what_lines_are_without_their_breaks() {
+    fn compact_json_equals_indented_json_without_white_space() {
         for seed in 0..300 {
             let request = RenderRequest {
                 no_null_points: seed % 2 == 0,

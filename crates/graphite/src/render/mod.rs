@@ -1,4 +1,4 @@
-//! `/render`: the parameters of a request, and its answer in one of the formats, which are in one table.
+//! `/render`: the parameters of a request, and its answer in one of the formats of a table.
 
 mod consolidate;
 mod csv;
@@ -25,19 +25,19 @@ pub use protobuf::{FetchRequest, each_series, read_fetches};
 pub use request::RenderRequest;
 pub use stream::RenderStream;
 
-/// Most bytes of an answer.
+/// The most bytes of an answer.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 30;
 
-/// A way to write series.
+/// An output format.
 #[derive(Debug)]
 pub struct Format {
     /// The value of `format`.
     pub name: &'static str,
-    /// The type of the answer.
+    /// The content type.
     pub content_type: &'static str,
     /// Whether `jsonp` may wrap it.
     pub(crate) is_json: bool,
-    /// Bytes that a series takes at most while it is written, about.
+    /// The approximate maximum of bytes for a series.
     pub(crate) bytes: fn(&RenderRequest, &Series) -> usize,
     pub(crate) write: fn(&RenderRequest, &mut [Series], &mut Vec<u8>) -> Result<()>,
 }
@@ -48,17 +48,17 @@ impl Format {
     }
 }
 
-/// A series that is written with its name, and so many bytes for each value.
+/// The bytes of a series with its name, and `each` bytes per value.
 fn bytes_of(series: &Series, each: usize) -> usize {
     series.values.len().saturating_mul(each).saturating_add(256 + series.name.len())
 }
 
-/// Most formats, with forty bytes for a value.
+/// The bytes for most formats: forty per value.
 fn with_name(_: &RenderRequest, series: &Series) -> usize {
     bytes_of(series, 40)
 }
 
-/// Formats that tell what each series was asked for with.
+/// The bytes for formats that include the expression of each series.
 fn with_expression(request: &RenderRequest, series: &Series) -> usize {
     let asked = request.path_expression.as_deref().map_or(0, str::len);
     with_name(request, series).saturating_add(series.path_expression.len().max(asked))
@@ -83,9 +83,9 @@ pub const FORMATS: &[&Format] = &[
 /// An answer.
 #[derive(Debug)]
 pub struct Rendered {
-    /// Its type.
+    /// The content type.
     pub content_type: &'static str,
-    /// Its bytes.
+    /// The content.
     pub body: Vec<u8>,
 }
 

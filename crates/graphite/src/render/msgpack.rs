@@ -1,4 +1,4 @@
-//! `msgpack`: what a series is, as maps.
+//! `msgpack`: series as maps.
 
 use super::{Format, RenderRequest};
 use crate::encoding::msgpack::{self, float, integer, map, none, text};

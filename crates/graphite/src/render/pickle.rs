@@ -1,4 +1,4 @@
-//! `pickle`: what a series is, as dictionaries of Python.
+//! `pickle`: series as Python dictionaries.
 
 use super::{Format, RenderRequest};
 use crate::encoding::pickle::{

@@ -1,4 +1,4 @@
-//! `svg` and `png`: series as a picture.
+//! `svg` and `png`: series as an image.
 
 use super::{Format, RenderRequest};
 use crate::error::Result;

@@ -1,6 +1,6 @@
-//! `carbonapi_v2_pb` and `carbonapi_v3_pb`: series as carbonserver gives them to carbonapi.
+//! `carbonapi_v2_pb` and `carbonapi_v3_pb`: series in carbonserver's messages for carbonapi.
 //!
-//! The older form has a list of places without a value, the newer one has NaN there.
+//! The second protocol lists the places without a value; the third one has NaN at them.
 
 use super::{Format, RenderRequest};
 use crate::encoding::protobuf::{Field, each, float, head, integer, message, text};
@@ -16,7 +16,7 @@ pub(super) const OLDER: Format = Format {
     write: write_older,
 };
 
-/// The same under the name that carbonapi asks for.
+/// The same format under the name that carbonapi requests.
 pub(super) const PROTOBUF: Format = Format { name: "protobuf", ..OLDER };
 
 pub(super) const NEWER: Format = Format {
@@ -27,25 +27,25 @@ pub(super) const NEWER: Format = Format {
     write: write_newer,
 };
 
-/// Most series that one request of carbonapi may name.
+/// The most patterns of one request of carbonapi.
 const FETCHES_MAX: usize = 1000;
 
-/// Series that carbonapi asks for in the newer form.
+/// A request of carbonapi for series, in the third protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// The pattern of their paths.
+    /// The pattern of the paths.
     pub name: String,
-    /// Values after this.
+    /// Values after this time, exclusive, in seconds since 1970.
     pub from: i64,
-    /// Values up to this.
+    /// Values up to this time, inclusive, in seconds since 1970.
     pub until: i64,
-    /// What carbonapi asks for them with.
+    /// The expression by which carbonapi identifies the series.
     pub path_expression: String,
-    /// Most points of a series, all when it is 0.
+    /// The most points of a series; 0 is no limit.
     pub max_data_points: i64,
 }
 
-/// Reads a request in the newer form.
+/// Parses a request in the third protocol.
 pub fn read_fetches(body: &[u8]) -> std::result::Result<Vec<FetchRequest>, Error> {
     let mut requests = Vec::new();
     let read = each(body, |number, field| {
@@ -58,14 +58,14 @@ pub fn read_fetches(body: &[u8]) -> std::result::Result<Vec<FetchRequest>, Error
         }
         Some(())
     });
-    let wrong = || format!("the body is no MultiFetchRequest of at most {FETCHES_MAX} patterns");
+    let wrong = || format!("the body is not a MultiFetchRequest of at most {FETCHES_MAX} patterns");
     read.map(|()| requests).ok_or_else(|| Error::invalid(wrong()))
 }
 
-/// The messages of the series of an answer, in its order.
+/// The messages of the series in an answer, in order.
 pub fn each_series(answer: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
-    // What was written here can be read.
+    // The messages were written here, so they are well-formed.
     let _ = each(answer, |_, field| {
         if let Field::Bytes(series) = field {
             found.push(series);
@@ -140,7 +140,7 @@ mod tests {
     use crate::column::Column;
     use crate::zone::Zone;
 
-    /// Numbers and contents of the fields of the only series.
+    /// The numbers and contents of the fields of the only series.
     fn fields(format: &Format, values: &[Option<f64>]) -> Vec<(u64, Vec<u8>)> {
         let pairs = [("from", "100"), ("until", "160")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let request = RenderRequest::read(&pairs, 200, &Zone::utc()).unwrap();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn series_name_the_expression_that_carbonapi_asked_with() {
+    fn series_include_the_expression_of_the_request() {
         let pairs = [("from", "100"), ("until", "160"), ("pathExpression", "a.*")];
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let request = RenderRequest::read(&pairs, 200, &Zone::utc()).unwrap();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_carbonapi_are_read_and_bounded() {
+    fn requests_of_carbonapi_are_parsed_and_bounded() {
         let fetch = |out: &mut Vec<u8>, name: &str| {
             message(out, 1, |out| {
                 text(out, 1, name);
@@ -196,12 +196,12 @@ mod tests {
         let mut many = Vec::new();
         (0..=FETCHES_MAX).for_each(|_| fetch(&mut many, "a"));
         assert!(read_fetches(&many).unwrap_err().to_string().contains("1000"));
-        // A number where a text belongs.
+        // A number in place of a text.
         assert!(read_fetches(&[0x0a, 2, 0x08, 1]).is_err());
     }
 
     #[test]
-    fn places_without_a_value_are_told_in_the_way_of_each_form() {
+    fn missing_values_have_the_form_of_each_protocol() {
         let values = [Some(1.5), None];
         let number = |value: i64| value.to_le_bytes().to_vec();
         let doubles = |values: [f64; 2]| values.map(f64::to_le_bytes).concat();

@@ -26,7 +26,7 @@ fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// A value as Python shows it.
+/// A value in Python's form.
 pub(super) fn shown(series: &Series, value: Option<f64>) -> String {
     match value {
         None => "None".to_owned(),

@@ -8,43 +8,43 @@ use crate::picture::PictureOptions;
 use crate::scope::Scope;
 use crate::zone::{Moment, Zone};
 
-/// Most targets of a request.
+/// The most targets of a request.
 const TARGETS_MAX: usize = 1000;
 
-/// What a request asks for.
+/// The parameters of a request.
 #[derive(Clone, Debug)]
 pub struct RenderRequest {
-    /// Targets in order.
+    /// The targets, in order.
     pub targets: Vec<String>,
-    /// Values after this.
+    /// Values after this time, exclusive.
     pub from: Moment,
-    /// Values up to this.
+    /// Values up to this time, inclusive.
     pub until: Moment,
-    /// The present.
+    /// The current time, in seconds since 1970.
     pub now: i64,
-    /// The zone that times are read in.
+    /// The zone in which times are parsed and shown.
     pub zone: Zone,
-    /// How the answer is written.
+    /// The output format.
     pub format: &'static Format,
-    /// Most points of a series.
+    /// The most points of a series, if there is a limit.
     pub max_data_points: Option<u64>,
-    /// Whether points without a value are left out.
+    /// Whether points without a value are omitted.
     pub no_null_points: bool,
-    /// The function that the answer is wrapped in.
+    /// The function that the answer is wrapped in (JSONP).
     pub jsonp: Option<String>,
-    /// Whether JSON is written in lines.
+    /// Whether JSON is indented.
     pub pretty: bool,
-    /// The share of values that points of several values need.
+    /// The fraction of values that a consolidated point requires.
     pub x_files_factor: f64,
-    /// Values of templates.
+    /// The values for placeholders of templates.
     pub template: Vec<(String, String)>,
-    /// What carbonapi asks for the series with, by which it knows them again.
+    /// The expression by which carbonapi identifies the series.
     pub path_expression: Option<String>,
-    /// What a picture looks like, if one is asked for.
+    /// The options of an image, if one is requested.
     pub(crate) picture: Option<PictureOptions>,
 }
 
-/// A target of a pie that is a name and a number in place of series, `name:3.5`, as a target of others.
+/// Converts a slice of a pie that is given as a name and a number, `name:3.5`, to a target.
 fn slice_of_number(target: String) -> String {
     let number = target.split_once(':').and_then(|(name, number)| Some((name, parse_float(number)?)));
     match number {
@@ -56,7 +56,7 @@ fn slice_of_number(target: String) -> String {
 }
 
 impl RenderRequest {
-    /// Reads parameters; of one that comes twice the last counts, but for `target`.
+    /// Parses parameters; the last occurrence counts, except for `target`.
     pub fn read(pairs: &[(String, String)], clock: i64, own_zone: &Zone) -> Result<Self> {
         let last =
             |name: &str| pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
@@ -123,12 +123,12 @@ impl RenderRequest {
         })
     }
 
-    /// First and last time.
+    /// The first and the last time, in seconds since 1970.
     pub(crate) fn times(&self) -> (i64, i64) {
         (self.from.epoch, self.until.epoch)
     }
 
-    /// What evaluation of the targets knows.
+    /// The scope in which the targets are evaluated.
     pub fn scope(&self) -> Scope {
         Scope::new(self.from, self.until, self.now, self.zone.clone(), self.x_files_factor)
     }

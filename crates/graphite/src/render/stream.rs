@@ -1,6 +1,6 @@
-//! Series of one request after the other, written piece by piece while they are read.
+//! Writes the series of several requests one after the other, piece by piece while they are read.
 //!
-//! A path or a pattern of paths is read batch by batch; what functions make of series is made whole, one
+//! A path or a pattern of paths is read in batches. The result of a function is computed completely, one
 //! request at a time.
 
 use std::collections::VecDeque;
@@ -16,23 +16,23 @@ use crate::series::Series;
 use crate::source::{Fetched, Window};
 use crate::stored::{SeriesStream, StoredSeries};
 
-/// A piece is complete when it has so many bytes.
+/// A piece is complete when it has this many bytes.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// An answer to several requests on its way. Each has a format in which the series of several requests can
-/// stand behind each other.
+/// An answer to several requests in progress. Its formats allow the series of several requests to be
+/// concatenated.
 pub struct RenderStream {
     left: VecDeque<RenderRequest>,
     open: Option<(RenderRequest, SeriesStream)>,
 }
 
 impl RenderStream {
-    /// Answers to these requests.
+    /// The answer to these requests.
     pub fn new(requests: impl IntoIterator<Item = RenderRequest>) -> Self {
         Self { left: requests.into_iter().collect(), open: None }
     }
 
-    /// Whether the last piece was made.
+    /// Whether the last piece is complete.
     pub fn is_over(&self) -> bool {
         self.left.is_empty() && self.open.is_none()
     }
@@ -53,7 +53,7 @@ impl RenderStream {
         Ok(body)
     }
 
-    /// Opens what the next request asks for, or answers it.
+    /// Opens the series of the next request, or answers it completely.
     async fn begin(
         &mut self,
         source: &StoredSeries<'_>,
@@ -74,7 +74,7 @@ impl RenderStream {
     }
 }
 
-/// The pattern of paths, if the request asks for nothing else.
+/// The pattern of paths, if the request has only that target.
 fn only_pattern(request: &RenderRequest) -> Result<Option<Pattern>> {
     let [target] = request.targets.as_slice() else { return Ok(None) };
     match &*parse(target)? {

@@ -1,33 +1,33 @@
-//! `storage-aggregation.conf`: how values of an archive become those of the next.
+//! `storage-aggregation.conf`: how values of an archive are aggregated to those of the next.
 
 use regex::Regex;
 
 use super::file::{RulesError, Section};
 use super::pattern_of;
 
-/// How several values become one.
+/// The aggregation of several values to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Their mean.
+    /// The mean.
     Average,
-    /// Their sum.
+    /// The sum.
     Sum,
-    /// The last.
+    /// The last value.
     Last,
-    /// The largest.
+    /// The maximum.
     Max,
-    /// The smallest.
+    /// The minimum.
     Min,
-    /// Their mean, places without a value counting as 0.
+    /// The mean, with 0 for missing values.
     AvgZero,
-    /// The one farthest from 0.
+    /// The value with the largest absolute value.
     AbsMax,
-    /// The one nearest to 0.
+    /// The value with the smallest absolute value.
     AbsMin,
 }
 
 impl Method {
-    /// All of them with their names.
+    /// All methods with their names.
     pub const NAMED: [(&'static str, Self); 8] = [
         ("average", Self::Average),
         ("sum", Self::Sum),
@@ -39,7 +39,7 @@ impl Method {
         ("absmin", Self::AbsMin),
     ];
 
-    /// Its name.
+    /// The name.
     pub fn name(self) -> &'static str {
         Self::NAMED.iter().find(|(_, own)| *own == self).map_or("average", |(name, _)| name)
     }
@@ -76,14 +76,14 @@ impl Aggregation {
             Some(given) => {
                 let share = given.value.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
                 share.ok_or_else(|| {
-                    given.wrong(format!("the xFilesFactor '{}' is no number from 0 to 1", given.value))
+                    given.wrong(format!("the xFilesFactor '{}' is not a number from 0 to 1", given.value))
                 })?
             }
         };
         Ok(Self { pattern, method, x_files_factor })
     }
 
-    /// What it says.
+    /// The method and the xFilesFactor of the section.
     pub(super) fn rule(&self) -> (Method, f64) {
         (self.method, self.x_files_factor)
     }

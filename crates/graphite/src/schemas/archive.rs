@@ -1,30 +1,30 @@
-//! An archive, and which one a window is read from: whisper's rule.
+//! Archives, and whisper's rule for choosing the one that a window is read from.
 
 use crate::source::Window;
 
-/// Values of one step, as far back as they are read.
+/// An archive: values of one step, and how far back they are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Archive {
-    /// Seconds from one value to the next.
+    /// The distance of two values, in seconds.
     pub step: i64,
-    /// Seconds back from the present.
+    /// How far back values are kept, in seconds.
     pub retention: i64,
 }
 
-/// The values that a window has.
+/// The values that a window reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// Time of the first value.
+    /// The time of the first value, in seconds since 1970.
     pub start: i64,
-    /// Time after the last value.
+    /// The time after the last value, exclusive.
     pub end: i64,
-    /// Which of the archives it is.
+    /// The index of the archive.
     pub archive: usize,
 }
 
 impl Reading {
-    /// What is read of these archives: the finest that reaches back to the begin of the window, else the
-    /// coarsest; nothing when the window is in the future or before all of them.
+    /// Chooses the archive to read: the finest one that reaches back to the start of the window, else the
+    /// coarsest. `None` if the window is in the future, or before all archives.
     pub fn of(archives: &[Archive], window: Window) -> Option<Self> {
         let longest = archives.last()?.retention;
         let oldest = window.now.saturating_sub(longest);
@@ -39,7 +39,7 @@ impl Reading {
         let after = |time: i64| time.saturating_sub(time.rem_euclid(step)).saturating_add(step);
         let (start, end) = (after(from), after(until));
         let end = if start == end { end.saturating_add(step) } else { end };
-        // A window at the edge of what a number can say has no whole step.
+        // A window at the limits of its type has no complete step.
         (start < end && (end - start) % step == 0).then_some(Self { start, end, archive })
     }
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_finest_archive_that_reaches_back_is_read() {
+    fn the_finest_archive_that_covers_the_window_is_read() {
         let archives = [Archive { step: 10, retention: 3600 }, Archive { step: 60, retention: 86_400 }];
         let read = |from, until| {
             let reading = Reading::of(&archives, Window { from, until, now: 100_000 })?;
@@ -57,16 +57,16 @@ mod tests {
         };
         assert_eq!(read(96_400, 100_000), Some((96_410, 100_010, 10)));
         assert_eq!(read(96_399, 99_985), Some((96_420, 100_020, 60)));
-        assert_eq!(read(0, 50_000), Some((13_620, 50_040, 60)), "the past is cut");
+        assert_eq!(read(0, 50_000), Some((13_620, 50_040, 60)), "the window is cut at the retention");
         assert_eq!(read(99_991, 99_999), Some((100_000, 100_010, 10)), "one value");
-        assert_eq!(read(99_990, 200_000), Some((100_000, 100_010, 10)), "the future is cut");
+        assert_eq!(read(99_990, 200_000), Some((100_000, 100_010, 10)), "the window is cut at the present");
         assert_eq!(read(100_001, 200_000), None);
         assert_eq!(read(0, 13_000), None);
         let endless = [Archive { step: 60, retention: i64::MAX }];
         for (from, until, now) in
             [(i64::MIN, i64::MAX, i64::MAX), (i64::MAX - 5, i64::MAX, i64::MAX), (i64::MIN, 0, i64::MIN)]
         {
-            // Nothing overflows.
+            // Arithmetic must not overflow.
             let _ = Reading::of(&endless, Window { from, until, now });
         }
     }

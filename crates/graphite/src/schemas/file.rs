@@ -1,13 +1,13 @@
-//! Sections of carbon's files of rules, whose faults are named with file and line.
+//! Sections of carbon's rule files; errors name the file and the line.
 
 use sandur_base::{ConfigOption, PythonConfig, Section as Options};
 
 use super::RulesFile;
 
-/// Longest file.
+/// The longest file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// What is wrong with a file.
+/// An error in a rule file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct RulesError {
@@ -22,7 +22,7 @@ pub(super) struct Section<'a> {
     options: Options,
 }
 
-/// The value of an option.
+/// The value of an option, with its place.
 pub(super) struct Given<'a> {
     file: &'a str,
     line: usize,
@@ -30,18 +30,19 @@ pub(super) struct Given<'a> {
 }
 
 impl Section<'_> {
-    /// Whether it only holds options of all others: carbon makes no rule of `[DEFAULT]` without a pattern.
+    /// Whether the section only sets defaults for all others: in carbon, `[DEFAULT]` without a pattern is
+    /// not a rule.
     pub(super) fn is_no_rule(&self) -> bool {
         self.options.name == "DEFAULT" && self.options.option("pattern").is_none()
     }
 
-    /// The option of a name, whose case means nothing.
+    /// The option with this name, in any case.
     pub(super) fn option(&self, name: &str) -> Option<Given<'_>> {
         let ConfigOption { line, value, .. } = self.options.option(name)?;
         Some(Given { file: self.file, line: *line, value })
     }
 
-    /// The same, which must be there.
+    /// The option with this name; fails if it is missing or empty.
     pub(super) fn needed(&self, name: &str) -> Result<Given<'_>, RulesError> {
         let missing = || self.wrong(format!("the section [{}] has no {name}", self.options.name));
         self.option(name).filter(|given| !given.value.is_empty()).ok_or_else(missing)
@@ -58,7 +59,7 @@ impl Given<'_> {
     }
 }
 
-/// Reads sections in their order.
+/// Parses the sections, in order.
 pub(super) fn sections<'a>(file: RulesFile<'a>) -> Result<Vec<Section<'a>>, RulesError> {
     let wrong = |line: usize, what: String| RulesError { file: file.name.to_owned(), line, what };
     if file.text.len() > FILE_BYTES_MAX {

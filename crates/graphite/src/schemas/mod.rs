@@ -1,12 +1,12 @@
-//! `storage-schemas.conf` and `storage-aggregation.conf`: at which steps values are read, how far back, and
-//! how several values become one.
+//! `storage-schemas.conf` and `storage-aggregation.conf`: the steps and retentions at which values are
+//! read, and how several values are aggregated to one.
 //!
-//! The rules are applied to what is read, and tell which points may become rollups; what is stored so knows
-//! all aggregates. So a changed rule holds for all of the past.
-//! The first section whose pattern is found in a name counts, in the order of the file.
+//! Rules apply when values are read. They also determine which points may become rollups, which store all
+//! aggregates. A changed rule therefore applies to all of the past. For each name, the first section in the
+//! file whose pattern matches it applies.
 //!
-//! **Invariants.** Archives of a rule have rising steps, each a multiple of the one before, and rising
-//! retentions. What cannot be honoured is refused with its file and line.
+//! **Invariants.** The archives of a rule have ascending steps, each a multiple of the previous one, and
+//! ascending retentions. Rules that cannot be honoured are refused with their file and line.
 
 mod aggregation;
 mod archive;
@@ -26,19 +26,19 @@ use aggregation::Aggregation;
 use file::Section;
 use retention::archives_of;
 
-/// Step of values where no file says otherwise, in seconds.
+/// The step without a file, in seconds.
 const STEP: i64 = 60;
-/// What carbon keeps of a name that no section fits: a value a minute for a week.
+/// carbon's rule for a name that no section matches: a value a minute for a week.
 const CARBON_DEFAULT: Archive = Archive { step: STEP, retention: 7 * 86_400 };
-/// Seconds of a day.
+/// The seconds of a day.
 const DAY: i64 = 86_400;
-/// Most sections of a file.
+/// The most sections of a file.
 const SECTIONS_MAX: usize = 1000;
 
 /// The rules of both files.
 #[derive(Debug, Default)]
 pub struct StorageRules {
-    /// Nothing when there is no file: then every value is kept for ever.
+    /// `None` if there is no file: then all values are kept forever.
     schemas: Option<Vec<Schema>>,
     aggregations: Vec<Aggregation>,
 }
@@ -50,31 +50,31 @@ struct Schema {
     archives: Vec<Archive>,
 }
 
-/// What holds for a name.
+/// The rule for a name.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule<'a> {
-    /// The finest first.
+    /// The archives, the finest first.
     pub archives: &'a [Archive],
-    /// How values of an archive become those of the next.
+    /// How values of an archive are aggregated to those of the next.
     pub method: Method,
-    /// The share of them that must be there.
+    /// The fraction of values that an aggregated value requires.
     pub x_files_factor: f64,
 }
 
-/// A file with its name, for messages.
+/// A rule file with its name, for error messages.
 #[derive(Clone, Copy, Debug)]
 pub struct RulesFile<'a> {
-    /// Its name.
+    /// The name.
     pub name: &'a str,
-    /// Its content.
+    /// The content.
     pub text: &'a str,
 }
 
-/// Bytes of a file of whisper before its archives, of the head of an archive, and of a point.
+/// The bytes of a whisper file before its archives, of the head of an archive, and of a point.
 const WHISPER_BYTES: [u64; 3] = [16, 12, 12];
 
 impl Rule<'_> {
-    /// Bytes that a file of whisper with these archives has; nothing when values are kept for ever.
+    /// The size of a whisper file with these archives, in bytes; `None` if values are kept forever.
     pub fn whisper_bytes(&self) -> Option<u64> {
         let [file, archive, point] = WHISPER_BYTES;
         self.archives.iter().try_fold(file, |bytes, own| {
@@ -88,7 +88,7 @@ static WITHOUT_FILE: [Archive; 1] = [Archive { step: STEP, retention: i64::MAX }
 static WITHOUT_SECTION: [Archive; 1] = [CARBON_DEFAULT];
 
 impl StorageRules {
-    /// Reads the files that there are.
+    /// Parses the files that exist.
     pub fn read(
         schemas: Option<RulesFile<'_>>,
         aggregation: Option<RulesFile<'_>>,
@@ -98,7 +98,7 @@ impl StorageRules {
         Ok(Self { schemas, aggregations: aggregations.unwrap_or_default() })
     }
 
-    /// What holds for a name with its tags in canonical form.
+    /// The rule for a name with its tags in canonical form.
     pub fn of(&self, name: &str) -> Rule<'_> {
         let archives = match &self.schemas {
             None => WITHOUT_FILE.as_slice(),
@@ -112,22 +112,22 @@ impl StorageRules {
         Rule { archives, method, x_files_factor }
     }
 
-    /// How many seconds the values of a series are kept; nothing when no section names it.
+    /// How many seconds the values of a series are kept; `None` if no section matches it.
     pub fn kept(&self, labels: &Labels) -> Option<i64> {
         let schemas = self.schemas.as_ref()?;
         let name = name_of_pairs(|| labels.iter());
         schemas.iter().find(|schema| schema.pattern.is_match(&name)).map(Schema::kept)
     }
 
-    /// The pattern of each section, in order, and how many seconds values are kept by it.
+    /// The pattern of each section, in order, and its retention in seconds.
     pub fn each_kept(&self) -> impl Iterator<Item = (&str, i64)> {
         self.schemas.iter().flatten().map(|schema| (schema.pattern.as_str(), schema.kept()))
     }
 
-    /// The step of the points of a series, and that of the rollups that they may become when the youngest is
-    /// so many seconds old: that of the finest archive that reaches back so far. No request reads them finer.
-    /// Nothing when no section names the series, its finest archive reaches back so far, or a step of an
-    /// archive does not divide a day.
+    /// The step of a series's points, and the step of the rollups that they may become when the youngest
+    /// point has this age in seconds. This is the step of the finest archive that reaches back that far,
+    /// because no request reads older points at a finer step. `None` if no section matches the series, if
+    /// its finest archive still reaches back that far, or if the step of an archive does not divide a day.
     pub fn rolled(&self, labels: &Labels, age: i64) -> Option<(i64, i64)> {
         let name = name_of_pairs(|| labels.iter());
         let schema = self.schemas.as_ref()?.iter().find(|schema| schema.pattern.is_match(&name))?;
@@ -140,13 +140,13 @@ impl StorageRules {
         (read.step > finest.step).then_some((finest.step, read.step))
     }
 
-    /// Archives of sections whose points may become rollups.
+    /// The sections whose points may become rollups, with their archives.
     pub fn each_rolled(&self) -> impl Iterator<Item = (&str, &[Archive])> {
         let rolled = self.schemas.iter().flatten().filter(|schema| schema.divides_days());
         rolled.map(|schema| (schema.pattern.as_str(), schema.archives.as_slice()))
     }
 
-    /// The archives of every rule that some name may have.
+    /// The archives of every rule that may apply to a name.
     pub fn each_archives(&self) -> impl Iterator<Item = &[Archive]> {
         let instead = if self.schemas.is_some() { &WITHOUT_SECTION } else { &WITHOUT_FILE };
         let schemas = self.schemas.iter().flatten().map(|schema| schema.archives.as_slice());
@@ -177,7 +177,7 @@ impl Schema {
         self.archives.iter().all(|archive| DAY % archive.step == 0)
     }
 
-    /// Seconds that its last archive reaches back.
+    /// The retention of its last archive, in seconds.
     fn kept(&self) -> i64 {
         self.archives.last().map_or(i64::MAX, |archive| archive.retention)
     }
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_section_whose_pattern_is_found_counts() {
+    fn the_first_section_whose_pattern_matches_applies() {
         let aggregation = "[max]\npattern = \\.max$\nxFilesFactor = 0\naggregationMethod = max\n";
         let rules = StorageRules::read(file(SCHEMAS), file(aggregation)).unwrap();
         let steps = |name| rules.of(name).archives.iter().map(|archive| archive.step).collect::<Vec<_>>();
@@ -213,7 +213,8 @@ mod tests {
         assert_eq!([rules.kept(&path("carbon.x")), rules.kept(&path("other"))], [Some(90 * 86_400), None]);
         let tagged = sandur_model::graphite_tagged_labels("a", [("b", "x.cpu.y")]).unwrap();
         assert_eq!(rules.kept(&tagged), Some(5 * 365 * 86_400));
-        // The finest archive that still reaches back; a step that does not divide a day keeps all points.
+        // The rollup has the step of the finest archive that still reaches back; a step that does not
+        // divide a day prevents rollups.
         let rolled = |age| rules.rolled(&tagged, age);
         assert_eq!([0, 21_600, 21_601, 604_800].map(rolled), [None, None, Some((10, 60)), Some((10, 60))]);
         assert_eq!([604_801, i64::MAX].map(rolled), [Some((10, 600)); 2]);
@@ -226,9 +227,10 @@ mod tests {
         assert_eq!(none.of("a").archives, [Archive { step: 60, retention: i64::MAX }]);
     }
 
-    /// Templates write such files. The lines were taken for one value, and all names got the defaults.
+    /// Files from configuration templates have indented options. These lines were parsed as one value, and
+    /// all names got the defaults.
     #[test]
-    fn indented_options_are_read_as_carbon_reads_them() {
+    fn indented_options_are_parsed_as_in_carbon() {
         let schemas = "[DEFAULT]\n  retentions = 10s:1d\n[fast]\n  pattern = ^a\\.\n";
         let aggregation = "[max]\n    pattern = x$\n    xFilesFactor = 0.1\n    aggregationMethod = max\n";
         let rules = StorageRules::read(file(schemas), file(aggregation)).unwrap();
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_with_file_and_line() {
+    fn errors_name_the_file_and_line() {
         for (text, line, what) in [
             ("pattern = a\n", 1, "section"),
             ("[a\npattern = a\n", 1, "]"),

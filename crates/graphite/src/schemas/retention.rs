@@ -1,13 +1,13 @@
-//! `retentions = 10s:6h,1m:7d`: a step and how many values or how long.
+//! `retentions = 10s:6h,1m:7d`: steps, each with a number of values or a duration.
 
 use super::archive::Archive;
 
-/// Longest step and longest retention, in seconds: a thousand years.
+/// The longest step and retention, in seconds: a thousand years.
 const SECONDS_MAX: i64 = 1000 * 365 * 86_400;
-/// Most archives of a rule.
+/// The most archives of a rule.
 const ARCHIVES_MAX: usize = 64;
 
-/// Units by their names, of which any beginning will do.
+/// Units by name; any prefix of a name is valid.
 const UNITS: [(&str, i64); 6] = [
     ("seconds", 1),
     ("minutes", 60),
@@ -17,7 +17,7 @@ const UNITS: [(&str, i64); 6] = [
     ("years", 365 * 86_400),
 ];
 
-/// Reads archives, which must fit each other as whisper wants it.
+/// Parses archives, which must be consistent by whisper's rules.
 pub(super) fn archives_of(text: &str) -> Result<Vec<Archive>, String> {
     let mut archives = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -34,23 +34,25 @@ pub(super) fn archives_of(text: &str) -> Result<Vec<Archive>, String> {
         let [finer, coarser] = pair else { continue };
         let (step, next) = (finer.step, coarser.step);
         if step == next {
-            return Err(format!("the step of {step} s is there twice"));
+            return Err(format!("the step of {step} s occurs twice"));
         }
         if next % step != 0 {
-            return Err(format!("the step of {next} s is no multiple of {step} s, the one before"));
+            return Err(format!("the step of {next} s is not a multiple of {step} s, the previous one"));
         }
         if coarser.retention <= finer.retention {
             return Err(format!("the archive of {next} s must reach back longer than that of {step} s"));
         }
         if finer.retention / step < next / step {
-            return Err(format!("the archive of {step} s has fewer values than one of {next} s is made of"));
+            return Err(format!(
+                "the archive of {step} s has fewer values than one value of {next} s aggregates"
+            ));
         }
     }
     Ok(archives)
 }
 
 fn archive_of(text: &str) -> Result<Archive, String> {
-    let wrong = || format!("'{text}' is no step and retention, such as 10s:6h or 60:1440");
+    let wrong = || format!("'{text}' is not a step and a retention, such as 10s:6h or 60:1440");
     let too_long = || format!("'{text}' is too long: a step or retention is {SECONDS_MAX} seconds at most");
     let (step, length) = text.split_once(':').ok_or_else(wrong)?;
     let (step, _) = seconds(step.trim()).ok_or_else(wrong)?;
@@ -64,7 +66,7 @@ fn archive_of(text: &str) -> Result<Archive, String> {
     if retention <= 0 { Err(wrong()) } else { Ok(Archive { step, retention }) }
 }
 
-/// A number with or without a unit, in seconds, and whether it has one.
+/// Parses a number with or without a unit. Returns seconds, and whether there is a unit.
 fn seconds(text: &str) -> Option<(i64, bool)> {
     let end = text.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);

@@ -1,8 +1,8 @@
-//! Samples at any times as values at equal steps: the last of a step counts in the finest archive, each
-//! further archive is made of the one before by the rule's method and share.
+//! Converts samples at any times to values at equal steps. In the finest archive the last sample of a step
+//! counts. Each coarser archive is aggregated from the previous one by the rule's method and fraction.
 //!
-//! **Invariants.** Memory is that of the values that are read, whatever the steps of the archives between.
-//! A stale marker and what is not a number are no values.
+//! **Invariants.** Memory is proportional to the values that are read, not to the steps of the archives in
+//! between. Stale markers and NaN are not values.
 
 use sandur_base::{Stopped, job};
 use sandur_model::is_stale;
@@ -10,7 +10,7 @@ use sandur_model::is_stale;
 use crate::column::Column;
 use crate::schemas::{Method, Reading, Rule};
 
-/// Values of the archive that a window is read from.
+/// The values of the archive that a window is read from.
 pub(super) fn bucketed(
     rule: Rule<'_>,
     reading: Reading,
@@ -48,7 +48,7 @@ pub(super) fn bucketed(
     if let Some(last) = last {
         raise(&mut levels, rule, last, &mut place);
     }
-    // What is open is complete as far as the window goes.
+    // Open buckets are complete as far as the window reaches.
     for level in 0..levels.len() {
         if let Some(value) = levels[level].close(rule) {
             raise(&mut levels[level + 1..], rule, value, &mut place);
@@ -57,7 +57,7 @@ pub(super) fn bucketed(
     Ok(column)
 }
 
-/// Hands a value to the first level, and what that makes complete to those after it.
+/// Adds a value to the first level; values that this completes are added to the next levels.
 fn raise(levels: &mut [Level], rule: Rule<'_>, mut value: (i64, f64), place: &mut impl FnMut(i64, f64)) {
     for level in levels {
         match level.add(rule, value) {
@@ -68,14 +68,14 @@ fn raise(levels: &mut [Level], rule: Rule<'_>, mut value: (i64, f64), place: &mu
     place(value.0, value.1);
 }
 
-/// Values of one archive that become one of the next.
+/// A level: aggregates values of one archive to those of the next.
 struct Level {
     to: i64,
     places: usize,
     open: Option<Open>,
 }
 
-/// What is known of the values so far.
+/// The aggregate of an incomplete bucket.
 #[derive(Clone, Copy)]
 struct Open {
     bucket: i64,
@@ -93,7 +93,7 @@ impl Level {
         Self { to, places: usize::try_from(to / from).unwrap_or(usize::MAX), open: None }
     }
 
-    /// Adds a value; gives the one that is complete by that.
+    /// Adds a value; returns the value of the bucket that this completes, if there is one.
     fn add(&mut self, rule: Rule<'_>, (time, value): (i64, f64)) -> Option<(i64, f64)> {
         let bucket = time - time.rem_euclid(self.to);
         if let Some(open) = self.open.as_mut().filter(|open| open.bucket == bucket) {
@@ -105,7 +105,7 @@ impl Level {
         complete
     }
 
-    /// The value of what is open, if enough is there.
+    /// Closes the open bucket; returns its value if enough values are present.
     fn close(&mut self, rule: Rule<'_>) -> Option<(i64, f64)> {
         let open = self.open.take()?;
         let is_enough = open.count as f64 / self.places as f64 >= rule.x_files_factor;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_of_a_step_counts() {
+    fn the_last_sample_of_a_step_counts() {
         let samples =
             [(59_999, 9.0), (60_000, 1.0), (69_999, 2.0), (80_000, f64::NAN), (175_000, 3.0), (180_000, 4.0)];
         let found = column(Method::Average, 0.5, 0, &samples);
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_coarser_archive_is_made_of_the_one_before() {
+    fn a_coarser_archive_is_aggregated_from_the_finer_one() {
         let samples: Vec<(i64, f64)> =
             [(60, -4.0), (70, 1.0), (80, 3.0), (90, 5.0), (120, 6.0), (130, 8.0), (150, 1.0), (160, 2.0)]
                 .map(|(time, value)| (time * 1000, value))
                 .to_vec();
         let of = |method, share, archive| column(method, share, archive, &samples);
         assert_eq!(of(Method::Sum, 0.5, 1), [Some(0.0), None, Some(14.0), Some(3.0)]);
-        // Of the mean of three and of nothing half is there, then the mean of two means.
+        // In the first bucket half of the values are present; the second one is the mean of two means.
         assert_eq!(of(Method::Average, 0.5, 2), [Some(0.0), Some(4.25)]);
         assert_eq!(of(Method::Average, 0.6, 2), [None, Some(4.25)]);
         assert_eq!(of(Method::Average, 0.0, 2), [Some(2.5), Some(4.25)]);

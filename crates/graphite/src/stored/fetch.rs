@@ -1,4 +1,4 @@
-//! Series with their values, at the steps of their rules.
+//! Fetches series with their values, at the steps of their rules.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::schemas::{Reading, StorageRules};
 use crate::source::{Fetched, Selector, Window};
 use crate::tags::{TagExpression, canonical_name, parse_name};
 
-/// Samples that are brought into columns where they are.
+/// Fewer samples are converted to columns in place, without a job on the CPU pool.
 const LITTLE: usize = 4096;
 
-/// What a fetch asks for.
+/// The parameters of a fetch.
 pub(super) struct Asked {
     meant: Meant,
     window: Window,
-    /// First and last millisecond that are looked at.
+    /// The first and the last millisecond that are read.
     times_ms: (i64, i64),
 }
 
@@ -68,13 +68,13 @@ impl StoredSeries<'_> {
         context.compute(move || Ok(merged(found, &rules)?)).await
     }
 
-    /// First and last time that any rule reads, the last excluded.
+    /// The first time that any rule reads, inclusive, and the last, exclusive.
     fn read_times(&self, window: Window) -> Option<(i64, i64)> {
         let readings = self.rules.each_archives().filter_map(|archives| Reading::of(archives, window));
         readings.map(|reading| (reading.start, reading.end)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
     }
 
-    /// What a fetch asks for, and the samples that are read for it; nothing when no series can be meant.
+    /// Opens a fetch and the scan of its samples; `None` if no series can match.
     pub(super) fn asked(
         &self,
         context: &QueryContext,
@@ -96,17 +96,17 @@ impl StoredSeries<'_> {
     }
 }
 
-/// What a name takes.
+/// The bytes of a name.
 fn text_bytes(name: &str) -> u64 {
     name.len() as u64 + TEXT_BYTES
 }
 
-/// Samples of a batch.
+/// The number of samples in a batch.
 pub(super) fn samples_of(batch: &SeriesBatch) -> u64 {
     batch.samples.iter().map(|samples| samples.values.len() as u64).sum()
 }
 
-/// Fails when more samples were read than may be.
+/// Fails if more samples were read than allowed.
 pub(super) fn check_samples(samples: u64, most: u64) -> Result<(), Error> {
     if samples <= most {
         return Ok(());
@@ -118,7 +118,7 @@ pub(super) fn check_samples(samples: u64, most: u64) -> Result<(), Error> {
 }
 
 impl Asked {
-    /// The parts of a batch that are meant, and what pays for their names.
+    /// The matching parts of a batch, with the reservation for their names.
     pub(super) async fn parts(
         self: &Arc<Self>,
         context: &QueryContext,
@@ -141,8 +141,8 @@ impl Asked {
         context.compute_sized(count < LITTLE, fill).await
     }
 
-    /// A part of a series at the steps of its rule, if it is meant and has a value in the times that are
-    /// looked at.
+    /// A part of a series at the steps of its rule; `None` if it does not match or has no value in the time
+    /// range.
     fn part(&self, rules: &StorageRules, batch: &SeriesBatch, series: usize) -> Result<Option<Part>, Error> {
         let samples = &batch.samples[series];
         let (first_ms, last_ms) = self.times_ms;
@@ -156,7 +156,7 @@ impl Asked {
         let step = rule.archives[reading.archive].step;
         let (start, end) = (reading.start, reading.end);
         if let Some(rollup) = rolled::of_series(batch, series) {
-            // Whoever writes such labels by hand has written nothing that Graphite knows.
+            // Such labels can only be written by hand; they have no meaning in Graphite.
             let Ok((steps, aggregate)) = rollup else { return Ok(None) };
             let kept = Some(KeptAggregate::new(aggregate, reading, samples)?);
             let rank = if steps.step > step { Rank::RolledCoarser(steps) } else { Rank::Rolled(steps) };
@@ -169,7 +169,7 @@ impl Asked {
     }
 }
 
-/// Conditions on labels, and what is meant by them; nothing when no series can be.
+/// The label matchers of a selector, and the exact condition; `None` if no series can match.
 fn conditions(selector: Selector<'_>) -> Option<(Vec<Matcher>, Meant)> {
     Some(match selector {
         Selector::Path(pattern) => (of_pattern(pattern)?.of_leaves(), Meant::by(selector)),

@@ -1,8 +1,8 @@
-//! Nodes of the tree of paths.
+//! Finds nodes of the tree of paths.
 //!
-//! Where one level of a pattern varies, its nodes are the values of one label. Where more do, they are the
-//! combinations of values that series have of all of them: names of series are looked at only where a pattern
-//! has any number of levels.
+//! If one level of a pattern varies, its nodes are the values of one label. If several do, they are the
+//! combinations of their labels' values that series have. Complete names of series are read only for
+//! patterns with `**`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::{KEPT_MAX, LITTLE_COMPARED, StoredSeries};
 use crate::glob::{NodePattern, Pattern};
 use crate::source::Found;
 
-/// Between nodes of several levels: no node has it.
+/// The separator between the nodes of several levels, which no node contains.
 const SEPARATOR: char = '.';
 impl StoredSeries<'_> {
-    /// The nodes that fit a pattern without empty nodes.
+    /// The nodes that match a pattern without empty nodes.
     pub(super) async fn find_nodes(
         &self,
         context: &QueryContext,
@@ -39,7 +39,7 @@ impl StoredSeries<'_> {
         Ok(found)
     }
 
-    /// The paths of so many nodes that fit, which are series or branches as the conditions say.
+    /// The matching nodes of a pattern with a fixed number of levels. `matchers` select series or branches.
     async fn nodes(
         &self,
         context: &QueryContext,
@@ -56,7 +56,7 @@ impl StoredSeries<'_> {
         }
     }
 
-    /// Where one level varies: its nodes are read page by page.
+    /// Finds nodes if one level varies, by reading the values of its label in pages.
     async fn of_one_level(
         &self,
         context: &QueryContext,
@@ -76,7 +76,7 @@ impl StoredSeries<'_> {
         Ok(found)
     }
 
-    /// Where several levels vary: what series have of all of them together.
+    /// Finds nodes if several levels vary, by reading combinations of their labels' values.
     async fn of_levels(
         &self,
         context: &QueryContext,
@@ -93,7 +93,7 @@ impl StoredSeries<'_> {
         Ok(found)
     }
 
-    /// The paths of any number of nodes that fit.
+    /// Finds nodes for a pattern with `**`.
     async fn at_any_level(
         &self,
         context: &QueryContext,
@@ -118,7 +118,7 @@ impl StoredSeries<'_> {
     }
 }
 
-/// Of each path what stands before a dot, and all of it, if it fits.
+/// For each path, the prefixes before each dot and the complete path, as far as they match.
 async fn parts_that_fit(
     context: &QueryContext,
     pattern: &Arc<Pattern>,
@@ -139,7 +139,7 @@ async fn parts_that_fit(
     context.compute(job).await
 }
 
-/// The paths of nodes that fit, of names of those where levels vary.
+/// The paths of matching nodes, from the names at the levels that vary.
 async fn fitting(
     context: &QueryContext,
     levels: &Arc<Levels>,
@@ -162,12 +162,12 @@ async fn fitting(
     context.compute_sized(is_little, job).await
 }
 
-/// The levels of a pattern: the names of those that have one, and which others there are.
+/// The levels of a pattern: the fixed names, and the indexes of the levels that vary.
 struct Levels {
     names: Vec<Option<String>>,
-    /// The last one where none varies.
+    /// The indexes of levels that vary; the last level if none does.
     varying: Vec<usize>,
-    /// What the nodes of levels that vary are compared with.
+    /// The patterns for the levels that vary.
     patterns: Vec<NodePattern>,
 }
 
@@ -184,23 +184,23 @@ impl Levels {
         }
         let varying = (0..names.len()).filter(|level| names[*level].is_none()).collect();
         let patterns = pattern.nodes().iter().zip(&names).filter(|(_, name)| name.is_none());
-        // Any name fits `*`: it is not compared.
+        // `*` matches any name, so no comparison is needed.
         let patterns =
             patterns.map(|(node, _)| if node.is_any() { NodePattern::Levels } else { node.clone() });
         Self { patterns: patterns.collect(), names, varying }
     }
 
-    /// How many alternatives nodes are compared with at most.
+    /// The number of alternatives with which nodes are compared at most.
     fn alternatives(&self) -> usize {
         self.patterns.iter().map(NodePattern::alternatives).sum()
     }
 
-    /// Whether these nodes fit where levels vary: conditions on labels may let more pass.
+    /// Whether the nodes at the varying levels match; label matchers may let more pass.
     fn fit<'n>(&self, nodes: impl Iterator<Item = &'n str>) -> bool {
         self.patterns.iter().zip(nodes).all(|(pattern, node)| pattern.matches(node))
     }
 
-    /// The path with these nodes where levels vary.
+    /// The path with these nodes at the varying levels.
     fn path<'n>(&self, mut nodes: impl Iterator<Item = &'n str> + Clone) -> String {
         let named = self.names.iter().flatten().map(String::len).sum::<usize>();
         let bytes = named + nodes.clone().map(str::len).sum::<usize>() + self.names.len();

@@ -1,7 +1,7 @@
-//! Series that are deleted by their name.
+//! Deletes series by name.
 //!
-//! **Invariant.** What is deleted has exactly the tags of the name, whatever else is known of series now or
-//! comes later: who deletes is told to leave out what has other labels.
+//! **Invariant.** A deleted series has exactly the tags of the name. The implementation of [`Forget`]
+//! excludes series with other labels, including ones that appear later.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::StoredSeries;
 use super::matchers::label_of;
 use crate::tags::parse_name;
 
-/// Most names of one request.
+/// The most names of one request.
 const NAMES_MAX: usize = 1_000;
 
 /// Deletes series with their values.
 pub trait Forget: Send + Sync {
-    /// The values until now of the series that match and have no other label, apart from those that paths are
-    /// kept in.
+    /// Deletes the values until now of the series that match and have no other labels, apart from those
+    /// that store paths.
     fn forget<'a>(&'a self, matchers: Vec<Matcher>) -> BoxFuture<'a, Result<(), Error>>;
 }
 
 impl StoredSeries<'_> {
-    /// The same with deletes, which are refused otherwise.
+    /// Enables deletes, which fail otherwise.
     pub fn deleting<'a>(&'a self, forget: &'a dyn Forget) -> StoredSeries<'a> {
         StoredSeries {
             events: self.events,
@@ -33,7 +33,7 @@ impl StoredSeries<'_> {
         }
     }
 
-    /// Deletes the series of these names; names that none has are left out.
+    /// Deletes the series with these names; unknown names are ignored.
     pub(super) async fn forget_names(&self, context: &QueryContext, names: &[String]) -> Result<(), Error> {
         let Some(forget) = self.forget else {
             return Err(Error::Invalid("series cannot be deleted here".to_owned()));
@@ -54,7 +54,7 @@ impl StoredSeries<'_> {
         Ok(())
     }
 
-    /// Conditions of the series of a name; nothing when there is none.
+    /// The label matchers of the series with a name; `None` if there is no such series.
     async fn exactly(&self, context: &QueryContext, name: &str) -> Result<Option<Vec<Matcher>>, Error> {
         let invalid = |error: &dyn std::fmt::Display| Error::Invalid(error.to_string());
         let tags = parse_name(name).map_err(|error| invalid(&error))?;

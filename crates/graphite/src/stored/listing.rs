@@ -1,4 +1,4 @@
-//! Paths for listings: scans of their names that are read while the answer is written.
+//! Opens the scans of paths for listings, which are read while the answer is written.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{StoredSeries, seconds};
 use crate::listing::{Ages, Listing, ListingForm, ListingRequest, ListingSource, WINDOWS};
 
 impl StoredSeries<'_> {
-    /// The paths that a request lists; `now` in seconds.
+    /// The listing of a request; `now` is in seconds since 1970.
     pub async fn listing(
         &self,
         context: &QueryContext,
@@ -37,7 +37,7 @@ impl StoredSeries<'_> {
     }
 }
 
-/// Conditions of series whose paths may be listed; nothing when there can be none.
+/// The label matchers of series whose paths may be listed; `None` if there are none.
 fn conditions(request: &ListingRequest) -> Option<Vec<Matcher>> {
     match &request.pattern {
         None => Matcher::new(graphite_level(0)?, MatchOp::NotEqual, "").ok().map(|is_path| vec![is_path]),

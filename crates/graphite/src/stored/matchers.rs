@@ -1,17 +1,17 @@
-//! Conditions of Graphite as conditions on labels.
+//! Converts Graphite's conditions to label matchers.
 //!
-//! **Invariant.** Conditions on labels may let more pass than what they stand for, never less: what they
-//! find is compared with the pattern or the expressions again.
+//! **Invariant.** Label matchers may select more than the condition, never less. Results are compared with
+//! the pattern or the expressions afterwards.
 
 use sandur_model::{GRAPHITE_NODES_MAX, MatchOp, Matcher, graphite_level, is_graphite_label};
 
 use crate::glob::{NodePattern, Pattern};
 use crate::tags::{Operator, TagExpression};
 
-/// The label that names a series.
+/// The label of a series name.
 pub(super) const NAME: &str = "__name__";
 
-/// The label of a tag; nothing for labels that are no tags.
+/// The label of a tag; `None` if the tag is a reserved label.
 pub(super) fn label_of(tag: &str) -> Option<&str> {
     match tag {
         "name" => Some(NAME),
@@ -20,27 +20,27 @@ pub(super) fn label_of(tag: &str) -> Option<&str> {
     }
 }
 
-/// The tag of a label; nothing for labels that are no tags.
+/// The tag of a label; `None` if the label is not a tag.
 pub(super) fn tag_of(label: &str) -> Option<&str> {
     match label {
         NAME => Some("name"),
-        // The name of a series goes before a label of that name.
+        // The name of a series takes precedence over a label of that name.
         "name" => None,
         label if is_graphite_label(label) => None,
         label => Some(label),
     }
 }
 
-/// Whether a pattern of paths can be asked level by level, and how.
+/// The label matchers for a pattern of paths.
 #[derive(Clone, Debug)]
 pub(super) struct PathMatchers {
-    /// Conditions on the levels that are known.
+    /// The matchers for the levels.
     pub(super) levels: Vec<Matcher>,
-    /// How many levels a path has that fits; nothing when it may be any number.
+    /// The number of levels of matching paths; `None` if it varies.
     pub(super) depth: Option<usize>,
 }
 
-/// Conditions on paths; nothing when no path can fit.
+/// The matchers for a pattern; `None` if no path can match.
 pub(super) fn of_pattern(pattern: &Pattern) -> Option<PathMatchers> {
     let is_fixed = pattern.nodes().iter().all(|node| !matches!(node, NodePattern::Levels));
     let mut levels = Vec::new();
@@ -57,12 +57,12 @@ pub(super) fn of_pattern(pattern: &Pattern) -> Option<PathMatchers> {
 }
 
 impl PathMatchers {
-    /// Conditions of series whose path fits.
+    /// The matchers of series whose path matches.
     pub(super) fn of_leaves(&self) -> Vec<Matcher> {
         self.with_end(MatchOp::Equal)
     }
 
-    /// Conditions of series below a path that fits; nothing when there can be none.
+    /// The matchers of series below a matching path; `None` if there can be none.
     pub(super) fn of_branches(&self) -> Option<Vec<Matcher>> {
         (self.depth? < GRAPHITE_NODES_MAX).then(|| self.with_end(MatchOp::NotEqual))
     }
@@ -73,7 +73,7 @@ impl PathMatchers {
     }
 }
 
-/// A condition on one level, which there must be.
+/// The matcher for one level, which must exist.
 fn of_node(label: &'static str, node: &NodePattern) -> Option<Matcher> {
     let made = match node.exact() {
         Some(names) if names.len() == 1 => Matcher::new(label, MatchOp::Equal, *names.first()?),
@@ -83,7 +83,7 @@ fn of_node(label: &'static str, node: &NodePattern) -> Option<Matcher> {
     made.or_else(|_| Matcher::new(label, MatchOp::NotEqual, "")).ok().filter(|made| !made.matches_empty())
 }
 
-/// Conditions of series whose tags fit, and whether nothing else is to be compared.
+/// The matchers of series whose tags match, and whether no further comparison is needed.
 pub(super) fn of_expressions(expressions: &[TagExpression]) -> (Vec<Matcher>, bool) {
     let (mut matchers, mut is_exact) = (Vec::new(), true);
     for expression in expressions {
@@ -111,8 +111,8 @@ pub(super) fn of_expressions(expressions: &[TagExpression]) -> (Vec<Matcher>, bo
     (matchers, is_exact)
 }
 
-/// Whether an expression of Python's is one of Go's with the same meaning: of signs, any sign, repetition,
-/// alternatives, groups and plain classes.
+/// Whether an expression of Python has the same meaning in Go: it consists of characters, wildcards,
+/// repetitions, alternatives, groups and plain classes.
 fn means_the_same(spec: &str) -> bool {
     let mut signs = spec.chars().peekable();
     while let Some(sign) = signs.next() {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_a_condition_for_each_level() {
+    fn a_pattern_has_a_matcher_for_each_level() {
         for (pattern, expected) in [
             ("a.b", r#"__g0__="a" __g1__="b" __g2__="""#),
             ("a.*", r#"__g0__="a" __g1__=~".+" __g2__="""#),
@@ -165,9 +165,9 @@ mod tests {
         assert_eq!(of_pattern(&Pattern::parse(&["a"; 64].join(".")).unwrap()).unwrap().of_leaves().len(), 64);
     }
 
-    /// As an automaton they are too large, and every name was compared with each of them.
+    /// These were too large for an automaton, so every name was compared with each of them.
     #[test]
-    fn thousands_of_alternatives_are_a_condition() {
+    fn thousands_of_alternatives_become_a_matcher() {
         let nodes: Vec<String> = (0..3_000).map(|n| format!("*z{n}*")).collect();
         let conditions = of_pattern(&Pattern::parse(&format!("{{{}}}", nodes.join(","))).unwrap()).unwrap();
         let matcher = &conditions.levels[0];
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_python_reads_otherwise_is_left_to_the_comparison() {
+    fn expressions_with_another_meaning_in_python_are_compared_afterwards() {
         let of = |texts: &[&str]| {
             let (matchers, is_exact) = of_expressions(&TagExpression::parse_all(texts.to_vec()).unwrap());
             (matchers.iter().map(Matcher::to_string).collect::<Vec<_>>().join(" "), is_exact)

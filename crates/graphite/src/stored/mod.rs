@@ -1,13 +1,13 @@
-//! Graphite's series in the storage of samples: a [`Source`] and [`Names`] over any
+//! Graphite's series over stored samples: a [`Source`] and [`Names`] over any
 //! [`SampleSource`](sandur_query::SampleSource).
 //!
-//! Paths and tags are labels (`sandur_model`'s mapping), so a pattern is a condition for each level over
-//! dictionaries, and what has no sample in the time that is asked about is never met. Steps, archives and
-//! aggregation are those of [`StorageRules`], applied to what is read.
+//! Paths and tags are labels (by the mapping in `sandur_model`), so a pattern becomes a label matcher for
+//! each level, which is evaluated on dictionaries. Series without samples in the requested time are never
+//! read. Steps, archives and aggregation are those of [`StorageRules`], applied when values are read.
 //!
-//! **Invariants.** Series come in batches, whose samples are given back once their values are in columns.
-//! What is kept is reserved from the query's budget until this source is dropped. Series of other origins
-//! have no path; they are found by tags.
+//! **Invariants.** Series arrive in batches, whose samples are released once their values are in columns.
+//! Data that is kept is reserved from the query's budget until this source is dropped. Series of other
+//! origins have no path; tags find them.
 
 mod buckets;
 mod fetch;
@@ -38,21 +38,23 @@ pub use forget::Forget;
 pub(crate) use named::name_of_pairs;
 pub(crate) use stream::SeriesStream;
 
-/// Comparisons of names or values with alternatives that are quicker made than handed to the CPU pool.
+/// Up to this number of comparisons, names or values are compared in place, because handing them to the CPU
+/// pool costs more.
 const LITTLE_COMPARED: usize = 16 << 10;
-/// Most paths, names or values that a request keeps.
+/// The most paths, names or values that a request keeps.
 const KEPT_MAX: usize = 1_000_000;
-/// Bytes of one of them beside its letters.
+/// The bytes of such a text without its characters.
 const TEXT_BYTES: u64 = 48;
 
-/// How a request reads.
+/// The options of reading.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredOptions {
-    /// A series is answered when it has a value in the window, or so many seconds before.
+    /// A series is answered if it has a value in the window, or at most this many seconds before it.
     pub lookback: i64,
-    /// Most samples that a request may read.
+    /// The most samples that a request may read.
     pub samples_max: u64,
-    /// The times whose series the tags API knows, in seconds; nothing: all.
+    /// The time range in which series are known to the tags API, in seconds since 1970; `None` is all
+    /// times.
     pub names_in: Option<(i64, i64)>,
 }
 
@@ -62,7 +64,7 @@ impl Default for StoredOptions {
     }
 }
 
-/// Series of Graphite's as one request reads them.
+/// Graphite's series for one request.
 pub struct StoredSeries<'s> {
     samples: &'s dyn SampleSource,
     rules: Arc<StorageRules>,
@@ -73,17 +75,17 @@ pub struct StoredSeries<'s> {
 }
 
 impl<'s> StoredSeries<'s> {
-    /// Over these samples, with these rules.
+    /// A source over these samples, with these rules.
     pub fn new(samples: &'s dyn SampleSource, rules: Arc<StorageRules>, options: StoredOptions) -> Self {
         Self { samples, rules, options, events: None, forget: None, held: Mutex::new(None) }
     }
 
-    /// With these events.
+    /// Adds a source of events.
     pub fn with_events(self, events: &'s dyn Events) -> Self {
         Self { events: Some(events), ..self }
     }
 
-    /// Keeps what was reserved as long as the request.
+    /// Keeps a reservation for the lifetime of the request.
     fn keep(&self, more: Option<Reservation>) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         match (held.as_mut(), more) {
@@ -93,7 +95,7 @@ impl<'s> StoredSeries<'s> {
         }
     }
 
-    /// Pays for texts that are kept; fails when there are too many.
+    /// Reserves memory for texts that are kept; fails if there are too many.
     fn pay<'t>(
         &self,
         context: &QueryContext,
@@ -115,7 +117,7 @@ impl<'s> StoredSeries<'s> {
     }
 }
 
-/// The instants of these seconds, both included.
+/// The time range of these seconds, both inclusive.
 fn seconds((from, until): (i64, i64)) -> TimeRange {
     let end = until.saturating_add(1).saturating_mul(SECOND_NS);
     TimeRange::new(from.saturating_mul(SECOND_NS), end)

@@ -1,4 +1,4 @@
-//! What a label set is called by Graphite, and whether it is meant.
+//! Graphite's names for label sets, and the exact conditions on them.
 
 use sandur_model::graphite_level;
 use sandur_query::SeriesBatch;
@@ -8,7 +8,7 @@ use crate::glob::Pattern;
 use crate::source::Selector;
 use crate::tags::{TagExpression, Tags, canonical_name};
 
-/// Which series are meant, in full.
+/// The exact condition on a series.
 #[derive(Clone, Debug)]
 pub(super) enum Meant {
     Path(Pattern),
@@ -25,7 +25,7 @@ impl Meant {
         }
     }
 
-    /// What comparing a series takes at most for a byte of it, in steps.
+    /// The steps per byte that comparing a series takes at most.
     pub(super) fn steps(&self) -> usize {
         match self {
             Self::Path(pattern) => pattern.alternatives(),
@@ -34,7 +34,7 @@ impl Meant {
         }
     }
 
-    /// The name of a series of a batch, if it is meant.
+    /// The name of a series of a batch, if it matches.
     pub(super) fn name(&self, batch: &SeriesBatch, series: usize) -> Option<String> {
         match self {
             Self::Path(pattern) => {
@@ -51,7 +51,7 @@ impl Meant {
     }
 }
 
-/// The tags of a series; one with a path has its name alone.
+/// The tags of a series; a series with a path has only its name.
 pub(super) fn tags_of(batch: &SeriesBatch, series: usize) -> Tags {
     tags_of_pairs(batch.pairs(series))
 }
@@ -80,7 +80,7 @@ pub(super) fn name_of(batch: &SeriesBatch, series: usize) -> String {
     name_of_pairs(|| batch.pairs(series))
 }
 
-/// The same by its labels.
+/// The name of a series by its labels.
 pub(crate) fn name_of_pairs<'a, I>(pairs: impl Fn() -> I) -> String
 where
     I: Iterator<Item = (&'a str, &'a str)>,

@@ -1,4 +1,4 @@
-//! Names of series by their tags, and what the tags API answers.
+//! The tags API over stored samples: names of series, tags and values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::tag_api::{NameFilter, Names, Wanted};
 use crate::tags::TagExpression;
 
 impl StoredSeries<'_> {
-    /// Canonical names of the series whose tags fit, in order.
+    /// The canonical names of the series whose tags match, in order.
     pub(super) async fn names_by_tags(
         &self,
         context: &QueryContext,
@@ -25,7 +25,7 @@ impl StoredSeries<'_> {
         let mut found = Vec::new();
         self.each_series(context, expressions, |batch, series| {
             let name = name_of(batch, series);
-            // The rollups of a series stand before it.
+            // The rollups of a series come directly before it.
             if found.last() == Some(&name) {
                 return Ok(());
             }
@@ -38,7 +38,7 @@ impl StoredSeries<'_> {
         Ok(found)
     }
 
-    /// Looks at the tags of each series whose tags fit.
+    /// Calls a function with the tags of each series whose tags match.
     async fn each_series(
         &self,
         context: &QueryContext,
@@ -66,7 +66,7 @@ impl StoredSeries<'_> {
         Ok(())
     }
 
-    /// Values of a label, the first so many that fit.
+    /// The first matching values of a label, at most the limit.
     async fn values_of(
         &self,
         context: &QueryContext,
@@ -132,7 +132,7 @@ impl StoredSeries<'_> {
         Ok(found.into_iter().filter(|tag| wanted.filter.fits(tag)).take(wanted.limit).collect())
     }
 
-    /// Values with the number of series that have them, which takes a look at each.
+    /// Values with the number of series that have them; reads every series.
     async fn counted(
         &self,
         context: &QueryContext,
@@ -140,7 +140,7 @@ impl StoredSeries<'_> {
         wanted: Wanted<'_>,
     ) -> Result<Vec<(String, u64)>, Error> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        // The parts of a path, and the rollups of a series with tags, follow each other, and are one series.
+        // The parts of a path, and the rollups of a series with tags, are adjacent and count as one series.
         let mut last = None;
         let has_tag = TagExpression::parse(&format!("{tag}!=")).map_err(invalid)?;
         let expressions: Vec<TagExpression> = wanted.expressions.iter().cloned().chain([has_tag]).collect();
@@ -166,7 +166,7 @@ impl StoredSeries<'_> {
     }
 }
 
-/// Per series of a batch whether it is meant.
+/// For each series of a batch, whether it matches.
 async fn meant_ones(
     context: &QueryContext,
     meant: &Arc<Meant>,
@@ -188,7 +188,8 @@ fn invalid(error: crate::Error) -> Error {
     Error::Invalid(error.to_string())
 }
 
-/// Conditions of series whose tags fit, where there may be no expression; and whether they say all.
+/// The matchers of series whose tags match, or of all series if there are no expressions; and whether they
+/// are exact.
 fn conditions(expressions: &[TagExpression]) -> (Vec<Matcher>, bool) {
     match expressions.is_empty() {
         true => (Vec::new(), true),
@@ -244,12 +245,12 @@ impl Names for StoredSeries<'_> {
         Box::pin(self.counted(context, tag, wanted))
     }
 
-    /// A series is known from its first value on: there is nothing to add before.
+    /// A series exists from its first value on, so there is nothing to add.
     fn add<'a>(&'a self, _: &'a QueryContext, _: &'a [String]) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// A series is not known apart from its values: they are deleted.
+    /// A series exists only by its values, so these are deleted.
     fn remove<'a>(
         &'a self,
         context: &'a QueryContext,

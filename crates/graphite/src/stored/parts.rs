@@ -1,10 +1,10 @@
-//! The parts of a series: points as they were sent, and history of coarse archives, which stands in a series
-//! of its own for each step (`GRAPHITE_ARCHIVE`).
+//! The parts of a series: points as they were sent, and the history of coarse archives, which is stored in
+//! a separate series for each step (`GRAPHITE_ARCHIVE`).
 //!
-//! Points of the step that is read stand as they are; then those that were sent count, then finer archives,
-//! aggregated by the rule; coarser ones count where nothing else is known. Rollups of the step that is read,
-//! or of finer ones, go before what was sent: a rolled step stands, and of its points only those that came
-//! later are there.
+//! The value at a step is taken from the first of these parts that has one: points of the step that is
+//! read; points as they were sent; points of finer archives, aggregated by the rule; points of coarser
+//! archives. Rollups of the step that is read, or of finer steps, take precedence over points as they were
+//! sent: of a rolled-up step, only points that arrived later still exist.
 
 use sandur_base::{Stopped, job};
 use sandur_model::GRAPHITE_ARCHIVE;
@@ -16,12 +16,12 @@ use crate::column::Column;
 use crate::schemas::{Archive, Reading, Rule, StorageRules};
 use crate::source::Fetched;
 
-/// Which part of a series counts first.
+/// The precedence of a part, highest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// Points of the step that is read.
     Same,
-    /// A rollup of steps that are no longer.
+    /// A rollup whose step is not longer than the one that is read.
     Rolled(RolledSteps),
     /// Points as they were sent.
     Sent,
@@ -29,20 +29,20 @@ pub(super) enum Rank {
     Finer(i64),
     /// Points of a coarser step, in seconds.
     Coarser(i64),
-    /// A rollup of longer steps.
+    /// A rollup of a longer step.
     RolledCoarser(RolledSteps),
 }
 
-/// A part at the steps that are read.
+/// A part of a series at the step that is read.
 pub(super) struct Part {
     pub(super) fetched: Fetched,
     pub(super) rank: Rank,
-    /// One of the aggregates of a rollup, which has no values by itself.
+    /// One of the aggregates of a rollup; such a part has no values of its own.
     pub(super) kept: Option<KeptAggregate>,
 }
 
 impl Rank {
-    /// The rank of a series of a batch, for values of a step.
+    /// The rank of a series of a batch that is not a rollup, for values at `step`.
     pub(super) fn of(batch: &SeriesBatch, series: usize, step: i64) -> Self {
         let archive = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ARCHIVE);
         match archive.and_then(|(_, value)| value.parse::<i64>().ok()).filter(|own| *own > 0) {
@@ -74,8 +74,8 @@ impl Rank {
     }
 }
 
-/// One part of each rollup, with its values, instead of its aggregates: all of them are given. Parts come out
-/// by name and rank.
+/// Combines the aggregates of each rollup to one part with its values. All aggregates of a rollup must be
+/// present in `parts`. The result is sorted by name and rank.
 pub(super) fn with_rollups(mut parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<Part>, Stopped> {
     parts.sort_by(|a, b| (&a.fetched.name, a.rank).cmp(&(&b.fetched.name, b.rank)));
     let mut found: Vec<Part> = Vec::new();
@@ -96,7 +96,7 @@ pub(super) fn with_rollups(mut parts: Vec<Part>, rules: &StorageRules) -> Result
     Ok(found)
 }
 
-/// One series of each name, made of all its parts.
+/// Merges the parts of each name to one series.
 pub(super) fn merged(parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<Fetched>, Stopped> {
     let mut found: Vec<Fetched> = Vec::with_capacity(parts.len());
     for Part { fetched, .. } in with_rollups(parts, rules)? {
@@ -115,7 +115,7 @@ pub(super) fn merged(parts: Vec<Part>, rules: &StorageRules) -> Result<Vec<Fetch
     Ok(found)
 }
 
-/// Takes the parts of the last name away, of which more may follow: parts of a name come one after the other.
+/// Splits off the parts of the last name, of which more may follow. The parts of a name must be adjacent.
 pub(super) fn split_last_name(parts: &mut Vec<Part>) -> Vec<Part> {
     let last = parts.last().map(|part| part.fetched.name.as_str());
     let whole = parts.iter().rposition(|part| Some(part.fetched.name.as_str()) != last);
@@ -128,7 +128,7 @@ mod tests {
     use crate::schemas::Method;
 
     #[test]
-    fn history_of_archives_counts_where_what_was_sent_does_not_tell() {
+    fn the_history_of_archives_fills_gaps_of_sent_points() {
         let archives = [Archive { step: 10, retention: 100 }, Archive { step: 60, retention: 10_000 }];
         let rule = Rule { archives: &archives, method: Method::Sum, x_files_factor: 0.5 };
         let reading = Reading { start: 0, end: 360, archive: 1 };

@@ -1,9 +1,9 @@
-//! Values of rollups: the aggregates of a step, each in a series of its own, become the value that the rule
-//! makes of them.
+//! Values of rollups: combines the aggregates of a step, which are separate series, to the value that the
+//! rule defines.
 //!
-//! **Invariants.** The rule is that of the moment, so a changed one holds for what was rolled before. A step
-//! at which one of the six aggregates is missing has no value. From the step of the rollup on values go along
-//! the archives of the rule, as those of points do.
+//! **Invariants.** The current rule applies, also to points that were rolled up under another one. A step
+//! has no value if one of the six aggregates is missing. From the step of the rollup on, values pass
+//! through the archives of the rule as points do.
 
 use sandur_base::{Reservation, Stopped, job};
 use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup, RollupLabels};
@@ -13,16 +13,16 @@ use super::buckets::bucketed;
 use crate::column::Column;
 use crate::schemas::{Archive, Method, Reading, Rule};
 
-/// What the labels of a series of a rollup tell.
+/// The steps in the labels of a rollup series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RolledSteps {
-    /// Seconds of a step.
+    /// The step, in seconds.
     pub(super) step: i64,
-    /// Seconds of the steps that it was made of.
+    /// The step of the points that were rolled up, in seconds.
     pub(super) finest: i64,
 }
 
-/// An aggregate of a rollup at the times that are read.
+/// An aggregate of a rollup in the window that is read.
 pub(super) struct KeptAggregate {
     pub(super) aggregate: Aggregate,
     reading: Reading,
@@ -31,7 +31,8 @@ pub(super) struct KeptAggregate {
     _held: Option<Reservation>,
 }
 
-/// What a series of a batch is of a rollup; nothing when it is of none, or is not as compaction makes them.
+/// The rollup and the aggregate of a series; `None` if it is not a rollup. Fails if the labels differ from
+/// those that compaction writes.
 pub(super) fn of_series(batch: &SeriesBatch, series: usize) -> Option<Result<(RolledSteps, Aggregate), ()>> {
     let (_, rollup) = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ROLLUP)?;
     let archive = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ARCHIVE);
@@ -52,7 +53,7 @@ impl KeptAggregate {
     }
 }
 
-/// The values of a rollup at the steps that are read.
+/// The values of a rollup at the step that is read.
 pub(super) fn values(rule: Rule<'_>, steps: RolledSteps, kept: &[KeptAggregate]) -> Result<Column, Stopped> {
     let Some(reading) = kept.first().map(|kept| kept.reading) else { return Ok(Column::default()) };
     let counts = kept.iter().find(|kept| kept.aggregate == Aggregate::Count);
@@ -81,7 +82,7 @@ pub(super) fn values(rule: Rule<'_>, steps: RolledSteps, kept: &[KeptAggregate])
     bucketed(Rule { archives: &archives, ..rule }, Reading { archive, ..reading }, &known, &values)
 }
 
-/// The archives that values of a step go along to the one that is read.
+/// The archives through which values of a step pass until the one that is read.
 fn archives_from(rule: Rule<'_>, reading: Reading, step: i64) -> Vec<Archive> {
     let read = rule.archives[reading.archive];
     if step >= read.step || read.step % step != 0 {
@@ -119,10 +120,10 @@ mod tests {
         Archive { step: 360, retention: 100_000 },
     ];
 
-    /// Points each ten seconds, with gaps, at the begin of days that nobody rolled.
+    /// Points each ten seconds, with gaps, from the start of a day that is not rolled up.
     fn points(is_full: bool) -> (Vec<i64>, Vec<f64>) {
         let is_there = |n: &i64| is_full || !(n % 7 < 3 || (40..60).contains(n));
-        // No two of them are equally far from 0.
+        // No two values have the same absolute value.
         let value = |n: i64| ((n * 7_919) % 101 - 50) as f64 + 0.25;
         (0..108).filter(is_there).map(|n| (n * 10_000, value(n))).unzip()
     }
@@ -145,7 +146,7 @@ mod tests {
         Aggregate::ALL.map(one).into_iter().collect()
     }
 
-    /// Values that were read of points and those that are read of rollups of a step.
+    /// The values computed from points, and those computed from rollups of a step.
     fn both(method: Method, share: f64, step: i64, archive: usize, is_full: bool) -> [Vec<Option<f64>>; 2] {
         let rule = Rule { archives: &ARCHIVES, method, x_files_factor: share };
         let (reading, points) = (Reading { start: 0, end: 1_080, archive }, points(is_full));
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rollup_answers_each_method_and_share_as_its_points_do() {
+    fn rollups_equal_their_points_for_each_method_and_fraction() {
         for (_, method) in Method::NAMED {
             for share in [0.0, 0.1, 0.5, 0.6, 0.9, 1.0] {
                 for (archive, is_full) in [1, 2, 3].into_iter().flat_map(|n| [(n, true), (n, false)]) {
@@ -167,22 +168,23 @@ mod tests {
         }
     }
 
-    /// The mean of means is the mean, and a share of shares the share, where nothing is missing.
+    /// Without gaps, the mean of means is the mean, and a fraction of fractions is the fraction.
     #[test]
-    fn a_rollup_that_skips_archives_is_the_same_where_all_is_there() {
+    fn a_rollup_that_skips_archives_equals_its_points_without_gaps() {
         for (_, method) in Method::NAMED {
             let [before, after] = both(method, 1.0, 360, 3, true);
             let is_near = |(a, b): (&Option<f64>, &Option<f64>)| (a.unwrap() - b.unwrap()).abs() < 1e-9;
             assert!(before.iter().zip(&after).all(is_near), "{method:?} {before:?} {after:?}");
         }
-        // With gaps it knows all points instead of those of steps that know half.
+        // With gaps the results differ: the rollup includes all points, also those of steps that have too
+        // few values.
         let [before, after] = both(Method::Sum, 0.55, 360, 3, false);
         assert_eq!(before.len(), after.len());
         assert_ne!(before, after);
     }
 
     #[test]
-    fn a_rollup_coarser_than_what_is_read_stands_at_its_begin() {
+    fn a_rollup_coarser_than_the_step_is_at_its_start() {
         let [_, after] = both(Method::Max, 0.0, 360, 1, true);
         let known: Vec<usize> = (0..after.len()).filter(|place| after[*place].is_some()).collect();
         assert_eq!(known, [0, 6, 12]);
@@ -200,9 +202,9 @@ mod tests {
         assert!(known[2].is_none() && known.iter().flatten().count() == 17);
     }
 
-    /// A request keeps one part of each rollup, however many aggregates there are.
+    /// A request keeps one part of each rollup, not one of each aggregate.
     #[test]
-    fn aggregates_become_a_part_batch_by_batch() {
+    fn aggregates_are_combined_batch_by_batch() {
         let (reading, rules) = (Reading { start: 0, end: 1_080, archive: 0 }, StorageRules::default());
         let parts_of = |name: &str, finest: i64| {
             let rank = Rank::Rolled(RolledSteps { step: 60, finest });
@@ -218,7 +220,7 @@ mod tests {
         };
         let all = || ["a", "b", "c"].into_iter().flat_map(|name| [(name, 10), (name, 20)]);
         let all = || all().flat_map(|(name, finest)| parts_of(name, finest)).collect::<Vec<_>>();
-        // The first batch ends within the aggregates of "b".
+        // The first batch ends between the aggregates of "b".
         let mut batch = all();
         let later = batch.split_off(18);
         let last = split_last_name(&mut batch);

@@ -1,8 +1,7 @@
-//! The series of a pattern of paths, batch by batch as they are read: however many there are, a batch of them
-//! is in memory.
+//! Streams the series of a pattern of paths in batches; only one batch is in memory.
 //!
-//! The parts of a path follow each other, for its name comes first in the order in which series are read. So
-//! all of a batch is complete but its last path, which is kept until the next batch.
+//! The parts of a path are adjacent, because series are ordered by name first. So all paths of a batch are
+//! complete except the last one, which is kept until the next batch.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::glob::Pattern;
 use crate::schemas::StorageRules;
 use crate::source::{Fetched, Selector, Window};
 
-/// Series on their way.
+/// A stream of series.
 pub(crate) struct SeriesStream {
     scan: Option<Box<dyn SampleScan>>,
     asked: Arc<Asked>,
@@ -27,7 +26,7 @@ pub(crate) struct SeriesStream {
 }
 
 impl StoredSeries<'_> {
-    /// The series whose path fits; nothing when none can.
+    /// Opens the stream of series whose path matches; `None` if no series can.
     pub(crate) async fn stream(
         &self,
         context: &QueryContext,
@@ -44,7 +43,8 @@ impl StoredSeries<'_> {
 }
 
 impl SeriesStream {
-    /// The next ones; nothing after the last. May be none, because a path goes on.
+    /// The next batch; `None` after the last. A batch may be empty if its only path continues in the next
+    /// one.
     pub(crate) async fn next(&mut self, context: &QueryContext) -> Result<Option<Vec<Fetched>>, Error> {
         let Some(scan) = &mut self.scan else { return Ok(None) };
         context.check()?;

@@ -1,5 +1,5 @@
-//! `/tags/tagSeries`, `/tags/tagMultiSeries` and `/tags/delSeries`: series that carbon announces and clients
-//! forget. The method is POST.
+//! `/tags/tagSeries`, `/tags/tagMultiSeries` and `/tags/delSeries`: register series, as carbon does, and
+//! delete them. The method is POST.
 
 use sandur_query::QueryContext;
 
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::render::Rendered;
 use crate::tags::{canonical_name, parse_name};
 
-/// The canonical names of these, made in the name of the query.
+/// Computes canonical names as a job of the query.
 async fn canonical(context: &QueryContext, paths: Vec<String>) -> Result<Vec<String>> {
     let is_little = paths.iter().map(String::len).sum::<usize>() < 4096;
     let canonical = |path: &String| parse_name(path).map(|tags| canonical_name(&tags));
@@ -17,7 +17,7 @@ async fn canonical(context: &QueryContext, paths: Vec<String>) -> Result<Vec<Str
     context.compute_sized(is_little, job).await?
 }
 
-/// Makes a series known and answers its canonical name.
+/// Registers a series and returns its canonical name.
 pub async fn tag_series(
     names: &dyn Names,
     context: &QueryContext,
@@ -31,7 +31,7 @@ pub async fn tag_series(
     Ok(parameters.answer(quoted(&series[0])))
 }
 
-/// Makes several series known and answers their canonical names.
+/// Registers several series and returns their canonical names.
 pub async fn tag_multi_series(
     names: &dyn Names,
     context: &QueryContext,
@@ -43,7 +43,7 @@ pub async fn tag_multi_series(
     parameters.list(context, series).await
 }
 
-/// Forgets series.
+/// Deletes series.
 pub async fn delete_series(
     names: &dyn Names,
     context: &QueryContext,

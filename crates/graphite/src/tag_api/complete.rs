@@ -1,5 +1,5 @@
-//! `/tags/autoComplete/tags` and `/tags/autoComplete/values`: how a tag or a value that is being typed may go
-//! on.
+//! `/tags/autoComplete/tags` and `/tags/autoComplete/values`: completions of a tag or a value that is being
+//! typed.
 
 use sandur_query::QueryContext;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::render::Rendered;
 use crate::tags::TagExpression;
 
-/// Tags that series which fit have beside those that were asked for.
+/// Lists the tags of matching series, except those in the expressions of the request.
 pub async fn complete_tags(
     names: &dyn Names,
     context: &QueryContext,
@@ -18,7 +18,7 @@ pub async fn complete_tags(
     let (texts, limit) = (parameters.expressions()?, parameters.limit(COMPLETED)?);
     let expressions = read(context, texts).await?;
     let filter = parameters.prefix("tagPrefix");
-    // Those that were asked for are found too.
+    // The tags in the expressions are found too, and removed afterwards.
     let most = limit.saturating_add(expressions.len()).min(LIMIT_MAX);
     let wanted = Wanted { expressions: &expressions, filter: &filter, limit: most };
     let mut tags = names.tags(context, wanted).await?;
@@ -27,7 +27,7 @@ pub async fn complete_tags(
     parameters.list(context, tags).await
 }
 
-/// Values that a tag has in series which fit.
+/// Lists the values of a tag in matching series.
 pub async fn complete_values(
     names: &dyn Names,
     context: &QueryContext,

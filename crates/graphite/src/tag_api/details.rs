@@ -1,4 +1,4 @@
-//! `/tags/TAG`: values of a tag, and how many series have each.
+//! `/tags/TAG`: the values of a tag, and the number of series with each.
 
 use sandur_query::QueryContext;
 
@@ -7,7 +7,7 @@ use crate::encoding::json::quoted;
 use crate::error::Error;
 use crate::render::Rendered;
 
-/// Lists values of a tag; `null` when no series has it.
+/// Lists the values of a tag; `null` if no series has it.
 pub async fn tag_details(
     names: &dyn Names,
     context: &QueryContext,

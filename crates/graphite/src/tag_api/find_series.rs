@@ -1,4 +1,4 @@
-//! `/tags/findSeries`: series whose tags fit expressions.
+//! `/tags/findSeries`: series whose tags match expressions.
 
 use sandur_query::QueryContext;
 

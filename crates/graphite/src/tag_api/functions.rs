@@ -1,4 +1,4 @@
-//! `/functions` and `/functions/NAME`: what clients are told of the functions.
+//! `/functions` and `/functions/NAME`: descriptions of functions for clients.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::reference::functions_json;
 use crate::render::Rendered;
 
-/// All functions, those of a group, or all by group; or one by name.
+/// All functions, those of a group, all by group, or one by name.
 pub fn functions(name: Option<&str>, pairs: &[(String, String)]) -> Result<Rendered, Error> {
     let parameters = Parameters(pairs);
     let Value::Object(mut all) = functions_json() else { return Ok(parameters.answer("{}".to_owned())) };
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_told_alone_by_group_and_all() {
+    fn functions_are_listed_by_name_by_group_and_all() {
         assert_eq!(body(Some("sum"), &[])["group"], "Combine");
         assert!(functions(Some("nosuch"), &[]).is_err());
         let sorting = body(None, &[("group", "Sorting")]);

@@ -1,4 +1,4 @@
-//! `/tags`: names of tags.
+//! `/tags`: the names of tags.
 
 use sandur_query::QueryContext;
 

@@ -1,7 +1,7 @@
-//! `/tags`: tags, their values and series by them, as graphite-web's tag database answers, and `/functions`.
+//! `/tags`: tags, their values and the series with them, in the form of graphite-web's tag database; also
+//! `/functions`.
 //!
-//! What is asked for comes from [`Names`]; answers are bounded by the limit of the request and by
-//! [`LIMIT_MAX`].
+//! The data comes from [`Names`]. Answers are bounded by the limit of the request and by [`LIMIT_MAX`].
 
 mod change;
 mod complete;
@@ -29,27 +29,27 @@ pub use find_series::find_series;
 pub use functions::functions;
 pub use list::list_tags;
 
-/// Most names of an answer, whatever the request asks for.
+/// The most names of an answer, whatever the limit of the request.
 pub const LIMIT_MAX: usize = 100_000;
-/// Names that are offered to complete one that is being typed, when the request does not say.
+/// The number of completions if the request has no limit.
 const COMPLETED: usize = 100;
-/// Fewer names than this are written where they are.
+/// Fewer names are written in place, without a job on the CPU pool.
 const LITTLE: usize = 256;
-/// Most expressions or series of a request.
+/// The most expressions or series of a request.
 const PARTS_MAX: usize = 10_000;
 
-/// What the names that are asked for look like.
+/// A filter for names.
 #[derive(Clone, Debug)]
 pub enum NameFilter {
-    /// They begin so; all do with nothing.
+    /// Names with this prefix; the empty prefix matches all names.
     Prefix(String),
-    /// Their begin fits an expression.
+    /// Names of which an expression matches the beginning.
     Regex(TextPattern),
 }
 
 impl NameFilter {
-    /// Whether a name fits. In a job that was stopped (see [`sandur_base::job`]) the answer is of no use and
-    /// is dropped.
+    /// Whether a name matches. In a cancelled job (see [`sandur_base::job`]) the result is arbitrary and
+    /// will be dropped.
     pub fn fits(&self, name: &str) -> bool {
         match self {
             Self::Prefix(prefix) => name.starts_with(prefix),
@@ -57,7 +57,7 @@ impl NameFilter {
         }
     }
 
-    /// The most steps that a byte of a name may take.
+    /// The most steps of the filter per byte of a name.
     pub(crate) fn steps_per_byte(&self) -> usize {
         match self {
             Self::Prefix(_) => 1,
@@ -66,34 +66,34 @@ impl NameFilter {
     }
 }
 
-/// Which names are asked for.
+/// The parameters of a request for names.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Only of series whose tags fit all of these; of all series when there is none.
+    /// Only names of series whose tags match all of these; of all series if it is empty.
     pub expressions: &'a [TagExpression],
-    /// What they look like.
+    /// The filter for the names.
     pub filter: &'a NameFilter,
-    /// How many at most, the first in their order.
+    /// The most names; the first ones in order are returned.
     pub limit: usize,
 }
 
-/// Names of stored series. An untagged series has the tag `name` alone.
+/// The names of stored series. An untagged series has only the tag `name`.
 pub trait Names: Send + Sync {
-    /// Paths of series without tags, in order, at most so many.
+    /// The paths of series without tags, in order, at most `limit`.
     fn paths<'a>(
         &'a self,
         context: &'a QueryContext,
         limit: usize,
     ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>>;
 
-    /// Names of tags, in order.
+    /// The names of tags, in order.
     fn tags<'a>(
         &'a self,
         context: &'a QueryContext,
         wanted: Wanted<'a>,
     ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>>;
 
-    /// Values of a tag, in order.
+    /// The values of a tag, in order.
     fn values<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -101,7 +101,7 @@ pub trait Names: Send + Sync {
         wanted: Wanted<'a>,
     ) -> BoxFuture<'a, std::result::Result<Vec<String>, sandur_query::Error>>;
 
-    /// The same, each with the number of series that have it.
+    /// The values of a tag, in order, each with the number of series that have it.
     fn counted_values<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -109,14 +109,14 @@ pub trait Names: Send + Sync {
         wanted: Wanted<'a>,
     ) -> BoxFuture<'a, std::result::Result<Vec<(String, u64)>, sandur_query::Error>>;
 
-    /// Makes series known that have no values yet, by their canonical names.
+    /// Registers series that have no values yet, by canonical name.
     fn add<'a>(
         &'a self,
         context: &'a QueryContext,
         series: &'a [String],
     ) -> BoxFuture<'a, std::result::Result<(), sandur_query::Error>>;
 
-    /// Forgets series; those that are not known are none.
+    /// Deletes series; unknown ones are ignored.
     fn remove<'a>(
         &'a self,
         context: &'a QueryContext,
@@ -133,7 +133,8 @@ impl<'a> Parameters<'a> {
         self.0.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// One that comes several times, or several times with `[]` behind its name.
+    /// The values of a parameter that may occur several times, under its name or its name with `[]`
+    /// appended.
     fn all(self, name: &str) -> Result<Vec<&'a str>> {
         let of = |name: &str| -> Vec<&'a str> {
             self.0.iter().filter(|(own, _)| own == name).map(|(_, value)| value.as_str()).collect()
@@ -155,11 +156,11 @@ impl<'a> Parameters<'a> {
     fn limit(self, instead: usize) -> Result<usize> {
         let Some(text) = self.last("limit") else { return Ok(instead) };
         let limit =
-            parse_int(text).ok_or_else(|| Error::invalid(format!("the limit '{text}' is no number")))?;
+            parse_int(text).ok_or_else(|| Error::invalid(format!("the limit '{text}' is not a number")))?;
         Ok(usize::try_from(limit).unwrap_or(LIMIT_MAX).min(LIMIT_MAX))
     }
 
-    /// The expression that names shall begin with, compiled in the name of the query.
+    /// The filter for the beginning of names, compiled as a job of the query.
     async fn filter(self, context: &QueryContext) -> Result<NameFilter> {
         let Some(text) = self.last("filter").filter(|text| !text.is_empty()) else {
             return Ok(NameFilter::Prefix(String::new()));
@@ -176,7 +177,7 @@ impl<'a> Parameters<'a> {
         Layout::new(self.last("pretty").is_some_and(|text| !text.is_empty()))
     }
 
-    /// A list of names as the answer.
+    /// Answers with a list of names.
     async fn list(self, context: &QueryContext, names: Vec<String>) -> Result<Rendered> {
         let (layout, is_little) = (self.layout(), names.len() < LITTLE);
         let job = move || {
@@ -188,7 +189,7 @@ impl<'a> Parameters<'a> {
         Ok(self.answer(context.compute_sized(is_little, job).await?))
     }
 
-    /// The answer, which is JSON.
+    /// Answers with JSON.
     fn answer(self, body: String) -> Rendered {
         wrapped("application/json", body.into_bytes(), self.last("jsonp"))
     }

@@ -1,7 +1,7 @@
 //! Expressions of `seriesByTag`: `tag=value`, `tag!=value`, `tag=~regex`, `tag!=~regex`.
 //!
-//! A regex is anchored at its begin alone. An expression that the empty text fits also fits series without
-//! the tag; of several expressions at least one must not be so.
+//! A regex is anchored only at its start. An expression that matches the empty text also matches series
+//! without the tag; at least one of several expressions must not match the empty text.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use sandur_query::QueryContext;
 use crate::error::{Error, Result};
 use crate::pattern::python_beginning;
 
-/// How a tag's value is compared.
+/// The comparison operator of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// `=`
@@ -24,14 +24,14 @@ pub enum Operator {
     NotMatch,
 }
 
-/// One expression.
+/// A tag expression.
 #[derive(Clone, Debug)]
 pub struct TagExpression {
     /// The tag.
     pub tag: String,
-    /// The comparison.
+    /// The operator.
     pub operator: Operator,
-    /// The value or the regex, as it was written.
+    /// The value or regex, as in the request.
     pub spec: String,
     pattern: Option<TextPattern>,
 }
@@ -43,7 +43,7 @@ impl fmt::Display for TagExpression {
 }
 
 impl Operator {
-    /// How it is written.
+    /// The text of the operator.
     pub fn sign(self) -> &'static str {
         match self {
             Self::Equal => "=",
@@ -55,7 +55,7 @@ impl Operator {
 }
 
 impl TagExpression {
-    /// Reads an expression.
+    /// Parses an expression.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::invalid(format!("Invalid tagspec {text}"));
         let end = text.find([';', '!', '=']).filter(|end| *end > 0).ok_or_else(wrong)?;
@@ -74,7 +74,7 @@ impl TagExpression {
         Ok(Self { tag: tag.to_owned(), operator, spec: spec.to_owned(), pattern })
     }
 
-    /// Reads several, one of which must refuse series without its tag.
+    /// Parses several expressions, at least one of which must not match series without its tag.
     pub fn parse_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>> {
         let all: Vec<Self> = texts.into_iter().map(Self::parse).collect::<Result<_>>()?;
         match all.iter().all(Self::fits_missing) {
@@ -83,17 +83,17 @@ impl TagExpression {
         }
     }
 
-    /// The same as a job of a query, in whose name the compiled expressions are held.
+    /// Parses expressions as a job of the query, which is charged for the compiled regexes.
     pub(crate) async fn parse_for(context: &QueryContext, texts: Vec<String>) -> Result<Vec<Self>> {
-        // A few bytes of a regex may take long to compile.
+        // Even a short regex may take long to compile.
         let has_regex = texts.iter().any(|text| text.contains("=~"));
         let is_little = !has_regex && texts.len() < 64;
         let job = move || Ok(Self::parse_all(texts.iter().map(String::as_str)));
         context.compute_sized(is_little, job).await?
     }
 
-    /// Whether a value fits; a missing tag has the empty value. In a job that was stopped (see
-    /// [`sandur_base::job`]) the answer is of no use and is dropped.
+    /// Whether a value matches; a missing tag has the empty value. In a cancelled job (see
+    /// [`sandur_base::job`]) the result is arbitrary and will be dropped.
     pub fn fits(&self, value: &str) -> bool {
         let fits = || self.pattern.as_ref().is_some_and(|pattern| pattern.matches(value));
         match self.operator {
@@ -104,12 +104,12 @@ impl TagExpression {
         }
     }
 
-    /// The most steps that a byte of a value may take.
+    /// The most steps of the expression per byte of a value.
     pub(crate) fn steps_per_byte(&self) -> usize {
         self.pattern.as_ref().map_or(1, |pattern| pattern.steps_per_byte().max(1))
     }
 
-    /// Whether series without the tag fit.
+    /// Whether series without the tag match.
     pub fn fits_missing(&self) -> bool {
         self.fits("")
     }
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_regex_is_anchored_at_its_begin_alone() {
+    fn a_regex_is_anchored_only_at_its_start() {
         let fits = |text: &str, value| TagExpression::parse(text).unwrap().fits(value);
         assert!(fits("name=~req", "requests") && !fits("name=~total", "requests.total"));
         assert!(fits("name!=~total", "requests.total") && fits("a!=b", "") && !fits("a!=", ""));

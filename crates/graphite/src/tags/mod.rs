@@ -1,4 +1,4 @@
-//! Tags of series: names that carry them, expressions that choose by them.
+//! Tags of series: names with tags, and expressions that select series by tags.
 
 mod expression;
 mod name;

@@ -1,4 +1,4 @@
-//! Names of tagged series: `name;tag=value;..`, and the form with braces that is read as well.
+//! Names of tagged series: `name;tag=value;..`, and the form with braces, which is also accepted.
 
 use std::fmt::Write;
 
@@ -7,13 +7,13 @@ use sandur_base::job::spend;
 use super::set::Tags;
 use crate::error::{Error, Result};
 
-/// Signs that no name of a tag has.
+/// Characters that are not allowed in names of tags.
 const FORBIDDEN: [char; 4] = [';', '!', '^', '='];
 
-/// Most tags of a name: a series that is stored has far fewer.
+/// The most tags of a name; stored series have far fewer.
 const TAGS_MAX: usize = 1_000;
 
-/// The tags of a name; an untagged path has the tag `name` alone.
+/// Parses the tags of a name; an untagged path has only the tag `name`.
 pub fn parse_name(path: &str) -> Result<Tags> {
     match path.find('{') {
         Some(brace) if path.ends_with("\"}") => with_braces(path, brace),
@@ -63,7 +63,7 @@ fn with_braces(path: &str, brace: usize) -> Result<Tags> {
     named(tags, metric)
 }
 
-/// A value up to its quote, and what comes after.
+/// Parses a value up to its closing quote; also returns the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let (mut value, mut signs) = (String::new(), text.char_indices());
     while let Some((at, sign)) = signs.next() {
@@ -88,7 +88,7 @@ fn check(tag: &str, value: &str) -> Result<()> {
     }
 }
 
-/// Sets a tag, each of which is compared with all before it.
+/// Sets a tag. Counts the work, because each tag is compared with all previous ones.
 fn set(tags: &mut Tags, tag: &str, value: &str) -> Result<()> {
     spend(tags.len())?;
     tags.set(tag, value);
@@ -101,13 +101,13 @@ fn set(tags: &mut Tags, tag: &str, value: &str) -> Result<()> {
 fn named(mut tags: Tags, metric: &str) -> Result<Tags> {
     let name = metric.trim_start_matches('~');
     if name.is_empty() {
-        return Err(Error::invalid(format!("the name '{metric}' is nothing but ~")));
+        return Err(Error::invalid(format!("the name '{metric}' consists only of ~")));
     }
     tags.set("name", name);
     Ok(tags)
 }
 
-/// The one name of a set of tags: the written pairs are sorted, not the names of the tags.
+/// The canonical name of a set of tags: sorts the pairs by their text, not by the names of tags.
 pub fn canonical_name(tags: &Tags) -> String {
     let others = tags.iter().filter(|(tag, _)| *tag != "name");
     let mut pairs: Vec<String> = others.map(|(tag, value)| format!(";{tag}={value}")).collect();
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_read_in_both_forms_and_written_in_one() {
+    fn names_are_parsed_in_both_forms_and_written_in_one() {
         for text in ["m;b=2;a=1", "m{b=\"2\",a=\"1\"}"] {
             assert_eq!(canonical_name(&parse_name(text).unwrap()), "m;a=1;b=2");
         }
