@@ -1,7 +1,8 @@
-//! Measures a relay whose target goes away: what waits on disk, what arrives, in which order, and what a kill
-//! or a dead second target costs. The relay is a process of its own, this program with the argument `relay`.
+//! Measures a relay whose target becomes unreachable: how much waits on disk, what arrives and in which
+//! order, and what a kill or a second, dead target costs. The relay is a separate process: this program
+//! with the argument `relay`.
 //!
-//! Usage: `outage [SECONDS [POINTS_PER_SECOND]]`, the time that the target is away and the rate.
+//! Usage: `outage [SECONDS [POINTS_PER_SECOND]]`: how long the target is unreachable, and the rate.
 
 #![allow(clippy::disallowed_methods)] // a measurement: real time
 
@@ -46,7 +47,7 @@ fn main() -> Result<()> {
     outcome
 }
 
-/// The process that is measured.
+/// Runs the relay that is measured.
 fn relay(config: &Path, spool: &Path) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
@@ -69,7 +70,7 @@ fn relay(config: &Path, spool: &Path) -> Result<()> {
     })
 }
 
-/// A process that ends with its owner.
+/// A relay process that is killed when the value is dropped.
 struct Relay(Child);
 
 impl Drop for Relay {
@@ -99,7 +100,7 @@ impl Relay {
         Ok(relay)
     }
 
-    /// Seconds of the processor, user and system.
+    /// CPU time in seconds, user and system.
     fn cpu(&self) -> f64 {
         let text = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
         let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -107,7 +108,7 @@ impl Relay {
         (ticks(11) + ticks(12)) / 100.0
     }
 
-    /// Most bytes of memory so far.
+    /// The peak memory in bytes.
     fn memory(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -116,7 +117,7 @@ impl Relay {
     }
 }
 
-/// What a target has seen: for each metric the last number.
+/// What a target has received: the last number of each metric.
 #[derive(Default)]
 struct Seen {
     last: Mutex<HashMap<String, u64>>,
@@ -148,7 +149,7 @@ impl Seen {
     }
 }
 
-/// A target that can go away.
+/// A target that can be stopped.
 struct Target {
     up: Arc<AtomicBool>,
     thread: thread::JoinHandle<()>,
@@ -199,7 +200,7 @@ fn read_lines(stream: TcpStream, up: &AtomicBool, seen: &Seen) {
     }
 }
 
-/// Sends at a rate until told to stop, and counts.
+/// Sends at a rate until it is stopped, and counts.
 struct Sender {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -258,7 +259,8 @@ fn bytes_below(folder: &Path) -> u64 {
     paths.iter().map(size).sum()
 }
 
-/// Waits until so many points are known, or nothing has come for some time.
+/// Waits until `wanted` points have arrived, or nothing has arrived for 15 seconds. Returns the seconds
+/// it took.
 fn wait_for(seen: &Seen, wanted: u64) -> f64 {
     let begun = Instant::now();
     let (mut before, mut since) = (seen.known(), Instant::now());
@@ -329,7 +331,7 @@ fn beside_a_dead_one(folder: &Path) -> Result<()> {
             sleep(Duration::from_secs(10));
             let sent = sender.stop();
             let late = wait_for(&seen, sent);
-            let what = if has_dead { "beside a dead one" } else { "alone" };
+            let what = if has_dead { "next to a dead one" } else { "alone" };
             println!(
                 "a target {what}: sent {sent}, arrived {}, the last {late:.2} s after, {:.2} s of CPU",
                 seen.known(),

@@ -1,8 +1,8 @@
-//! Series that are computed of others: intervals that are open, and what is due.
+//! Computes series from the values of others: holds the open intervals and finds those that are due.
 //!
-//! **Invariants.** At most [`SERIES_MAX`] series, [`INTERVALS_MAX`] intervals and [`VALUES_MAX`] kept values
-//! are held, and no more bytes of them and of their names than the budget gives; what would go beyond is
-//! refused and counted by the caller.
+//! **Invariants.** At most [`SERIES_MAX`] series, [`INTERVALS_MAX`] intervals and [`VALUES_MAX`] values
+//! are held, within the bytes that the budget grants for them and for the names. Values beyond a limit
+//! are refused; the caller counts them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use sandur_base::{MemoryBudget, Reservation};
 
 use crate::model::aggregate::{Aggregate, Closing, Function, Stamp};
 
-/// Computed series that are open at a time.
+/// The largest number of computed series that are open at a time.
 pub const SERIES_MAX: usize = 200_000;
-/// Intervals of all series.
+/// The largest number of open intervals of all series.
 pub const INTERVALS_MAX: usize = 1_000_000;
-/// Values that quantiles and deviations keep.
+/// The largest number of values that are kept for quantiles and deviations.
 pub const VALUES_MAX: usize = 4_000_000;
-/// Bytes of a series beside its name: 72 of its slot in a table that is half empty after it grew, 192 of the
-/// first node of its intervals, and what the allocator adds to three pieces.
+/// Bytes of a series without its name: 72 for its slot in a hash table that may be half empty, 192 for
+/// the first node of its intervals, and the allocator's overhead for three allocations.
 const SERIES_BYTES: u64 = 512;
-/// Bytes of an interval: 128 of itself, and 16 of a place in nodes that may be half empty.
+/// Bytes of an interval: 128 for itself, and 16 for a place in nodes that may be half empty.
 const INTERVAL_BYTES: u64 = 192;
-/// Bytes of a kept value, in a list that may be half empty.
+/// Bytes of a kept value, in a vector that may be half empty.
 const VALUE_BYTES: u64 = 16;
 
 /// A computed point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Computed {
-    /// The stage that computed it.
+    /// The index of the stage that computed it.
     pub stage: usize,
-    /// Its name.
+    /// The name of the computed series.
     pub name: Arc<[u8]>,
-    /// Its value.
+    /// The computed value.
     pub value: f64,
-    /// Its timestamp.
+    /// The timestamp, in seconds since the epoch.
     pub time: i64,
 }
 
@@ -49,21 +49,22 @@ struct Interval {
     oldest: (f64, f64),
     newest: (f64, f64),
     values: Vec<f64>,
-    /// When it was computed, as the start of the interval then; `None` while there are values that were not.
+    /// When it was last computed, as the start of the interval that was current then. `None` if values
+    /// arrived since.
     computed: Option<i64>,
 }
 
 struct Series {
     function: Function,
-    /// Boxed, because a node of the map has room for eleven and most series have one or two.
+    /// Boxed, because a node of the map has space for eleven entries and most series have one or two.
     intervals: BTreeMap<i64, Box<Interval>>,
-    /// When open intervals are computed again.
+    /// When open intervals are computed again, in seconds since the epoch.
     due: i64,
 }
 
 type Key = (u32, u32, Arc<[u8]>);
 
-/// Everything that is open.
+/// All open series.
 pub struct Aggregation {
     series: HashMap<Key, Series, foldhash::fast::RandomState>,
     intervals: usize,
@@ -71,10 +72,10 @@ pub struct Aggregation {
     held: Reservation,
 }
 
-/// Points that are due, taken out of what is open; not all of them are computed yet.
+/// Points that are due and were removed from the open series. Their values may not be computed yet.
 pub struct Due {
     points: Vec<(Computed, Value)>,
-    /// Memory of what was taken out.
+    /// The memory of the removed intervals.
     _held: Reservation,
 }
 
@@ -84,7 +85,7 @@ enum Value {
 }
 
 impl Due {
-    /// Hands the points on, in the order of stages, names and times.
+    /// Computes the points and appends them to `out`, in the order of stages, names and times.
     pub fn compute(self, out: &mut Vec<Computed>) {
         let first = out.len();
         out.extend(self.points.into_iter().filter_map(|(point, value)| {
@@ -101,13 +102,14 @@ impl Due {
 }
 
 impl Aggregation {
-    /// Nothing, which will hold memory of this budget.
+    /// Without any series; memory is reserved from this budget.
     pub fn new(memory: &MemoryBudget) -> Self {
-        let held = memory.reserve(0).expect("nothing fits every budget");
+        let held = memory.reserve(0).expect("a reservation of 0 bytes fits every budget");
         Self { series: HashMap::default(), intervals: 0, values: 0, held }
     }
 
-    /// Adds a value to a series; false when it is too late, too far ahead, or there is no room.
+    /// Adds a value to a series. Returns false when its interval is closed or too far ahead, or a limit
+    /// is reached.
     pub fn add(
         &mut self,
         place: (usize, usize),
@@ -156,8 +158,8 @@ impl Aggregation {
         true
     }
 
-    /// Takes out what is due at `now`, and forgets what is over. Only intervals that stay are computed here,
-    /// because values may come to them again.
+    /// Removes what is due at `now`, and the intervals that are over. Only intervals that remain are
+    /// computed here, because they may still get values.
     pub fn take_due(&mut self, rules: &dyn Fn(usize) -> Option<Aggregate>, now: i64) -> Due {
         let mut points = Vec::new();
         let mut known: HashMap<u32, Option<Aggregate>> = HashMap::new();
@@ -194,12 +196,12 @@ impl Aggregation {
         Due { points, _held: self.held.split(over) }
     }
 
-    /// Series that are open.
+    /// Returns the number of open series.
     pub fn len(&self) -> usize {
         self.series.len()
     }
 
-    /// Whether none is open.
+    /// Returns whether no series is open.
     pub fn is_empty(&self) -> bool {
         self.series.is_empty()
     }
@@ -209,7 +211,8 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX / 2)
 }
 
-/// Whether an interval is still open, and not so far ahead that it would stay for long.
+/// Returns whether an interval is still open and not too far in the future, where it would be held for
+/// long.
 fn fits(rule: &Aggregate, start: i64, now: i64) -> bool {
     match rule.closing {
         Closing::Repeated { .. } => true,
@@ -238,7 +241,8 @@ fn close(series: &mut Series, after: i64, now: i64, emit: &mut dyn FnMut(i64, Va
     }
 }
 
-/// As carbon computes: every interval that got values, also the one that is still open.
+/// Computes as carbon does: every interval that got values since the last time, even if it is still
+/// open.
 fn repeat(series: &mut Series, length: u32, kept: u32, now: i64, emit: &mut dyn FnMut(i64, Value)) {
     let length = i64::from(length);
     let current = now - now.rem_euclid(length);
@@ -332,7 +336,8 @@ impl Interval {
         Some(value).filter(|value| !value.is_nan())
     }
 
-    /// Values in order; an interval that is computed has at least one.
+    /// Returns the values in order; there is at least one, because only intervals with values are
+    /// computed.
     fn sorted(&mut self) -> &[f64] {
         self.values.sort_by(f64::total_cmp);
         &self.values
@@ -371,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn every_function_computes_what_its_program_computes() {
+    fn every_function_gives_the_result_of_its_program() {
         let expected = [
             (Function::Sum, 11.0),
             (Function::Average, 2.75),
@@ -404,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn carbon_computes_again_what_late_values_change() {
+    fn late_values_make_carbon_compute_an_interval_again() {
         let every = Duration::from_secs(10);
         let rule = rule(Function::Sum, Closing::Repeated { every, intervals: 2 });
         let mut aggregation = Aggregation::new(&MemoryBudget::root("aggregations", 1 << 20));
@@ -423,11 +428,11 @@ mod tests {
             add(&mut aggregation, f64::from(start) * 10.0, 200);
         }
         computed(&mut aggregation, &rule, 210);
-        assert_eq!(aggregation.intervals, 4, "intervals beyond those that are kept are forgotten");
+        assert_eq!(aggregation.intervals, 4, "intervals beyond the limit are dropped");
     }
 
     #[test]
-    fn long_names_and_kept_values_take_no_more_than_the_memory_of_aggregations() {
+    fn names_and_values_stay_within_the_memory_of_aggregations() {
         let memory = MemoryBudget::root("aggregations", 1 << 20);
         let mut aggregation = Aggregation::new(&memory);
         let after = Closing::After(Duration::from_secs(20));
@@ -438,10 +443,10 @@ mod tests {
         };
         let taken = (0..1_000).filter(|number| add(&mut aggregation, *number, 100.0)).count();
         assert_eq!((taken, memory.used()), (222, 222 * (4_000 + SERIES_BYTES + INTERVAL_BYTES)));
-        assert!(add(&mut aggregation, 0, 101.0), "an interval that is open takes no more");
+        assert!(add(&mut aggregation, 0, 101.0), "a value of an open interval needs no memory");
         let names: usize = aggregation.series.keys().map(|(_, _, name)| name.len()).sum();
         assert!(names < 1 << 20, "{names} bytes of names");
-        // What is taken out counts until it was computed.
+        // The memory of removed intervals counts until their points are computed.
         let due = aggregation.take_due(&|_| Some(sum.clone()), 120);
         assert!(memory.used() > 1 << 19 && aggregation.is_empty());
         let mut out = Vec::new();

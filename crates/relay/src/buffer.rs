@@ -1,39 +1,41 @@
-//! Bytes of a connection that are not taken yet, in memory that is claimed before it is used.
+//! The receive buffer of a connection, whose memory is claimed before it is used.
 //!
-//! **Invariants.** There is always room for a read. A buffer grows by what came, not by what was announced: a
-//! sender that says it will send a megabyte has no megabyte. An empty one is as small as at its beginning.
+//! **Invariants.** There is always room for a read. A buffer grows with the bytes received, not with an
+//! announced length: a sender that announces a megabyte does not allocate one. An empty buffer has its
+//! initial size.
 
 use std::io;
 
 use sandur_base::{Claim, Short};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Room at the beginning, and while nothing waits.
+/// Initial size in bytes, and the size while the buffer is empty.
 const FIRST_BYTES: usize = 1 << 10;
-/// What a connection takes in any case: that room, its task, its timers.
+/// Bytes that every connection needs: the initial buffer, its task and its timers.
 pub(crate) const CONNECTION_BYTES: u64 = 4 << 10;
-/// Room of one that sends more: the longest line fits in it twice.
+/// Size for connections that send more. The longest line fits twice.
 const READ_BYTES: usize = 32 << 10;
-/// How much more room a long pickle gets at a time: 32 KiB, 256 KiB, all of a megabyte. While bytes move
-/// there is the old room beside the new one, so that the last step of a megabyte takes 1.25 MiB.
+/// Growth factor for a long pickle: 32 KiB, 256 KiB, then a megabyte. While bytes are copied, the old
+/// allocation exists next to the new one, so the last step to a megabyte needs 1.25 MiB.
 const STEP: usize = 8;
 
-/// What was received.
+/// The received bytes of a connection.
 pub(crate) struct Buffer {
-    /// The bytes; whoever takes some removes them.
+    /// The bytes. The consumer removes those that it has processed.
     pub(crate) bytes: Vec<u8>,
     claim: Claim,
     was_filled: bool,
 }
 
 impl Buffer {
-    /// An empty one.
+    /// Makes an empty buffer.
     pub(crate) async fn new(mut claim: Claim) -> Result<Self, Short> {
         claim.grow(CONNECTION_BYTES).await?;
         Ok(Self { bytes: Vec::with_capacity(FIRST_BYTES), claim, was_filled: false })
     }
 
-    /// Reads into the room that there is; 0 at the end. Fails when others need the memory more.
+    /// Reads into the free space; returns 0 at the end of the stream. Fails when the claim loses its
+    /// memory to others.
     pub(crate) async fn read(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -48,7 +50,7 @@ impl Buffer {
         Ok(read)
     }
 
-    /// Makes the room fit what has come, of a message of `next` bytes; waits for memory for a while.
+    /// Resizes the buffer for a message of `next` bytes. May wait for memory.
     pub(crate) async fn fit(&mut self, next: usize) -> Result<(), Short> {
         let (length, room) = (self.bytes.len(), self.bytes.capacity());
         if length == 0 {
@@ -69,7 +71,7 @@ impl Buffer {
         if length == room {
             self.claim.grow(more as u64).await?;
         } else if self.claim.try_grow(more as u64).is_err() {
-            // Larger reads would be cheaper, and small ones do.
+            // Larger reads would be faster, but small ones work.
             return Ok(());
         }
         self.bytes.reserve_exact(more - length);
@@ -77,7 +79,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Says whether a message has begun that is not whole: the longer it takes, the sooner it makes way.
+    /// Sets whether a message is incomplete. The longer it takes, the sooner the claim loses its memory.
     pub(crate) fn set_incomplete(&mut self, is_incomplete: bool) {
         self.claim.set_receiving(is_incomplete);
     }

@@ -1,13 +1,14 @@
-//! Names as carbon-c-relay cleans them before anything else sees them.
+//! Cleans names as carbon-c-relay does before routing.
 //!
-//! Other characters than letters, digits, points and `-_:#` become `_`, byte by byte; points at the begin, at
-//! the end and behind points go. From the first `;` on stand tags, which are left as they are, and which
-//! neither rules nor rings see.
+//! Characters other than letters, digits, dots and `-_:#` become `_`, byte by byte. Dots at the start,
+//! at the end and after other dots are removed. Tags begin at the first `;`; they are not changed, and
+//! neither rules nor rings see them.
 
-/// Characters of names beside letters and digits.
+/// Characters of names, in addition to letters and digits.
 const ALLOWED: &[u8] = b"-_:#";
 
-/// Adds the clean form of a name; gives where its tags begin in `out`, which is its end without tags.
+/// Appends the clean form of a name to `out`. Returns the offset in `out` where its tags begin, or its
+/// end if it has none.
 pub fn clean(name: &[u8], out: &mut Vec<u8>) -> usize {
     let start = out.len();
     let (name, tags) = name.split_at(memchr::memchr(b';', name).unwrap_or(name.len()));
@@ -27,7 +28,7 @@ pub fn clean(name: &[u8], out: &mut Vec<u8>) -> usize {
     end
 }
 
-/// A line whose name is clean: `out` is what it becomes. Spaces and points before the name go.
+/// Writes the line with a clean name to `out`. Spaces and dots before the name are removed.
 pub fn clean_line(line: &[u8], out: &mut Vec<u8>) {
     out.clear();
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
@@ -43,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_those_of_carbon_c_relay() {
+    fn names_are_cleaned_as_in_carbon_c_relay() {
         for (line, expected) in [
             ("a.b-c_d:e#f 1 2", "a.b-c_d:e#f 1 2"),
             ("a.b/c d 1", "a.b_c d 1"),

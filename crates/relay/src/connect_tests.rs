@@ -1,5 +1,5 @@
-//! The relay over real connections of loopback: what comes out of compressed and encrypted ones, whole and
-//! after one was lost.
+//! The relay over real loopback connections: compressed and encrypted connections deliver every line,
+//! also after a connection was lost.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::relay::Running;
 
 const LINES: u64 = 5_000;
 
-/// How connections are encrypted.
+/// Which sides of a connection show certificates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Tls {
     Plain,
@@ -32,7 +32,7 @@ enum Tls {
     Both,
 }
 
-/// A certificate for localhost, which is its own authority.
+/// A self-signed certificate for localhost.
 struct Certified {
     certificate: String,
     key: String,
@@ -106,7 +106,7 @@ fn expected() -> String {
     (0..LINES).map(|value| format!("servers.web{value}.load {value} 1600000000\n")).collect()
 }
 
-/// What a whole stream holds.
+/// Decompresses a complete stream.
 fn opened(packing: Packing, bytes: &[u8]) -> String {
     let mut text = String::new();
     match packing {
@@ -118,7 +118,7 @@ fn opened(packing: Packing, bytes: &[u8]) -> String {
     text
 }
 
-/// Everything of a connection; `begun` is called when the first bytes are there.
+/// Reads a connection to its end; calls `begun` after the first byte.
 async fn drained(mut stream: impl AsyncRead + Unpin, begun: impl FnOnce()) -> Vec<u8> {
     let mut bytes = vec![0; 1];
     stream.read_exact(&mut bytes).await.unwrap();
@@ -157,7 +157,7 @@ async fn compressed_and_encrypted_connections_carry_every_line_to_a_clean_end() 
 }
 
 #[tokio::test]
-async fn what_a_lost_connection_may_have_lost_begins_the_next_stream() {
+async fn the_next_stream_repeats_what_a_lost_connection_may_have_lost() {
     let certified = Certified::new();
     for (name, packing) in Packing::NAMES {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -182,7 +182,7 @@ async fn what_a_lost_connection_may_have_lost_begins_the_next_stream() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts_gets_no_line() {
+async fn no_line_is_sent_if_a_certificate_is_not_trusted() {
     let (certified, other) = (Certified::new(), Certified::new());
     for (tls, trusted, shown) in
         [(Tls::Server, &other, &certified), (Tls::Both, &other, &certified), (Tls::Both, &certified, &other)]
@@ -200,7 +200,7 @@ async fn a_certificate_that_nobody_trusts_gets_no_line() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named_at_the_start() {
+fn unusable_tls_files_are_named_at_the_start() {
     let certified = Certified::new();
     let routing = |path: &str| {
         let mut routing = routing(1, "plain", Tls::Server, &certified, &certified);
@@ -212,9 +212,10 @@ fn files_that_cannot_be_used_are_named_at_the_start() {
     assert!(routing(&empty.path().display().to_string()).contains("it holds no certificate"));
 }
 
-/// What a target's system has not taken is written again, so it must not be more than that.
+/// Lines in the system's send buffer are sent again after a connection is lost, so the buffer must be
+/// smaller than what is sent again.
 #[tokio::test]
-async fn the_system_holds_less_than_what_is_written_again() {
+async fn the_send_buffer_of_the_system_is_smaller_than_what_is_sent_again() {
     let listening = TcpSocket::new_v4().unwrap();
     listening.set_recv_buffer_size(4_096).unwrap();
     listening.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -229,7 +230,7 @@ async fn the_system_holds_less_than_what_is_written_again() {
             taken += piece.len();
         }
     };
-    // The system takes what it takes at once; that more is never taken shows in no time at all.
+    // The system accepts what it can at once. No wait can prove that it never accepts more.
     let _ = Env::system(7).timeout(std::time::Duration::from_millis(300), written).await;
     drop(silent);
     assert!(taken > 0 && taken < RESEND_BYTES, "{taken}");

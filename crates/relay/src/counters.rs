@@ -1,64 +1,64 @@
-//! What the relay counts, under the names that carbon gives its own metrics.
+//! The relay's counters, under the names of carbon's own metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that grows.
+/// A counter, or a maximum.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds to the counter.
     pub fn add(&self, more: u64) {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    /// Keeps the larger one.
+    /// Raises the maximum.
     pub fn most(&self, seen: u64) {
         self.0.fetch_max(seen, Ordering::Relaxed);
     }
 
-    /// The number since the start, or since it was last taken.
+    /// Returns the value since the start, or since the last [`Counter::take`].
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The number, which begins anew.
+    /// Returns the value and resets it to 0.
     pub fn take(&self) -> u64 {
         self.0.swap(0, Ordering::Relaxed)
     }
 }
 
-/// Of the whole relay.
+/// The counters of the whole relay.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Points that came in.
+    /// Points received.
     pub received: Counter,
-    /// Lines that are no points.
+    /// Lines that are not points.
     pub rejected: Counter,
     /// Points that a stage blocked.
     pub blocked: Counter,
     /// Points that no stage allowed.
     pub not_allowed: Counter,
-    /// Points whose data was not what a route wants, once for each such route.
+    /// Points whose data a route's validation refused, once per route.
     pub invalid_data: Counter,
-    /// Points that no route took.
+    /// Points that no route matched.
     pub unrouted: Counter,
-    /// Points that were computed.
+    /// Points that aggregation rules computed.
     pub computed: Counter,
-    /// Points that came too late for their interval, or for which there was no room.
+    /// Points that arrived too late for their interval, or for which a limit left no room.
     pub not_computed: Counter,
-    /// Connections that found no place, or none within the share of their address.
+    /// Connections refused by the limit of all connections or of one address.
     pub refused_connections: Counter,
-    /// Connections that were closed because there was no memory for what they sent.
+    /// Connections closed because there was no memory for what they sent.
     pub connections_over_memory: Counter,
-    /// Connections that were closed because a line or pickle was not whole in time.
+    /// Connections closed because a line or pickle was not complete in time.
     pub slow_connections: Counter,
-    /// Connections that were closed because they began with an HTTP request.
+    /// Connections closed because they began with an HTTP request.
     pub http_connections: Counter,
 }
 
 impl Counters {
-    /// Counters by their names, carbon's where carbon has them.
+    /// Returns the counters with their names, which are carbon's where carbon has them.
     pub fn named(&self) -> [(&'static str, &Counter); 12] {
         [
             ("metricsReceived", &self.received),
@@ -77,29 +77,29 @@ impl Counters {
     }
 }
 
-/// Of one target.
+/// The counters of one target.
 #[derive(Debug, Default)]
 pub struct TargetCounters {
-    /// Points that were meant for it.
+    /// Points routed to it.
     pub attempted: Counter,
-    /// Points that were written to it.
+    /// Points written to it.
     pub sent: Counter,
-    /// Writes.
+    /// Number of writes.
     pub batches: Counter,
-    /// Points that were dropped because neither memory nor disk had room.
+    /// Points dropped because neither memory nor disk had room.
     pub dropped: Counter,
-    /// The most bytes that waited in memory.
+    /// The largest number of bytes queued in memory.
     pub queued: Counter,
-    /// Points that went to disk.
+    /// Points written to disk.
     pub spooled: Counter,
-    /// Points of the spool that were damaged or given up for newer ones.
+    /// Points of the spool that were damaged, or dropped to make room for newer ones.
     pub lost: Counter,
     /// Connections that failed or ended.
     pub disconnects: Counter,
 }
 
 impl TargetCounters {
-    /// Counters by their names, carbon's where carbon has them.
+    /// Returns the counters with their names, which are carbon's where carbon has them.
     pub fn named(&self) -> [(&'static str, &Counter); 8] {
         [
             ("attemptedRelays", &self.attempted),

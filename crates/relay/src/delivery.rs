@@ -1,9 +1,9 @@
-//! The worker of one lane: connects, writes what waits, and puts on disk what cannot be written.
+//! The worker of one lane: connects, writes queued lines, and puts on disk what it cannot write.
 //!
-//! **Invariants.** Lines leave in the order in which they came: first those that the last connection may have
-//! lost, then the disk's, then memory's; a line goes to disk only behind all that are there. What lies in
-//! memory while nothing can be written goes to disk within a [`TICK`], so a relay that is killed loses no
-//! more than a tick's lines and what the target's system had not read.
+//! **Invariants.** Lines are sent in the order of arrival: first those that the last connection may have
+//! lost, then those on disk, then those in memory. A line is put on disk only after all that arrived
+//! before it. While the target is unreachable, lines move from memory to disk within a [`TICK`], so a
+//! killed relay loses no more than the lines of a tick and what the target's system had not read.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,23 +21,25 @@ use crate::model::{Protocol, Target};
 use crate::pickle;
 use crate::spool::{Batch, Spool};
 
-/// How long lines wait in memory while they cannot be written.
+/// How long lines stay in memory while they cannot be sent.
 pub const TICK: Duration = Duration::from_millis(100);
-/// Bytes that are read of a spool at once.
+/// Bytes that are read from a spool at once.
 const REPLAY_BYTES: usize = 256 << 10;
-/// Bytes and age of what was written and may be lost with its connection: it is written again.
+/// Lines written last, up to this many bytes and up to `RESEND_AGE`, are sent again if the connection is
+/// lost.
 pub(crate) const RESEND_BYTES: usize = 1 << 20;
-/// Bytes that a connection holds beside what waits: what was read of its spool, and what was written.
+/// Bytes that a connection uses in addition to its queue: for lines read from its spool and for lines to
+/// send again.
 pub(crate) const WORKER_BYTES: u64 = 2 << 20;
 const RESEND_AGE: Duration = Duration::from_secs(10);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a stop waits for a target that takes what waits.
+/// How long a stop waits for a target that still reads.
 const DRAIN: Duration = Duration::from_secs(5);
 const BACKOFF: Backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
 
-/// What a worker needs.
+/// The parts of a worker.
 pub(crate) struct Delivery {
     pub(crate) env: Env,
     pub(crate) target: Arc<Target>,
@@ -49,21 +51,21 @@ pub(crate) struct Delivery {
     pub(crate) store: Store,
 }
 
-/// What waits outside of the lane.
+/// The lines outside of the lane.
 pub(crate) struct Store {
     env: Env,
     lane: Arc<Lane>,
     counters: Arc<TargetCounters>,
     spool: Option<Spool>,
-    /// Written before the connection was lost.
+    /// Lines written before the connection was lost.
     resend: VecDeque<Chunk>,
-    /// Written to this connection, with the time.
+    /// Lines written to this connection, with the time.
     written: VecDeque<(Chunk, Duration)>,
     written_bytes: usize,
     has_failed: bool,
 }
 
-/// What is written next.
+/// The lines to write next.
 enum Next {
     Chunk(Chunk),
     Spooled(Batch),
@@ -111,16 +113,16 @@ impl Delivery {
 
     fn failed(&self, error: &io::Error) {
         if self.live.load(Ordering::Relaxed) {
-            tracing::warn!(target = %self.target.node, %error, "a target cannot be reached");
+            tracing::warn!(target = %self.target.node, %error, "cannot reach a target");
         }
     }
 
-    /// Writes until the connection fails; true when everything was written after the shutdown, or its time
-    /// is over.
+    /// Writes until the connection fails. Returns true if the relay is stopping and everything was
+    /// written or the time to do so is over.
     async fn write_to(&mut self, mut connection: Box<dyn Connection>) -> bool {
         let is_over = self.write_all_to(&mut *connection).await;
         if is_over {
-            // Everything was written: a target that does not hear of the end has lost nothing.
+            // Everything was written, so a target that misses the close has lost nothing.
             let _ = self.env.timeout(CLOSE_TIMEOUT, connection.close()).await;
         }
         is_over
@@ -181,8 +183,8 @@ impl Delivery {
     }
 }
 
-/// Waits for something; nothing when the relay stops before it. Only the waiting is given up then: a call of
-/// the spool that is under way beside it ends, because the spool is in its hands.
+/// Waits for a future; returns `None` when the relay stops first. Only the wait is cancelled: a spool
+/// call that is running completes, because the worker owns the spool.
 async fn unless_stopped<T>(stopping: &ShutdownSignal, future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -191,13 +193,13 @@ async fn unless_stopped<T>(stopping: &ShutdownSignal, future: impl Future<Output
     }
 }
 
-/// Waits until a stop gives up a target that takes nothing.
+/// Completes when a stop must give up on a target that reads nothing.
 async fn late(env: &Env, stopping: &ShutdownSignal, stop_at: Option<Duration>) {
     stopping.triggered().await;
     env.sleep(stop_at.map_or(DRAIN, |at| at.saturating_sub(env.monotonic()))).await;
 }
 
-/// The bytes of lines as the target takes them.
+/// Encodes lines in the target's protocol.
 fn encode(target: &Target, lines: &[u8], now_ns: i64, out: &mut Vec<u8>) {
     out.clear();
     match target.protocol {
@@ -223,7 +225,7 @@ impl Store {
         Self { env, lane, counters, spool, resend, written, written_bytes: 0, has_failed: false }
     }
 
-    /// Waits for something while lines that wait too long, or are too many, go to disk.
+    /// Waits for a future. Meanwhile lines that wait too long, or are too many, are moved to disk.
     async fn while_spilling<T>(&mut self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let (env, lane) = (self.env.clone(), Arc::clone(&self.lane));
@@ -239,7 +241,7 @@ impl Store {
         }
     }
 
-    /// What is written next.
+    /// Returns the lines to write next.
     async fn next(&mut self) -> Option<Next> {
         if let Some(chunk) = self.resend.pop_front() {
             return Some(Next::Chunk(chunk));
@@ -252,7 +254,7 @@ impl Store {
         self.lane.take().map(Next::Chunk)
     }
 
-    /// Calls the spool off the I/O threads.
+    /// Runs a call of the spool off the I/O threads.
     async fn with_spool<T: Send + 'static>(
         &mut self,
         call: impl FnOnce(&mut Spool) -> io::Result<T> + Send + 'static,
@@ -274,14 +276,14 @@ impl Store {
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.has_failed, true) {
-                    tracing::warn!(%error, "a spool cannot be used; lines wait in memory as far as they fit");
+                    tracing::warn!(%error, "cannot use a spool; lines stay in memory as long as they fit");
                 }
                 None
             }
         }
     }
 
-    /// Puts lines that wait longer than `age` on disk, behind what is there.
+    /// Moves lines that wait longer than `age` to the end of the spool.
     async fn spill(&mut self, age: Duration) {
         let Some(spool) = &self.spool else { return };
         if spool.is_empty() {
@@ -305,7 +307,7 @@ impl Store {
         }
     }
 
-    /// Puts what the last connection may have lost in front of what is on disk.
+    /// Puts the lines that the last connection may have lost before those on disk.
     async fn put_ahead(&mut self) {
         if self.resend.is_empty() {
             return;
@@ -331,7 +333,7 @@ impl Store {
         is_put
     }
 
-    /// Forgets what was written long enough ago.
+    /// Forgets lines that were written long enough ago.
     fn tick(&mut self) {
         let now = self.env.monotonic();
         let is_old = |at: &Duration| now.saturating_sub(*at) >= RESEND_AGE;
@@ -360,15 +362,15 @@ impl Store {
         self.tick();
     }
 
-    /// What could not be written is the first to be written next.
+    /// Makes lines that could not be written the first to be written next.
     fn unsent(&mut self, next: Next) {
-        // A batch of the spool is still there.
+        // A batch of the spool is still in the spool.
         if let Next::Chunk(chunk) = next {
             self.resend.push_front(chunk);
         }
     }
 
-    /// The connection is gone, and with it perhaps what was written last.
+    /// Handles a lost connection: what was written last may be lost and is sent again.
     fn lost(&mut self) {
         while let Some((chunk, _)) = self.written.pop_back() {
             self.resend.push_front(chunk);
@@ -382,10 +384,7 @@ impl Store {
         self.spill(Duration::ZERO).await;
         let left = self.lane.bytes() + self.resend.iter().map(|chunk| chunk.lines.len()).sum::<usize>();
         if left > 0 {
-            tracing::warn!(
-                bytes = left,
-                "lines that waited in memory are lost: there is no --spool-dir, or no room in it"
-            );
+            tracing::warn!(bytes = left, "queued lines are lost: there is no --spool-dir, or no room in it");
         }
         self.with_spool(|spool| {
             spool.write_position();

@@ -1,9 +1,10 @@
-//! Lines and pickles from connections and datagrams into the relay.
+//! Receives lines and pickles from connections and datagrams.
 //!
-//! **Invariants.** A connection holds what its place's memory gives ([`crate::senders`]), at most one pickle
-//! of [`FRAME_BYTES_MAX`]; a longer line than [`LINE_BYTES_MAX`] is counted and skipped up to its end. A
-//! connection that says nothing for [`IDLE`] is closed, and so is one whose line or pickle is not whole
-//! within [`MESSAGE_TIMEOUT`], and one that begins with an HTTP request, of which nothing is taken.
+//! **Invariants.** A connection uses no more memory than its place grants ([`crate::senders`]), and at
+//! most one pickle of [`FRAME_BYTES_MAX`]. A line longer than [`LINE_BYTES_MAX`] is counted and skipped
+//! up to its end. The relay closes a connection that is silent for [`IDLE`], one whose line or pickle is
+//! not complete within [`MESSAGE_TIMEOUT`], and one that begins with an HTTP request; of the last it
+//! stores nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -18,14 +19,14 @@ use crate::model::{Listener, Protocol, Transport};
 use crate::relay::{Relay, Sorter};
 use crate::senders::{Closed, MESSAGE_TIMEOUT, Place, Senders};
 
-/// Bytes of a line.
+/// The largest length of a line in bytes.
 pub const LINE_BYTES_MAX: usize = 16 << 10;
-/// How long a connection may say nothing.
+/// How long a connection may be silent.
 pub const IDLE: Duration = Duration::from_secs(600);
 /// Bytes of the largest datagram.
 const DATAGRAM_BYTES: usize = 64 << 10;
 
-/// Takes what a connection sends until it ends, has to be closed, or the relay stops.
+/// Receives from a connection until it ends, must be closed, or the relay stops.
 pub async fn take(
     place: Place,
     protocol: Protocol,
@@ -54,7 +55,8 @@ async fn receive(
     loop {
         let until = incomplete.map_or(heard + IDLE, |since: Duration| since + MESSAGE_TIMEOUT);
         let patience = until.saturating_sub(env.monotonic());
-        // A sender of single bytes has always one ready, so that a timeout alone would never end it.
+        // A sender of single bytes always has one ready, so the timeout of the read alone would never
+        // end it.
         let read = match patience.is_zero() {
             true => None,
             false => env.timeout(patience, buffer.read(&mut stream)).await.transpose()?,
@@ -83,25 +85,26 @@ async fn receive(
     }
 }
 
-/// How messages of a connection are told apart.
+/// Splits the bytes of a connection into messages.
 struct Messages {
     protocol: Protocol,
-    /// Whether the line that has begun is too long.
+    /// Whether the current line is too long; its rest is skipped.
     is_skipping: bool,
 }
 
-/// What was found in a buffer.
+/// What one pass over a buffer found.
 struct Taken {
-    /// Whether a message ended.
+    /// Whether a message was complete.
     was_whole: bool,
-    /// Whether one has begun that has not ended.
+    /// Whether the buffer ends within a message.
     is_incomplete: bool,
-    /// Bytes of the one that has begun, as far as that is known.
+    /// Size in bytes of the message that has begun, as far as it is known.
     next: usize,
 }
 
 impl Messages {
-    /// Takes the whole messages out; nothing when the rest of the connection cannot be read.
+    /// Removes the complete messages from the buffer. Returns `None` when the rest of the connection
+    /// cannot be parsed.
     fn take(&mut self, bytes: &mut Vec<u8>, sorter: &mut Sorter, relay: &Relay) -> Option<Taken> {
         match self.protocol {
             Protocol::Line => Some(self.take_lines(bytes, sorter, relay)),
@@ -109,7 +112,7 @@ impl Messages {
         }
     }
 
-    /// What has no end is no line: it may have been cut.
+    /// A line without its end is ignored, because it may have been cut.
     fn take_lines(&mut self, bytes: &mut Vec<u8>, sorter: &mut Sorter, relay: &Relay) -> Taken {
         let mut start = 0;
         for at in memchr::memchr_iter(b'\n', bytes) {
@@ -146,7 +149,7 @@ fn take_pickles(bytes: &mut Vec<u8>, sorter: &mut Sorter, relay: &Relay) -> Opti
     Some(Taken { was_whole: whole > 0, is_incomplete: !bytes.is_empty(), next: cut.next })
 }
 
-/// A listener of the system; the address is the one that it got.
+/// Opens a listener. Returns the address that the system assigned.
 pub async fn listen(
     senders: &Senders,
     listener: &Listener,
@@ -154,7 +157,9 @@ pub async fn listen(
 ) -> std::io::Result<(SocketAddr, Task<()>)> {
     let env = senders.env();
     match (listener.transport, listener.protocol) {
-        (Transport::Udp, Protocol::Pickle) => Err(std::io::Error::other("pickles come by TCP alone")),
+        (Transport::Udp, Protocol::Pickle) => {
+            Err(std::io::Error::other("pickles are accepted over TCP only"))
+        }
         (Transport::Tcp, protocol) => {
             let socket = TcpListener::bind(&listener.address).await?;
             let address = socket.local_addr()?;
@@ -186,19 +191,19 @@ async fn accept(
         connections.retain(|connection| !connection.is_finished());
         match accepted {
             Ok((stream, peer)) => {
-                // One that finds no place is closed at once.
+                // Without a free place the connection is closed at once.
                 let Some(place) = senders.admit(peer.ip()) else { continue };
                 let taking = take(place, protocol, stream, stopping.clone());
                 connections.push(env.spawn("a connection of the relay", taking));
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
+                tracing::warn!(%error, "cannot accept a connection");
                 env.sleep(Duration::from_millis(100)).await;
             }
         }
     }
     for connection in connections {
-        // They end by themselves once they see the shutdown.
+        // The connections end by themselves once they see the shutdown.
         let _ = connection.join().await;
     }
 }
@@ -213,7 +218,7 @@ async fn datagrams(senders: Senders, socket: UdpSocket, stopping: ShutdownSignal
             received = socket.recv(&mut buffer) => received,
         };
         let Ok(bytes) = received else {
-            // The socket stays good; what fails again and again must not take a processor.
+            // The socket stays usable. The pause prevents a busy loop if it keeps failing.
             senders.env().sleep(Duration::from_millis(100)).await;
             continue;
         };

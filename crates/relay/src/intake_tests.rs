@@ -1,6 +1,8 @@
-//! Goal: what senders hold is bounded, whoever sends and however slowly, and honest senders are taken.
+//! Goal: the memory that senders use is bounded, however many there are and however slowly they send,
+//! and honest senders are served.
 //!
-//! Method: paused time; connections in memory that send a part and then nothing, or a byte at a time.
+//! Method: paused time, and connections in memory that send a part and then stop, or send one byte at a
+//! time.
 
 use std::net::IpAddr;
 
@@ -17,7 +19,7 @@ use crate::senders::CONNECTIONS_MAX;
 const FRAME: usize = 1 << 20;
 const ONE: &str = "cluster main forward h1; match * send to main;";
 
-/// A relay whose senders may hold this, and what counts it.
+/// A relay whose senders may use `senders` bytes, and the budget that counts them.
 fn start(world: &World, senders: u64) -> (Running, MemoryBudget) {
     world.remotes.set_up("h1", true);
     let senders = MemoryBudget::root("senders", senders);
@@ -29,25 +31,25 @@ fn address(last: u8) -> IpAddr {
     [10, 0, 0, last].into()
 }
 
-/// A connection that was taken on: its other end.
+/// An accepted connection: the sender's end.
 fn connect(world: &World, running: &Running, last: u8, protocol: Protocol) -> (DuplexStream, Task<()>) {
     let (sender, stream) = duplex(FRAME);
     let place = running.senders.admit(address(last)).unwrap();
     let taking = async move {
-        // Kept until the end: a signal whose owner is gone stops the connection.
+        // Kept until the end: a signal whose owner is dropped stops the connection.
         let shutdown = Shutdown::default();
         take(place, protocol, stream, shutdown.signal()).await;
     };
     (sender, world.env.spawn("a connection", taking))
 }
 
-/// The length of a megabyte, and all but its last bytes.
+/// The length of a megabyte, followed by all but the last bytes of it.
 fn begun() -> Vec<u8> {
     [&(FRAME as u32).to_be_bytes()[..], &vec![b'x'; FRAME - 10]].concat()
 }
 
 #[test]
-fn pickles_that_have_begun_hold_no_more_than_the_memory_of_senders_and_end() {
+fn unfinished_pickles_stay_within_the_memory_of_senders_and_time_out() {
     in_world(|world| async move {
         let (running, senders) = start(&world, 8 << 20);
         let mut hostile = Vec::new();
@@ -60,8 +62,11 @@ fn pickles_that_have_begun_hold_no_more_than_the_memory_of_senders_and_end() {
             hostile.push((sending, task));
         }
         world.seconds(1.0).await;
-        assert!(senders.used() > 1 << 20 && senders.used() <= 6 << 20, "a third is for others: {senders:?}");
-        // Another address is taken, with a pickle that does not fit in one read.
+        assert!(
+            senders.used() > 1 << 20 && senders.used() <= 6 << 20,
+            "a third stays free for others: {senders:?}"
+        );
+        // A connection from another address is served, with a pickle that does not fit in one read.
         let (mut sender, _task) = connect(&world, &running, 2, Protocol::Pickle);
         let lines: Vec<String> = (0..200).map(|n| format!("a.{n:0500} 7 100")).collect();
         let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
@@ -70,7 +75,8 @@ fn pickles_that_have_begun_hold_no_more_than_the_memory_of_senders_and_end() {
         sender.write_all(&pickle).await.unwrap();
         world.seconds(1.0).await;
         assert_eq!(world.remotes.values("h1").len(), 200);
-        // Nothing is left after the time of a message, long before that of an idle connection.
+        // After the message timeout, long before the idle timeout, the connections have released
+        // everything.
         world.seconds(60.0).await;
         let counters = running.relay.counters();
         let (over, slow) = (counters.connections_over_memory.get(), counters.slow_connections.get());
@@ -83,7 +89,7 @@ fn pickles_that_have_begun_hold_no_more_than_the_memory_of_senders_and_end() {
 }
 
 #[test]
-fn a_pickle_or_line_that_comes_byte_by_byte_ends_with_the_time_of_a_message() {
+fn a_pickle_or_line_sent_byte_by_byte_is_closed_at_the_message_timeout() {
     for protocol in [Protocol::Pickle, Protocol::Line] {
         in_world(|world| async move {
             let (running, _) = start(&world, 8 << 20);
@@ -102,7 +108,7 @@ fn a_pickle_or_line_that_comes_byte_by_byte_ends_with_the_time_of_a_message() {
 }
 
 #[test]
-fn a_sender_that_pauses_between_messages_is_no_slow_one() {
+fn a_sender_that_pauses_between_messages_is_not_closed_as_slow() {
     in_world(|world| async move {
         let (running, senders) = start(&world, 8 << 20);
         let (mut sender, task) = connect(&world, &running, 1, Protocol::Line);
@@ -116,7 +122,7 @@ fn a_sender_that_pauses_between_messages_is_no_slow_one() {
         assert!(world.remotes.values("h1").values().all(|values| values.iter().copied().eq(0..5)));
         assert_eq!(world.remotes.values("h1").len(), 10);
         world.seconds(101.0).await;
-        assert!(task.is_finished(), "it was idle for too long");
+        assert!(task.is_finished(), "it exceeded the idle timeout");
         let counters = running.relay.counters();
         assert_eq!(counters.slow_connections.get() + counters.connections_over_memory.get(), 0);
         running.stop().await;
@@ -124,7 +130,7 @@ fn a_sender_that_pauses_between_messages_is_no_slow_one() {
 }
 
 #[test]
-fn one_address_leaves_places_for_others() {
+fn one_address_gets_at_most_half_of_the_places() {
     in_world(|world| async move {
         let (running, _) = start(&world, 8 << 20);
         let admit = |last| running.senders.admit(address(last));
@@ -140,9 +146,10 @@ fn one_address_leaves_places_for_others() {
     });
 }
 
-/// A web page stored points: its request was a line that is no point, and the lines of its body were points.
+/// A web page could store points: its request was an invalid line, and the lines of its body were
+/// points.
 #[test]
-fn a_web_page_writes_nothing_into_the_relay() {
+fn the_relay_stores_nothing_from_a_web_page() {
     let long = format!("POST /{} HTTP/1.1\r\n\r\na.page 1 100\n", "x".repeat(20_000));
     for request in [
         "POST / HTTP/1.1\r\nHost: localhost\r\n\r\na.page 1 100\n",
@@ -174,9 +181,9 @@ fn a_web_page_writes_nothing_into_the_relay() {
     }
 }
 
-/// The length in front of a pickle would have more bytes than any may have.
+/// The first bytes of an HTTP request, read as the length of a pickle, exceed every limit.
 #[test]
-fn a_web_page_is_no_pickle() {
+fn the_pickle_listener_stores_nothing_from_a_web_page() {
     in_world(|world| async move {
         let (running, _) = start(&world, 8 << 20);
         for request in ["POST / HTTP/1.1\r\n\r\na.page 1 100\n", "\u{7f}\u{7f}\u{7f}\u{7f}a.page 1 100\n"] {
@@ -193,7 +200,7 @@ fn a_web_page_is_no_pickle() {
 }
 
 #[test]
-fn fewer_connections_are_taken_where_fewer_files_may_be_open() {
+fn a_limit_of_open_files_lowers_the_limit_of_connections() {
     in_world(|world| async move {
         let (running, _) = start(&world, 8 << 20);
         running.senders.limit_connections(3);

@@ -1,17 +1,17 @@
-//! Log lines of points whose data a route does not want (`else log`).
+//! Logs points whose data fails a validation (`else log`).
 //!
-//! **Invariant.** Senders decide how many such points come, so the lines of a second are bounded. The counter
-//! `invalidData` counts all of them.
+//! **Invariant.** Senders control the number of such points, so the log lines per second are bounded.
+//! The counter `invalidData` counts every one.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Lines of a second.
+/// The largest number of log lines per second.
 const LINES_MAX: u32 = 10;
-/// Bytes of a point in a line.
+/// Bytes of a point that a log line shows.
 const SHOWN_BYTES_MAX: usize = 200;
 
-/// How many lines were written in the present second.
+/// Counts the lines of the current second.
 #[derive(Debug, Default)]
 pub(crate) struct InvalidLog(Mutex<Second>);
 
@@ -22,7 +22,7 @@ struct Second {
 }
 
 impl InvalidLog {
-    /// Logs a point, unless this second has its lines; `now` is monotonic.
+    /// Logs a point, unless the current second has its lines already; `now` is monotonic.
     pub(crate) fn point(&self, name: &[u8], data: &[u8], now: Duration) {
         let shown =
             |text: &[u8]| String::from_utf8_lossy(&text[..text.len().min(SHOWN_BYTES_MAX)]).into_owned();
@@ -31,17 +31,17 @@ impl InvalidLog {
             Some(LINES_MAX) => tracing::warn!(
                 name = shown(name),
                 data = shown(data),
-                "the data of a point is not valid: it is dropped; more of this second are not logged"
+                "a point is dropped: its data is not valid; further ones in this second are not logged"
             ),
             Some(_) => tracing::warn!(
                 name = shown(name),
                 data = shown(data),
-                "the data of a point is not valid: it is dropped"
+                "a point is dropped: its data is not valid"
             ),
         }
     }
 
-    /// The number of the line that may be written now.
+    /// Returns the number of the line that may be written now; `None` if the limit is reached.
     fn take(&self, now: Duration) -> Option<u32> {
         let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now >= second.end {
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_a_bounded_number_of_lines() {
+    fn the_lines_per_second_are_bounded() {
         let log = InvalidLog::default();
         let lines = |now| std::iter::repeat_with(|| log.take(now)).take(100).flatten().count();
         let seconds = [0, 999, 1_000, 60_000].map(Duration::from_millis);

@@ -1,7 +1,7 @@
-//! Lines that wait in memory for one connection of a target.
+//! The queue in memory of one connection to a target.
 //!
-//! **Invariants.** At most `limit` bytes wait, each of them reserved from the relay's budget. Chunks are in
-//! the order of arrival, and a name always takes the same lane, so that its points stay in their order.
+//! **Invariants.** At most `limit` bytes are queued, each reserved from the relay's budget. Chunks are
+//! in the order of arrival. A name always uses the same lane, so its points stay in order.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,17 +10,17 @@ use std::time::Duration;
 use sandur_base::Reservation;
 use tokio::sync::Notify;
 
-/// Bytes that a chunk is filled up to.
+/// Bytes up to which a chunk is filled.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 
-/// Lines that are written together.
+/// Lines that are written in one call.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     pub(crate) lines: Vec<u8>,
     pub(crate) points: u32,
-    /// When its first line came.
+    /// When its first line arrived.
     pub(crate) since: Duration,
-    /// Its memory, unless it comes from a disk, when it is part of what its lane holds.
+    /// Its memory. `None` if it was read from disk; its memory then is part of the lane's reservation.
     pub(crate) held: Option<Reservation>,
 }
 
@@ -30,18 +30,18 @@ struct Waiting {
     held: Reservation,
 }
 
-/// What waits.
+/// The queue.
 pub(crate) struct Lane {
     waiting: Mutex<Waiting>,
     limit: usize,
-    /// Told when something waits, or is about to be too much.
+    /// Notified when lines are queued, and when the queue is nearly full.
     pub(crate) wake: Notify,
-    /// Told when more than a half waits: it is time to spill.
+    /// Notified when the queue is more than half full: it is time to spill.
     pub(crate) crowded: Notify,
 }
 
 impl Lane {
-    /// A lane whose bytes are added to what is held already.
+    /// A lane that adds its bytes to an existing reservation.
     pub(crate) fn new(limit: usize, held: Reservation) -> Self {
         let waiting = Mutex::new(Waiting { chunks: VecDeque::new(), bytes: 0, held });
         Self { waiting, limit, wake: Notify::new(), crowded: Notify::new() }
@@ -51,7 +51,7 @@ impl Lane {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds lines; gives the bytes that wait, or nothing when there is no room.
+    /// Queues lines. Returns the bytes in the queue, or `None` when there is no room.
     pub(crate) fn push(&self, lines: &[u8], points: u32, now: Duration) -> Option<usize> {
         let mut waiting = self.waiting();
         let fits = waiting.bytes + lines.len() <= self.limit;
@@ -77,7 +77,7 @@ impl Lane {
         Some(bytes)
     }
 
-    /// The oldest chunk.
+    /// Removes and returns the oldest chunk.
     pub(crate) fn take(&self) -> Option<Chunk> {
         let mut waiting = self.waiting();
         let mut chunk = waiting.chunks.pop_front()?;
@@ -86,7 +86,7 @@ impl Lane {
         Some(chunk)
     }
 
-    /// Puts the oldest chunk back.
+    /// Puts a chunk back in front of the queue.
     pub(crate) fn put_back(&self, mut chunk: Chunk) {
         let mut waiting = self.waiting();
         waiting.bytes += chunk.lines.len();
@@ -96,7 +96,7 @@ impl Lane {
         waiting.chunks.push_front(chunk);
     }
 
-    /// When the oldest chunk came.
+    /// Returns when the oldest chunk arrived.
     pub(crate) fn oldest(&self) -> Option<Duration> {
         self.waiting().chunks.front().map(|chunk| chunk.since)
     }

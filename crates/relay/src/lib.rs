@@ -1,21 +1,23 @@
-//! The relay of carbon points: takes lines, decides where each belongs, and keeps what a target cannot take
-//! until it can.
+//! Relays carbon points: receives lines, routes each by its name, and queues what a target cannot accept
+//! yet.
 //!
-//! **What it is.** Rings that place names exactly as carbon, carbon-c-relay and carbon-relay-ng do
-//! ([`ring`]), rules for replicas that need no patch ([`replicas`]), readers of those programs' configuration
-//! files ([`config`]) into one routing ([`model`]), the walk of a name through it ([`router`]), and the
-//! relay that runs ([`relay`]): intake, lanes in memory, spools on disk ([`spool`]), one worker for each
-//! connection.
+//! **What it is.** Hash rings that place names exactly as carbon, carbon-c-relay and carbon-relay-ng do
+//! ([`ring`]); rules for the placement of replicas ([`replicas`]); readers that turn those programs'
+//! configuration files ([`config`]) into one routing ([`model`]); the routing of one name ([`router`]);
+//! and the running relay ([`relay`]): intake, queues in memory (lanes), queues on disk ([`spool`]), and
+//! one worker per connection.
 //!
-//! **What it is not.** It stores no metrics and knows no engine, no tenants and no HTTP.
+//! **What it is not.** It stores no metrics and depends on no engine, tenants or HTTP.
 //!
-//! **Life of a line.** A connection gets a place of [`senders`]. [`intake`] cuts its stream into lines and
-//! gives each to a [`relay::Sorter`], which parses it, walks the stages and appends it to the buffer of each
-//! target's lane. After every read the buffers go into the lanes. A worker writes its lane to the target;
-//! while it cannot, it moves what waits to the spool, and writes the spool first once it can.
+//! **Life of a line.** A connection is admitted and gets a place ([`senders`]). [`intake`] cuts its
+//! stream into lines and passes each to a [`relay::Sorter`], which parses it, runs the stages and
+//! appends it to the buffer of each target's lane. After every read the buffers are moved to the lanes.
+//! A worker writes its lane to the target. While the target is unreachable, the worker moves its lane to
+//! the spool; once it is reachable again, the worker writes the spool first.
 //!
-//! **Invariants.** Taking a line never waits for a target. A name's points stay in their order on each
-//! target. Memory ([`memory`]) and disk are bounded, and what is dropped is counted.
+//! **Invariants.** Receiving a line never waits for a target. Each target gets the points of a name in
+//! the order in which they arrived. Memory ([`memory`]) and disk are bounded, and dropped points are
+//! counted.
 
 pub mod aggregation;
 pub mod clean;

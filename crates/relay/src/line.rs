@@ -1,35 +1,36 @@
-//! A point on its way through the relay, and how it is written as carbon's line.
+//! A point on its path through the relay, and its encoding as a carbon line.
 //!
-//! **Invariants.** The texts of value and timestamp are passed on as they came, unless only Python reads
-//! them. A value is never NaN; a timestamp is finite. A timestamp of -1 is the time of arrival.
+//! **Invariants.** The texts of value and timestamp are forwarded unchanged, unless only Python can
+//! parse them. A value is never NaN; a timestamp is finite. A timestamp of -1 is replaced by the time of
+//! arrival.
 
 use sandur_carbon::{Refusal, read_line};
 
 use crate::model::NAME_BYTES_MAX;
 
-/// A point as it came.
+/// A received point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point<'a> {
     /// The name.
     pub name: &'a [u8],
-    /// What is written behind every name that it gets: tags that no rule sees.
+    /// Tags that rules do not see. They are appended to every name under which the point is sent.
     pub tags: &'a [u8],
-    /// The value's text; empty where the value is written anew.
+    /// The text of the value; empty if the value must be formatted again.
     pub value_text: &'a [u8],
     /// The value.
     pub value: f64,
-    /// The timestamp's text; empty where the time is written anew.
+    /// The text of the timestamp; empty if it must be formatted again.
     pub time_text: &'a [u8],
     /// Seconds since the epoch.
     pub time: f64,
-    /// The texts of value and timestamp as they came; empty where the point came without them.
+    /// The texts of value and timestamp as received; empty if the point arrived in a binary form.
     pub data: [&'a [u8]; 2],
 }
 
-/// Why a line is no point.
+/// Why a line is not a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// Carbon takes no such line.
+    /// Carbon would not accept the line.
     #[error("{0}")]
     Line(Refusal),
     /// The name is too long.
@@ -37,7 +38,7 @@ pub enum Rejected {
     NameTooLong,
 }
 
-/// Reads a line without its end; `now` is what -1 stands for. There is no point in an empty one.
+/// Parses a line without its line end; `now` replaces a timestamp of -1. An empty line has no point.
 pub fn parse(line: &[u8], now: i64) -> Result<Option<Point<'_>>, Rejected> {
     let Some(line) = read_line(line, now).map_err(Rejected::Line)? else { return Ok(None) };
     let sandur_carbon::Point { name, seconds, value } = line.point;
@@ -57,19 +58,19 @@ pub fn parse(line: &[u8], now: i64) -> Result<Option<Point<'_>>, Rejected> {
     }))
 }
 
-/// The text of a number, or nothing where only Python reads it: underscores between digits, and digits of
-/// other scripts.
+/// Returns the text of a number, or an empty text if only Python can parse it: with underscores between
+/// digits, or with digits of other scripts.
 fn everywhere(text: &str) -> &str {
     if text.is_ascii() && !text.contains('_') { text } else { "" }
 }
 
 impl<'a> Point<'a> {
-    /// A point that came without texts, or that the relay made.
+    /// A point that arrived without texts, or that the relay computed.
     pub fn of(name: &'a [u8], value: f64, time: f64) -> Self {
         Self { name, tags: b"", value_text: b"", value, time_text: b"", time, data: [b"", b""] }
     }
 
-    /// Adds the line under a name.
+    /// Appends the line of this point under a name to `out`.
     pub fn write(&self, name: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(name);
         out.extend_from_slice(self.tags);
@@ -78,7 +79,7 @@ impl<'a> Point<'a> {
         out.push(b'\n');
     }
 
-    /// Adds what carbon-c-relay calls the data of a line: what follows the name, tags included.
+    /// Appends what carbon-c-relay calls the data of a line: everything after the name, tags included.
     pub fn write_data(&self, out: &mut Vec<u8>) {
         if let [_, tags @ ..] = self.tags {
             out.extend_from_slice(tags);
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_passed_on_as_it_came() {
+    fn a_line_is_forwarded_unchanged() {
         let cases = [
             ("a.b 1.50 1000", Ok("x 1.50 1000\n")),
             ("a.b\t 1e3  1000.7 ", Ok("x 1e3 1000.7\n")),

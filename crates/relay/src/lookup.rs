@@ -1,17 +1,17 @@
-//! Where names would go, without sending anything: for `lookup` and `diff`.
+//! Finds the destinations of names without sending anything, for the commands `lookup` and `diff`.
 
 use crate::clean::clean;
 use crate::model::Validation;
 use crate::router::{End, Hands, Router, Scratch};
 
-/// Where a name goes.
+/// The destinations of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Destinations {
-    /// Targets with the names that they get.
+    /// Targets, each with the name that it gets.
     pub targets: Vec<(String, String)>,
-    /// Computed series that the name is a part of.
+    /// Computed series that the name contributes to.
     pub computed: Vec<String>,
-    /// Why it ended, if it did.
+    /// Why its path ended, if a stage ended it.
     pub end: Option<End>,
 }
 
@@ -25,7 +25,7 @@ impl Hands for Collect<'_> {
         true
     }
 
-    /// A name alone has no data: it goes where a point with valid data goes.
+    /// A name alone has no data. It is routed like a point with valid data.
     fn is_valid(&mut self, _validation: &Validation, _name: &[u8]) -> bool {
         true
     }
@@ -44,7 +44,7 @@ impl Hands for Collect<'_> {
     }
 }
 
-/// Where a name goes while every target is live.
+/// Finds the destinations of a name while every target is live.
 pub fn lookup(router: &Router, name: &[u8], scratch: &mut Scratch) -> Destinations {
     let mut collect = Collect { router, found: Destinations::default() };
     match router.routing().cleans_names {

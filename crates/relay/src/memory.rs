@@ -1,30 +1,31 @@
-//! The memory of a relay: budgets of its queues, of its senders' connections and of its aggregations.
+//! The memory budgets of a relay: for its queues, for the connections of senders, and for aggregations.
 //!
-//! **Invariants.** What waits, what is received and what is computed is reserved before it is held, each from
-//! its own budget, so that none of the three takes the others' place.
+//! **Invariants.** Memory is reserved before it is used, from a separate budget for each of the three,
+//! so that none can exhaust the others.
 
 use sandur_base::MemoryBudget;
 
-/// Bytes of the queues of a relay that runs by itself: more than any has, whose connections are bounded each.
+/// Bytes of the queues of a stand-alone relay: no effective limit, since every queue is bounded by
+/// itself.
 const QUEUES_BYTES: u64 = 1 << 40;
-/// Bytes of the connections of its senders: buffers of 32 KiB for all 4,096 of them.
+/// Bytes of the connections of senders: buffers of 32 KiB for all 4,096 of them.
 const SENDERS_BYTES: u64 = 128 << 20;
-/// Bytes of its aggregations: 200,000 series with 100 bytes of a name and an interval each take 161 MB.
+/// Bytes of aggregations: 200,000 series, each with a name of 100 bytes and one interval, use 161 MB.
 const AGGREGATIONS_BYTES: u64 = 256 << 20;
 
-/// Budgets of one relay.
+/// The budgets of one relay.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Of what waits for targets, and of the connections to them.
+    /// For lines that wait for targets, and for connections to targets.
     pub queues: MemoryBudget,
-    /// Of the connections that send to the relay.
+    /// For connections of senders.
     pub senders: MemoryBudget,
-    /// Of open intervals.
+    /// For open intervals of aggregation rules.
     pub aggregations: MemoryBudget,
 }
 
 impl Memory {
-    /// That of a relay that runs by itself.
+    /// Returns the budgets of a stand-alone relay.
     pub fn alone() -> Self {
         Self {
             queues: MemoryBudget::root("relay queues", QUEUES_BYTES),
@@ -33,8 +34,8 @@ impl Memory {
         }
     }
 
-    /// Shares of a budget that is not the relay's alone: a fourth for queues, an eighth each for senders and
-    /// aggregations, so that half of it is never the relay's.
+    /// Returns shares of a budget that others use too: a quarter for queues, and an eighth each for
+    /// senders and aggregations. The relay thus never uses more than half.
     pub fn within(budget: &MemoryBudget) -> Self {
         let limit = budget.limit();
         Self {

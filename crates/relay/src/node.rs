@@ -1,19 +1,19 @@
-//! A member of a cluster as rings see it: host, port and instance, and the zone that it stands in.
+//! A member of a cluster as rings see it: host, port and instance, and its zone.
 //!
-//! **Invariants.** Rings hash the text of a host as it was configured; nothing here resolves a name.
+//! **Invariants.** Rings hash the host as it is written in the configuration; no name is resolved here.
 
 use std::fmt;
 
 /// One member of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// Name or address, without brackets.
+    /// Host name or address, without brackets.
     pub host: String,
-    /// The port.
+    /// The TCP or UDP port.
     pub port: u16,
-    /// What tells members on one host apart.
+    /// Distinguishes members on the same host.
     pub instance: Option<String>,
-    /// Where it stands, for replicas that are to stand apart.
+    /// The zone, for the rule that places replicas in different zones.
     pub zone: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Node {
 }
 
 impl Node {
-    /// The pair of host and instance as Python prints it, which carbon hashes.
+    /// Returns the pair of host and instance as Python prints it, which carbon hashes.
     pub(crate) fn python_pair(&self) -> String {
         let mut pair = String::from("(");
         quote(&self.host, &mut pair);
@@ -45,7 +45,8 @@ impl Node {
     }
 }
 
-/// A text as Python's `repr` writes it: in apostrophes unless only those stand in it.
+/// Appends a text as Python's `repr` writes it: in apostrophes, or in double quotes if it contains
+/// apostrophes but no double quotes.
 fn quote(text: &str, out: &mut String) {
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     out.push(mark);
@@ -70,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_printed_as_python_prints_them() {
+    fn pairs_are_printed_as_in_python() {
         let node = |host: &str, instance: Option<&str>| Node {
             host: host.to_owned(),
             port: 2003,

@@ -1,12 +1,13 @@
-//! Points as a list in Python's pickle, protocol 2, behind its length: what carbon's pickle port takes.
+//! Encodes points as carbon's pickle port expects them: a list in Python's pickle protocol 2, preceded
+//! by its length.
 //!
-//! **Invariants.** A message holds at most [`POINTS_MAX`] points, and so stays below the megabyte that carbon
-//! accepts while names are no longer than what a line may have.
+//! **Invariants.** A message has at most [`POINTS_MAX`] points. With names no longer than a line
+//! permits, it stays below the megabyte that carbon accepts.
 
-/// Points of a message, as carbon sends at most.
+/// The largest number of points of a message, as in carbon.
 pub(crate) const POINTS_MAX: usize = 200;
 
-/// Adds one message with the points of these lines to `out`; lines that are no points are left out.
+/// Appends one message with the points of these lines to `out`. Lines that are not points are skipped.
 pub(crate) fn message(lines: &[&[u8]], now: i64, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_is_what_python_reads() {
+    fn a_message_is_encoded_as_python_expects() {
         let mut out = Vec::new();
         message(&[b"a.b 1.5 100", b"no point"], 0, &mut out);
         let mut expected = b"\x00\x00\x00\x22\x80\x02](X\x03\x00\x00\x00a.bG".to_vec();

@@ -1,8 +1,8 @@
-//! A relay that runs: lines come in, are routed and wait in lanes; workers deliver them.
+//! A running relay: lines are received, routed and queued in lanes, from which workers deliver them.
 //!
-//! **Invariants.** Taking a line never waits for a target: what finds no room in memory or on disk is dropped
-//! and counted, so a dead target slows down no other. Lanes, connections and open intervals of aggregation
-//! rules each hold memory of a budget ([`Memory`]).
+//! **Invariants.** Receiving a line never waits for a target. Lines for which memory and disk have no
+//! room are dropped and counted, so an unreachable target does not delay others. Lanes, connections and
+//! open intervals of aggregation rules each reserve memory from a budget ([`Memory`]).
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,37 +28,37 @@ use crate::router::{BadCluster, End, Hands, Router, Scratch};
 use crate::senders::Senders;
 use crate::spool::Spool;
 
-/// Bytes of a lane's queue in memory, unless the configuration says otherwise.
+/// Bytes of a target's queue in memory, unless the configuration sets it.
 const LANE_BYTES: u64 = 8 << 20;
-/// Bytes of one connection's queue at least: a chunk and a line more must fit.
+/// The smallest queue of one connection in bytes: a chunk and one more line must fit.
 const LANE_BYTES_MIN: u64 = 1 << 20;
-/// Bytes of a buffer that a source keeps for a lane.
+/// Bytes of a buffer that a source may keep for a lane.
 const KEPT_BYTES: usize = 4 << 10;
 const COMPUTE_EVERY: Duration = Duration::from_secs(1);
 
-/// Opens the spool of a target's connection; `None` where there is none.
+/// Opens the spool of a connection to a target; `None` if it has none.
 pub type OpenSpool<'a> = &'a dyn Fn(&str) -> std::io::Result<Option<Spool>>;
 
-/// Why a relay does not start.
+/// Why a relay cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A cluster makes no ring.
+    /// The members of a cluster cannot form a ring.
     #[error(transparent)]
     Cluster(#[from] BadCluster),
-    /// The connections to targets find no room.
+    /// The budget has no room for the connections to targets.
     #[error("the relay's connections to targets: {0}; raise that limit or name fewer connections")]
     Memory(#[from] OverBudget),
     /// A spool cannot be opened.
     #[error("the spool of {target} cannot be opened: {reason}")]
     Spool {
-        /// The target.
+        /// The name of the target.
         target: String,
-        /// Why.
+        /// The system's error.
         reason: std::io::Error,
     },
 }
 
-/// What takes lines. Cheap to clone.
+/// Receives lines. Cheap to clone.
 #[derive(Clone)]
 pub struct Relay(Arc<Inner>);
 
@@ -73,7 +73,7 @@ struct Inner {
     host: String,
 }
 
-/// A target with its lanes.
+/// A target and its lanes.
 struct Outgoing {
     lanes: Vec<Arc<Lane>>,
     live: Arc<AtomicBool>,
@@ -82,9 +82,9 @@ struct Outgoing {
 
 /// A relay and its tasks.
 pub struct Running {
-    /// What takes lines.
+    /// Receives lines.
     pub relay: Relay,
-    /// Those who send to it.
+    /// Admits connections of senders.
     pub senders: Senders,
     shutdown: Shutdown,
     workers: Vec<Task<()>>,
@@ -92,8 +92,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the workers of every target; all that the relay holds is reserved from `memory`. `host` stands
-    /// in the names of the relay's own metrics.
+    /// Starts the workers of every target. All memory of the relay is reserved from `memory`. `host` is
+    /// the host's name in the relay's own metrics.
     pub fn start(
         (env, memory): (&Env, &Memory),
         routing: Routing,
@@ -150,19 +150,19 @@ impl Running {
         Ok(Self { relay, senders, shutdown, workers, background })
     }
 
-    /// Writes what waits, for some seconds, and puts the rest on disk.
+    /// Writes queued lines for a few seconds, and puts the rest on disk.
     pub async fn stop(self) {
         drop(self.background);
         self.shutdown.trigger();
         for worker in self.workers {
             if let Err(error) = worker.join().await {
-                tracing::error!(%error, "the delivery to a target ended badly");
+                tracing::error!(%error, "the delivery to a target failed");
             }
         }
     }
 }
 
-/// A name for a directory.
+/// Returns the directory name of a spool.
 fn spool_name(target: &str, connection: u16) -> String {
     let safe =
         |letter: char| if letter.is_ascii_alphanumeric() || "_-".contains(letter) { letter } else { '+' };
@@ -170,44 +170,44 @@ fn spool_name(target: &str, connection: u16) -> String {
     format!("{name}.{connection}")
 }
 
-/// Lines of one source on their way into lanes, and the buffers of routing them.
+/// Routes the lines of one source and buffers them for the lanes.
 pub struct Sorter {
     relay: Relay,
     scratch: Option<Scratch>,
-    /// A line whose name was cleaned.
+    /// The current line after its name was cleaned.
     cleaned: Vec<u8>,
-    /// The data of the point that is routed, where a stage looks at it.
+    /// The data of the current point, where a stage has a condition on it.
     data: Vec<u8>,
-    /// Lines by target and lane.
+    /// Buffered lines and their number of points, by target and lane.
     lanes: Vec<Vec<(Vec<u8>, u32)>>,
-    /// Lanes that hold lines.
+    /// Target and lane of the buffers that are not empty.
     filled: Vec<(usize, usize)>,
 }
 
 impl Relay {
-    /// For one source of lines.
+    /// Makes a sorter for one source of lines.
     pub fn sorter(&self) -> Sorter {
         let lanes = self.0.targets.iter().map(|target| vec![(Vec::new(), 0); target.lanes.len()]).collect();
         let (relay, scratch) = (self.clone(), Some(Scratch::default()));
         Sorter { relay, scratch, cleaned: Vec::new(), data: Vec::new(), lanes, filled: Vec::new() }
     }
 
-    /// What it counts.
+    /// Returns the counters of the relay.
     pub fn counters(&self) -> &Counters {
         &self.0.counters
     }
 
-    /// What it counts of a target.
+    /// Returns the counters of a target.
     pub fn target_counters(&self, target: usize) -> Option<&TargetCounters> {
         self.0.targets.get(target).map(|target| &*target.counters)
     }
 
-    /// Whether a target takes points.
+    /// Returns whether a target is reachable.
     pub fn is_live(&self, target: usize) -> bool {
         self.0.targets.get(target).is_some_and(|target| target.live.load(Ordering::Relaxed))
     }
 
-    /// Connections that send lines to this relay.
+    /// The number of connections that send to this relay.
     pub(crate) fn connections(&self) -> &std::sync::atomic::AtomicU64 {
         &self.0.connections
     }
@@ -216,7 +216,7 @@ impl Relay {
         self.0.env.now_ns() / 1_000_000_000
     }
 
-    /// Computes what is due, every second.
+    /// Computes the due intervals of aggregation rules, every second.
     async fn aggregate(self) {
         let mut sorter = self.sorter();
         loop {
@@ -225,7 +225,7 @@ impl Relay {
         }
     }
 
-    /// Sends the relay's own metrics.
+    /// Sends the relay's own metrics periodically.
     async fn report(self) {
         let Some(every) = self.0.router.routing().statistics.every else { return };
         let mut sorter = self.sorter();
@@ -237,7 +237,7 @@ impl Relay {
 }
 
 impl Sorter {
-    /// Takes one line without its end.
+    /// Processes one line without its line end.
     pub fn take(&mut self, line: &[u8]) {
         if !self.relay.0.router.routing().cleans_names {
             return self.take_line(line);
@@ -248,10 +248,10 @@ impl Sorter {
         self.cleaned = cleaned;
     }
 
-    /// Takes whole messages of a protocol.
+    /// Processes complete messages of a protocol.
     pub fn take_messages(&mut self, protocol: &sandur_carbon::Protocol, messages: &[u8]) {
         let now = self.relay.now();
-        // A sorter never ends the reading.
+        // A sorter never stops the reading.
         let _ = (protocol.read)(messages, now, self);
     }
 
@@ -262,12 +262,12 @@ impl Sorter {
             Err(reason) => {
                 self.relay.0.counters.rejected.add(1);
                 let line = String::from_utf8_lossy(&line[..line.len().min(200)]);
-                tracing::debug!(%reason, %line, "a line is no point");
+                tracing::debug!(%reason, %line, "a line is not a point");
             }
         }
     }
 
-    /// Begins the way of a point that was received; where names are cleaned, it is clean.
+    /// Routes a received point. If the relay cleans names, its name is clean already.
     fn arrived(&mut self, mut point: Point<'_>) {
         self.relay.0.counters.received.add(1);
         if self.relay.0.router.routing().cleans_names {
@@ -277,7 +277,7 @@ impl Sorter {
         self.route(&point, 0, None);
     }
 
-    /// Through the stages from one on, or into clusters.
+    /// Runs the stages from index `first` on, or sends to clusters directly.
     fn route(&mut self, point: &Point<'_>, first: usize, clusters: Option<&[usize]>) {
         let relay = self.relay.clone();
         let Some(mut scratch) = self.scratch.take() else { return };
@@ -292,7 +292,7 @@ impl Sorter {
         self.scratch = Some(scratch);
     }
 
-    /// Hands what was taken over to the workers.
+    /// Moves the buffered lines to the lanes.
     pub fn flush(&mut self) {
         let now = self.relay.0.env.monotonic();
         for (target, lane) in std::mem::take(&mut self.filled) {
@@ -307,7 +307,7 @@ impl Sorter {
             Some(bytes) => outgoing.counters.queued.most(bytes as u64),
             None => outgoing.counters.dropped.add(u64::from(*points)),
         }
-        // Sources are many, and most of them send little: none keeps a large buffer for each target.
+        // There may be many sources, most of which send little, so none keeps a large buffer per target.
         match lines.capacity() > KEPT_BYTES {
             true => *lines = Vec::new(),
             false => lines.clear(),
@@ -340,7 +340,8 @@ impl Sorter {
             Some(Stage::Aggregate(aggregate)) => Some(aggregate.clone()),
             _ => None,
         };
-        // All sources add to what is open, so that the lock is not held while values are computed and sorted.
+        // All sources add to the open intervals, so the lock is released before values are computed and
+        // sorted.
         let mut open = relay.0.aggregation.lock().unwrap_or_else(PoisonError::into_inner);
         let due = open.take_due(&rule, now);
         drop(open);
@@ -356,7 +357,7 @@ impl Sorter {
         self.flush();
     }
 
-    /// Routes a point that the relay made.
+    /// Routes a point that the relay computed.
     fn made(&mut self, name: &[u8], value: f64, time: i64, first: usize, clusters: Option<&[usize]>) {
         self.route(&Point::of(name, value, time as f64), first, clusters);
     }
@@ -411,11 +412,11 @@ impl Sink for Sorter {
     fn refused(&mut self, refusal: Refusal, message: &[u8]) {
         self.relay.0.counters.rejected.add(1);
         let message = String::from_utf8_lossy(&message[..message.len().min(200)]);
-        tracing::debug!(reason = refusal.reason().name(), %message, "a message is no point");
+        tracing::debug!(reason = refusal.reason().name(), %message, "a message is not a point");
     }
 }
 
-/// One point on its way.
+/// One point that is being routed.
 struct Sorting<'a, 'b> {
     point: &'a Point<'a>,
     sorter: &'b mut Sorter,

@@ -1,5 +1,5 @@
-//! A relay under accelerated time: targets that are away, that stall, that lose what was written last, and
-//! disks that are full.
+//! A relay under accelerated time, with targets that are unreachable, stall, or lose what was written
+//! last, and with full disks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -23,11 +23,11 @@ struct Remote {
     stalls: bool,
     received: Vec<u8>,
     lines: u64,
-    /// Grows with every loss of all connections.
+    /// Incremented when all connections are lost.
     epoch: u64,
 }
 
-/// Targets by their hosts.
+/// Targets by host.
 #[derive(Clone)]
 pub(crate) struct Remotes {
     env: Env,
@@ -47,7 +47,7 @@ impl Remotes {
         self.with(host, |remote| remote.is_up = is_up);
     }
 
-    /// Values that came, by name.
+    /// The received values, by name.
     pub(crate) fn values(&self, host: &str) -> BTreeMap<String, Vec<u64>> {
         let text = self.with(host, |remote| String::from_utf8(remote.received.clone()).unwrap());
         let mut values = BTreeMap::<String, Vec<u64>>::new();
@@ -159,7 +159,7 @@ pub(crate) fn in_world<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
 
 const NAMES: u64 = 20;
 
-/// Sends one value of every name.
+/// Sends one value for every name.
 fn send(sorter: &mut Sorter, value: u64) {
     (0..NAMES).for_each(|name| sorter.take(format!("a.n{name}.cpu {value} {value}").as_bytes()));
     sorter.flush();
@@ -173,7 +173,7 @@ fn assert_each_once(values: &BTreeMap<String, Vec<u64>>, count: u64) {
 const TWO: &str = "cluster legacy forward old; cluster new forward new; match * send to legacy new;";
 
 #[test]
-fn a_target_that_was_away_for_ten_minutes_gets_every_point_once_and_in_order() {
+fn a_target_unreachable_for_ten_minutes_gets_every_point_once_and_in_order() {
     in_world(|world| async move {
         world.remotes.set_up("new", true);
         let running = world.start(TWO);
@@ -199,7 +199,7 @@ fn a_target_that_was_away_for_ten_minutes_gets_every_point_once_and_in_order() {
 }
 
 #[test]
-fn a_target_that_stalls_slows_down_no_other_and_gets_everything_in_order() {
+fn a_stalled_target_delays_no_other_and_gets_everything_in_order() {
     in_world(|world| async move {
         world.remotes.set_up("new", true);
         world.remotes.set_up("old", true);
@@ -222,7 +222,7 @@ fn a_target_that_stalls_slows_down_no_other_and_gets_everything_in_order() {
 }
 
 #[test]
-fn what_a_broken_connection_lost_is_written_again() {
+fn lines_lost_with_a_broken_connection_are_sent_again() {
     in_world(|world| async move {
         world.remotes.set_up("new", true);
         world.remotes.set_up("old", true);
@@ -232,7 +232,7 @@ fn what_a_broken_connection_lost_is_written_again() {
             send(&mut sorter, second);
             world.seconds(1.0).await;
             if second % 10 == 5 {
-                // The last lines were in the target's buffers only.
+                // The last lines were only in the target's buffers.
                 world.remotes.with("old", |remote| {
                     let keep = remote.received.len().saturating_sub(900);
                     let end = remote.received[..keep]
@@ -255,7 +255,7 @@ fn what_a_broken_connection_lost_is_written_again() {
 }
 
 #[test]
-fn a_killed_relay_loses_a_tick_and_a_stopped_one_nothing() {
+fn a_killed_relay_loses_at_most_a_tick_and_a_stopped_one_nothing() {
     for is_killed in [true, false] {
         in_world(|world| async move {
             let text = "cluster legacy forward old; match * send to legacy;";
@@ -279,10 +279,10 @@ fn a_killed_relay_loses_a_tick_and_a_stopped_one_nothing() {
     }
 }
 
-/// A target that takes nothing while others' lines wait behind what a connection has lost: a stop, or a kill,
-/// keeps all of it.
+/// A target accepts nothing while further lines queue up after those that a broken connection may have
+/// lost. Neither a stop nor a kill loses any.
 #[test]
-fn what_a_silent_target_did_not_take_outlives_the_relay() {
+fn lines_that_a_stalled_target_did_not_read_survive_a_stop_or_kill() {
     for (is_killed, breaks) in [(false, false), (false, true), (true, true)] {
         in_world(|world| async move {
             let text = "cluster legacy forward old; match * send to legacy;";
@@ -295,7 +295,7 @@ fn what_a_silent_target_did_not_take_outlives_the_relay() {
                 world.seconds(1.0).await;
             }
             if breaks {
-                // What was being written is to be written again, and lies before what is on disk.
+                // Lines of the current write are sent again, before those on disk.
                 world.remotes.with("old", |remote| {
                     (remote.is_up, remote.stalls) = (false, false);
                     remote.received.clear();
@@ -329,7 +329,7 @@ fn what_a_silent_target_did_not_take_outlives_the_relay() {
 }
 
 #[test]
-fn what_was_written_before_a_stop_is_not_written_again() {
+fn lines_delivered_before_a_stop_are_not_sent_again() {
     in_world(|world| async move {
         let text = "cluster legacy forward old; match * send to legacy;";
         world.remotes.set_up("old", true);
@@ -344,7 +344,7 @@ fn what_was_written_before_a_stop_is_not_written_again() {
 }
 
 #[test]
-fn what_a_full_disk_cannot_take_is_counted() {
+fn points_dropped_because_the_disk_is_full_are_counted() {
     in_world(|world| async move {
         let running = world.start("cluster legacy forward old; match * send to legacy;");
         let disks: Vec<Arc<MemoryDisk>> = world.disks.lock().unwrap().values().cloned().collect();
@@ -422,7 +422,7 @@ fn sums_and_own_metrics_are_sent_as_points() {
 }
 
 #[test]
-fn pickles_and_numbers_as_python_writes_them_are_taken() {
+fn pickles_and_numbers_in_the_form_of_python_are_accepted() {
     in_world(|world| async move {
         world.remotes.set_up("h1", true);
         let running = world.start("cluster main forward h1; match * send to main;");
@@ -447,7 +447,7 @@ fn pickles_and_numbers_as_python_writes_them_are_taken() {
 }
 
 #[test]
-fn an_endless_line_costs_itself_alone() {
+fn an_endless_line_is_skipped_and_the_next_is_accepted() {
     in_world(|world| async move {
         world.remotes.set_up("h1", true);
         let running = world.start("cluster main forward h1; match * send to main;");
@@ -463,7 +463,7 @@ fn an_endless_line_costs_itself_alone() {
     });
 }
 
-/// A disk whose first write waits until it is let go.
+/// A disk whose first write blocks until the test lets it continue.
 struct HeldDisk {
     inner: MemoryDisk,
     begins: Mutex<std::sync::mpsc::Sender<()>>,
@@ -476,7 +476,7 @@ impl Disk for HeldDisk {
     }
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         _ = self.begins.lock().unwrap().send(());
-        // An error says that all may go on.
+        // An error means that the test lets all writes continue.
         _ = self.may_go_on.lock().unwrap().recv();
         self.inner.append(name, bytes)
     }
@@ -498,7 +498,7 @@ impl Disk for HeldDisk {
 }
 
 #[test]
-fn a_stop_while_the_disk_writes_loses_nothing() {
+fn a_stop_during_a_disk_write_loses_nothing() {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
     runtime.block_on(async {
@@ -538,7 +538,7 @@ fn a_stop_while_the_disk_writes_loses_nothing() {
 }
 
 #[test]
-fn names_are_cleaned_before_they_are_routed_and_tags_follow_them() {
+fn names_are_cleaned_before_routing_and_keep_their_tags() {
     in_world(|world| async move {
         world.remotes.set_up("h1", true);
         world.remotes.set_up("h2", true);
@@ -560,7 +560,7 @@ fn names_are_cleaned_before_they_are_routed_and_tags_follow_them() {
 }
 
 #[test]
-fn queues_take_no_more_than_the_memory_of_the_relay() {
+fn queues_stay_within_the_memory_of_the_relay() {
     in_world(|world| async move {
         let queues = MemoryBudget::root("relay", 3 << 20);
         let memory = Memory { queues: queues.clone(), ..memory() };
@@ -586,7 +586,7 @@ fn queues_take_no_more_than_the_memory_of_the_relay() {
     });
 }
 
-/// The answers of carbon-c-relay 3.9 to the same file and lines. Points went on whatever their data was.
+/// The answers of carbon-c-relay 3.9 to the same file and lines. The relay used to ignore validations.
 #[test]
 fn points_whose_data_fails_a_validation_are_not_sent() {
     let text = r#"

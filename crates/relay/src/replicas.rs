@@ -1,30 +1,30 @@
-//! Which members hold a name: the ring's first choice, and replicas by one of four rules.
+//! Chooses the members that get a name: the ring's first choice, and replicas by one of four rules.
 //!
-//! **Invariants.** A choice depends on the name, the ring and the members in their order alone. At most as
-//! many members are chosen as asked for; a member is chosen twice only where carbon does that too.
+//! **Invariants.** A choice depends only on the name, the ring, and the members and their order. No more
+//! members are chosen than requested. A member is chosen twice only where carbon does that too.
 
 use std::ops::ControlFlow;
 
 use crate::node::Node;
 use crate::ring::{Kind, Ring, RingError};
 
-/// How replicas are chosen.
+/// The rule that chooses replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Rule {
-    /// As the ring's original does: the next members of the ring.
+    /// The next members of the ring, as the ring's original program chooses them.
     #[default]
     Ring,
     /// The next members of the ring on other hosts: carbon's `DIVERSE_REPLICAS`.
     Hosts,
-    /// The members that follow in the list, from the last on to the first.
+    /// The members that follow in the configuration; after the last comes the first.
     List,
-    /// The members that follow in the list and stand in zones that have no replica yet; where there are not
-    /// zones enough, the next ones of the list.
+    /// The members that follow in the configuration and are in zones without a replica. If there are too
+    /// few zones, the next members of the configuration fill up.
     Zones,
 }
 
 impl Rule {
-    /// Every rule by its name in configuration files.
+    /// Every rule with its name in configuration files and a description.
     pub const NAMES: [(&'static str, Self, &'static str); 4] = [
         ("ring", Self::Ring, "the next members on the ring, as the original chooses them"),
         ("hosts", Self::Hosts, "the next members on the ring that are on other hosts (`DIVERSE_REPLICAS`)"),
@@ -32,13 +32,13 @@ impl Rule {
         ("zones", Self::Zones, "the members that follow in the configuration and are in other zones"),
     ];
 
-    /// The rule of a name.
+    /// Returns the rule with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(own, _, _)| *own == name).map(|(_, rule, _)| *rule)
     }
 }
 
-/// A ring, its members, and how many hold a name.
+/// A ring, its members, and the number of members that get a name.
 pub struct Distribution {
     nodes: Vec<Node>,
     ring: Box<dyn Ring>,
@@ -47,23 +47,23 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of members in their order; `copies` counts the first choice.
+    /// Builds the ring of the members in their order; `copies` includes the first choice.
     pub fn new(kind: &Kind, nodes: Vec<Node>, copies: usize, rule: Rule) -> Result<Self, RingError> {
         let ring = (kind.build)(&nodes)?;
         Ok(Self { nodes, ring, copies, rule })
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The ring.
+    /// Returns the ring.
     pub fn ring(&self) -> &dyn Ring {
         &*self.ring
     }
 
-    /// Puts the members that hold a name into `chosen`, the first choice first.
+    /// Writes the members that get a name to `chosen`, the first choice first.
     pub fn choose(&self, name: &[u8], chosen: &mut Vec<usize>) {
         chosen.clear();
         if self.copies == 0 {
@@ -93,7 +93,7 @@ impl Distribution {
         }
     }
 
-    /// Adds members that follow the first choice in the list, as long as copies are missing.
+    /// Adds members that follow the first choice in the configuration until there are enough copies.
     fn follow(&self, chosen: &mut Vec<usize>, fits: impl Fn(usize, &[usize]) -> bool) {
         let Some(first) = chosen.first().copied() else { return };
         for step in 1..self.nodes.len() {
@@ -107,7 +107,7 @@ impl Distribution {
         }
     }
 
-    /// Another member than those in `avoid` that `is_live`: the next of the ring.
+    /// Returns the next live member of the ring that is not in `avoid`.
     pub fn substitute(&self, name: &[u8], avoid: &[usize], is_live: &dyn Fn(usize) -> bool) -> Option<usize> {
         let mut found = None;
         self.ring.offer(name, &mut |node| {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_of_the_list_are_the_next_in_it() {
+    fn replicas_by_list_are_the_next_members() {
         for chosen in choices(Rule::List, 2, &["a", "a", "b", "b", "c"]) {
             assert_eq!(chosen[1], (chosen[0] + 1) % 5);
         }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_stand_in_other_zones_while_there_are_zones() {
+    fn replicas_are_in_different_zones_while_there_are_enough() {
         let zones = ["a", "a", "b", "b", "c"];
         for chosen in choices(Rule::Zones, 3, &zones) {
             let mut own: Vec<&str> = chosen.iter().map(|node| zones[*node]).collect();
@@ -163,7 +163,7 @@ mod tests {
             assert_eq!(own, ["a", "b", "c"]);
         }
         for chosen in choices(Rule::Zones, 5, &zones) {
-            assert_eq!(chosen.len(), 5, "what zones do not give, the list gives");
+            assert_eq!(chosen.len(), 5, "if there are too few zones, the list fills up");
         }
     }
 

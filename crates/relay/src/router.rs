@@ -1,7 +1,7 @@
-//! Where a name goes: the stages of a routing, walked for one name.
+//! Routes a name: runs the stages of a routing for one name.
 //!
-//! **Invariants.** A walk goes forward only and ends after the last stage; a target is named once for each
-//! route that sends to it. Nothing here waits or holds state.
+//! **Invariants.** Stages run in order, each at most once. Each route names a target at most once.
+//! Routing never waits and keeps no state.
 
 use sandur_model::GraphiteName;
 
@@ -12,7 +12,7 @@ use crate::model::{Cluster, Method, Route, Routing, Stage, Validation};
 use crate::replicas::Distribution;
 use crate::ring::RingError;
 
-/// A cluster whose members make no ring.
+/// A cluster whose members cannot form a ring.
 #[derive(Debug, thiserror::Error)]
 #[error("cluster '{cluster}': {reason}")]
 pub struct BadCluster {
@@ -20,21 +20,22 @@ pub struct BadCluster {
     reason: RingError,
 }
 
-/// What becomes of a point, told as the stages are walked.
+/// Receives the decisions of the router while it runs the stages for one point.
 pub trait Hands {
-    /// Whether a target takes points now.
+    /// Returns whether a target accepts points now.
     fn is_live(&self, target: usize) -> bool;
-    /// Whether the data of the point, whose name is this by now, is what a route wants.
+    /// Returns whether the data of the point meets a route's condition; `name` is the point's name at
+    /// this stage.
     fn is_valid(&mut self, validation: &Validation, name: &[u8]) -> bool;
-    /// The point goes to a target under this name.
+    /// Sends the point to a target under this name.
     fn send(&mut self, target: usize, name: &[u8]);
-    /// The point is a part of a computed series.
+    /// Adds the point to a computed series.
     fn aggregate(&mut self, stage: usize, compute: usize, name: &[u8]);
-    /// The point ended.
+    /// Ends the path of the point.
     fn ended(&mut self, end: End);
 }
 
-/// Why a point went nowhere, or no further.
+/// Why a point was not sent, or not sent any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum End {
     /// A stage blocks its name.
@@ -43,18 +44,18 @@ pub enum End {
     /// A stage does not allow its name.
     #[error("not allowed")]
     NotAllowed,
-    /// Its data is not what a stage wants.
+    /// Its data does not meet the condition of a stage.
     #[error("its data is not valid")]
     Invalid,
-    /// It was sent to nowhere.
+    /// A route sends it to a cluster without targets.
     #[error("sent nowhere")]
     Nowhere,
-    /// No route takes its name.
+    /// No route matches its name.
     #[error("no route takes it")]
     Unrouted,
 }
 
-/// Buffers of a walk, kept from one to the next.
+/// Buffers that are reused from one name to the next.
 #[derive(Default)]
 pub struct Scratch {
     name: Vec<u8>,
@@ -64,14 +65,14 @@ pub struct Scratch {
     targets: Vec<usize>,
 }
 
-/// A routing that is ready to be walked.
+/// A routing with its rings.
 pub struct Router {
     routing: Routing,
     distributions: Vec<Option<Distribution>>,
 }
 
 impl Router {
-    /// Makes the rings.
+    /// Builds the rings.
     pub fn new(routing: Routing) -> Result<Self, BadCluster> {
         let ring = |cluster: &Cluster| match cluster.method {
             Method::Ring { kind, copies, rule, .. } => {
@@ -84,17 +85,17 @@ impl Router {
         Ok(Self { routing, distributions })
     }
 
-    /// What it was made of.
+    /// Returns the routing that this was made from.
     pub fn routing(&self) -> &Routing {
         &self.routing
     }
 
-    /// The ring of a cluster.
+    /// Returns the ring of a cluster.
     pub fn distribution(&self, cluster: usize) -> Option<&Distribution> {
         self.distributions.get(cluster)?.as_ref()
     }
 
-    /// Walks the stages from one on.
+    /// Runs the stages from index `first` on.
     pub fn route(&self, first: usize, name: &[u8], scratch: &mut Scratch, hands: &mut dyn Hands) {
         scratch.name.clear();
         scratch.name.extend_from_slice(name);
@@ -148,14 +149,14 @@ impl Router {
         }
     }
 
-    /// Sends to a cluster without asking the stages.
+    /// Sends to a cluster directly, without running the stages.
     pub fn send_to(&self, cluster: usize, name: &[u8], scratch: &mut Scratch, hands: &mut dyn Hands) {
         scratch.targets.clear();
         self.choose(cluster, name, scratch, hands);
         scratch.targets.iter().for_each(|target| hands.send(*target, name));
     }
 
-    /// True when the point ends there.
+    /// Sends a point by a route. Returns true when its path ends there.
     fn follow(&self, route: &Route, scratch: &mut Scratch, hands: &mut dyn Hands) -> bool {
         let name = std::mem::take(&mut scratch.name);
         let mut is_nowhere = false;
@@ -187,7 +188,7 @@ impl Router {
         is_nowhere
     }
 
-    /// Adds the targets of a cluster that a key belongs to.
+    /// Adds the targets that a cluster chooses for a key.
     fn choose(&self, cluster: usize, key: &[u8], scratch: &mut Scratch, hands: &dyn Hands) {
         let (Some(own), distribution) = (self.routing.clusters.get(cluster), self.distribution(cluster))
         else {
@@ -228,8 +229,8 @@ impl Router {
     }
 }
 
-/// One of the targets by the key's hash, as carbon-c-relay chooses; the names of one that is away are spread
-/// over those that are live.
+/// Chooses a target by the key's hash, as carbon-c-relay does. The names of an unreachable target are
+/// distributed over the live ones.
 fn any_of(targets: &[usize], key: &[u8], hands: &dyn Hands) -> usize {
     let hash = fnv1a_32_signed(key);
     let first = targets[hash as usize % targets.len().max(1)];
@@ -243,7 +244,7 @@ fn any_of(targets: &[usize], key: &[u8], hands: &dyn Hands) -> usize {
     }
 }
 
-/// The name in canonical form, which only one with tags is not already in.
+/// Brings a name with tags into canonical form. Names without tags are canonical already.
 fn canonical(scratch: &mut Scratch) {
     let is_tagged = |name: &&str| name.contains([';', '{']);
     if let Some(name) = std::str::from_utf8(&scratch.name).ok().filter(is_tagged) {
@@ -251,12 +252,12 @@ fn canonical(scratch: &mut Scratch) {
     }
 }
 
-/// What an aggregate does with a name.
+/// How an aggregation rule treats a point.
 enum Part {
     None,
     Taken,
     Last,
-    /// The computed series has this very name, so the point itself goes no further: carbon.
+    /// The computed series has the same name, so the point itself is not sent, as in carbon.
     Itself,
 }
 
@@ -268,7 +269,8 @@ fn take_part(index: usize, aggregate: &Aggregate, scratch: &mut Scratch, hands: 
     let Some(groups) = groups else { return Part::None };
     let mut part = if aggregate.stops { Part::Last } else { Part::Taken };
     if matches!(aggregate.closing, Closing::Repeated { .. }) {
-        // Carbon passes the point on beside its part in a sum, or ends it by a stage of its own.
+        // Carbon forwards the point in addition to aggregating it; a rule that ends it is a stage of its
+        // own.
         part = Part::None;
     }
     for (number, compute) in aggregate.computes.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Who may send to a relay: its places, the memory that connections hold, and why one was closed.
+//! Admits senders: bounds their connections and memory, and records why a connection was closed.
 //!
-//! **Invariants.** A [`Place`] counts until it is dropped, against all places and against those of its
-//! address. Memory of connections is claimed from one budget, of which an address has a share, before it is
-//! used. Routing buffers are as many as threads that sort at a time, not as connections.
+//! **Invariants.** A [`Place`] counts until it is dropped, both in total and for its address. The memory
+//! of connections is claimed from one budget before it is used, and an address gets a share of it. There
+//! is one routing buffer per thread that routes at a time, not one per connection.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -16,49 +16,54 @@ use sandur_base::{Claim, Env, FairMemory, MemoryBudget, Party, Patience, Short, 
 use crate::counters::Counter;
 use crate::relay::{Relay, Sorter};
 
-/// Connections to all listeners of a relay at a time; half of them of one address, or of one /64 of IPv6.
+/// The largest number of connections to all listeners of a relay. One address, or one /64 of IPv6, gets
+/// at most half of them.
 pub const CONNECTIONS_MAX: usize = 4_096;
-/// How long a line or a pickle that has begun may take to be whole, as in `carbon.message_timeout`.
+/// How long a line or pickle may take to be complete once it has begun, as `carbon.message_timeout`.
 pub const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How connections wait for memory. A sender that is read again within seconds loses nothing, one that is
-/// closed loses what its system has sent; who took ten seconds for a message makes way first.
+/// How connections wait for memory. A sender whose connection is read again after a few seconds loses
+/// nothing; one whose connection is closed loses what its system has sent. Senders whose message takes
+/// ten seconds are closed first.
 const PATIENCE: Patience =
     Patience { wait: Duration::from_secs(5), waiting_max: 256, receive: Duration::from_secs(10) };
-/// The party of all senders: a claim has two. With a multiple of seven an eighth stays free for newcomers.
+/// The party of all senders; a claim has two parties. With a multiple of seven, an eighth of the budget
+/// stays free for new senders.
 const ALL: Party = Party { key: 0, multiple: 7 };
-/// What one address may hold, as a multiple of what is free: alone two thirds, as in the server.
+/// The share of one address, as a multiple of what is free: with no other sender two thirds, as in the
+/// server.
 const ADDRESS_MULTIPLE: u64 = 2;
-/// Between two warnings of one kind: thousands of connections may be closed in a second.
+/// The least time between two warnings of one kind, since thousands of connections may be closed in a
+/// second.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// Why the relay closed a connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// All places are taken.
-    #[error("{most} connections are open, as many as there may be")]
+    #[error("{most} connections are open, which is the limit")]
     Full {
-        /// How many that is.
+        /// The limit of connections.
         most: usize,
     },
     /// The address has its share of places.
-    #[error("its address has {most} connections open, as many as one may have")]
+    #[error("its address has {most} connections open, which is the limit of one address")]
     AddressFull {
-        /// How many that is.
+        /// The limit of one address.
         most: usize,
     },
     /// There is no memory for what it sends.
     #[error("{0}")]
     Memory(#[from] Short),
-    /// A line or a pickle was not whole in time.
-    #[error("a line or pickle was not whole within {} s", MESSAGE_TIMEOUT.as_secs())]
+    /// A line or pickle was not complete in time.
+    #[error("a line or pickle was not complete within {} s", MESSAGE_TIMEOUT.as_secs())]
     Slow,
-    /// It is not of a sender.
+    /// An HTTP client opened the connection.
     #[error("it begins with an HTTP request, which a web page may have made")]
     Http,
 }
 
-/// Those who send to one relay. Cheap to clone: a handle.
+/// Admits connections to one relay. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct Senders(Arc<Inner>);
 
@@ -67,9 +72,9 @@ struct Inner {
     relay: Relay,
     memory: FairMemory,
     places: Mutex<Places>,
-    /// Sorters that nothing uses now.
+    /// Sorters that are not in use.
     sorters: Mutex<Vec<Sorter>>,
-    /// When the next warning of each kind may be written.
+    /// When the next warning of each kind may be logged.
     warnings: Mutex<[Duration; 4]>,
     keys: foldhash::fast::RandomState,
 }
@@ -81,7 +86,7 @@ struct Places {
 }
 
 impl Senders {
-    /// Senders whose connections hold memory of this budget.
+    /// Admits senders whose connections use memory of this budget.
     pub fn new(env: &Env, relay: &Relay, memory: &MemoryBudget) -> Self {
         Self(Arc::new(Inner {
             env: env.clone(),
@@ -94,12 +99,12 @@ impl Senders {
         }))
     }
 
-    /// Bounds the connections, where fewer than [`CONNECTIONS_MAX`] files may be open.
+    /// Lowers the limit of connections below [`CONNECTIONS_MAX`], if fewer files may be open.
     pub fn limit_connections(&self, most: usize) {
         self.places().most = most.clamp(1, CONNECTIONS_MAX);
     }
 
-    /// A place for a connection from this address, unless there is none.
+    /// Returns a place for a connection from this address, or `None` if there is none.
     pub fn admit(&self, address: IpAddr) -> Option<Place> {
         let address = party_of(address);
         let mut places = self.places();
@@ -121,17 +126,17 @@ impl Senders {
         Some(Place { senders: self.clone(), address })
     }
 
-    /// The world that connections live in.
+    /// Returns the clock and tasks that connections use.
     pub(crate) fn env(&self) -> &Env {
         &self.0.env
     }
 
-    /// What they send to.
+    /// Returns the relay that they send to.
     pub(crate) fn relay(&self) -> &Relay {
         &self.0.relay
     }
 
-    /// Sorts what one connection sent, and hands it over.
+    /// Routes what one connection sent and moves it to the lanes.
     pub(crate) fn sort<T>(&self, work: impl FnOnce(&mut Sorter) -> T) -> T {
         let kept = self.sorters().pop();
         let mut sorter = kept.unwrap_or_else(|| self.0.relay.sorter());
@@ -160,7 +165,7 @@ impl Senders {
         warnings[kind] = now + WARN_EVERY;
         tracing::warn!(
             %address, %reason,
-            "the relay closed a sender's connection; more of them within {} s are not logged",
+            "the relay closed a sender's connection; further ones within {} s are not logged",
             WARN_EVERY.as_secs()
         );
     }
@@ -176,26 +181,26 @@ impl Senders {
     }
 }
 
-/// The right to send; dropping it makes room for another.
+/// The permission to send. Dropping it frees the place.
 pub struct Place {
     senders: Senders,
     address: IpAddr,
 }
 
 impl Place {
-    /// Whose place it is.
+    /// Returns the senders that the place belongs to.
     pub(crate) fn senders(&self) -> &Senders {
         &self.senders
     }
 
-    /// Memory of the connection, none so far.
+    /// Returns an empty claim for the memory of the connection.
     pub(crate) fn claim(&self) -> Claim {
-        // A key that happens to be that of all senders costs one address a share, and nothing else.
+        // If the key collides with that of all senders, the address just loses its own share.
         let key = self.senders.0.keys.hash_one(self.address);
         self.senders.0.memory.claim([Party { key, multiple: ADDRESS_MULTIPLE }, ALL])
     }
 
-    /// Counts and tells why the relay closes it.
+    /// Counts and logs why the relay closes the connection.
     pub(crate) fn closed(&self, reason: &Closed) {
         self.senders.closed(self.address, reason);
     }

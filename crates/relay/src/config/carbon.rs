@@ -1,7 +1,9 @@
-//! `carbon.conf`: its `[relay]` section, or `[aggregator]`, with the rule files beside it.
+//! Reads `carbon.conf`: its `[relay]` or `[aggregator]` section and the rule files in the same
+//! directory.
 //!
-//! As in carbon, a relay uses aggregation rules only to find the key of `aggregated-consistent-hashing`, and
-//! rewrites nothing; an aggregator does both and hashes consistently.
+//! As in carbon, a relay uses aggregation rules only to compute the key of
+//! `aggregated-consistent-hashing`, and rewrites nothing. An aggregator aggregates, rewrites and hashes
+//! consistently.
 
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use crate::node::Node;
 use crate::replicas::Rule;
 use crate::ring::Kind;
 
-/// Settings that are honoured; others are ignored with a note.
+/// Settings that have an effect; others are ignored with a note.
 const HONOURED: &[&str] = &[
     "LINE_RECEIVER_INTERFACE",
     "LINE_RECEIVER_PORT",
@@ -50,7 +52,7 @@ const HONOURED: &[&str] = &[
     "REWRITE_RULES",
 ];
 
-/// Settings whose other meaning is told in the documentation of the relay.
+/// The reason that a note gives for an ignored setting.
 const OTHERWISE: &str = "the relay bounds queues, messages and connections by itself (see docs/relay.md)";
 
 struct Settings<'a> {
@@ -87,7 +89,7 @@ impl Settings<'_> {
     }
 }
 
-/// Reads the file and those beside it.
+/// Reads the file and its rule files.
 pub(super) fn read(source: &Source, wanted: Option<&str>, routing: &mut Routing) -> Result<(), ConfigError> {
     let section = section(source, wanted)?;
     let settings = Settings { source, section: &section };
@@ -110,8 +112,8 @@ pub(super) fn read(source: &Source, wanted: Option<&str>, routing: &mut Routing)
     routes(&settings, aggregates_too, &known, keys, routing)
 }
 
-/// The section that is wanted. As in carbon, options of `[relay:b]`, the instance `b`, go before those of
-/// `[relay]`; where no instance is named it is `a`.
+/// Returns the requested section. As in carbon, options of `[relay:b]`, the instance `b`, override those
+/// of `[relay]`. The default instance is `a`.
 fn section(source: &Source, wanted: Option<&str>) -> Result<Section, ConfigError> {
     let config = ini::open(source)?;
     let names: &[&str] = match &wanted {
@@ -145,7 +147,7 @@ fn unhonoured(settings: &Settings<'_>, routing: &mut Routing) {
     }
 }
 
-/// Whether connections to targets are encrypted.
+/// Returns whether connections to targets are encrypted.
 fn encryption(settings: &Settings<'_>, routing: &mut Routing) -> Option<Encryption> {
     let key = "DESTINATION_TRANSPORT";
     let value = settings.text(key).filter(|value| ini::truth(value) != Some(false))?;
@@ -196,7 +198,7 @@ fn statistics(
     Ok(())
 }
 
-/// Targets with the nodes that name them.
+/// Returns the targets with their nodes.
 fn targets(settings: &Settings<'_>, routing: &mut Routing) -> Result<Vec<(Node, usize)>, ConfigError> {
     let line = settings.line("DESTINATIONS");
     let Some(list) = settings.text("DESTINATIONS").filter(|list| !list.is_empty()) else {
@@ -238,7 +240,7 @@ fn lists(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigErr
     Ok(())
 }
 
-/// The stages of an aggregator before its routes.
+/// Adds the stages of an aggregator that precede its routes.
 fn aggregator(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigError> {
     let rewriting = settings.beside("REWRITE_RULES", "rewrite-rules.conf")?;
     if let Some(file) = &rewriting {
@@ -264,7 +266,7 @@ fn aggregator(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), Conf
     Ok(())
 }
 
-/// What rings hash in place of names.
+/// Returns the rewrites that compute the ring key of a name.
 fn keys(settings: &Settings<'_>, routing: &mut Routing) -> Result<Vec<Rewrite>, ConfigError> {
     if !settings.text("RELAY_METHOD").unwrap_or("rules").contains("aggregated") {
         return Ok(Vec::new());
@@ -317,7 +319,7 @@ fn routes(
             return Err(settings.source.wrong(settings.line("RELAY_METHOD"), reason));
         }
     };
-    // Carbon takes every other text for carbon_ch.
+    // Carbon treats every other text as carbon_ch.
     let hash = if ["fnv1a_ch", "mmh3_ch"].contains(&hash) { hash } else { "carbon_ch" };
     let kind = Kind::named(origin, hash)
         .ok_or_else(|| settings.source.wrong(settings.line("ROUTER_HASH_TYPE"), "there is no such ring"))?;

@@ -1,4 +1,5 @@
-//! The files beside `carbon.conf`: relay-rules, aggregation-rules, rewrite-rules, blacklist and whitelist.
+//! Reads the files that belong to `carbon.conf`: relay-rules, aggregation-rules, rewrite-rules,
+//! blacklist and whitelist.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use crate::model::template::Template;
 use crate::model::{Method, Route, Routing, Stage};
 use crate::node::Node;
 
-/// `relay-rules.conf`: routes in the order of the file, the default last. Destinations that are not in
-/// `known` get nothing, as there.
+/// Reads `relay-rules.conf`: routes in the order of the file, the default last. As in carbon,
+/// destinations that are not in `known` get no points.
 pub(super) fn relay_rules(
     source: &Source,
     known: &[(Node, usize)],
@@ -31,7 +32,7 @@ pub(super) fn relay_rules(
             match known.iter().find(|(own, _)| *own == node) {
                 Some((_, target)) => targets.push(*target),
                 None => {
-                    let why = "it is not in DESTINATIONS, so nothing is sent there (in carbon neither)";
+                    let why = "it is not in DESTINATIONS, so nothing is sent there (as in carbon)";
                     routing.note(source, destinations.line, text.trim(), why, false);
                 }
             }
@@ -40,7 +41,7 @@ pub(super) fn relay_rules(
         let pattern = section.option("pattern");
         match (pattern, flag("default")) {
             (Some(_), Some((line, _))) => {
-                return Err(source.wrong(line, "a section has either 'pattern' or 'default', not both"));
+                return Err(source.wrong(line, "a section must have either 'pattern' or 'default', not both"));
             }
             (Some(pattern), None) => {
                 let cluster = routing.add_cluster(&section.name, Method::All, targets);
@@ -71,7 +72,7 @@ pub(super) fn relay_rules(
         }
     }
     let Some(targets) = default else {
-        return Err(source.wrong(1, "no section has 'default = true'; carbon wants exactly one"));
+        return Err(source.wrong(1, "no section has 'default = true'; carbon requires exactly one"));
     };
     let cluster = routing.add_cluster("default", Method::All, targets);
     let matcher = Matcher::everything();
@@ -80,8 +81,8 @@ pub(super) fn relay_rules(
     Ok(())
 }
 
-/// `blacklist.conf` and `whitelist.conf`: an expression a line; lines that do not compile are left out with a
-/// note. `None` where nothing is left.
+/// Reads `blacklist.conf` or `whitelist.conf`: one expression per line. Lines that do not compile are
+/// skipped with a note. Returns `None` if no expression is left.
 pub(super) fn expressions(source: &Source, routing: &mut Routing) -> Option<Matcher> {
     let mut all = Vec::new();
     for (index, line) in source.text.lines().enumerate() {
@@ -97,7 +98,7 @@ pub(super) fn expressions(source: &Source, routing: &mut Routing) -> Option<Matc
     (!all.is_empty()).then(|| Matcher::any_of(all))
 }
 
-/// `rewrite-rules.conf`: rules before (`pre`) and after (`post`) aggregation.
+/// Reads `rewrite-rules.conf`: rules before (`pre`) and after (`post`) aggregation.
 pub(super) fn rewrites(source: &Source, section: &str, routing: &mut Routing) {
     let (mut current, before) = (String::new(), routing.stages.len());
     for (index, raw) in source.text.lines().enumerate() {
@@ -107,7 +108,7 @@ pub(super) fn rewrites(source: &Source, section: &str, routing: &mut Routing) {
         }
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             current = name.to_ascii_lowercase();
-            // As in carbon, a section that stands there again begins anew.
+            // As in carbon, a repeated section replaces the earlier one.
             if current == section {
                 routing.stages.truncate(before);
             }
@@ -131,7 +132,7 @@ pub(super) fn rewrites(source: &Source, section: &str, routing: &mut Routing) {
     }
 }
 
-/// `aggregation-rules.conf`; `write_back` and `intervals` are carbon's settings of those names.
+/// Reads `aggregation-rules.conf`; `write_back` and `intervals` are the values of carbon's settings.
 pub(super) fn aggregates(
     source: &Source,
     write_back: Option<u64>,
@@ -158,11 +159,11 @@ fn aggregate(line: &str, write_back: Option<u64>, intervals: u32) -> Result<Aggr
     let [output, frequency] = words(left).ok_or_else(form)?;
     let [method, input] = words(right).ok_or_else(form)?;
     let seconds = frequency.trim_start_matches('(').trim_end_matches(')');
-    let interval: u32 = seconds.parse().map_err(|_| format!("'{seconds}' is no number of seconds"))?;
+    let interval: u32 = seconds.parse().map_err(|_| format!("'{seconds}' is not a number of seconds"))?;
     if interval == 0 {
-        return Err("an interval of 0 seconds holds nothing".to_owned());
+        return Err("an interval must be at least 1 second".to_owned());
     }
-    let function = function(method).ok_or(format!("carbon knows no method '{method}'"))?;
+    let function = function(method).ok_or(format!("carbon has no method '{method}'"))?;
     let expression = compile(&input_expression(input), false).map_err(|error| error.to_string())?;
     let name = Template::fields(output, &expression)?;
     let every = write_back.map_or(interval.into(), |own| own.clamp(1, interval.into()));
@@ -201,8 +202,8 @@ fn function(method: &str) -> Option<Function> {
     })
 }
 
-/// The expression of an input pattern: nodes may hold `<field>`, `<<field>>` across dots, `*`, or parts of
-/// expressions; it is anchored at both ends.
+/// Builds the expression of an input pattern. A node may contain `<field>`, `<<field>>` across dots,
+/// `*`, or regular expressions; the whole is anchored at both ends.
 fn input_expression(input: &str) -> String {
     let node = |part: &str| {
         let wide = part.find("<<").zip(part.find(">>")).filter(|(start, end)| end > start);

@@ -1,11 +1,11 @@
-//! Carbon's destinations: `HOST:PORT` or `HOST:PORT:INSTANCE`, an IPv6 address in brackets.
+//! Parses carbon's destinations: `HOST:PORT` or `HOST:PORT:INSTANCE`. An IPv6 address is in brackets.
 
 use crate::node::Node;
 
-/// Bytes of a host's name.
+/// The largest length of a host name in bytes.
 pub(super) const HOST_BYTES_MAX: usize = 253;
 
-/// Reads one.
+/// Parses one of carbon's destinations.
 pub(super) fn carbon(text: &str) -> Result<Node, String> {
     let text = text.trim();
     let wrong = || format!("'{text}' is not HOST:PORT or HOST:PORT:INSTANCE");
@@ -19,7 +19,7 @@ pub(super) fn carbon(text: &str) -> Result<Node, String> {
     Ok(Node { host: host.to_owned(), port, instance, zone: None })
 }
 
-/// Splits at the colon behind the host.
+/// Splits at the colon after the host.
 fn host_and_rest(text: &str) -> Option<(&str, &str)> {
     match text.strip_prefix('[') {
         Some(inner) => inner.split_once("]:"),
@@ -27,13 +27,13 @@ fn host_and_rest(text: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Refuses what no host is called.
+/// Rejects texts that cannot be the name of a host.
 pub(super) fn check_host(host: &str) -> Result<(), String> {
     let is_bad = host.is_empty() || host.len() > HOST_BYTES_MAX || host.contains(char::is_whitespace);
     if is_bad { Err(format!("'{host}' is not the name or address of a host")) } else { Ok(()) }
 }
 
-/// Our own and carbon-c-relay's: `HOST[:PORT][=INSTANCE]`, with a port unless it is 2003.
+/// Parses our own and carbon-c-relay's form: `HOST[:PORT][=INSTANCE]`. The default port is 2003.
 pub(super) fn relay(text: &str) -> Result<Node, String> {
     let (address, instance) = match text.split_once('=') {
         Some((address, instance)) => (address, Some(instance.to_owned())),

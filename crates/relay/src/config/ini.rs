@@ -1,16 +1,16 @@
-//! Sections of carbon's files, whose faults are named with file and line.
+//! Sections of carbon's files; errors name the file and the line.
 
 use sandur_base::PythonConfig;
 pub(super) use sandur_base::Section;
 
 use super::source::{ConfigError, Source};
 
-/// Reads a file.
+/// Parses a file.
 pub(super) fn open(source: &Source) -> Result<PythonConfig, ConfigError> {
     PythonConfig::parse(&source.text).map_err(|malformed| source.wrong(malformed.line, malformed.reason))
 }
 
-/// The section of a name.
+/// Returns the section with this name.
 pub(super) fn section(
     source: &Source,
     config: &PythonConfig,
@@ -19,12 +19,12 @@ pub(super) fn section(
     config.section(name).map_err(|malformed| source.wrong(malformed.line, malformed.reason))
 }
 
-/// Reads a file of rules, in which each section is one.
+/// Reads a file of rules, each of which is one section.
 pub(super) fn rules(source: &Source) -> Result<Vec<Section>, ConfigError> {
     open(source)?.rules().map_err(|malformed| source.wrong(malformed.line, malformed.reason))
 }
 
-/// A truth value as `ConfigParser` and carbon's settings take it.
+/// Parses a truth value in the forms that `ConfigParser` and carbon accept.
 pub(super) fn truth(value: &str) -> Option<bool> {
     match value.to_ascii_lowercase().as_str() {
         "1" | "yes" | "true" | "on" => Some(true),

@@ -1,8 +1,8 @@
-//! Configuration files: of carbon, carbon-c-relay and carbon-relay-ng as they are, and one of our own for
-//! what those cannot say. All become one [`Routing`].
+//! Reads configuration files: those of carbon, carbon-c-relay and carbon-relay-ng unchanged, and our own
+//! format for what they cannot express. All of them become one [`Routing`].
 //!
-//! **Invariants.** A line that does not do here what it does in its program is a [`Note`] with its place;
-//! files, includes, clusters and stages are bounded in number and size.
+//! **Invariants.** A setting that has no effect here, or another effect than in its program, gives a
+//! [`Note`] with its place. Files, includes, clusters and stages are bounded in number and size.
 
 mod carbon;
 mod carbon_rules;
@@ -23,12 +23,12 @@ use source::Source;
 
 use crate::model::{Note, Routing};
 
-/// Whose form a file has.
+/// The format of a configuration file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// `carbon.conf` and the files beside it.
+    /// `carbon.conf` and the rule files in its directory.
     Carbon,
-    /// carbon-c-relay's one file, with what it includes.
+    /// carbon-c-relay's file and the files that it includes.
     CarbonCRelay,
     /// carbon-relay-ng's TOML.
     CarbonRelayNg,
@@ -37,7 +37,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every form by its name.
+    /// Every format with its name.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("carbon", Self::Carbon),
         ("carbon-c-relay", Self::CarbonCRelay),
@@ -45,19 +45,19 @@ impl Format {
         ("sandur", Self::Sandur),
     ];
 
-    /// The form of a name.
+    /// Returns the format with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(own, _)| *own == name).map(|(_, format)| *format)
     }
 
-    /// The form that a text has.
+    /// Detects the format of a text.
     fn of(text: &str) -> Self {
         let lines = text.lines().map(str::trim);
         let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
         let first = lines.clone().next().unwrap_or_default();
         let mut words = first.split_whitespace();
         let word = words.next().unwrap_or_default();
-        // `listen = ` is a key of our own file.
+        // `listen = ` is also a key of our own format.
         if relay_grammar::STATEMENTS.contains(&word) && words.next() != Some("=") {
             return Self::CarbonCRelay;
         }
@@ -69,15 +69,15 @@ impl Format {
         match toml::de::DeTable::parse(text) {
             Ok(_) => Self::CarbonRelayNg,
             Err(_) if text.contains("[relay") || text.contains("[aggregator") => Self::Carbon,
-            // Most likely a mistake in a file of theirs: its reader says where.
+            // Most likely a mistake in a file of another relay; its reader reports the place.
             Err(_) if text.contains("[[route]]") => Self::CarbonRelayNg,
             Err(_) => Self::Carbon,
         }
     }
 }
 
-/// Reads a file and those it names. Without a `format` its text says which it is; `section` is that of
-/// carbon's file, `relay` or, where there is none, `aggregator`.
+/// Reads a file and the files that it names. Without a `format` it is detected from the text. `section`
+/// is the section of carbon's file; the default is `relay` or, if that does not exist, `aggregator`.
 pub fn read(path: &Path, format: Option<Format>, section: Option<&str>) -> Result<Routing, ConfigError> {
     let source = Source::open(path)?;
     let mut routing = Routing::default();

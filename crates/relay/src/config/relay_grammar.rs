@@ -1,4 +1,4 @@
-//! carbon-c-relay's configuration: statements of words, each ended by `;`.
+//! Reads carbon-c-relay's configuration: statements of words, each terminated by `;`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use crate::model::{
 use crate::replicas::Rule;
 use crate::ring::{Kind, NODES_MAX};
 
-/// Words that begin a statement.
+/// The first words of statements.
 pub(super) const STATEMENTS: &[&str] =
     &["cluster", "match", "rewrite", "aggregate", "send", "statistics", "listen", "include"];
 
-/// Files that may be read, included ones counted.
+/// The largest number of files, including included ones.
 const FILES_MAX: usize = 1_000;
 
-/// Reads a file and those that it includes.
+/// Reads a file and the files that it includes.
 pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigError> {
     routing.cleans_names = true;
-    // Included files are read in place; the stack holds what is left of those around them.
+    // Included files are read in place; the stack holds the unread rest of the files that include them.
     let mut stack = vec![Statements::of(source)?];
     let mut files = 1;
     while let Some(top) = stack.last_mut() {
@@ -44,7 +44,7 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
         for path in includes(&reader, &statement)? {
             files += 1;
             if files > FILES_MAX {
-                let reason = format!("more than {FILES_MAX} files are included: is one its own part?");
+                let reason = format!("more than {FILES_MAX} files are included: does one include itself?");
                 return Err(reader.wrong(statement[0].line, reason));
             }
             included.push(Statements::of(&Source::open(&path)?)?);
@@ -60,11 +60,11 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
     Ok(())
 }
 
-/// Files of an include, a pattern of which may name several.
+/// Returns the files of an include statement, whose pattern may match several.
 fn includes(source: &Source, statement: &[Word]) -> Result<Vec<PathBuf>, ConfigError> {
     let line = statement[0].line;
     let [_, path] = statement else {
-        return Err(source.wrong(line, "include names one file or pattern"));
+        return Err(source.wrong(line, "include takes one file or pattern"));
     };
     let absolute = source.path.parent().unwrap_or(&PathBuf::new()).join(&path.text);
     if !path.text.contains(['*', '?', '[']) {
@@ -75,7 +75,7 @@ fn includes(source: &Source, statement: &[Word]) -> Result<Vec<PathBuf>, ConfigE
     Ok(found.filter_map(Result::ok).take(FILES_MAX).collect())
 }
 
-/// Statements of a file that are left.
+/// The statements of a file that are not read yet.
 struct Statements {
     source_name: String,
     path: PathBuf,
@@ -88,7 +88,7 @@ impl Statements {
         Ok(Self { source_name: source.name.clone(), path: source.path.clone(), words })
     }
 
-    /// The words of the next statement without its `;`.
+    /// Returns the words of the next statement without its `;`.
     fn next(&mut self) -> Result<Option<Vec<Word>>, ConfigError> {
         let mut statement = Vec::new();
         for word in self.words.by_ref() {
@@ -145,7 +145,7 @@ impl Statement<'_> {
         self.words.get(self.at).filter(|word| !word.is_quoted).map(|word| word.text.as_str())
     }
 
-    /// The next word, whatever it is.
+    /// Returns the next word, which may be anything; `what` names it in an error.
     fn word(&mut self, what: &str) -> Result<String, ConfigError> {
         let Some(word) = self.words.get(self.at) else {
             return Err(self.wrong(format!("{what} is missing")));
@@ -154,7 +154,7 @@ impl Statement<'_> {
         Ok(word.text.clone())
     }
 
-    /// Takes the words if they come next.
+    /// Skips the given words if they come next.
     fn take(&mut self, expected: &[&str]) -> bool {
         let next = self.words.iter().skip(self.at).take(expected.len());
         let found = next.filter(|word| !word.is_quoted).map(|word| word.text.as_str());
@@ -201,7 +201,7 @@ impl Statement<'_> {
             }
             *moves = self.take(&["dynamic"]);
         } else if self.take(&["useall"]) {
-            let why = "a target connects to one address of a name";
+            let why = "a target connects to one of the addresses of a name only";
             routing.note(self.source, self.line(), "useall", why, true);
         }
         let mut targets = Vec::new();
@@ -252,7 +252,7 @@ impl Statement<'_> {
         }
     }
 
-    /// What wraps a connection; a compression that there is not is noted.
+    /// Reads the compression and encryption of a connection. An unknown compression gives a note.
     fn transport(&mut self, routing: &mut Routing) -> Result<Wrapping, ConfigError> {
         if !self.take(&["transport"]) {
             return Ok(Wrapping::default());
@@ -275,7 +275,7 @@ impl Statement<'_> {
         Ok((packing, encryption))
     }
 
-    /// Expressions up to a keyword; `None` stands for one that is not understood.
+    /// Reads expressions up to a keyword. Returns `None` if one of them cannot be compiled.
     fn expressions(&mut self, ends: &[&str], routing: &mut Routing) -> Option<Vec<regex::bytes::Regex>> {
         let (mut all, mut is_whole) = (Vec::new(), true);
         while let Some(word) = self.words.get(self.at) {
@@ -318,7 +318,7 @@ impl Statement<'_> {
         let ends = ["validate", "send", "route", "stop"];
         let found = if is_all { Some(Vec::new()) } else { self.expressions(&ends, routing) };
         if found.as_ref().is_some_and(|found| found.is_empty() != is_all) {
-            return Err(self.source.wrong(start, "match names no expression; '*' is every name"));
+            return Err(self.source.wrong(start, "match has no expression; '*' matches every name"));
         }
         let validation = if self.take(&["validate"]) { self.validation(routing)? } else { None };
         let masquerade = if self.take(&["route", "using"]) { Some(self.word("a template")?) } else { None };
@@ -340,7 +340,7 @@ impl Statement<'_> {
         Ok(())
     }
 
-    /// What follows `validate`; `None` where the expression is not understood.
+    /// Reads what follows `validate`. Returns `None` if the expression cannot be compiled.
     fn validation(&mut self, routing: &mut Routing) -> Result<Option<Validation>, ConfigError> {
         let (line, text) = (self.line(), self.word("an expression")?);
         self.expect(&["else"])?;
@@ -381,7 +381,9 @@ impl Statement<'_> {
         let expire = self.number("a number of seconds")?;
         self.expect(&["seconds"])?;
         if interval == 0 || expire < interval {
-            return Err(self.wrong("an interval is at least 1 second and expires no earlier than it ends"));
+            return Err(
+                self.wrong("an interval must be at least 1 second and must not expire before it ends")
+            );
         }
         let stamp = match self.take(&["timestamp", "at"]) {
             false => Stamp::End,
@@ -438,8 +440,8 @@ impl Statement<'_> {
             } else if self.take(&["send", "to"]) {
                 routing.statistics.clusters = Some(self.clusters(routing)?);
             } else if !self.take(&["stop"]) && !self.take(&["reset", "counters", "after", "interval"]) {
-                // Counters of the relay count one interval in any case, as carbon's do.
-                return Err(self.wrong("this is no part of 'statistics'"));
+                // The relay's counters always count one interval, as carbon's do.
+                return Err(self.wrong("this is not an option of 'statistics'"));
             }
         }
         Ok(())
@@ -456,7 +458,7 @@ impl Statement<'_> {
         while self.at < self.words.len() {
             let (line, place) = (self.line(), self.word("an address")?);
             if self.take(&["proto", "unix"]) {
-                routing.note(self.source, line, &place, "the relay listens on addresses alone", false);
+                routing.note(self.source, line, &place, "the relay listens on addresses only", false);
                 continue;
             }
             let Some(transport) = self.protocol()? else {
@@ -473,7 +475,7 @@ impl Statement<'_> {
     }
 }
 
-/// What a connection is wrapped in.
+/// The compression and encryption of a connection.
 type Wrapping = (Packing, Option<Encryption>);
 
 fn function(name: &str) -> Option<Function> {

@@ -1,4 +1,5 @@
-//! carbon-relay-ng's TOML: blocklist, rewriters, aggregations and routes, which a point passes in this order.
+//! Reads carbon-relay-ng's TOML: blocklist, rewriters, aggregations and routes, which a point passes in
+//! this order.
 
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ fn blocked(entry: &str) -> Result<Matcher, String> {
     })
 }
 
-/// The matcher of a table; `sub` is also called `substr`.
+/// Reads the matcher of a table; `sub` may also be called `substr`.
 fn matcher(table: &mut Table<'_>) -> Result<Result<Matcher, BadExpression>, ConfigError> {
     let older = table.text_or_empty("substr")?;
     let sub = Some(table.text_or_empty("sub")?).filter(|own| !own.is_empty()).unwrap_or(older);
@@ -109,7 +110,7 @@ fn matcher(table: &mut Table<'_>) -> Result<Result<Matcher, BadExpression>, Conf
 fn rewriter(table: &mut Table<'_>) -> Result<Result<Rewrite, String>, ConfigError> {
     let (old, new) = (table.text_or_empty("old")?, table.text_or_empty("new")?);
     let not = table.text_or_empty("not")?;
-    // A negative number is no `number`: -1 is no bound.
+    // `number` rejects negative numbers, but -1 means no limit here.
     let times = match table.value("max") {
         None => Some(0),
         Some((value, _)) => value.as_integer().and_then(|number| number.as_str().parse::<usize>().ok()),
@@ -131,7 +132,7 @@ fn rewrite(old: &str, new: &str, not: &str, times: Option<usize>) -> Result<Rewr
     let (pattern, replacement) = match expression(old) {
         Some(inner) => {
             if times.is_some() {
-                return Err("'max' is to be -1 where 'old' is an expression".to_owned());
+                return Err("'max' must be -1 where 'old' is an expression".to_owned());
             }
             let compiled = compile(inner, false).map_err(|error| error.to_string())?;
             let replacement = Template::go(new, &compiled);
@@ -142,7 +143,7 @@ fn rewrite(old: &str, new: &str, not: &str, times: Option<usize>) -> Result<Rewr
     Ok(Rewrite { pattern, replacement, times, except })
 }
 
-/// What stands between slashes.
+/// Returns the text between slashes, if there are any.
 fn expression(text: &str) -> Option<&str> {
     text.strip_prefix('/')?.strip_suffix('/')
 }
@@ -159,12 +160,12 @@ fn aggregation(table: &mut Table<'_>, after: usize) -> Result<Result<Aggregate, 
         Err(error) => return Ok(Err(error.to_string())),
     };
     let Some(interval) = u32::try_from(interval).ok().filter(|interval| *interval > 0) else {
-        return Ok(Err("'interval' is to be a number of seconds, at least 1".to_owned()));
+        return Ok(Err("'interval' must be a number of seconds, at least 1".to_owned()));
     };
     Ok(compile(regex, false).map_err(|error| error.to_string()).and_then(|expression| {
         let name = |suffix: &str| Template::go(&format!("{format}{suffix}"), &expression);
         let computes = computes(function, name).ok_or(format!("there is no function '{function}'"))?;
-        // The original computes an interval `wait` seconds after its start.
+        // The original program computes an interval `wait` seconds after its start.
         let closing = Closing::After(Duration::from_secs(wait.max(1)));
         let (stamp, output) = (Stamp::Start, Output::Stage(after));
         let expressions = vec![expression];
@@ -212,7 +213,7 @@ fn route(
         _ => match ring(kind) {
             Some(kind) => Method::Ring { kind, copies: 1, rule: Rule::Ring, moves: false },
             None => {
-                let why = "the relay sends to carbon targets alone";
+                let why = "the relay sends to carbon targets only";
                 routing.note(source, line, &format!("{key}: type {kind}"), why, true);
                 return Ok(());
             }
@@ -230,7 +231,7 @@ fn route(
     for (text, line) in table.texts("destinations")? {
         let read = relay_ng_destination::read(text, matches).map_err(|why| source.wrong(line, why))?;
         for option in read.ignored {
-            let why = "queues and spools are set for the whole relay (see docs/relay.md)";
+            let why = "queues and spools are configured for the whole relay (see docs/relay.md)";
             routing.note(source, line, &option, why, false);
         }
         targets.push(routing.target(read.target));

@@ -1,18 +1,18 @@
-//! carbon-relay-ng's destinations: an address and options in one text.
+//! Parses carbon-relay-ng's destinations: an address and options in one text.
 
 use crate::model::{Protocol, Target};
 use crate::node::Node;
 
 use super::destination::check_host;
 
-/// What a destination's text says.
+/// A parsed destination.
 pub(super) struct Destination {
     pub(super) target: Target,
-    /// Options that change nothing here.
+    /// Options that have no effect here.
     pub(super) ignored: Vec<String>,
 }
 
-/// Reads one; `matches` says whether the route lets destinations choose names.
+/// Parses one destination. `matches` says whether the type of route allows conditions on names.
 pub(super) fn read(text: &str, matches: bool) -> Result<Destination, String> {
     let mut words = text.split_whitespace();
     let mut target = Target::new(node(words.next().ok_or("a destination has no address")?)?);
@@ -23,7 +23,7 @@ pub(super) fn read(text: &str, matches: bool) -> Result<Destination, String> {
         let truth = || match value {
             "true" => Ok(true),
             "false" => Ok(false),
-            _ => Err(format!("'{word}': true or false is meant")),
+            _ => Err(format!("'{word}' must be true or false")),
         };
         let matcher = std::mem::take(&mut target.matcher);
         let is_matcher = ["prefix", "notPrefix", "sub", "notSub", "regex", "notRegex"].contains(&key);
@@ -60,7 +60,7 @@ pub(super) fn read(text: &str, matches: bool) -> Result<Destination, String> {
     Ok(Destination { target, ignored })
 }
 
-/// `HOST:PORT` or `HOST:PORT:INSTANCE`.
+/// Parses `HOST:PORT` or `HOST:PORT:INSTANCE`.
 fn node(text: &str) -> Result<Node, String> {
     let wrong = || format!("'{text}' is not HOST:PORT or HOST:PORT:INSTANCE");
     let mut parts = text.splitn(3, ':');

@@ -1,18 +1,18 @@
-//! Words of carbon-c-relay's configuration: runs of what is not space, `;` apart, comments from `#` to the
-//! end of the line, texts in quotation marks.
+//! Splits carbon-c-relay's configuration into words: runs of non-space characters, `;`, and texts in
+//! quotation marks. Comments extend from `#` to the end of the line.
 
 use super::source::{ConfigError, Source};
 
-/// A word with its line.
+/// A word and its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) text: String,
     pub(super) line: usize,
-    /// Whether it stood in quotation marks, and so is no keyword.
+    /// Whether it was in quotation marks and thus is not a keyword.
     pub(super) is_quoted: bool,
 }
 
-/// Splits a file into words; `;` is one by itself.
+/// Splits a file into words; `;` is a word of its own.
 pub(super) fn words(source: &Source) -> Result<Vec<Word>, ConfigError> {
     let mut words: Vec<Word> = Vec::new();
     for (index, text) in source.text.lines().enumerate() {
@@ -28,9 +28,8 @@ pub(super) fn words(source: &Source) -> Result<Vec<Word>, ConfigError> {
                     rest = &rest[1..];
                 }
                 '"' => {
-                    let (text, end) = quoted(&rest[1..]).ok_or_else(|| {
-                        source.wrong(line, "a text in quotation marks has no end on its line")
-                    })?;
+                    let (text, end) = quoted(&rest[1..])
+                        .ok_or_else(|| source.wrong(line, "a quoted text does not end on its line"))?;
                     words.push(Word { text, line, is_quoted: true });
                     rest = &rest[1 + end..];
                 }
@@ -45,9 +44,9 @@ pub(super) fn words(source: &Source) -> Result<Vec<Word>, ConfigError> {
     Ok(words)
 }
 
-/// Where a word without quotation marks ends: at a space, a comment or a `;` that ends the statement. A space
-/// after a backslash, and before more of the word, is a part of it. An expression may hold `;` (tags) only in
-/// quotation marks, and `\;` and `\#` as they are.
+/// Returns where an unquoted word ends: at a space, a comment, or a `;` that ends the statement. A space
+/// after a backslash that is followed by more of the word belongs to the word. An expression may contain
+/// `;` (of tags) only in quotation marks or as `\;`, and `#` as `\#`.
 fn plain_end(text: &str) -> usize {
     let mut is_escaped = false;
     for (at, letter) in text.char_indices() {
@@ -65,8 +64,8 @@ fn plain_end(text: &str) -> usize {
     text.len()
 }
 
-/// The text up to the closing mark, and where what follows begins. A backslash stands for the character after
-/// it.
+/// Returns the text up to the closing mark, and the offset of what follows. A backslash stands for the
+/// character after it.
 fn quoted(text: &str) -> Option<(String, usize)> {
     let mut found = String::new();
     let mut letters = text.char_indices();

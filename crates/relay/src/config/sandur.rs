@@ -1,5 +1,5 @@
-//! Our own file: what the others say, and zones, replicas by the list, several connections and the spool. It
-//! may take one of theirs as its beginning (`import`).
+//! Reads our own format. In addition to what the others express, it has zones, replicas by list, several
+//! connections per target, and the spool. It can extend a file of another relay (`import`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,8 +67,8 @@ pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigE
     refuse_rest(source, &file)
 }
 
-/// Our own stages come before those of an imported file, whose routes often stop. Places of stages that the
-/// imported ones name move along.
+/// Puts our own stages before those of an imported file, whose routes often stop. Stage indexes of
+/// imported rules are shifted.
 fn before(own: Vec<Stage>, routing: &mut Routing) {
     for imported in &mut routing.stages {
         if let Stage::Aggregate(Aggregate { output: Output::Stage(first), .. }) = imported {
@@ -78,7 +78,7 @@ fn before(own: Vec<Stage>, routing: &mut Routing) {
     routing.stages.splice(0..0, own);
 }
 
-/// In our own file an unknown key is a mistake.
+/// In our own format an unknown key is an error.
 fn refuse_rest(source: &Source, table: &Table<'_>) -> Result<(), ConfigError> {
     match table.rest().into_iter().next() {
         None => Ok(()),
@@ -92,13 +92,13 @@ fn import(source: &Source, file: &mut Table<'_>, routing: &mut Routing) -> Resul
     let wrong = |why: String| source.wrong(file.line(), why);
     let other = source.beside(name)?.ok_or_else(|| wrong(format!("import: there is no file {name}")))?;
     if Format::of(&other.text) == Format::Sandur {
-        return Err(wrong(format!("import: {name} is a file of this form; import one of another relay")));
+        return Err(wrong(format!("import: {name} has this format already; import a file of another relay")));
     }
     *routing = super::read(&other.path, None, section)?;
     Ok(())
 }
 
-/// `tcp://ADDRESS`, `udp://ADDRESS`, or both.
+/// Parses `tcp://ADDRESS`, `udp://ADDRESS`, or `ADDRESS` for both.
 fn transports(text: &str) -> (&str, Vec<Transport>) {
     if let Some(address) = text.strip_prefix("tcp://") {
         (address, vec![Transport::Tcp])
@@ -124,7 +124,7 @@ fn cluster(source: &Source, table: &mut Table<'_>, routing: &mut Routing) -> Res
     let method = method(table, &wrong)?;
     let connections = table.number("connections")?.unwrap_or(1);
     let connections = u16::try_from(connections).ok().filter(|count| (1..=64).contains(count));
-    let connections = connections.ok_or_else(|| wrong("'connections' is 1 to 64".to_owned()))?;
+    let connections = connections.ok_or_else(|| wrong("'connections' must be 1 to 64".to_owned()))?;
     let protocol = match table.truth("pickle")?.unwrap_or(false) {
         true => Protocol::Pickle,
         false => Protocol::Line,
@@ -157,7 +157,7 @@ fn cluster(source: &Source, table: &mut Table<'_>, routing: &mut Routing) -> Res
     Ok(())
 }
 
-/// How connections of a cluster are compressed and encrypted.
+/// Reads how connections of a cluster are compressed and encrypted.
 fn wrapping(
     table: &mut Table<'_>,
     wrong: &dyn Fn(String) -> ConfigError,
@@ -171,11 +171,11 @@ fn wrapping(
     let identity = match (table.text("tls_cert_file")?, table.text("tls_key_file")?) {
         (Some(certificate), Some(key)) => Some((certificate.into(), key.into())),
         (None, None) => None,
-        _ => return Err(wrong("'tls_cert_file' and 'tls_key_file' go together".to_owned())),
+        _ => return Err(wrong("'tls_cert_file' and 'tls_key_file' must be set together".to_owned())),
     };
     let names_files = authorities.is_some() || identity.is_some();
     if is_encrypted == Some(false) && names_files {
-        return Err(wrong("files for TLS are named, and 'tls' is false".to_owned()));
+        return Err(wrong("files for TLS are named, but 'tls' is false".to_owned()));
     }
     let is_encrypted = is_encrypted.unwrap_or(names_files);
     Ok((packing, is_encrypted.then_some(Encryption { authorities, identity })))
@@ -200,7 +200,9 @@ fn method(table: &mut Table<'_>, wrong: &dyn Fn(String) -> ConfigError) -> Resul
             let kind = Kind::of(name).ok_or_else(|| wrong(format!("there is no ring '{name}'")))?;
             Ok(Method::Ring { kind, copies, rule, moves })
         }
-        _ => Err(wrong("a cluster has a 'ring', or a 'method': all, any_of, failover or nowhere".to_owned())),
+        _ => Err(wrong(
+            "a cluster must have a 'ring' or a 'method': all, any_of, failover or nowhere".to_owned(),
+        )),
     }
 }
 
@@ -226,7 +228,8 @@ fn stage(source: &Source, table: &mut Table<'_>, routing: &Routing) -> Result<St
     }
     let validation = validation(source, table)?;
     if clusters.is_empty() && validation.is_none() {
-        let forms = "a stage has 'block', 'allow', 'rewrite' with 'into', 'validate', or 'to' with clusters";
+        let forms =
+            "a stage must have 'block', 'allow', 'rewrite' with 'into', 'validate', or 'to' with clusters";
         return Err(source.wrong(line, forms));
     }
     let mut expressions = Vec::new();
@@ -238,13 +241,13 @@ fn stage(source: &Source, table: &mut Table<'_>, routing: &Routing) -> Result<St
     Ok(Stage::Route(Route { matcher, validation, clusters, stops, keys: Vec::new() }))
 }
 
-/// What the data of points must be, of a stage that says it.
+/// Reads the condition on the data of points, if the stage has one.
 fn validation(source: &Source, table: &mut Table<'_>) -> Result<Option<Validation>, ConfigError> {
     let logs = table.truth("log_invalid")?;
     let Some(text) = table.text("validate")? else {
         return match logs {
             None => Ok(None),
-            Some(_) => Err(source.wrong(table.line(), "'log_invalid' is of use with 'validate' alone")),
+            Some(_) => Err(source.wrong(table.line(), "'log_invalid' has an effect with 'validate' only")),
         };
     };
     let expression = compile(text, false).map_err(|error| source.wrong(table.line(), error.to_string()))?;

@@ -1,27 +1,27 @@
-//! A configuration file's text with its name, and what can be wrong with it.
+//! The text of a configuration file with its name, and the errors of reading it.
 
 use std::path::{Path, PathBuf};
 
 use sandur_base::small_file;
 
-/// Bytes of a file.
+/// The largest size of a file in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Why a configuration cannot be read at all.
+/// Why a configuration cannot be used at all.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
     #[error("cannot read {file}: {reason}")]
     Unreadable {
-        /// The file.
+        /// The name of the file.
         file: String,
-        /// Why.
+        /// The system's error.
         reason: String,
     },
     /// A line cannot be understood.
     #[error("{file}:{line}: {reason}")]
     Line {
-        /// The file.
+        /// The name of the file.
         file: String,
         /// The line, from 1.
         line: usize,
@@ -45,18 +45,18 @@ impl Source {
         Ok(Self { path: path.to_owned(), text, name })
     }
 
-    /// A file beside this one, if it is there.
+    /// Opens a file in the same directory, if it exists.
     pub(super) fn beside(&self, name: &str) -> Result<Option<Self>, ConfigError> {
         let path = self.path.parent().unwrap_or(Path::new(".")).join(name);
         if path.exists() { Self::open(&path).map(Some) } else { Ok(None) }
     }
 
-    /// An error at a line.
+    /// Makes an error that names a line.
     pub(super) fn wrong(&self, line: usize, reason: impl Into<String>) -> ConfigError {
         ConfigError::Line { file: self.name.clone(), line, reason: reason.into() }
     }
 
-    /// The line of an offset.
+    /// Returns the line, from 1, of a byte offset.
     pub(super) fn line_of(&self, offset: usize) -> usize {
         let before = &self.text.as_bytes()[..offset.min(self.text.len())];
         1 + memchr::memchr_iter(b'\n', before).count()

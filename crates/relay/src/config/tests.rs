@@ -1,4 +1,4 @@
-//! Files of every form: what they mean, and what is said of lines that are not honoured.
+//! Reads files of every format: tests the routing and the notes about settings that have no effect.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn notes(routing: &Routing) -> Vec<(usize, &str, bool)> {
     routing.notes.iter().map(|note| (note.line, note.what.as_str(), note.is_grave)).collect()
 }
 
-/// Targets of a name with the name that each gets.
+/// The targets of a name, each with the name that it gets.
 fn sent(router: &Router, name: &str) -> String {
     let found = lookup(router, name.as_bytes(), &mut Scratch::default());
     let targets: Vec<String> =
@@ -45,7 +45,7 @@ fn sent(router: &Router, name: &str) -> String {
 }
 
 #[test]
-fn carbon_routes_by_rules_in_their_order() {
+fn carbon_rules_apply_in_the_order_of_the_file() {
     let routing = of(&[
         (
             "carbon.conf",
@@ -73,9 +73,10 @@ fn carbon_routes_by_rules_in_their_order() {
     assert_eq!(sent(&router, "tmp.a"), " Blocked");
 }
 
-/// Templates write such files. All but the first option of a section became a part of its value.
+/// Configuration templates write such files. All but the first option of a section became part of the
+/// first one's value.
 #[test]
-fn indented_options_of_carbons_files_are_read_as_carbon_reads_them() {
+fn indented_options_of_carbon_files_are_read_as_by_carbon() {
     let carbon = "  [relay]\n  RELAY_METHOD = rules\n  LINE_RECEIVER_PORT = 2013\n\x20 \
                   PICKLE_RECEIVER_PORT = 0\n\x20 \
                   DESTINATIONS = h1:2004:a,\n    h2:2004\n";
@@ -95,7 +96,7 @@ fn indented_options_of_carbons_files_are_read_as_carbon_reads_them() {
 }
 
 #[test]
-fn an_instance_of_carbon_has_the_options_of_its_program() {
+fn an_instance_inherits_the_options_of_its_program() {
     let carbon = "[relay]\nRELAY_METHOD = consistent-hashing\nDESTINATIONS = h:1:a\nLINE_RECEIVER_PORT = 1\n\
                   [relay:a]\nLINE_RECEIVER_PORT = 2\n[relay:b]\nLINE_RECEIVER_PORT = 3\n";
     let folder = Folder::with(&[("carbon.conf", carbon)]);
@@ -109,7 +110,7 @@ fn an_instance_of_carbon_has_the_options_of_its_program() {
 }
 
 #[test]
-fn a_section_of_rewrite_rules_that_stands_there_again_begins_anew() {
+fn a_repeated_section_of_rewrite_rules_replaces_the_first() {
     let router = Router::new(of(&[
         ("carbon.conf", "[aggregator]\nDESTINATIONS = h:2004\n"),
         ("rewrite-rules.conf", "[pre]\n^a = b\n[post]\nx$ = y\n[PRE]\n^c = d\n"),
@@ -119,7 +120,7 @@ fn a_section_of_rewrite_rules_that_stands_there_again_begins_anew() {
 }
 
 #[test]
-fn carbon_hashes_the_names_of_sums() {
+fn aggregated_consistent_hashing_uses_the_names_of_sums() {
     let conf = |method: &str| {
         format!(
             "[relay]\nRELAY_METHOD = {method}\nREPLICATION_FACTOR = 2\nDIVERSE_REPLICAS = False\n\
@@ -142,7 +143,7 @@ fn carbon_hashes_the_names_of_sums() {
 }
 
 #[test]
-fn carbons_aggregator_rewrites_sums_and_hashes() {
+fn an_aggregator_of_carbon_rewrites_aggregates_and_hashes() {
     let router = Router::new(of(&[
         (
             "carbon.conf",
@@ -196,7 +197,7 @@ statistics submit every 30 seconds prefix with carbon.relays.\\.1 send to any;
 ";
 
 #[test]
-fn carbon_c_relays_statements_are_passed_in_their_order() {
+fn carbon_c_relay_statements_apply_in_order() {
     let routing = of(&[("relay.conf", RELAY)]);
     let grave: Vec<usize> = routing.notes.iter().filter(|note| note.is_grave).map(|note| note.line).collect();
     assert_eq!(grave, [5], "{:?}", routing.notes);
@@ -216,7 +217,7 @@ fn carbon_c_relays_statements_are_passed_in_their_order() {
 }
 
 #[test]
-fn carbon_c_relay_includes_files_in_place_and_not_for_ever() {
+fn carbon_c_relay_includes_files_in_place_and_endless_includes_fail() {
     let folder = Folder::with(&[
         ("relay.conf", "include a*.conf; match * send to last;"),
         ("a1.conf", "cluster last forward h1;"),
@@ -267,7 +268,7 @@ addr = 'x'
 ";
 
 #[test]
-fn carbon_relay_ngs_tables_are_read() {
+fn carbon_relay_ng_tables_are_read() {
     let routing = of(&[("relay.ini", RELAY_NG)]);
     let expected = [
         (7, "addRoute sendAllMatch x  y:1", true),
@@ -286,7 +287,7 @@ fn carbon_relay_ngs_tables_are_read() {
 }
 
 #[test]
-fn connections_to_targets_are_wrapped_as_each_file_says() {
+fn every_format_sets_compression_and_encryption_of_connections() {
     let wrapped = |name: &str, text: &str| {
         let routing = of(&[(name, text)]);
         let target = routing.targets[0].clone();
@@ -327,7 +328,7 @@ fn connections_to_targets_are_wrapped_as_each_file_says() {
     assert_eq!((own.packing, own.encryption), (Packing::Zstd, files(Some("ca.pem"), None)));
     for (wrong, text) in [
         ("compression = 'brotli'", "no compression 'brotli'"),
-        ("tls_key_file = 'k.pem'", "go together"),
+        ("tls_key_file = 'k.pem'", "set together"),
         ("tls = false\ntls_ca_file = 'ca.pem'", "'tls' is false"),
     ] {
         assert!(folder(wrong).unwrap_err().contains(text), "{wrong}");
@@ -335,7 +336,7 @@ fn connections_to_targets_are_wrapped_as_each_file_says() {
 }
 
 #[test]
-fn our_own_file_knows_zones_and_begins_with_one_of_theirs() {
+fn our_own_format_has_zones_and_imports_another_format() {
     let folder = Folder::with(&[
         ("relay.conf", "cluster old carbon_ch h1 h2; match * send to old;"),
         (
@@ -350,7 +351,7 @@ fn our_own_file_knows_zones_and_begins_with_one_of_theirs() {
         ("ring.toml", "[[cluster]]\nname = 'x'\nring = 'foo'\ntargets = ['h']\n"),
     ]);
     let router = Router::new(folder.read("sandur.toml").unwrap()).unwrap();
-    assert_eq!(router.routing().listeners.len(), 4, "those of the imported file too");
+    assert_eq!(router.routing().listeners.len(), 4, "with those of the imported file");
     let found = sent(&router, "x.1");
     assert!(
         found.contains("10.0.0.3:2003=x:y.1") && !found.contains('h'),
@@ -362,11 +363,11 @@ fn our_own_file_knows_zones_and_begins_with_one_of_theirs() {
 }
 
 #[test]
-fn a_validation_is_read_from_both_files_that_have_it() {
+fn a_validation_is_read_from_both_formats_that_have_it() {
     let relay = "cluster c forward h:1;\nmatch * validate ^[0-9]+\\ [0-9]+$ else log;\n\
                  match * validate (?=x) else drop send to c stop;";
     let routing = of(&[("relay.conf", relay)]);
-    assert_eq!(notes(&routing), [(3, "(?=x)", true)], "what cannot be honoured is said");
+    assert_eq!(notes(&routing), [(3, "(?=x)", true)], "an expression that cannot be honoured gives a note");
     let own = "[[cluster]]\nname = 'c'\nmethod = 'all'\ntargets = ['h:1']\n\
                [[stage]]\nvalidate = '^[0-9]+ [0-9]+$'\nlog_invalid = true\n\
                [[stage]]\nvalidate = '^[0-9]'\nto = ['c']\n";
@@ -392,11 +393,11 @@ fn a_validation_is_read_from_both_files_that_have_it() {
         ),
     ]);
     assert!(wrong.read("a.conf").unwrap_err().contains("'send' is neither log nor drop"));
-    assert!(wrong.read("b.toml").unwrap_err().contains("'log_invalid' is of use"));
+    assert!(wrong.read("b.toml").unwrap_err().contains("'log_invalid' has an effect"));
 }
 
 #[test]
-fn forms_are_told_apart_and_mistakes_are_placed() {
+fn formats_are_detected_and_errors_name_their_line() {
     let forms = [
         (RELAY, Format::CarbonCRelay),
         (RELAY_NG, Format::CarbonRelayNg),
@@ -417,7 +418,7 @@ fn forms_are_told_apart_and_mistakes_are_placed() {
         ("[relay]\nDESTINATIONS = h\n", "x:2: 'h' is not HOST:PORT"),
         ("[relay]\nDESTINATIONS = h:1\nRELAY_METHOD = no\n", "x:3: RELAY_METHOD 'no' is none of"),
         ("[[route]]\nkey = 'a'\ntype = 'sendAllMatch'\ndestinations = ['h:x']\n", "x:4: 'h:x' is not"),
-        ("[[route]]\nkey = 7\n", "x:2: 'key' is to be a text"),
+        ("[[route]]\nkey = 7\n", "x:2: 'key' must be a text"),
     ];
     for (text, expected) in wrong {
         let folder = Folder::with(&[("x", text)]);
@@ -454,7 +455,7 @@ fn no_text_makes_a_reader_panic() {
 }
 
 #[test]
-fn carbon_orders_tags_where_it_is_told_to() {
+fn carbon_sorts_tags_if_configured() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("carbon.conf");
     let text =

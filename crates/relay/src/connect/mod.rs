@@ -1,7 +1,7 @@
-//! Connections to targets: how one is made and what it can do, so that tests can have targets of their own.
+//! Connections to targets, behind traits, so that tests can supply their own targets.
 //!
-//! **Invariants.** `write` returns once the system has taken everything, also what is compressed. `ended` may
-//! be dropped and asked again.
+//! **Invariants.** `write` returns once the system has accepted all bytes, also of a compressed
+//! connection. `ended` is cancel-safe: its future may be dropped and requested again.
 
 mod packed;
 mod tls;
@@ -21,39 +21,39 @@ use packed::Packed;
 pub use tls::TlsError;
 use tls::{Configured, configured};
 
-/// Bytes of a datagram, below what every network carries in one piece.
+/// Bytes of a datagram, small enough for one packet on every network.
 const DATAGRAM_BYTES: usize = 1_400;
 
-/// Bytes that the system is to hold for a connection; it takes twice as many. They are fewer than what is
-/// written again when a connection breaks, so that nothing is lost with them.
+/// Bytes of the system's send buffer, of which Linux allocates twice as many. They are fewer than what
+/// is sent again when a connection breaks, so nothing in the buffer is lost.
 const SEND_BUFFER_BYTES: u32 = 256 << 10;
 
 /// One connection.
 pub trait Connection: Send {
-    /// Writes all of it.
+    /// Writes all bytes.
     fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
-    /// Completes when the other side has ended the connection.
+    /// Completes when the target has closed the connection.
     fn ended(&mut self) -> BoxFuture<'_, ()>;
-    /// Tells the other side that nothing follows.
+    /// Tells the target that no more bytes follow.
     fn close(&mut self) -> BoxFuture<'_, io::Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// Makes connections.
+/// Opens connections.
 pub trait Connector: Send + Sync {
-    /// Connects to a target.
+    /// Opens a connection to a target.
     fn connect(&self, target: Arc<Target>) -> BoxFuture<'static, io::Result<Box<dyn Connection>>>;
 }
 
-/// The network of the system.
+/// The network of the operating system.
 #[derive(Default)]
 pub struct Network {
     encrypted: HashMap<Encryption, Configured>,
 }
 
 impl Network {
-    /// For the targets of a routing: files of certificates are read here, once.
+    /// Prepares for the targets of a routing. The certificate files are read here, once.
     pub fn of(routing: &Routing) -> Result<Self, TlsError> {
         let mut encrypted = HashMap::new();
         for encryption in routing.targets.iter().filter_map(|target| target.encryption.as_ref()) {
@@ -81,7 +81,7 @@ impl Connector for Network {
                             Box::new(Streamed(tls::begin(&configured, &target.node.host, stream).await?))
                         }
                         Some(None) => {
-                            return Err(io::Error::other("the target's files for TLS were not read"));
+                            return Err(io::Error::other("the TLS files of the target were not read"));
                         }
                     };
                     match target.packing {
@@ -103,7 +103,7 @@ impl Connector for Network {
     }
 }
 
-/// Connects to the first address of a host that takes the connection.
+/// Connects to the first address of a host that accepts the connection.
 async fn open(address: (&str, u16)) -> io::Result<TcpStream> {
     let mut failure = io::ErrorKind::NotFound.into();
     for found in tokio::net::lookup_host(address).await? {
@@ -130,7 +130,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for Streamed<S> {
 
     fn ended(&mut self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
-            // Targets say nothing; what one says all the same is read and dropped.
+            // Targets send nothing. Bytes that one sends nevertheless are discarded.
             let mut answer = [0; 256];
             while matches!(self.0.read(&mut answer).await, Ok(read) if read > 0) {}
         })
@@ -151,7 +151,7 @@ impl Connection for Datagrams {
                 let within = &rest[..rest.len().min(DATAGRAM_BYTES)];
                 let end = match memchr::memrchr(b'\n', within) {
                     Some(at) => at + 1,
-                    // A line that is longer than a datagram should be goes by itself.
+                    // A line longer than a datagram should be is sent in a datagram of its own.
                     None => memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1),
                 };
                 self.0.send(&rest[..end]).await?;
@@ -166,13 +166,13 @@ impl Connection for Datagrams {
     }
 }
 
-/// A network in which one host is this process.
+/// A network in which one host name stands for this process.
 pub struct WithSelf {
-    /// What targets in this process are called.
+    /// The host name of targets in this process.
     pub host: String,
-    /// Makes a connection to this process.
+    /// Opens a connection to this process.
     pub open: Box<dyn Fn() -> Box<dyn Connection> + Send + Sync>,
-    /// All other hosts.
+    /// Connects to all other hosts.
     pub network: Arc<dyn Connector>,
 }
 

@@ -1,7 +1,7 @@
-//! Compressed connections: one stream for each, flushed with every write.
+//! Compressed connections: one stream per connection, flushed with every write.
 //!
-//! **Invariants.** What was written can be opened by the other side without what follows. At most
-//! [`PIECE_BYTES`] are compressed at once, and [`PACKED_BYTES`] is what a connection takes for it.
+//! **Invariants.** The target can decompress what was written without waiting for more. At most
+//! [`PIECE_BYTES`] are compressed at once, and compression uses at most [`PACKED_BYTES`] per connection.
 
 use std::io::{self, Write};
 
@@ -15,17 +15,17 @@ use crate::model::Packing;
 
 /// Bytes of lines that are compressed at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes that a connection takes beside those of one that is plain, for TLS too.
+/// Bytes that a compressed or encrypted connection uses in addition to those of a plain one.
 pub(crate) const PACKED_BYTES: u64 = 2 << 20;
 /// zstd's level: lines shrink to a fifth, at some hundred megabytes per second.
 const ZSTD_LEVEL: i32 = 1;
 
-/// A stream of compressed bytes.
+/// A compressor of one stream.
 enum Packer {
     Gzip(GzEncoder<Vec<u8>>),
     Lz4(FrameEncoder<Vec<u8>>),
     Zstd(zstd::stream::write::Encoder<'static, Vec<u8>>),
-    /// Nothing follows.
+    /// The stream has ended.
     Ended,
 }
 
@@ -39,7 +39,7 @@ impl Packer {
         })
     }
 
-    /// The compressed form of some bytes, as far as it can be opened.
+    /// Compresses bytes and flushes, so that the target can decompress all of them.
     fn pack(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         fn through<W: Write>(mut writer: W, bytes: &[u8]) -> io::Result<()> {
             writer.write_all(bytes)?;
@@ -62,7 +62,7 @@ impl Packer {
         }
     }
 
-    /// The end of the stream.
+    /// Ends the stream and returns its last bytes.
     fn end(&mut self) -> io::Result<Vec<u8>> {
         match std::mem::replace(self, Self::Ended) {
             Self::Gzip(encoder) => encoder.finish(),
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_write_can_be_opened_without_the_next() {
+    fn each_write_can_be_decompressed_without_the_next() {
         let mut packer = Packer::of(Packing::Gzip).unwrap();
         let mut sent = Vec::new();
         for number in 0..100 {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_has_ended_takes_no_more() {
+    fn writing_to_an_ended_stream_fails() {
         for (_, packing) in Packing::NAMES {
             let mut packer = Packer::of(packing).unwrap();
             packer.end().unwrap();

@@ -1,4 +1,4 @@
-//! Encrypted connections: which certificates of a target are trusted, and which one is shown to it.
+//! TLS to targets: the trusted certificate authorities and the client certificate.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ pub enum TlsError {
     /// A file cannot be used.
     #[error("'{}' cannot be used for TLS of targets: {reason}; name a file in PEM form", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// There is no list of the system's.
+    /// The system's list of authorities cannot be read.
     #[error("the system's certificate authorities cannot be read: {0}; name those to trust (tls_ca_file)")]
     Authorities(rustls::Error),
-    /// Anything else.
+    /// Any other error.
     #[error("TLS of targets cannot be prepared: {0}")]
     Other(#[from] rustls::Error),
 }
@@ -49,7 +49,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(all)
 }
 
-/// Reads the files of an encryption.
+/// Reads the files of a TLS configuration.
 pub(super) fn configured(encryption: &Encryption) -> Result<Configured, TlsError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));

@@ -1,27 +1,27 @@
-//! FNV-1a of 32 and 64 bits, over bytes as they are and as C's `char` widens them on x86 and on ARM's Apple
-//! platforms: a byte from 0x80 on sets all higher bits before it is mixed in.
+//! FNV-1a with 32 and 64 bits. The signed variants sign-extend each byte, as C's `char` does on x86 and
+//! on Apple's ARM platforms: a byte of 0x80 or more sets all higher bits before it is mixed in.
 
 const OFFSET_32: u32 = 0x811c_9dc5;
 const PRIME_32: u32 = 0x0100_0193;
 const OFFSET_64: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME_64: u64 = 0x0000_0100_0000_01b3;
 
-/// 32 bits.
+/// FNV-1a with 32 bits.
 pub(crate) fn fnv1a_32(key: &[u8]) -> u32 {
     key.iter().fold(OFFSET_32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(PRIME_32))
 }
 
-/// 32 bits over signed bytes.
+/// FNV-1a with 32 bits over signed bytes.
 pub(crate) fn fnv1a_32_signed(key: &[u8]) -> u32 {
     key.iter().fold(OFFSET_32, |hash, byte| (hash ^ (*byte as i8) as u32).wrapping_mul(PRIME_32))
 }
 
-/// 64 bits over signed bytes.
+/// FNV-1a with 64 bits over signed bytes.
 pub(crate) fn fnv1a_64_signed(key: &[u8]) -> u64 {
     key.iter().fold(OFFSET_64, |hash, byte| (hash ^ (*byte as i8) as u64).wrapping_mul(PRIME_64))
 }
 
-/// 16 bits of 32: both halves over each other.
+/// Folds a hash of 32 bits to 16: the xor of both halves.
 pub(crate) fn folded(hash: u32) -> u16 {
     ((hash >> 16) ^ (hash & 0xffff)) as u16
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_of_the_published_vectors() {
+    fn hashes_match_the_published_vectors() {
         assert_eq!(fnv1a_32(b""), 0x811c_9dc5);
         assert_eq!(fnv1a_32(b"foobar"), 0xbf9c_f968);
         assert_eq!(fnv1a_32_signed(b"foobar"), 0xbf9c_f968);

@@ -1,7 +1,7 @@
-//! Jump consistent hashing (Lamping, Veach 2014), with the rehash by xorshift64* that carbon-c-relay puts
-//! between replicas.
+//! Jump consistent hashing (Lamping, Veach 2014), and the rehash with xorshift64* by which
+//! carbon-c-relay finds the next replica.
 
-/// The bucket of a key among `buckets`, of which there is at least one.
+/// Returns the bucket of a key among `buckets`, which is at least 1.
 pub(crate) fn bucket(mut key: u64, buckets: usize) -> usize {
     let (mut bucket, mut next) = (0_i64, 0_i64);
     while next < buckets as i64 {
@@ -13,7 +13,7 @@ pub(crate) fn bucket(mut key: u64, buckets: usize) -> usize {
     bucket as usize
 }
 
-/// Another key for the next replica.
+/// Returns the key of the next replica.
 pub(crate) fn rehash(mut key: u64) -> u64 {
     key ^= key >> 12;
     key ^= key << 25;
@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn growing_moves_keys_to_the_new_bucket_alone() {
+    fn a_new_bucket_gets_keys_and_no_other_bucket_does() {
         for key in (0..2_000).map(rehash) {
             let (before, after) = (bucket(key, 9), bucket(key, 10));
             assert!(after == before || after == 9, "{key}: {before} to {after}");

@@ -1,9 +1,10 @@
-//! MurmurHash3 (Appleby 2011), 32 bits for x86, seed 0, as a signed number: what Python's `mmh3.hash` gives.
+//! MurmurHash3 (Appleby 2011), 32 bits for x86, seed 0, as a signed number: the result of Python's
+//! `mmh3.hash`.
 
 const C1: u32 = 0xcc9e_2d51;
 const C2: u32 = 0x1b87_3593;
 
-/// The hash of a key.
+/// Returns the hash of a key.
 pub(crate) fn mmh3(key: &[u8]) -> i32 {
     let mut hash = 0_u32;
     let mut blocks = key.chunks_exact(4);
@@ -31,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_are_those_that_python_gives() {
+    fn hashes_match_those_of_python() {
         let expected = [("", 0), ("foo", -156_908_512), ("hello", 613_153_351)];
         for (key, hash) in expected {
             assert_eq!(mmh3(key.as_bytes()), hash, "{key}");

@@ -1,4 +1,4 @@
-//! The hashes of the rings, as each original computes them.
+//! The hash functions of the rings, as the original programs compute them.
 
 pub(crate) mod fnv1a;
 pub(crate) mod jump;

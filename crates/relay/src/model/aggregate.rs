@@ -1,4 +1,4 @@
-//! A rule that makes one series of many.
+//! Aggregation rules: one rule computes one or more series from the points of many.
 
 use std::time::Duration;
 
@@ -7,98 +7,99 @@ use regex::bytes::Regex;
 use super::matcher::Matcher;
 use super::template::Template;
 
-/// What is computed of the values of an interval.
+/// What is computed from the values of an interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Function {
     /// The sum.
     Sum,
     /// The mean.
     Average,
-    /// The smallest.
+    /// The smallest value.
     Min,
-    /// The largest.
+    /// The largest value.
     Max,
-    /// How many.
+    /// The number of values.
     Count,
-    /// The last to arrive.
+    /// The value that arrived last.
     Last,
-    /// The largest less the smallest.
+    /// The largest value minus the smallest.
     Delta,
     /// The difference of the values with the newest and the oldest timestamp, per second.
     Derive,
-    /// The variance of the whole.
+    /// The population variance.
     Variance,
-    /// The standard deviation of the whole.
+    /// The population standard deviation.
     Deviation,
-    /// A quantile between ranks, of 0 to 1: carbon's.
+    /// A quantile from 0 to 1, interpolated between ranks, as carbon computes it.
     Quantile(f64),
-    /// A percentile by nearest rank: carbon-c-relay's.
+    /// A percentile from 0 to 100 by nearest rank, as carbon-c-relay computes it.
     NearestRank(u8),
-    /// A percentile by the rank of one value more, between ranks: carbon-relay-ng's.
+    /// A percentile from 0 to 100 at rank `p * (n + 1)`, interpolated between ranks, as carbon-relay-ng
+    /// computes it.
     Exclusive(f64),
 }
 
-/// Where in an interval the computed point stands.
+/// Which timestamp of an interval the computed point gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Stamp {
-    /// At its start.
+    /// The start of the interval.
     #[default]
     Start,
-    /// In its middle.
+    /// The middle of the interval.
     Middle,
-    /// At its end.
+    /// The end of the interval.
     End,
 }
 
-/// When an interval is computed.
+/// When the points of an interval are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// Once, so long after its start; what comes later is dropped and counted.
+    /// Once, at this time after the interval's start. Later points are dropped and counted.
     After(Duration),
-    /// Every so long while values came since, and kept for so many intervals: carbon.
+    /// Periodically, as carbon does, while new values arrived since the last computation.
     Repeated {
         /// Time between two computations.
         every: Duration,
-        /// Intervals that are kept after they were computed.
+        /// Number of intervals that are kept after they were computed.
         intervals: u32,
     },
 }
 
-/// Where computed points go.
+/// Where computed points are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// To the stages from this one on.
+    /// To the stages, from the one with this index on.
     Stage(usize),
-    /// To clusters.
+    /// To the clusters with these indexes.
     Clusters(Vec<usize>),
 }
 
-/// One series that is computed.
+/// One series that a rule computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compute {
-    /// How.
+    /// The aggregation function.
     pub function: Function,
-    /// Its name.
+    /// The name of the computed series.
     pub name: Template,
 }
 
-/// Makes one series of many.
+/// An aggregation rule.
 #[derive(Clone, Debug)]
 pub struct Aggregate {
-    /// Names it is for, beside the expressions.
+    /// Only names that match are aggregated; they must also match one of `expressions`.
     pub matcher: Matcher,
-    /// Expressions of names, whose groups the computed names may use; the first that matches counts.
+    /// Expressions over names. Computed names may use the groups of the first one that matches.
     pub expressions: Vec<Regex>,
     /// Length of an interval in seconds, at least 1.
     pub interval: u32,
-    /// When intervals are computed.
+    /// When an interval is computed.
     pub closing: Closing,
-    /// Where the computed point stands.
+    /// Which timestamp the computed point gets.
     pub stamp: Stamp,
-    /// What is computed.
+    /// The series to compute.
     pub computes: Vec<Compute>,
-    /// Where it goes.
+    /// Where computed points are sent.
     pub output: Output,
-    /// Whether points that were taken go no further.
+    /// Whether an aggregated point skips the stages that follow.
     pub stops: bool,
 }

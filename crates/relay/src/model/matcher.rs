@@ -1,23 +1,23 @@
-//! Which names something is for: prefixes, parts and regular expressions, each of which may be negated.
+//! Conditions on names: prefixes, substrings and regular expressions, each of which may be negated.
 //!
-//! **Invariants.** All conditions must hold; none at all holds for every name. A compiled expression takes
-//! bounded memory and linear time.
+//! **Invariants.** A name matches when all conditions hold; without conditions every name matches. A
+//! compiled expression uses bounded memory, and a match runs in linear time.
 
 use std::fmt;
 
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Bytes that a compiled expression may take.
+/// Bytes that a compiled expression may use.
 const COMPILED_BYTES_MAX: usize = 4 << 20;
 
-/// An expression that does not compile here.
+/// An expression that cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the expression '{expression}' is not understood: {reason}")]
 pub struct BadExpression {
-    /// The expression.
+    /// The text of the expression.
     pub expression: String,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
@@ -39,7 +39,7 @@ fn one_line(error: &regex::Error) -> String {
     last.trim_start_matches("error: ").trim().to_owned()
 }
 
-/// What one condition looks at.
+/// What one condition tests.
 #[derive(Clone, Debug)]
 enum Test {
     Prefix(Vec<u8>),
@@ -65,22 +65,22 @@ impl Matcher {
         Self::default()
     }
 
-    /// Matches what any of the expressions finds.
+    /// Matches names in which any of the expressions is found.
     pub fn any_of(expressions: Vec<Regex>) -> Self {
         Self::default().and(Test::Expressions(expressions), false)
     }
 
-    /// Also asks for a beginning; an empty one asks for nothing.
+    /// Adds a condition on the start of the name. An empty prefix adds no condition.
     pub fn prefix(self, prefix: &str, is_negated: bool) -> Self {
         if prefix.is_empty() { self } else { self.and(Test::Prefix(prefix.into()), is_negated) }
     }
 
-    /// Also asks for a part; an empty one asks for nothing.
+    /// Adds a condition on a substring of the name. An empty one adds no condition.
     pub fn part(self, part: &str, is_negated: bool) -> Self {
         if part.is_empty() { self } else { self.and(Test::Part(part.into()), is_negated) }
     }
 
-    /// Also asks for an expression; an empty one asks for nothing.
+    /// Adds a condition on a regular expression. An empty one adds no condition.
     pub fn expression(self, expression: &str, is_negated: bool) -> Result<Self, BadExpression> {
         if expression.is_empty() {
             return Ok(self);
@@ -93,7 +93,7 @@ impl Matcher {
         self
     }
 
-    /// Whether a name is meant.
+    /// Returns whether a name matches.
     pub fn matches(&self, name: &[u8]) -> bool {
         self.conditions.iter().all(|condition| {
             let found = match &condition.test {
@@ -105,7 +105,7 @@ impl Matcher {
         })
     }
 
-    /// Whether every name is meant.
+    /// Returns whether every name matches.
     pub fn is_everything(&self) -> bool {
         self.conditions.is_empty()
     }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expression_that_is_not_understood_or_too_large_is_refused() {
+    fn an_expression_that_is_invalid_or_too_large_is_refused() {
         assert!(compile("(?=a)b", false).unwrap_err().reason.contains("look-around"));
         assert!(compile("((a{1000}){1000}){1000}", false).is_err());
         assert!(compile(&"(".repeat(10_000), false).is_err());

@@ -1,8 +1,8 @@
-//! What a relay does, whichever program's configuration it was read from: listeners, targets, clusters, and
-//! the stages that a point passes.
+//! The routing of a relay, independent of which program's configuration it was read from: listeners,
+//! targets, clusters, and the stages that a point passes.
 //!
-//! **Invariants.** Indexes of targets, clusters and stages are those of this value's lists. A stage sees a
-//! point after those before it.
+//! **Invariants.** Indexes of targets, clusters and stages refer to the lists of this [`Routing`].
+//! Stages run in order.
 
 pub mod aggregate;
 pub mod matcher;
@@ -22,94 +22,95 @@ use crate::node::Node;
 use crate::replicas::Rule;
 use crate::ring::Kind;
 
-/// How points are written.
+/// How points are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Protocol {
-    /// A line for each.
+    /// One line per point.
     #[default]
     Line,
-    /// Lists in Python's pickle, each behind its length.
+    /// Lists in Python's pickle format, each preceded by its length.
     Pickle,
 }
 
-/// How bytes travel.
+/// The transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Transport {
-    /// A connection.
+    /// A TCP connection.
     #[default]
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
 }
 
-/// How bytes are compressed on their way.
+/// How the bytes of a connection are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Packing {
-    /// Not at all.
+    /// No compression.
     #[default]
     Plain,
-    /// One stream of gzip for a connection.
+    /// One gzip stream per connection.
     Gzip,
-    /// One frame of lz4.
+    /// One lz4 frame per connection.
     Lz4,
-    /// One frame of zstd.
+    /// One zstd frame per connection.
     Zstd,
 }
 
 impl Packing {
-    /// Names in configuration files.
+    /// Names that configuration files use.
     pub const NAMES: [(&str, Self); 4] =
         [("plain", Self::Plain), ("gzip", Self::Gzip), ("lz4", Self::Lz4), ("zstd", Self::Zstd)];
 
-    /// The one of a name.
+    /// Returns the compression with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(own, _)| *own == name).map(|(_, packing)| *packing)
     }
 }
 
-/// Files by which a connection is encrypted.
+/// The files of a TLS connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Encryption {
-    /// The certificates that a target's must come from; without it those that the system trusts.
+    /// Certificate authorities that the target's certificate is verified against. The default is the
+    /// system's.
     pub authorities: Option<PathBuf>,
-    /// The certificate and the key that are shown to a target that asks for them.
+    /// The client certificate and its key, for targets that require one.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// Where points come in.
+/// An address that the relay listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// Address and port.
     pub address: String,
-    /// How bytes travel.
+    /// The transport protocol.
     pub transport: Transport,
-    /// How points are written.
+    /// How points are encoded.
     pub protocol: Protocol,
 }
 
-/// Where points go.
+/// A destination of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// Host, port and instance.
     pub node: Node,
-    /// How bytes travel.
+    /// The transport protocol.
     pub transport: Transport,
-    /// How points are written.
+    /// How points are encoded.
     pub protocol: Protocol,
     /// How bytes are compressed.
     pub packing: Packing,
     /// Whether connections are encrypted, and how.
     pub encryption: Option<Encryption>,
-    /// Connections that share the names: a name always takes the same one.
+    /// Number of connections. A name always uses the same one.
     pub connections: u16,
-    /// Names that it takes; others are not sent there.
+    /// Only names that match are sent to this target.
     pub matcher: Matcher,
-    /// Whether points wait on disk while it is away.
+    /// Whether points are queued on disk while the target is unreachable.
     pub spools: bool,
 }
 
 impl Target {
-    /// A target of lines over one connection.
+    /// A target that receives lines over one connection.
     pub fn new(node: Node) -> Self {
         Self {
             node,
@@ -123,13 +124,14 @@ impl Target {
         }
     }
 
-    /// Bytes that a connection takes for compression and encryption.
+    /// Bytes that a connection needs for compression and encryption.
     pub(crate) fn wrapping_bytes(&self) -> u64 {
         let is_plain = self.packing == Packing::Plain && self.encryption.is_none();
         if is_plain { 0 } else { PACKED_BYTES }
     }
 
-    /// The name of carbon's own metrics: host, port and instance with underscores for dots.
+    /// The target's name in carbon's own metrics: host, port and instance, with dots replaced by
+    /// underscores.
     pub fn metric_name(&self) -> String {
         let instance = self.node.instance.as_deref().unwrap_or("None");
         format!("{}:{}:{instance}", self.node.host, self.node.port).replace('.', "_")
@@ -141,83 +143,84 @@ impl Target {
 pub enum Method {
     /// All of them.
     All,
-    /// One by the hash of the name, or another one that is live.
+    /// The target with the hash of the name, or another live one.
     AnyOf,
-    /// The first that is live.
+    /// The first target that is live.
     Failover,
-    /// The first whose matcher takes the name.
+    /// The first target whose matcher accepts the name.
     FirstMatch,
-    /// By a ring.
+    /// By a hash ring.
     Ring {
-        /// Which.
+        /// The kind of ring.
         kind: &'static Kind,
-        /// Members that hold a name.
+        /// Number of members that get each point.
         copies: usize,
-        /// How replicas are chosen.
+        /// The rule that chooses the other replicas.
         rule: Rule,
-        /// Whether another live member takes what is for one that is away.
+        /// Whether a live member replaces one that is unreachable.
         moves: bool,
     },
-    /// Nowhere: points end here.
+    /// No target: points are discarded.
     Nowhere,
 }
 
-/// Targets that a point is distributed over.
+/// A group of targets that points are distributed over.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Its name.
+    /// The cluster's name.
     pub name: String,
     /// How it chooses.
     pub method: Method,
-    /// Its targets, in the order of the configuration.
+    /// Indexes of its targets, in the order of the configuration.
     pub targets: Vec<usize>,
 }
 
 /// Sends points to clusters.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// Names it is for.
+    /// Only points whose names match are sent.
     pub matcher: Matcher,
-    /// What the data of points must be; those of others are not sent.
+    /// A condition on the data of a point. Points that do not meet it are not sent.
     pub validation: Option<Validation>,
-    /// The clusters.
+    /// Indexes of the clusters.
     pub clusters: Vec<usize>,
-    /// Whether points that it took go no further.
+    /// Whether points that match skip the stages that follow.
     pub stops: bool,
-    /// What rings hash in place of the name: every new name that a rule here gives; the name if none does.
+    /// Rewrites of the ring key. Each rewrite that changes the name gives one key that rings hash. If
+    /// none does, they hash the name.
     pub keys: Vec<Rewrite>,
 }
 
-/// A condition on the data of a point: the text after its name, `1.5 1600000000`. Where rules do not see
-/// tags, the data begins with them, without their first `;`.
+/// A condition on the data of a point: the text after its name, such as `1.5 1600000000`. With formats
+/// whose rules do not see tags, the data begins with the tags, without their leading `;`.
 #[derive(Clone, Debug)]
 pub struct Validation {
-    /// What must be found in the data.
+    /// The condition on the data.
     pub data: Matcher,
     /// Whether a point that fails is logged.
     pub logs: bool,
 }
 
 impl Route {
-    /// Whether a point whose data failed goes no further: a route without clusters is a condition on all of
-    /// the points that it is for.
+    /// Returns whether a point whose data failed skips the stages that follow. A route without clusters
+    /// is a condition on every point that it matches.
     pub(crate) fn stops_invalid(&self) -> bool {
         self.stops || self.clusters.is_empty()
     }
 }
 
-/// What a point passes.
+/// One step of a point's path through the relay.
 #[derive(Clone, Debug)]
 pub enum Stage {
-    /// Ends points whose names match.
+    /// Ends the path of points whose names match.
     Block(Matcher),
-    /// Ends points whose names do not match.
+    /// Ends the path of points whose names do not match.
     Allow(Matcher),
     /// Changes names.
     Rewrite(Rewrite),
-    /// Makes one series of many.
+    /// Computes series from points.
     Aggregate(aggregate::Aggregate),
-    /// Gives tagged names the order of tags that carbon stores them in.
+    /// Sorts the tags of a name into the order in which carbon stores them.
     Canonical,
     /// Sends points to clusters.
     Route(Route),
@@ -226,11 +229,11 @@ pub enum Stage {
 /// The relay's own metrics.
 #[derive(Clone, Debug)]
 pub struct Statistics {
-    /// What their names begin with; `HOST` stands for the host.
+    /// The prefix of their names. `HOST` stands for the host's name.
     pub prefix: String,
-    /// Time between two; none at all without.
+    /// The interval between two points; `None` turns the metrics off.
     pub every: Option<Duration>,
-    /// Clusters that they go to; without, they pass the stages as others do.
+    /// Indexes of the clusters that they are sent to. Without it they pass the stages like other points.
     pub clusters: Option<Vec<usize>>,
 }
 
@@ -241,18 +244,20 @@ impl Default for Statistics {
     }
 }
 
-/// A line of a configuration file that does not do here what it does in its program.
+/// A line of a configuration file that has no effect here, or another effect than in the original
+/// program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The file.
+    /// The name of the file.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
-    /// What stands there.
+    /// The text of the setting.
     pub what: String,
-    /// Why it is not honoured, or what it does instead.
+    /// Why it has no effect, or which effect it has instead.
     pub why: String,
-    /// Whether points would go elsewhere than there, so that the relay does not start.
+    /// Whether points would be sent to other targets than by the original program. The relay then does
+    /// not start.
     pub is_grave: bool,
 }
 
@@ -263,31 +268,31 @@ impl fmt::Display for Note {
     }
 }
 
-/// What a relay does.
+/// The configuration of a relay.
 #[derive(Clone, Debug, Default)]
 pub struct Routing {
-    /// Where points come in.
+    /// The addresses that the relay listens on.
     pub listeners: Vec<Listener>,
-    /// Where points may go.
+    /// All targets.
     pub targets: Vec<Target>,
-    /// How they are distributed.
+    /// All clusters.
     pub clusters: Vec<Cluster>,
-    /// What a point passes, in order.
+    /// The stages that a point passes, in order.
     pub stages: Vec<Stage>,
     /// The relay's own metrics.
     pub statistics: Statistics,
     /// Bytes of a target's queue in memory.
     pub queue_bytes: Option<u64>,
-    /// Whether names are cleaned before anything sees them, as carbon-c-relay does.
+    /// Whether names are cleaned before the stages run, as carbon-c-relay does.
     pub cleans_names: bool,
-    /// Where points wait on disk.
+    /// The directory of the queues on disk.
     pub spool_directory: Option<String>,
-    /// Lines that are not honoured.
+    /// Settings that are not honoured.
     pub notes: Vec<Note>,
 }
 
 impl Routing {
-    /// The index of a target, which is added unless it is there.
+    /// Returns the index of a target, which is added unless it exists.
     pub fn target(&mut self, target: Target) -> usize {
         match self.targets.iter().position(|own| *own == target) {
             Some(index) => index,
@@ -298,18 +303,18 @@ impl Routing {
         }
     }
 
-    /// The index of the cluster of a name.
+    /// Returns the index of the cluster with this name.
     pub fn cluster(&self, name: &str) -> Option<usize> {
         self.clusters.iter().position(|own| own.name == name)
     }
 
-    /// Adds a cluster; gives its index.
+    /// Adds a cluster and returns its index.
     pub fn add_cluster(&mut self, name: &str, method: Method, targets: Vec<usize>) -> usize {
         self.clusters.push(Cluster { name: name.to_owned(), method, targets });
         self.clusters.len() - 1
     }
 
-    /// Members of a cluster as rings see them.
+    /// Returns the members of a cluster as ring nodes.
     pub fn nodes(&self, cluster: &Cluster) -> Vec<Node> {
         cluster.targets.iter().map(|target| self.targets[*target].node.clone()).collect()
     }

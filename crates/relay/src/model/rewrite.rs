@@ -1,7 +1,7 @@
-//! A rule that changes names.
+//! Rewrite rules for names.
 //!
-//! **Invariants.** A changed name is at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) long; where it would
-//! be longer the name stays as it was.
+//! **Invariants.** A rewritten name has at most [`NAME_BYTES_MAX`](super::NAME_BYTES_MAX) bytes. If it
+//! would be longer, the name stays as it was.
 
 use memchr::memmem;
 use regex::bytes::Regex;
@@ -12,9 +12,9 @@ use super::template::{NAME_BYTES_MAX, Template};
 /// What is replaced.
 #[derive(Clone, Debug)]
 pub enum Pattern {
-    /// An expression, whose groups the replacement may name.
+    /// A regular expression, whose groups the replacement may use.
     Expression(Regex),
-    /// A text.
+    /// A literal text.
     Text(Vec<u8>),
 }
 
@@ -23,16 +23,16 @@ pub enum Pattern {
 pub struct Rewrite {
     /// What is replaced.
     pub pattern: Pattern,
-    /// By what.
+    /// The replacement.
     pub replacement: Template,
-    /// How often at most; `None`: as often as it is there.
+    /// The largest number of replacements; `None` replaces every occurrence.
     pub times: Option<usize>,
-    /// Names that stay as they are.
+    /// Names that are not changed.
     pub except: Option<Matcher>,
 }
 
 impl Rewrite {
-    /// The new name in `out`; false when the name stays.
+    /// Writes the new name to `out`. Returns false when the name does not change.
     pub fn apply(&self, name: &[u8], out: &mut Vec<u8>) -> bool {
         if self.except.as_ref().is_some_and(|except| except.matches(name)) {
             return false;
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_replaced_as_often_as_the_rule_says() {
+    fn a_rule_replaces_at_most_the_given_number_of_parts() {
         let text = |times| Rewrite {
             pattern: Pattern::Text(b"old".to_vec()),
             replacement: Template::text("new"),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_would_grow_too_long_stays() {
+    fn a_name_that_would_become_too_long_is_not_changed() {
         let (pattern, replacement) = (Pattern::Text(b"a".to_vec()), Template::text(&"b".repeat(100)));
         let rewrite = Rewrite { pattern, replacement, times: None, except: None };
         assert_eq!(applied(&rewrite, &"a".repeat(100)), None);

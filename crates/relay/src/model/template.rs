@@ -1,47 +1,47 @@
-//! Names that are put together of texts and of what groups of an expression matched.
+//! Templates of names: literal texts and groups of a regular expression.
 //!
-//! **Invariants.** A name that is made is at most [`NAME_BYTES_MAX`] long.
+//! **Invariants.** An expanded name has at most [`NAME_BYTES_MAX`] bytes.
 
 use regex::bytes::{Captures, Regex};
 use sandur_model::go_replacement::{self, pieces};
 
-/// Bytes of a name, made or received.
+/// The largest length of a name in bytes, both of received and of computed names.
 pub const NAME_BYTES_MAX: usize = 4_096;
 
-/// What is done to the letters of a group.
+/// The change of case that is applied to a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Case {
-    /// Nothing.
+    /// No change.
     #[default]
     Kept,
-    /// ASCII letters become small.
+    /// ASCII letters become lower case.
     Lower,
-    /// ASCII letters become large.
+    /// ASCII letters become upper case.
     Upper,
 }
 
-/// A piece of a name.
+/// A piece of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Bytes as they are.
+    /// Literal bytes.
     Text(Vec<u8>),
-    /// What a group matched; nothing if it took no part.
+    /// The text that a group matched; empty if the group did not take part in the match.
     Group {
         /// The group's number; 0 is the whole match.
         index: usize,
-        /// What is done to its letters.
+        /// The change of case that is applied.
         case: Case,
         /// Whether dots become underscores.
         dots: bool,
     },
 }
 
-/// Pieces in order.
+/// The pieces of a name, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Template(Vec<Piece>);
 
 impl Template {
-    /// Text alone.
+    /// A template of literal text.
     pub fn text(text: &str) -> Self {
         Self(vec![Piece::Text(text.into())])
     }
@@ -60,7 +60,7 @@ impl Template {
         self.0.push(Piece::Group { index, case, dots });
     }
 
-    /// Python's form: `\1`, `\g<1>`, `\g<name>`, `\\`.
+    /// Parses Python's form: `\1`, `\g<1>`, `\g<name>`, `\\`.
     pub fn python(text: &str, expression: &Regex) -> Result<Self, String> {
         let mut made = Self::default();
         let mut rest = text;
@@ -95,7 +95,7 @@ impl Template {
         Ok(())
     }
 
-    /// The form of carbon's aggregation rules: `<name>` in a text.
+    /// Parses the form of carbon's aggregation rules: `<name>` within a text.
     pub fn fields(text: &str, expression: &Regex) -> Result<Self, String> {
         let mut made = Self::default();
         let mut rest = text;
@@ -112,8 +112,9 @@ impl Template {
         Ok(made)
     }
 
-    /// carbon-c-relay's form: `\1`, `\g{1}`, `\_1` small, `\^1` large, `\.1` with underscores for dots, and
-    /// `\_.1`, `\^.1`. What names no group, or one that is not there, is nothing, as there.
+    /// Parses carbon-c-relay's form: `\1` and `\g{1}`; `\_1` in lower case; `\^1` in upper case; `\.1`
+    /// with underscores for dots; and the combinations `\_.1` and `\^.1`. As in that program, a
+    /// reference to a group that does not exist expands to nothing.
     pub fn relay(text: &str) -> Self {
         let mut made = Self::default();
         let mut rest = text;
@@ -151,7 +152,8 @@ impl Template {
         made
     }
 
-    /// Go's form: `$1`, `${1}`, `$name`, `${name}`, `$$`. What names no group is nothing, as there.
+    /// Parses Go's form: `$1`, `${1}`, `$name`, `${name}`, `$$`. As in Go, a reference to a group that
+    /// does not exist expands to nothing.
     pub fn go(text: &str, expression: &Regex) -> Self {
         let mut made = Self::default();
         for piece in pieces(text) {
@@ -172,7 +174,8 @@ impl Template {
         made
     }
 
-    /// Adds the name of a match to `out`; false, with `out` of no use, when it would be too long.
+    /// Appends the name of a match to `out`. Returns false when the name would be too long; the contents
+    /// of `out` are then undefined.
     pub fn expand(&self, groups: &Captures<'_>, out: &mut Vec<u8>) -> bool {
         for piece in &self.0 {
             match piece {
@@ -199,7 +202,7 @@ impl Template {
         true
     }
 
-    /// The text, where there is no group in it.
+    /// Returns the text if the template has no groups.
     pub fn as_text(&self) -> Option<&[u8]> {
         match self.0.as_slice() {
             [] => Some(b""),
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_means_what_its_program_means() {
+    fn every_form_expands_as_in_its_program() {
         let expression = compile(r"^(?P<env>[^.]+)\.(\w+)\.(.*)$", false).unwrap();
         let name = "Prod.web.Cpu.idle";
         let python =
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_grows_too_long_is_not_made() {
+    fn a_name_that_would_become_too_long_is_not_expanded() {
         let expression = compile("(.*)", false).unwrap();
         let (template, name) = (Template::relay(&"\\1".repeat(3_000)), vec![b'a'; 3_000]);
         let mut out = Vec::new();

@@ -1,15 +1,16 @@
-//! What carbon's three rings share: a hundred positions for each node, the next free one where a position is
-//! taken (without going round: it may lie beyond the range of the hash), replicas in the order of the ring.
+//! The common part of carbon's three hash rings: a hundred positions per node; if a position is taken,
+//! the next free one, which may lie beyond the range of the hash, since the search does not wrap around;
+//! replicas in the order of the ring.
 
 use super::circle::{Circle, End, Hash};
 use super::free::Taken;
 use super::{Ring, RingError, check};
 use crate::node::Node;
 
-/// Positions of a node.
+/// Number of positions of a node.
 pub(super) const REPLICAS: usize = 100;
 
-/// Makes the ring; `key` names a position of a node before it is hashed.
+/// Builds the ring. `key` returns the text that is hashed for a position of a node.
 pub(super) fn ring(
     nodes: &[Node],
     hash: Hash,
@@ -31,7 +32,7 @@ pub(super) fn ring(
     Ok(Box::new(Circle::new(entries, nodes.len(), hash, End::BeforeLast)))
 }
 
-/// Carbon refuses two nodes of one host and instance.
+/// Refuses two nodes with the same host and instance, as carbon does.
 pub(super) fn distinct(nodes: &[Node]) -> Result<(), RingError> {
     let mut seen = std::collections::HashMap::new();
     for node in nodes {

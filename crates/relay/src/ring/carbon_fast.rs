@@ -1,8 +1,8 @@
-//! Carbon's `fast-hashing`: nodes in the order of their hashes, and a name's hash modulo their number says
-//! where to begin. A change of the nodes moves most names.
+//! Carbon's `fast-hashing`: nodes are sorted by their hashes, and a name's hash modulo their number is
+//! the index of the first choice. Adding or removing a node moves most names.
 //!
-//! Carbon keeps nodes in a set, so the order of two whose hashes are equal is not defined there; here it is
-//! that of the configuration.
+//! Carbon keeps nodes in a set, so the order of two nodes with equal hashes is undefined there. Here it
+//! is the order of the configuration.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! Carbon's `fnv1a_ch`: folded FNV-1a over the instance alone, which is the text `None` where there is none.
+//! Carbon's `fnv1a_ch`: folded FNV-1a over the instance only; without an instance, over the text `None`.
 
 use super::carbon::ring;
 use super::{Ring, RingError};

@@ -1,6 +1,6 @@
-//! Positions in order, and a walk from where a name's hash falls.
+//! A ring of positions in ascending order, which is walked from the position of a name's hash.
 //!
-//! **Invariants.** Positions ascend; a walk ends after one round.
+//! **Invariants.** Positions ascend. A walk visits each entry at most once.
 
 use std::ops::ControlFlow;
 
@@ -9,12 +9,13 @@ use super::Ring;
 /// The hash of a name.
 pub(super) type Hash = fn(&[u8]) -> i64;
 
-/// Where a walk ends.
+/// Where a walk around the ring ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// After the whole round.
+    /// After all entries.
     Round,
-    /// Before the entry that precedes the first, and a ring of one member offers it once more before: carbon.
+    /// One entry earlier, as in carbon, which then offers the only member of a ring of one additionally
+    /// at the start.
     BeforeLast,
 }
 
@@ -26,7 +27,7 @@ pub(super) struct Circle {
 }
 
 impl Circle {
-    /// Of entries in order.
+    /// A ring of entries in ascending order.
     pub(super) fn new(entries: Vec<(i64, u32)>, members: usize, hash: Hash, end: End) -> Self {
         Self { entries, members, hash, end }
     }
@@ -46,7 +47,7 @@ impl Ring for Circle {
             return;
         }
         let first = self.first((self.hash)(name));
-        // Most names need one or two members, so the set stays small.
+        // Most names need one or two members, so a linear search is fast.
         let mut offered: Vec<u32> = Vec::new();
         for step in 0..entries {
             let (_, member) = self.entries[(first + step) % self.entries.len()];

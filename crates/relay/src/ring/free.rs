@@ -1,15 +1,16 @@
-//! The next free position at or after a wanted one, in nearly constant time however crowded the ring is.
+//! Finds the next free position at or after a given one, in nearly constant time even if the ring is
+//! crowded.
 
 use std::collections::HashMap;
 
-/// Positions that are taken; each leads towards the next free one.
+/// Positions that are taken; each points towards the next free one.
 #[derive(Default)]
 pub(super) struct Taken {
     next: HashMap<i64, i64, foldhash::fast::FixedState>,
 }
 
 impl Taken {
-    /// The first position from `wanted` on that is free, without a bound.
+    /// Returns the first free position at or after `wanted`. There is no upper bound.
     pub(super) fn free_from(&mut self, wanted: i64) -> i64 {
         let mut free = wanted;
         while let Some(next) = self.next.get(&free) {
@@ -22,7 +23,7 @@ impl Taken {
         free
     }
 
-    /// Takes a position.
+    /// Marks a position as taken.
     pub(super) fn take(&mut self, position: i64) {
         self.next.entry(position).or_insert(position + 1);
     }
@@ -33,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowded_place_leads_to_its_end() {
+    fn the_search_in_a_crowded_range_ends_after_it() {
         let mut taken = Taken::default();
         for expected in 0..100_000 {
             let free = taken.free_from(expected / 3);

@@ -1,8 +1,10 @@
-//! carbon-c-relay's `jump_fnv1a_ch`: jump hashing of 64-bit FNV-1a over the members in the order of their
-//! instances, those without one last; replicas by another hash over the members that are left.
+//! carbon-c-relay's `jump_fnv1a_ch`: jump hashing of 64-bit FNV-1a over the members in the order of
+//! their instances, with members without an instance last. Replicas use a rehash over the remaining
+//! members.
 //!
-//! Instances that are both numbers compare as such, others as texts. That is no total order, and the original
-//! leaves what comes of it to the C library: the merge sort here is that of glibc before 2.37.
+//! Two instances that are both numbers compare as numbers, others as texts. That is not a total order,
+//! and the result in the original depends on the C library: the merge sort here is that of glibc before
+//! 2.37.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
@@ -51,13 +53,13 @@ pub(super) fn build(nodes: &[Node]) -> Result<Box<dyn Ring>, RingError> {
 
 fn by_instance(one: &str, other: &str) -> Ordering {
     match (number(one), number(other)) {
-        // The original gives the difference as an `int`.
+        // The original program returns the difference as an `int`.
         (Some(one), Some(other)) => (one.wrapping_sub(other) as i32).cmp(&0),
         _ => one.as_bytes().cmp(other.as_bytes()),
     }
 }
 
-/// What C's `strtol` reads, if that is the whole text.
+/// Returns what C's `strtol` parses, if that is the whole text.
 fn number(text: &str) -> Option<i64> {
     if text.is_empty() {
         return Some(0);
@@ -75,8 +77,8 @@ fn number(text: &str) -> Option<i64> {
     is_number.then_some(value)
 }
 
-/// Halves are sorted and merged, the left one first among equals; any comparison will do. The depth is the
-/// logarithm of at most `NODES_MAX`.
+/// Merge sort, stable, for any comparison function. The depth of the recursion is the logarithm of at
+/// most `NODES_MAX`.
 fn merge_sorted(items: &[usize], order: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     if items.len() < 2 {
         return items.to_vec();
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instances_are_ordered_as_c_orders_them_and_any_mixture_has_an_order() {
+    fn instances_are_sorted_as_in_c_and_any_mixture_can_be_sorted() {
         assert_eq!(by_instance("2", "10"), Ordering::Less);
         assert_eq!(by_instance("2x", "10"), Ordering::Greater);
         assert_eq!(by_instance(" -3", "+1"), Ordering::Less);

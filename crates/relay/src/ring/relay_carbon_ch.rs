@@ -1,5 +1,6 @@
-//! carbon-c-relay's `carbon_ch`: carbon's hash without its step for taken positions. Of the entries of one
-//! position the first by host, then by instance (none is last), wins.
+//! carbon-c-relay's `carbon_ch`: carbon's hash, but a taken position does not move to the next free one.
+//! All entries of a position belong to the first node by host, then by instance (nodes without an
+//! instance last).
 
 use std::cmp::Ordering;
 
@@ -29,7 +30,7 @@ pub(super) fn build(nodes: &[Node]) -> Result<Box<dyn Ring>, RingError> {
     )
 }
 
-/// A circle where entries of one position all belong to the first of them.
+/// Builds a ring where all entries of one position belong to the first of them.
 pub(super) fn first_wins(
     nodes: &[Node],
     hash: fn(&[u8]) -> i64,

@@ -1,5 +1,5 @@
-//! carbon-c-relay's `fnv1a_ch`: folded FNV-1a over host and port, or over the instance alone where there is
-//! one. Bytes are signed, as C's `char` is on x86.
+//! carbon-c-relay's `fnv1a_ch`: folded FNV-1a over the instance, or over host and port if there is none.
+//! Bytes are signed, as C's `char` is on x86.
 
 use super::relay_carbon_ch::first_wins;
 use super::{Ring, RingError};

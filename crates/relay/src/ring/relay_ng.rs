@@ -1,8 +1,9 @@
-//! What carbon-relay-ng's two rings share: carbon's hash, positions of 16 bits that go round, entries in the
-//! order of position, host and instance. It knows no replicas; ours are the next members of the round.
+//! The common part of carbon-relay-ng's two rings: carbon's hash, 16-bit positions that wrap around, and
+//! entries sorted by position, host and instance. carbon-relay-ng has no replicas; here they are the
+//! next members of the ring.
 //!
-//! Two destinations of one host and instance have equal entries there, whose order its sort leaves open; here
-//! the first of them wins.
+//! Two destinations with the same host and instance have equal entries there, whose order its sort
+//! leaves undefined. Here the first destination wins.
 
 use super::circle::{Circle, End};
 use super::free::Taken;
@@ -10,7 +11,8 @@ use super::{Ring, RingError, carbon, check};
 use crate::hash::md5::position;
 use crate::node::Node;
 
-/// Makes the ring; with `steps`, a position that an earlier member has is left for the next free one.
+/// Builds the ring. With `steps`, a position that an earlier member has taken moves to the next free
+/// one.
 pub(super) fn ring(nodes: &[Node], steps: bool) -> Result<Box<dyn Ring>, RingError> {
     check(nodes)?;
     let (mut taken, mut entries) = (Positions::default(), Vec::new());
@@ -35,7 +37,7 @@ pub(super) fn ring(nodes: &[Node], steps: bool) -> Result<Box<dyn Ring>, RingErr
     Ok(Box::new(Circle::new(entries, nodes.len(), |key| i64::from(position(key)), End::Round)))
 }
 
-/// Positions that go round.
+/// Taken positions, which wrap around.
 #[derive(Default)]
 struct Positions(Taken);
 

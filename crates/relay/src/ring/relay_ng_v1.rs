@@ -1,4 +1,5 @@
-//! carbon-relay-ng's `consistentHashing`: carbon's ring of before 2013, without a step for taken positions.
+//! carbon-relay-ng's `consistentHashing`: carbon's ring before 2013, where a taken position does not
+//! move.
 
 use super::{Ring, RingError, relay_ng};
 use crate::node::Node;

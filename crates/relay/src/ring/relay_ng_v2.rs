@@ -1,5 +1,5 @@
-//! carbon-relay-ng's `consistentHashing-v2`: with the step for taken positions, which goes round and does not
-//! see the positions of the member that is being added.
+//! carbon-relay-ng's `consistentHashing-v2`: a taken position moves to the next free one, wrapping
+//! around; the positions of the member that is being added do not count as taken.
 
 use super::{Ring, RingError, relay_ng};
 use crate::node::Node;

@@ -1,4 +1,5 @@
-//! Every ring, in one table that makes the reference page, the names in configuration files and the tests.
+//! The table of all rings, from which the reference page, the names in configuration files and the tests
+//! are made.
 
 use super::{
     Ring, RingError, carbon_carbon_ch, carbon_fast, carbon_fnv1a_ch, carbon_mmh3_ch, jump_fnv1a_ch,
@@ -6,22 +7,22 @@ use super::{
 };
 use crate::node::Node;
 
-/// Makes a ring of nodes.
+/// Builds a ring of nodes.
 pub type Build = fn(&[Node]) -> Result<Box<dyn Ring>, RingError>;
 
 /// A kind of ring.
 pub struct Kind {
-    /// The program that it comes from.
+    /// The program that the ring comes from.
     pub origin: &'static str,
-    /// What that program calls it.
+    /// The name of the ring in that program.
     pub name: &'static str,
-    /// What it hashes and what to mind.
+    /// What it hashes and what to consider, for the reference page.
     pub about: &'static str,
-    /// Makes one.
+    /// Builds the ring.
     pub build: Build,
 }
 
-/// Every kind.
+/// Every kind of ring.
 pub static RINGS: &[Kind] = &[
     Kind {
         origin: "carbon",
@@ -94,19 +95,19 @@ pub static RINGS: &[Kind] = &[
 ];
 
 impl Kind {
-    /// The kind of a program and a name.
+    /// Returns the kind with this program and name.
     pub fn named(origin: &str, name: &str) -> Option<&'static Self> {
         RINGS.iter().find(|kind| kind.origin == origin && kind.name == name)
     }
 
-    /// The kind that a text like `carbon-c-relay/fnv1a_ch` names; without a program, carbon is meant.
+    /// Returns the kind that a text like `carbon-c-relay/fnv1a_ch` names. The default program is carbon.
     pub fn of(text: &str) -> Option<&'static Self> {
         let (origin, name) = text.split_once('/').unwrap_or(("carbon", text));
         Self::named(origin, name)
     }
 }
 
-/// The table of rings as it stands in `docs/relay.md`.
+/// Returns the table of rings as it is in `docs/relay.md`.
 pub fn rings_page() -> String {
     let mut page = String::from("| program | ring | what it hashes, and what to mind |\n|---|---|---|\n");
     for kind in RINGS {
@@ -126,13 +127,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_of_the_relay_has_this_table() {
+    fn the_page_of_the_relay_contains_the_table_of_rings() {
         let page = include_str!("../../../../docs/relay.md");
-        assert!(page.contains(&rings_page()), "docs/relay.md is to have:\n{}", rings_page());
+        assert!(page.contains(&rings_page()), "docs/relay.md must contain:\n{}", rings_page());
     }
 
     #[test]
-    fn every_ring_is_found_by_its_name_and_refuses_no_nodes() {
+    fn every_ring_is_found_by_name_and_refuses_an_empty_list() {
         for kind in RINGS {
             let found = Kind::of(&format!("{}/{}", kind.origin, kind.name)).unwrap();
             assert_eq!(format!("{found:?}"), format!("{kind:?}"));
@@ -142,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn rings_of_the_most_members_are_made_and_larger_ones_refused() {
+    fn rings_up_to_the_limit_are_built_and_larger_ones_refused() {
         let node = |index: usize| Node { host: format!("h{index}"), port: 1, ..Node::default() };
         let mut nodes: Vec<Node> = (0..super::super::NODES_MAX).map(node).collect();
         for kind in RINGS {
             let made = (kind.build)(&nodes);
-            // 102,400 positions do not fit into 65,536 where each is to be free.
+            // 102,400 positions do not fit into 65,536 if each must be free.
             let is_full = matches!(made, Err(RingError::Full(_)));
             assert_eq!(is_full, kind.name == "consistentHashing-v2", "{kind:?}");
         }
@@ -157,9 +158,9 @@ mod tests {
         }
     }
 
-    /// Fourteen servers whose relay and repair tool placed names differently.
+    /// Fourteen servers for which a relay and a repair tool placed names differently.
     #[test]
-    fn rings_of_fourteen_servers_differ_where_their_positions_are_taken() {
+    fn rings_of_fourteen_servers_differ_at_taken_positions() {
         let hosts = [
             "34.114", "39.104", "40.161", "35.158", "37.70", "40.126", "33.78", "39.19", "42.66", "34.131",
             "38.55", "41.75", "32.8", "37.165",

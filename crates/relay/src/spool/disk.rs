@@ -1,4 +1,4 @@
-//! The few things that a spool asks of a directory, so that tests can have one that is full or cut.
+//! The file operations of a spool, behind a trait, so that tests can use a disk that is full or damaged.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -7,40 +7,41 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// A directory of files that grow at their ends. Calls block.
+/// A directory of files that are appended to. Calls block.
 pub trait Disk: Send + Sync {
-    /// Names and lengths of files.
+    /// Returns the names and lengths of all files.
     fn list(&self) -> io::Result<Vec<(String, u64)>>;
-    /// Adds bytes to the end of a file, which is made if it is not there. After an error, any part of the
-    /// bytes may have been added; a file that somebody else has removed is not found.
+    /// Appends bytes to a file, which is created if it does not exist. After an error, any part of the
+    /// bytes may have been appended. If another process removed the open file, the error is `NotFound`.
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
-    /// Reads bytes from an offset until the buffer is full or the file ends.
+    /// Reads from an offset until the buffer is full or the file ends. Returns the number of bytes.
     fn read(&self, name: &str, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Cuts a file.
+    /// Truncates a file to a length.
     fn truncate(&self, name: &str, length: u64) -> io::Result<()>;
-    /// Makes what was added survive a loss of power.
+    /// Makes appended bytes durable against a loss of power.
     fn sync(&self, name: &str) -> io::Result<()>;
-    /// Writes a small file anew, whole or not at all.
+    /// Replaces the contents of a small file atomically.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, name: &str) -> io::Result<()>;
 }
 
-/// A directory of the system.
+/// A directory of the file system.
 pub struct Directory {
     path: PathBuf,
-    /// Files that are being written or read.
+    /// Open files, by name.
     open: Mutex<HashMap<String, File>>,
 }
 
 impl Directory {
-    /// Makes the directory if it is not there.
+    /// Opens a directory, which is created if it does not exist.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         std::fs::create_dir_all(&path)?;
         Ok(Self { path, open: Mutex::default() })
     }
 
-    /// Makes a file; its directory too, should somebody have removed it.
+    /// Creates a file. If the directory is missing, because another process removed it, it is created
+    /// again.
     fn in_directory<T>(&self, make: impl Fn() -> io::Result<T>) -> io::Result<T> {
         match make() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -85,7 +86,8 @@ impl Disk for Directory {
 
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.with(name, true, |file| {
-            // What is written to a file without a name is gone with the process.
+            // A file that was unlinked disappears with the process, and with it everything written to
+            // it.
             match file.metadata()?.nlink() {
                 0 => Err(io::Error::new(io::ErrorKind::NotFound, format!("'{name}' was removed"))),
                 _ => file.write_all(bytes),
@@ -121,7 +123,7 @@ impl Disk for Directory {
         let temporary = self.path.join(format!("{name}.new"));
         self.in_directory(|| std::fs::write(&temporary, bytes))?;
         std::fs::rename(temporary, self.path.join(name))?;
-        // An open file is the one of before.
+        // The cached handle refers to the file that was replaced.
         self.open.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         Ok(())
     }

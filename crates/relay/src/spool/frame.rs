@@ -1,4 +1,4 @@
-//! A frame of a spool's segment: how many bytes and points it holds, a checksum, and lines.
+//! A frame of a spool's segment: length, number of points, checksum, and lines.
 //!
 //! ```text
 //! 0   u32  bytes of the lines
@@ -7,12 +7,12 @@
 //! 12  ...  lines
 //! ```
 
-/// Bytes before the lines.
+/// Bytes of the header, before the lines.
 pub(super) const HEADER_BYTES: usize = 12;
-/// Bytes of the lines of one frame.
+/// The largest number of bytes of lines in one frame.
 pub const LINES_BYTES_MAX: usize = 1 << 20;
 
-/// What a header says.
+/// The contents of a frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) bytes: usize,
@@ -20,7 +20,7 @@ pub(super) struct Header {
     checksum: u32,
 }
 
-/// Adds a frame of lines to `out`.
+/// Appends a frame of lines to `out`.
 pub(super) fn write(lines: &[u8], points: u32, out: &mut Vec<u8>) {
     let bytes = (lines.len() as u32).to_le_bytes();
     out.extend_from_slice(&bytes);
@@ -34,7 +34,7 @@ fn checksum(bytes: &[u8], points: &[u8], lines: &[u8]) -> u32 {
 }
 
 impl Header {
-    /// Reads a header; `None` when no frame begins so.
+    /// Parses a header. Returns `None` if it cannot be one.
     pub(super) fn read(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let word =
             |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -42,7 +42,7 @@ impl Header {
         (bytes > 0 && bytes <= LINES_BYTES_MAX).then(|| Self { bytes, points: word(4), checksum: word(8) })
     }
 
-    /// Whether these are the lines that were written.
+    /// Verifies the checksum of the lines.
     pub(super) fn holds(&self, lines: &[u8]) -> bool {
         let bytes = (self.bytes as u32).to_le_bytes();
         checksum(&bytes, &self.points.to_le_bytes(), lines) == self.checksum

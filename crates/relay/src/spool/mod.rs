@@ -1,10 +1,11 @@
-//! A bounded queue on disk: frames of lines in segments, read in the order in which they were written. In
-//! front of them is a file of what a connection that broke may have lost ([`Spool::put_ahead`]).
+//! A bounded queue on disk: frames of lines in segments, read in the order in which they were written. A
+//! separate file is read before the segments; it holds lines that a broken connection may have lost
+//! ([`Spool::put_ahead`]).
 //!
-//! **Invariants.** At most [`Options::bytes_max`] bytes lie on disk: the oldest segment gives way, and its
-//! points are counted as lost. A frame that is damaged ends its segment; what came before it is delivered. A
-//! crash loses what [`Sync`] says at most, and delivers again at most what was read since the position was
-//! last written. Calls block.
+//! **Invariants.** At most [`Options::bytes_max`] bytes are on disk. When the limit is reached, the
+//! oldest segment is dropped and its points are counted as lost. A damaged frame ends its segment; the
+//! frames before it are delivered. A crash loses at most what [`Sync`] permits, and repeats at most what
+//! was read since the position was last written. Calls block.
 
 mod disk;
 mod frame;
@@ -17,24 +18,24 @@ pub use disk::{Directory, Disk};
 pub use frame::LINES_BYTES_MAX;
 use frame::{HEADER_BYTES, Header};
 
-/// When what was written must survive a loss of power. A process that is killed loses nothing by it: what was
-/// handed to the system is written by the system.
+/// When written lines must survive a loss of power. A killed process loses nothing of them, because the
+/// operating system writes what was handed to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     /// Before the call returns.
     Always,
-    /// No later than this after it was written.
+    /// At most this time after the write.
     Every(Duration),
-    /// When the system sees fit.
+    /// When the operating system decides.
     Never,
 }
 
-/// How a spool behaves.
+/// The limits of a spool and its durability.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Bytes on disk.
+    /// The largest number of bytes on disk.
     pub bytes_max: u64,
-    /// Bytes of a segment, after which another one is begun.
+    /// Bytes of a segment after which the next one is begun.
     pub segment_bytes: u64,
     /// When writes are made durable.
     pub sync: Sync,
@@ -47,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// A segment.
+/// A segment file.
 #[derive(Clone, Debug)]
 struct Segment {
     number: u64,
@@ -55,22 +56,22 @@ struct Segment {
     points: u64,
 }
 
-/// Lines that were read and not yet confirmed.
+/// Lines that were read and are not confirmed yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// The lines.
+    /// The lines, each with its end.
     pub lines: Vec<u8>,
-    /// Points among them.
+    /// Number of points among them.
     pub points: u64,
     end: u64,
-    /// Its segment; none when it is of what is in front of them.
+    /// The number of their segment; `None` if they are from the file that precedes the segments.
     segment: Option<u64>,
 }
 
-/// The file in front of the segments.
+/// The file that is read before the segments.
 struct Ahead {
     bytes: u64,
-    /// Points behind the position.
+    /// Number of points after the position.
     points: u64,
     position: u64,
 }
@@ -81,13 +82,13 @@ pub struct Spool {
     options: Options,
     ahead: Option<Ahead>,
     segments: Vec<Segment>,
-    /// Number of the next segment; none is used again.
+    /// The number of the next segment. Numbers are not reused.
     next: u64,
-    /// Where the next frame of the first segment begins.
+    /// Offset of the next frame to read in the first segment.
     position: u64,
-    /// What was read since the position was last written.
+    /// Bytes that were read since the position was last written.
     unwritten: u64,
-    /// Points before the position, of the first segment.
+    /// Number of points before the position in the first segment.
     read_points: u64,
     is_synced: bool,
     synced_at: Duration,
@@ -99,9 +100,9 @@ const AHEAD: &str = "ahead";
 /// Bytes that may be delivered again after a crash.
 const POSITION_EVERY_BYTES: u64 = 4 << 20;
 
-const LEFT_OUT: &str = "a file of a spool is damaged or gone; the rest of it is left out";
+const LEFT_OUT: &str = "a file of a spool is damaged or missing; the rest of it is skipped";
 
-/// Whether a file was removed by somebody else.
+/// Returns whether another process removed a file.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound
 }
@@ -111,7 +112,8 @@ fn name(number: u64) -> String {
 }
 
 impl Spool {
-    /// Opens what is there. The end of a segment that a crash cut is cut off.
+    /// Opens a spool with its existing files. An incomplete frame at the end of a segment, as a crash
+    /// leaves it, is truncated.
     pub fn open(disk: Arc<dyn Disk>, mut options: Options) -> io::Result<Self> {
         options.segment_bytes = options.segment_bytes.min(options.bytes_max / 4).max(1);
         let mut segments = Vec::new();
@@ -139,7 +141,8 @@ impl Spool {
         let last = segments.last().map_or(0, |last| last.number.saturating_add(1));
         spool.next = last.max(position.map_or(0, |(number, _)| number));
         for segment in segments {
-            // Only the last one can have been cut by a crash; what others hold is verified when it is read.
+            // Only the last segment can have been cut by a crash; the frames of others are verified when
+            // they are read.
             let verifies = segment.number.saturating_add(1) == last;
             spool.recover(segment, position, verifies)?;
         }
@@ -173,7 +176,7 @@ impl Spool {
         is_whole.then_some((number, offset))
     }
 
-    /// Walks the frames of a segment; what is behind the last whole one is cut off.
+    /// Scans the frames of a segment and truncates what follows the last complete one.
     fn recover(
         &mut self,
         mut segment: Segment,
@@ -186,7 +189,7 @@ impl Spool {
         }
         let (mut end, mut lines) = (0, Vec::new());
         loop {
-            // A position where no frame begins is not this segment's.
+            // A saved position that is not the start of a frame of this segment is ignored.
             if position == Some((segment.number, end)) {
                 (self.position, self.read_points) = (end, segment.points);
             }
@@ -203,7 +206,7 @@ impl Spool {
                 file,
                 whole = end,
                 bytes = segment.bytes,
-                "the end of a spool's segment was cut off"
+                "the incomplete end of a spool's segment was truncated"
             );
             self.disk.truncate(&file, end)?;
             segment.bytes = end;
@@ -217,7 +220,7 @@ impl Spool {
         }
     }
 
-    /// Reads the header at an offset; `None` where no frame fits.
+    /// Reads the header at an offset. Returns `None` where no frame fits.
     fn header(&self, file: &str, at: u64, end: u64) -> io::Result<Option<Header>> {
         let mut header = [0; HEADER_BYTES];
         if at + HEADER_BYTES as u64 > end || self.disk.read(file, at, &mut header)? < HEADER_BYTES {
@@ -226,7 +229,7 @@ impl Spool {
         Ok(Header::read(&header).filter(|header| at + (HEADER_BYTES + header.bytes) as u64 <= end))
     }
 
-    /// Reads the frame at an offset; `None` where there is no whole one.
+    /// Reads the frame at an offset. Returns `None` where there is no complete one.
     fn frame(&self, file: &str, at: u64, end: u64, lines: &mut Vec<u8>) -> io::Result<Option<Header>> {
         let Some(header) = self.header(file, at, end)? else { return Ok(None) };
         lines.resize(header.bytes, 0);
@@ -234,13 +237,13 @@ impl Spool {
         Ok(Some(header).filter(|header| read == header.bytes && header.holds(lines)))
     }
 
-    /// Adds lines, at most [`LINES_BYTES_MAX`] bytes of them, to the end. After an error nothing was added.
+    /// Appends lines, at most [`LINES_BYTES_MAX`] bytes. After an error nothing was appended.
     pub fn push(&mut self, lines: &[u8], points: u32, now: Duration) -> io::Result<()> {
         let mut frame = Vec::with_capacity(HEADER_BYTES + lines.len());
         frame::write(lines, points, &mut frame);
         self.make_room(frame.len() as u64);
         if self.segments.last().is_none_or(|last| last.bytes >= self.options.segment_bytes) {
-            // A segment that is full is not looked at again when the next one is made durable.
+            // A full segment is synced here, since later syncs only reach the last segment.
             if self.options.sync != Sync::Never {
                 self.sync(now)?;
             }
@@ -249,7 +252,7 @@ impl Spool {
         let Some(last) = self.segments.last_mut() else { return Ok(()) };
         let file = name(last.number);
         if let Err(error) = self.disk.append(&file, &frame) {
-            // What was added of the frame must not stand before the next one.
+            // A partial frame must not remain before the next one.
             if last.bytes == 0 {
                 self.segments.pop();
                 let _ = self.disk.remove(&file);
@@ -285,7 +288,7 @@ impl Spool {
         self.write_position();
     }
 
-    /// Whether something was written whose time to be made durable has come.
+    /// Returns whether writes are due to be made durable.
     pub fn is_sync_due(&self, now: Duration) -> bool {
         let is_due = match self.options.sync {
             Sync::Always => true,
@@ -295,7 +298,7 @@ impl Spool {
         is_due && !self.is_synced
     }
 
-    /// Makes what was written durable if its time has come.
+    /// Makes writes durable if they are due.
     pub fn sync_if_due(&mut self, now: Duration) -> io::Result<()> {
         if self.is_sync_due(now) { self.sync(now) } else { Ok(()) }
     }
@@ -310,7 +313,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Puts lines in front of all that are there, to be read next. After an error nothing has changed.
+    /// Puts lines before all others, to be read next. After an error nothing has changed.
     pub fn put_ahead<'a>(&mut self, lines: impl Iterator<Item = (&'a [u8], u32)>) -> io::Result<()> {
         let (mut frames, mut points) = (Vec::new(), 0);
         for (lines, points_of) in lines {
@@ -328,12 +331,13 @@ impl Spool {
         if self.options.sync != Sync::Never
             && let Err(error) = self.disk.sync(AHEAD)
         {
-            tracing::warn!(%error, "lines of a broken connection may be lost with the machine's power");
+            tracing::warn!(%error, "lines of a broken connection would not survive a loss of power");
         }
         Ok(())
     }
 
-    /// The next lines, at most `bytes_max` of them unless one frame holds more; they stay until confirmed.
+    /// Returns the next lines, at most `bytes_max` bytes unless one frame is larger. They stay in the
+    /// spool until they are confirmed.
     pub fn peek(&mut self, bytes_max: usize) -> io::Result<Option<Batch>> {
         if let Some(Ahead { bytes, points, position }) = self.ahead {
             let batch = self.read(None, (position, bytes), bytes_max)?;
@@ -359,7 +363,7 @@ impl Spool {
         Ok(None)
     }
 
-    /// Frames of a file from a position on; none when there is no whole one.
+    /// Reads frames of a file from a position on. The batch is empty when there is no complete frame.
     fn read(&self, segment: Option<u64>, (position, end): (u64, u64), bytes_max: usize) -> io::Result<Batch> {
         let file = segment.map_or_else(|| AHEAD.to_owned(), name);
         let (mut batch, mut lines) =
@@ -378,7 +382,7 @@ impl Spool {
         }
     }
 
-    /// The batch that was read last was delivered.
+    /// Removes a batch that was delivered; it must be the one that was read last.
     pub fn confirm(&mut self, batch: &Batch) {
         let Some(segment) = batch.segment else { return self.confirm_ahead(batch) };
         let Some(first) = self.segments.first().filter(|first| first.number == segment) else { return };
@@ -405,13 +409,13 @@ impl Spool {
     fn end_ahead(&mut self) {
         self.ahead = None;
         if let Err(error) = self.disk.remove(AHEAD) {
-            tracing::warn!(%error, "what a broken connection had lost is written again after a restart");
+            tracing::warn!(%error, "lines of a broken connection will be sent again after a restart");
         }
     }
 
-    /// Writes the position, so that a restart does not deliver again what was confirmed.
+    /// Writes the position, so that a restart does not repeat confirmed lines.
     pub fn write_position(&mut self) {
-        // Segments below this number are gone.
+        // Segments with smaller numbers are removed.
         let number = self.segments.first().map_or(self.next, |first| first.number);
         let mut bytes = [number.to_le_bytes(), self.position.to_le_bytes()].concat();
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
@@ -421,18 +425,18 @@ impl Spool {
         }
     }
 
-    /// Whether nothing waits.
+    /// Returns whether the spool has no lines.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty() && self.ahead.is_none()
     }
 
-    /// Bytes on disk.
+    /// Returns the bytes on disk.
     pub fn bytes(&self) -> u64 {
         let ahead = self.ahead.as_ref().map_or(0, |ahead| ahead.bytes - ahead.position);
         ahead + self.segments.iter().map(|segment| segment.bytes).sum::<u64>()
     }
 
-    /// Points that were lost since this was last asked.
+    /// Returns the number of points lost since the last call.
     pub fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }

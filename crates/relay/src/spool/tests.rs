@@ -1,4 +1,4 @@
-//! A directory in memory that can be full or cut, and what a spool does with it.
+//! A directory in memory that can be full or damaged, and the tests of a spool on it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,13 +16,13 @@ pub(crate) struct MemoryDisk {
 #[derive(Default)]
 struct State {
     files: BTreeMap<String, Vec<u8>>,
-    /// Bytes that were made durable, by file.
+    /// The number of bytes that are durable, by file.
     synced: BTreeMap<String, usize>,
     room: Option<usize>,
 }
 
 impl MemoryDisk {
-    /// Bytes that still fit.
+    /// Sets the number of bytes that still fit; `None` is no limit.
     pub(crate) fn set_room(&self, room: Option<usize>) {
         self.state.lock().unwrap().room = room;
     }
@@ -31,7 +31,7 @@ impl MemoryDisk {
         change(&mut self.state.lock().unwrap().files);
     }
 
-    /// What a loss of power leaves.
+    /// Simulates a loss of power: drops bytes that were not synced.
     pub(crate) fn lose_power(&self) {
         let mut state = self.state.lock().unwrap();
         let synced = state.synced.clone();
@@ -98,7 +98,7 @@ fn push(spool: &mut Spool, numbers: std::ops::Range<usize>) {
     numbers.for_each(|number| spool.push(&line(number), 1, Duration::ZERO).unwrap());
 }
 
-/// Reads and confirms everything; gives the numbers.
+/// Reads and confirms everything; returns the numbers of the lines.
 fn drain(spool: &mut Spool) -> Vec<usize> {
     let mut found = Vec::new();
     while let Some(batch) = spool.peek(300).unwrap() {
@@ -109,25 +109,25 @@ fn drain(spool: &mut Spool) -> Vec<usize> {
     found
 }
 
-/// The spool of a disk in memory.
+/// Opens the spool of a disk in memory.
 fn opened(disk: &Arc<MemoryDisk>) -> Spool {
     Spool::open(Arc::clone(disk) as Arc<dyn Disk>, OPTIONS).unwrap()
 }
 
-/// Puts lines of these numbers in front of all others.
+/// Puts lines with these numbers before all others.
 fn ahead(spool: &mut Spool, numbers: std::ops::Range<usize>) {
     let lines: Vec<Vec<u8>> = numbers.map(line).collect();
     spool.put_ahead(lines.iter().map(|line| (line.as_slice(), 1))).unwrap();
 }
 
-/// Cuts or changes a file somewhere, by the seed.
+/// Truncates or changes a file at a place that the seed determines.
 fn damage(bytes: &mut Vec<u8>, seed: usize) {
     let at = seed * 7_919 % bytes.len();
     if seed.is_multiple_of(3) { bytes.truncate(at) } else { bytes[at] ^= 1 << (seed % 8) }
 }
 
 #[test]
-fn what_was_pushed_comes_out_in_order_also_after_a_restart() {
+fn lines_are_read_in_order_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let directory = Directory::open(folder.path().to_owned()).unwrap();
     let disks: [Arc<dyn Disk>; 2] = [Arc::new(MemoryDisk::default()), Arc::new(directory)];
@@ -150,7 +150,7 @@ fn what_was_pushed_comes_out_in_order_also_after_a_restart() {
 }
 
 #[test]
-fn the_oldest_points_give_way_and_are_counted() {
+fn the_oldest_points_are_dropped_and_counted_when_the_spool_is_full() {
     let options = Options { bytes_max: 5_000, ..OPTIONS };
     let mut spool = Spool::open(Arc::new(MemoryDisk::default()), options).unwrap();
     push(&mut spool, 0..1_000);
@@ -161,7 +161,7 @@ fn the_oldest_points_give_way_and_are_counted() {
 }
 
 #[test]
-fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
+fn a_push_fails_on_a_full_disk_and_succeeds_once_there_is_room() {
     let disk = Arc::new(MemoryDisk::default());
     let mut spool = opened(&disk);
     push(&mut spool, 0..10);
@@ -176,7 +176,7 @@ fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn cut_and_flipped_segments_cost_what_they_hold_and_nothing_else() {
+fn a_damaged_segment_loses_only_its_own_lines() {
     for seed in 0..400_usize {
         let disk = Arc::new(MemoryDisk::default());
         let mut spool = opened(&disk);
@@ -196,7 +196,7 @@ fn cut_and_flipped_segments_cost_what_they_hold_and_nothing_else() {
 }
 
 #[test]
-fn a_loss_of_power_loses_what_the_policy_says() {
+fn a_loss_of_power_loses_no_more_than_the_sync_option_permits() {
     let kept = |sync| {
         let disk = Arc::new(MemoryDisk::default());
         let mut spool = Spool::open(Arc::clone(&disk) as Arc<dyn Disk>, Options { sync, ..OPTIONS }).unwrap();
@@ -212,7 +212,7 @@ fn a_loss_of_power_loses_what_the_policy_says() {
 }
 
 #[test]
-fn what_is_put_ahead_comes_first_also_after_a_restart() {
+fn lines_put_ahead_are_read_first_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let directory = Directory::open(folder.path().to_owned()).unwrap();
     let disks: [Arc<dyn Disk>; 2] = [Arc::new(MemoryDisk::default()), Arc::new(directory)];
@@ -232,7 +232,7 @@ fn what_is_put_ahead_comes_first_also_after_a_restart() {
 }
 
 #[test]
-fn what_is_put_ahead_may_be_damaged() {
+fn damage_to_lines_put_ahead_loses_only_those() {
     for seed in 0..200_usize {
         let disk = Arc::new(MemoryDisk::default());
         let mut spool = opened(&disk);
@@ -251,7 +251,7 @@ fn what_is_put_ahead_may_be_damaged() {
 }
 
 #[test]
-fn a_position_that_is_no_beginning_of_a_frame_is_not_believed() {
+fn a_position_within_a_frame_is_ignored() {
     let disk = Arc::new(MemoryDisk::default());
     let mut spool = opened(&disk);
     push(&mut spool, 0..20);
@@ -273,17 +273,17 @@ fn a_position_that_is_no_beginning_of_a_frame_is_not_believed() {
 }
 
 #[test]
-fn a_directory_that_is_removed_is_made_again() {
+fn a_removed_directory_is_created_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("spool");
     let disk: Arc<dyn Disk> = Arc::new(Directory::open(path.clone()).unwrap());
     let mut spool = Spool::open(Arc::clone(&disk), OPTIONS).unwrap();
     push(&mut spool, 0..10);
     std::fs::remove_dir_all(&path).unwrap();
-    assert!(spool.push(&line(10), 1, Duration::ZERO).is_err(), "it would be gone with the process");
+    assert!(spool.push(&line(10), 1, Duration::ZERO).is_err(), "it would be lost with the process");
     push(&mut spool, 10..20);
     assert!(path.is_dir());
-    assert_eq!(drain(&mut spool), (0..20).collect::<Vec<_>>(), "what is open can still be read");
+    assert_eq!(drain(&mut spool), (0..20).collect::<Vec<_>>(), "open files can still be read");
     push(&mut spool, 20..30);
     let mut again = Spool::open(Arc::new(Directory::open(path).unwrap()), OPTIONS).unwrap();
     assert_eq!(drain(&mut again), (20..30).collect::<Vec<_>>());
