@@ -1,4 +1,4 @@
-//! A memcached server in a program of its own: `memcached ARGUMENTS...`, as memcached takes them.
+//! A memcached server as a stand-alone program: `memcached ARGUMENTS...`, with memcached's arguments.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ fn main() -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_io().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("cannot hear signals: {error}");
+            eprintln!("cannot handle signals: {error}");
             return ExitCode::FAILURE;
         }
     };

@@ -1,7 +1,7 @@
-//! Who may use the server: the user file of the text protocol, and SASL PLAIN of the binary one.
+//! Authentication of clients: the user file of the text protocol, and SASL PLAIN of the binary protocol.
 //!
-//! Invariants: passwords are compared in a time that does not depend on where they differ. A file
-//! that cannot be read or has a wrong line refuses the start; a reload that fails keeps what was.
+//! Invariants: the time to compare passwords does not depend on where they differ. If the file cannot be
+//! read or has an invalid line, the server does not start. A reload that fails keeps the present users.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -11,19 +11,19 @@ use sandur_base::{environment, small_file};
 use super::error::Error;
 use super::settings::Settings;
 
-/// Most users of a file.
+/// The largest number of users in a file.
 const USERS_MAX: usize = 1024;
-/// Most bytes of a file.
+/// The largest size of a file in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Known users.
+/// The users that may authenticate.
 #[derive(Debug, Default)]
 pub(super) struct Users {
     file: Option<(PathBuf, Form)>,
     users: Mutex<Vec<User>>,
 }
 
-/// What follows the name in a line.
+/// The format of a line after the user's name.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     /// The password.
@@ -44,7 +44,7 @@ impl std::fmt::Debug for User {
 }
 
 impl Users {
-    /// The users of the settings' file; none without one.
+    /// Loads the users of the configured file. Without a file there are none.
     pub fn load(settings: &Settings) -> Result<Self, Error> {
         let sasl_file = || environment::variable("MEMCACHED_SASL_PWDB").map(PathBuf::from);
         let file = if settings.sasl {
@@ -68,17 +68,17 @@ impl Users {
         Ok(())
     }
 
-    /// Whether there is a user of this name with this password.
+    /// Returns whether there is a user with this name and password.
     pub fn check(&self, name: &[u8], password: &[u8]) -> bool {
         let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        // every entry is compared, so that the time tells nothing about the place of a match
+        // every entry is compared, so that the time does not reveal the position of a match
         users
             .iter()
             .fold(false, |found, user| found | (same(&user.name, name) & same(&user.password, password)))
     }
 
-    /// Checks the message of SASL PLAIN (RFC 4616): authorization id, name and password, each after a
-    /// zero byte. A name may carry a realm behind `@`.
+    /// Checks a message of SASL PLAIN (RFC 4616): authorization id, name and password, separated by zero
+    /// bytes. A name may have a realm after `@`.
     pub fn check_plain(&self, message: &[u8]) -> bool {
         let mut parts = message.splitn(3, |byte| *byte == 0);
         let (Some(_), Some(name), Some(password)) = (parts.next(), parts.next(), parts.next()) else {
@@ -111,7 +111,7 @@ fn read(path: &Path, form: Form) -> Result<Vec<User>, Error> {
             Form::Plain => rest,
             Form::Database => rest.split(|byte| *byte == b':').next().unwrap_or_default(),
         };
-        // An empty one would let in every client that sends nothing.
+        // An empty password would admit every client that sends none.
         if colon == 0 || password.is_empty() {
             return wrong(if colon == 0 { "has no user" } else { "has no password" });
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn users_of_a_file_are_known() {
+    fn users_of_the_file_are_accepted() {
         let users = users("foo:bar\r\nbaaaz:qu:ux\nlast:one").unwrap();
         assert!(
             users.check(b"foo", b"bar") && users.check(b"baaaz", b"qu:ux") && users.check(b"last", b"one")
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_users_and_passwords_refuse_the_start_with_their_line() {
+    fn an_empty_user_or_password_fails_the_start_and_names_the_line() {
         for (text, message) in [
             ("foo:bar\n\nbaz:\n", "line 3 has no password"),
             (":secret\n", "line 1 has no user"),
@@ -165,11 +165,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("users");
         fs::write(&file, "foo::more").unwrap();
-        assert!(read(&file, Form::Database).is_err(), "the password is what stands between the colons");
+        assert!(read(&file, Form::Database).is_err(), "the password is the text between the colons");
     }
 
     #[test]
-    fn a_wrong_file_refuses_the_start() {
+    fn an_invalid_or_missing_file_fails_the_start() {
         let error = users("foo:bar\nnonsense\n").unwrap_err().to_string();
         assert!(error.contains("line 2 is malformed"), "{error}");
         let missing = Settings { auth_file: Some("/nonexistent/users".into()), ..Settings::default() };

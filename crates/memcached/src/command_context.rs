@@ -1,6 +1,6 @@
-//! What a command may use while it is answered.
+//! The context in which a command is executed.
 //!
-//! Invariant: a [`CommandContext`] lasts while a worker serves one connection and never across a wait.
+//! Invariant: a [`CommandContext`] exists while a worker serves one connection, and never across a wait.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -12,7 +12,7 @@ use super::server::Server;
 use super::settings::Settings;
 use super::watch::{Event, Stream};
 
-/// What the commands of a connection use while a worker serves it.
+/// What commands use while a worker serves their connection.
 pub(super) struct CommandContext<'a> {
     pub server: &'a Arc<Server>,
     pub counters: &'a Arc<Counters>,
@@ -22,7 +22,7 @@ pub(super) struct CommandContext<'a> {
     pub now: u32,
     /// The connection's descriptor, which `stats conns` and `watch` show.
     pub descriptor: i32,
-    /// Whether answers may come later because flash cannot keep up.
+    /// Whether an answer may be delayed because flash cannot keep up.
     pub may_slow_down: bool,
 }
 
@@ -37,24 +37,24 @@ impl CommandContext<'_> {
         &self.server.settings
     }
 
-    /// The version number that a client sees.
+    /// Returns the version number that a client sees.
     pub fn shown_cas(&self, cas: u64) -> u64 {
         if self.server.settings.cas { cas } else { 0 }
     }
 
-    /// The slab class and the size in bytes that memcached would give an item.
+    /// Returns the slab class into which memcached would put an item.
     #[inline]
     pub fn class_of(&self, key: &[u8], value: u64, flags: u32) -> usize {
         let classes = &self.server.classes;
         classes.class(classes.item_bytes(key.len(), value, flags))
     }
 
-    /// Whether an item is larger than `-I` allows.
+    /// Returns whether an item is larger than `-I` permits.
     pub fn is_too_large(&self, key: &[u8], value: u64, flags: u32) -> bool {
         self.server.classes.item_bytes(key.len(), value, flags) > self.server.settings.item_bytes_max
     }
 
-    /// Tells watchers of a stream; `event` is only made when there are any.
+    /// Publishes an event to the watchers of a stream. `event` is only called if there are any.
     #[inline]
     pub fn watch<'e>(&self, stream: Stream, event: impl FnOnce() -> Event<'e>) {
         if self.server.watchers.wants(stream) {
@@ -62,14 +62,14 @@ impl CommandContext<'_> {
         }
     }
 
-    /// What an answer that comes later keeps.
+    /// Returns the part of the context that a delayed answer keeps.
     pub fn held(&self) -> Held {
         let (server, counters) = (Arc::clone(self.server), Arc::clone(self.counters));
         Held { server, counters, descriptor: self.descriptor }
     }
 }
 
-/// What an answer under way keeps of its context.
+/// The part of the context that a delayed answer keeps.
 pub(super) struct Held {
     server: Arc<Server>,
     counters: Arc<Counters>,
@@ -77,12 +77,12 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// A context to finish the answer in.
+    /// Returns a context in which to finish the answer.
     pub fn context(&self) -> CommandContext<'_> {
         CommandContext {
             server: &self.server,
             counters: &self.counters,
-            // what is waited for has come: nothing will wake
+            // the awaited result has arrived: nothing needs to be woken
             waker: Waker::noop(),
             now: super::time::now(&self.server.env),
             descriptor: self.descriptor,

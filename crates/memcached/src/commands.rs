@@ -1,16 +1,16 @@
-//! Every command of every protocol: the tables that requests are looked up in and that the reference page
-//! is made from.
+//! Every command of every protocol: the tables in which requests are looked up and from which the
+//! reference page is made.
 //!
 //! A command is a type in a file of its own that implements the trait of its protocol
 //! ([`text::call::Command`](crate::text::call::Command),
-//! [`binary::call::Command`](crate::binary::call::Command)), and one line here.
+//! [`binary::call::Command`](crate::binary::call::Command)), and has one line here.
 
 use crate::binary::call::Entry as BinaryEntry;
 use crate::text::call::Entry as TextEntry;
 use crate::{binary, meta, text};
 
-/// The commands of the text protocol, meta commands among them, the most frequent ones first: they are
-/// looked for in this order.
+/// The commands of the text protocol, including meta commands. They are searched in this order, so the
+/// most frequent ones come first.
 pub(crate) const TEXT: &[TextEntry] = &[
     TextEntry::of::<text::get::Get>(),
     TextEntry::of::<text::gets::Gets>(),
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_and_every_opcode_stands_once() {
+    fn names_and_opcodes_are_unique() {
         let names: BTreeSet<_> = TEXT.iter().map(|entry| entry.name).collect();
         assert_eq!(names.len(), TEXT.len());
         let opcodes = || BINARY.iter().flat_map(|entry| [Some(entry.opcode), entry.quiet]).flatten();

@@ -1,11 +1,10 @@
-//! One connection: its socket, its session, and what is on its way in and out.
+//! One connection: its socket, its session, and its input and output.
 //!
-//! **Life of a call.** Read what is there, answer every complete command, write once. A request that
-//! comes alone thus takes three system calls: the wait, one read and one write.
+//! **Life of a call.** Read the available bytes, answer every complete command, write once. A request
+//! that arrives alone thus needs three system calls: the wait, one read and one write.
 //!
-//! Invariants: input is only read while the session wants it and the output has room; a client
-//! that does not take its answers is not read from. An error of the socket ends the connection and
-//! nothing else.
+//! Invariants: input is only read while the session wants it and the output has room, so a client that
+//! does not read its answers is not read from. An error of the socket ends only its connection.
 
 use std::io;
 use std::sync::Arc;
@@ -31,25 +30,25 @@ pub(super) struct Connection {
     pub peer: Arc<Peer>,
     /// The socket may have more to read.
     readable: bool,
-    /// The socket takes bytes.
+    /// The socket accepts bytes.
     writable: bool,
-    /// The other side has closed: there is an end to be read.
+    /// The client has closed its side: reads will reach the end.
     hung_up: bool,
-    /// And it takes nothing any more.
+    /// The client has closed both sides.
     is_cut: bool,
 }
 
-/// What the poller says of a socket.
+/// The events of a socket, as the poller reports them.
 pub(super) struct Events {
     pub readable: bool,
     pub writable: bool,
-    /// The other side sends nothing any more.
+    /// The client sends nothing any more.
     pub hung_up: bool,
-    /// Nor does it take anything.
+    /// The client does not receive any more either.
     pub is_cut: bool,
 }
 
-/// What a connection needs of its worker.
+/// The parts of the worker that a connection uses.
 pub(super) struct WorkerContext<'a> {
     pub server: &'a Arc<Server>,
     pub counters: &'a Arc<Counters>,
@@ -58,14 +57,14 @@ pub(super) struct WorkerContext<'a> {
     pub now: u32,
 }
 
-/// How [`Connection::serve`] ended.
+/// The result of [`Connection::serve`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The poller or a waker says when to go on.
+    /// Serve it again when the poller or a waker reports it.
     Waits,
-    /// There is more to do, after others were served.
+    /// Serve it again after the other connections.
     Again,
-    /// The connection is over.
+    /// The connection has ended.
     Closed(Ending),
 }
 
@@ -76,12 +75,12 @@ impl Connection {
         Self { transport, session, input, output, peer, readable, writable, hung_up, is_cut }
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn transport(&self) -> &Transport {
         &self.transport
     }
 
-    /// Notes what the poller says.
+    /// Records the events that the poller reports.
     pub fn note(&mut self, events: Events) {
         let Events { readable, writable, hung_up, is_cut } = events;
         self.readable |= readable | hung_up;
@@ -90,7 +89,7 @@ impl Connection {
         self.is_cut |= is_cut;
     }
 
-    /// Does what can be done now.
+    /// Does all work that is possible now.
     pub fn serve(&mut self, worker: &mut WorkerContext<'_>) -> Outcome {
         if self.peer.makes_way() {
             worker.counters.totals.idle_kicks.add(1);
@@ -113,8 +112,8 @@ impl Connection {
             let progress = self.advance(worker);
             match progress {
                 Progress::NeedsInput if self.readable => {
-                    // answers leave together once the socket has nothing more to say, unless the
-                    // next part of a large value is what is missing
+                    // answers are sent together once the socket has no more input, unless the session
+                    // needs the next part of a large value
                     match self.read(worker)? {
                         Reading::Got => continue,
                         Reading::Nothing => {}
@@ -133,7 +132,7 @@ impl Connection {
             }
             let waiting = self.output.waiting();
             if waiting > 0 {
-                // the first look at a new answer is what makes it wake this connection
+                // the first poll of a new answer registers the waker of this connection
                 self.output.poll(&mut Context::from_waker(worker.waker));
                 if self.output.waiting() < waiting {
                     continue;
@@ -141,7 +140,8 @@ impl Connection {
             }
             let moved = self.flush(worker)?;
             if self.output.waiting() > 0 {
-                // what is new must know whom to wake, and what left has made room for what has arrived
+                // new answers must register their waker, and the bytes sent made room for answers that
+                // have arrived
                 self.output.poll(&mut Context::from_waker(worker.waker));
                 if self.writable && self.output.has_ready() {
                     continue;
@@ -155,8 +155,8 @@ impl Connection {
                 continue;
             }
             if self.hung_up && self.readable && progress == Progress::Streams {
-                // no client is there to take what is still to come; a wait ends by itself, and what was sent
-                // before the end is still to be done
+                // no client is left to receive a stream; but a wait ends by itself, and commands sent
+                // before the end are still executed
                 return Ok(Outcome::Closed(Ending::Normal));
             }
             let state = match progress {
@@ -171,7 +171,7 @@ impl Connection {
         }
     }
 
-    /// Sends the answers that are left, as they come, and closes.
+    /// Sends the remaining answers as they arrive, and closes.
     fn finish(&mut self, ending: Ending, worker: &WorkerContext<'_>) -> io::Result<Outcome> {
         loop {
             let waiting = self.output.waiting();
@@ -209,7 +209,7 @@ impl Connection {
         self.session.advance(&mut self.input, &mut self.output, &context)
     }
 
-    /// Reads once: into a large value's own buffer, or into the input.
+    /// Reads once: into the buffer of a large value, or into the input.
     fn read(&mut self, worker: &mut WorkerContext<'_>) -> io::Result<Reading> {
         let into_value = self.input.is_empty();
         let read = match self.session.sink() {
@@ -226,7 +226,7 @@ impl Connection {
         };
         worker.counters.totals.bytes_read.add(count as u64);
         if count > 0 {
-            // also a part of a long value is a sign of life
+            // part of a long value counts as activity too
             self.peer.touch(worker.now);
         }
         self.readable = more;
@@ -242,7 +242,7 @@ impl Connection {
         Ok(if count > 0 || more { Reading::Got } else { Reading::Nothing })
     }
 
-    /// A client that would have to be given more memory than there is.
+    /// Handles a client whose input would need more memory than there is.
     fn end_reading(&mut self, why: NoSpace, worker: &WorkerContext<'_>) -> Reading {
         if why == NoSpace::OutOfMemory {
             worker.counters.totals.input_oom.add(1);
@@ -251,7 +251,7 @@ impl Connection {
         Reading::End(Ending::Error)
     }
 
-    /// Writes what can leave; whether anything did.
+    /// Writes as much as the socket accepts. Returns whether anything was written.
     fn flush(&mut self, worker: &WorkerContext<'_>) -> io::Result<bool> {
         let mut moved = false;
         while self.writable && self.output.has_ready() {
@@ -273,17 +273,17 @@ impl Connection {
         Ok(moved)
     }
 
-    /// Gives the input buffer back at the end.
+    /// Returns the input buffer to the worker when the connection ends.
     pub fn abandon(&mut self, buffers: &mut Buffers) {
         self.input.abandon(buffers);
     }
 
-    /// Bytes of the input buffer that is held.
+    /// Returns the size of the input buffer in bytes.
     pub fn input_bytes(&self) -> usize {
         self.input.capacity()
     }
 
-    /// Bytes that wait to leave, and answers that wait for the device.
+    /// Returns the number of bytes to be sent, and of answers that wait for the device.
     pub fn queued(&self) -> (usize, usize) {
         (self.output.queued(), self.output.waiting())
     }

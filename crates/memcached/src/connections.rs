@@ -1,15 +1,15 @@
-//! The table of connections, for limits and `stats conns`.
+//! The table of connections, for limits and for `stats conns`.
 //!
-//! Invariant: every open socket of the server, listening ones included, has exactly one entry, from
-//! before its first byte until after its last, except one that has made way for another: it has none from
-//! the moment at which it is cut.
+//! Invariant: every open socket of the server, including listening ones, has exactly one entry, from
+//! before its first byte until after its last. The exception is a connection that was cut in favour of
+//! another: its entry is removed when it is cut.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-/// What a connection is doing, with the names of memcached's states.
+/// The state of a connection, with memcached's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum State {
@@ -34,13 +34,13 @@ const STATES: [(State, &str); 8] = [
     (State::Fetching, "conn_io_queue"),
 ];
 
-/// The name of a state.
+/// Returns the name of a state.
 pub(super) fn name_of(state: State) -> &'static str {
     STATES.iter().find(|(known, _)| *known == state).map_or("conn_closed", |(_, name)| name)
 }
 
-/// Seconds of silence after which a connection makes way for another when there are too many: a client that
-/// works keeps its place, and one that keeps others out does so for no longer.
+/// Seconds of silence after which a connection is cut in favour of another one if there are too many. An
+/// active client keeps its place, and a silent one blocks others for no longer than this.
 const GIVES_WAY_S: u32 = 5;
 
 /// One socket.
@@ -49,13 +49,13 @@ pub(super) struct Peer {
     pub descriptor: i32,
     /// `local`, `tcp` or `udp`.
     pub transport: &'static str,
-    /// Where the other side is, as `PROTOCOL:ADDRESS`; for a listening socket its own address.
+    /// The address of the client as `PROTOCOL:ADDRESS`; for a listening socket its own address.
     pub address: String,
-    /// The address that it connected to.
+    /// The local address that the client connected to.
     pub listen_address: Option<String>,
     state: AtomicU8,
     last_command: AtomicU32,
-    /// Wakes its worker for it.
+    /// Wakes the worker of this connection.
     waker: OnceLock<Waker>,
     makes_way: AtomicBool,
 }
@@ -82,50 +82,50 @@ impl Peer {
         })
     }
 
-    /// Says what it is doing.
+    /// Sets the state.
     #[inline]
     pub fn set_state(&self, state: State) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// The name of what it is doing.
+    /// Returns the name of the state.
     pub fn state(&self) -> &'static str {
         let state = self.state.load(Ordering::Relaxed);
         STATES.iter().find(|(known, _)| *known as u8 == state).map_or("conn_closed", |(_, name)| name)
     }
 
-    /// Notes its worker, with what wakes it for this connection.
+    /// Records the waker of this connection in its worker.
     pub fn adopted(&self, waker: Waker) {
-        // a connection has one worker for its whole life
+        // a connection has the same worker all its life
         let _ = self.waker.set(waker);
     }
 
-    /// Has its worker close it.
+    /// Makes its worker close it.
     fn make_way(&self) {
         self.makes_way.store(true, Ordering::Release);
         self.waker.get().into_iter().for_each(Waker::wake_by_ref);
     }
 
-    /// Whether it is to be closed in favour of another.
+    /// Returns whether it is to be closed in favour of another.
     #[inline]
     pub fn makes_way(&self) -> bool {
         self.makes_way.load(Ordering::Acquire)
     }
 
-    /// Notes that something has come.
+    /// Records activity.
     #[inline]
     pub fn touch(&self, now: u32) {
         self.last_command.store(now, Ordering::Relaxed);
     }
 
-    /// Whether it has sent nothing for so long that it makes way.
+    /// Returns whether it was silent for so long that it may be cut.
     fn gives_way(&self, now: u32) -> bool {
         let is_watching = self.state.load(Ordering::Relaxed) == State::Watching as u8;
         // listening sockets have no worker
         self.waker.get().is_some() && !is_watching && now.saturating_sub(self.last_command()) >= GIVES_WAY_S
     }
 
-    /// When something came last.
+    /// Returns the time of the last activity, in seconds since the epoch.
     pub fn last_command(&self) -> u32 {
         self.last_command.load(Ordering::Relaxed)
     }
@@ -150,8 +150,8 @@ impl Connections {
         self.lock().insert(peer.descriptor, peer);
     }
 
-    /// Adds a connection unless there are `limit` sockets already, of which none makes way: the one that
-    /// was silent for longest is cut, and its worker closes it.
+    /// Adds a connection. If there are `limit` sockets already, the one that was silent for the longest
+    /// time is cut, and its worker closes it; if none may be cut, the new connection is refused.
     pub fn admit(&self, peer: &Arc<Peer>, limit: usize, now: u32) -> bool {
         let mut peers = self.lock();
         if peers.len() >= limit {
@@ -169,7 +169,7 @@ impl Connections {
         true
     }
 
-    /// Whether there are `limit` sockets, of which none makes way.
+    /// Returns whether there are `limit` sockets, none of which may be cut.
     pub fn is_full(&self, limit: usize, now: u32) -> bool {
         let peers = self.lock();
         peers.len() >= limit && !peers.values().any(|peer| peer.gives_way(now))
@@ -180,27 +180,27 @@ impl Connections {
         self.lock().remove(&peer.descriptor);
     }
 
-    /// Everyone.
+    /// Returns all sockets.
     pub fn all(&self) -> Vec<Arc<Peer>> {
         self.lock().values().cloned().collect()
     }
 
-    /// Open sockets, the listening ones aside.
+    /// Returns the number of open sockets without the listening ones.
     pub fn current(&self) -> u64 {
         self.lock().values().filter(|peer| peer.listen_address.is_some()).count() as u64
     }
 
-    /// Connections since the start.
+    /// Returns the number of connections since the start.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Relaxed)
     }
 
-    /// Connections that were refused for the limit.
+    /// Returns the number of connections refused because of the limit.
     pub fn rejected(&self) -> u64 {
         self.rejected.load(Ordering::Relaxed)
     }
 
-    /// Most sockets that were open at a time.
+    /// Returns the largest number of sockets that were open at a time.
     pub fn most(&self) -> u64 {
         self.most.load(Ordering::Relaxed)
     }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_of_sockets_holds() {
+    fn the_number_of_sockets_is_limited() {
         let connections = Connections::default();
         connections.listening(Peer::new(3, "tcp", "tcp:0.0.0.0:1".into(), None, 0));
         let peer = |n| Peer::new(n, "tcp", "tcp:127.0.0.1:9".into(), Some("tcp:127.0.0.1:1".into()), 0);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_that_was_silent_for_longest_makes_way_and_no_working_one() {
+    fn the_longest_silent_client_is_cut_and_no_active_one() {
         let connections = Connections::default();
         connections.listening(Peer::new(3, "tcp", "tcp:0.0.0.0:1".into(), None, 0));
         let peer = |n, at| Peer::new(n, "tcp", "tcp:127.0.0.1:9".into(), Some("tcp:127.0.0.1:1".into()), at);
@@ -239,9 +239,9 @@ mod tests {
         }
         peers[3].set_state(State::Watching);
         let admit = |number, now| connections.admit(&peer(number, now), 5, now);
-        assert!(!admit(8, 5) && connections.is_full(5, 5), "nobody has been silent for long");
+        assert!(!admit(8, 5) && connections.is_full(5, 5), "no client has been silent for long enough");
         assert!(!connections.is_full(5, 6) && admit(8, 6));
-        assert!(!admit(9, 6), "one place for one that makes way");
+        assert!(!admit(9, 6), "one connection is cut for one place");
         assert!(admit(9, 100));
         assert_eq!(peers.map(|peer| peer.makes_way()), [true, true, false, false]);
         assert_eq!((connections.rejected(), connections.current()), (2, 4));

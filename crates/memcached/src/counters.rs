@@ -1,14 +1,14 @@
-//! What a worker counts while it answers.
+//! The counters that a worker updates while it answers.
 //!
-//! Invariants: each worker has its own [`Counters`] and is the only one that adds to them, so adding
-//! is a plain load and store; readers sum over workers and see each counter at some recent moment.
-//! `stats reset` takes note of the sums and subtracts them from then on: no counter goes back.
+//! Invariants: each worker has its own [`Counters`] and is the only one that adds to them, so adding is
+//! a plain load and store. Readers sum over workers and see each counter at some recent moment. `stats
+//! reset` records the sums and later subtracts them; no counter decreases.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::slab_classes::CLASSES_MAX;
 
-/// One number, added to by one thread.
+/// A counter with a single writer.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
@@ -16,16 +16,16 @@ impl Counter {
     /// Adds `count`.
     #[inline]
     pub fn add(&self, count: u64) {
-        // one writer: no read-modify-write needed
+        // there is one writer, so no read-modify-write is needed
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
-    /// Replaces a number that says how much there is now.
+    /// Sets the value of a gauge.
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The number.
+    /// Returns the value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -66,7 +66,7 @@ counters!(OfClass, ClassSums, "Counters of a worker for one slab class.":
 counters!(Gauges, GaugeSums, "What a worker holds now.": input_buffers, input_bytes, input_bytes_free,
     queued_bytes, queued_answers);
 
-/// Everything that one worker counts.
+/// All counters of one worker.
 #[derive(Debug)]
 pub(super) struct Counters {
     pub totals: Totals,
@@ -82,14 +82,14 @@ impl Default for Counters {
 }
 
 impl Counters {
-    /// The counters of a class.
+    /// Returns the counters of a slab class.
     #[inline]
     pub fn class(&self, class: usize) -> &OfClass {
         &self.classes[class]
     }
 }
 
-/// Sums over workers.
+/// The sums of the counters of all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sums {
     pub totals: TotalSums,
@@ -98,7 +98,7 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// The sums over `workers`.
+    /// Adds up the counters of `workers`.
     pub fn of<'a>(workers: impl IntoIterator<Item = &'a Counters>) -> Self {
         let mut sums = Self { classes: vec![ClassSums::default(); CLASSES_MAX], ..Self::default() };
         for worker in workers {
@@ -111,7 +111,7 @@ impl Sums {
         sums
     }
 
-    /// What was counted since `base`. Gauges stay: they say what is there now.
+    /// Returns the counts since `base`. Gauges keep their present values.
     pub fn since(mut self, base: &Self) -> Self {
         self.totals.subtract(&base.totals);
         for (sum, base) in self.classes.iter_mut().zip(&base.classes) {
@@ -120,7 +120,7 @@ impl Sums {
         self
     }
 
-    /// One counter over all classes.
+    /// Returns the sum of one counter over all classes.
     pub fn over_classes(&self, counter: impl Fn(&ClassSums) -> u64) -> u64 {
         self.classes.iter().map(counter).sum()
     }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_go_over_workers_and_restart_at_a_base() {
+    fn sums_include_all_workers_and_restart_at_a_base() {
         let workers = [Counters::default(), Counters::default()];
         workers[0].totals.get_cmds.add(2);
         workers[1].totals.get_cmds.add(3);

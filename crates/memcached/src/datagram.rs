@@ -1,11 +1,12 @@
-//! UDP: a request in one datagram, its answer in as many as it takes.
+//! UDP: a request is one datagram, its answer one or more.
 //!
-//! Each datagram begins with eight bytes: request number, sequence number, number of datagrams, and
-//! two zero bytes, all in network order. A request of more than one datagram is ignored, as are
-//! answers that do not reach their client: UDP promises nothing.
+//! Each datagram begins with eight bytes: request number, sequence number, number of datagrams, and two
+//! zero bytes, all in network order. A request of more than one datagram is ignored. Lost answers are
+//! not sent again, since UDP guarantees nothing.
 //!
-//! An answer has a datagram, or [`ANSWER_PER_REQUEST`] times the bytes of its request if that is more; a
-//! longer one is replaced by an error, so that the server is no amplifier for forged addresses.
+//! An answer may have one datagram, or [`ANSWER_PER_REQUEST`] times the bytes of its request if that is
+//! more. A longer answer is replaced by an error, so that the server cannot be abused as an amplifier
+//! with forged source addresses.
 //!
 //! Invariant: at most [`EXCHANGES_MAX`] requests wait for the device; further ones are ignored.
 
@@ -24,25 +25,25 @@ use super::server::Server;
 use super::session::{Progress, Session};
 use super::settings::Binding;
 
-/// Bytes before the request.
+/// Bytes of the header before the request.
 const HEADER_BYTES: usize = 8;
-/// Bytes of a datagram of an answer: it passes unbroken through usual networks.
+/// Bytes of one datagram of an answer; small enough for one packet on usual networks.
 const DATAGRAM_BYTES: usize = 1400;
-/// Bytes of an answer per byte of its request, where that is more than one datagram: a forged source
-/// address brings its owner no more than this.
+/// Bytes of an answer per byte of its request, if that is more than one datagram. It bounds the traffic
+/// to the owner of a forged source address.
 const ANSWER_PER_REQUEST: usize = 16;
-/// What stands for an answer that is longer.
+/// The error that replaces an answer that is too long.
 const TOO_LONG: &[u8] = b"SERVER_ERROR answer too long for UDP, ask over TCP\r\n";
-/// Largest request in bytes.
+/// The largest request in bytes.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
-/// Requests that may wait for the device.
+/// The largest number of requests that wait for the device.
 const EXCHANGES_MAX: usize = 1024;
-/// Requests that are answered before connections are served.
+/// The largest number of requests that are answered before connections are served.
 const REQUESTS_PER_TURN: usize = 64;
-/// Names the socket among a worker's messages.
+/// Identifies the socket in a worker's messages.
 pub(super) const DATAGRAM_TOKEN: Token = Token { place: u32::MAX, use_number: 0 };
 
-/// A socket for datagrams, served by one worker.
+/// A UDP socket, served by one worker.
 pub(super) struct Datagrams {
     socket: OwnedFd,
     waiting: Vec<Exchange>,
@@ -51,11 +52,11 @@ pub(super) struct Datagrams {
     buffers: Buffers,
 }
 
-/// A request whose answer is not whole yet.
+/// A request whose answer is not complete yet.
 struct Exchange {
     client: SocketAddrAny,
     number: [u8; 2],
-    /// Bytes that the answer may have.
+    /// The largest size of the answer in bytes.
     most: usize,
     output: Output,
 }
@@ -67,12 +68,12 @@ impl Datagrams {
         Self { socket, waiting: Vec::new(), waker, flag, buffers: Buffers::default() }
     }
 
-    /// The socket.
+    /// Returns the socket.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Answers what has come.
+    /// Answers the requests that have arrived.
     pub fn receive(&mut self, server: &Arc<Server>, counters: &Arc<Counters>, now: u32) {
         let mut request = vec![0u8; REQUEST_BYTES_MAX];
         for _ in 0..REQUESTS_PER_TURN {
@@ -104,7 +105,7 @@ impl Datagrams {
         }
         let mut session = Session::new(Binding::Auto, true);
         let descriptor = self.socket.as_raw_fd();
-        // What follows a command that waits would be lost.
+        // A command after one that waits would be lost.
         let may_slow_down = false;
         let context = CommandContext { server, counters, waker: &self.waker, now, descriptor, may_slow_down };
         while session.advance(&mut input, &mut output, &context) == Progress::Yielded {}
@@ -116,7 +117,7 @@ impl Datagrams {
         output
     }
 
-    /// Sends answers that have become whole.
+    /// Sends answers that have become complete.
     pub fn proceed(&mut self, counters: &Counters) {
         self.flag.seen();
         let mut at = 0;
@@ -155,7 +156,7 @@ impl Datagrams {
             match sendto(&self.socket, &datagram, SendFlags::DONTWAIT | SendFlags::NOSIGNAL, &exchange.client)
             {
                 Ok(count) => counters.totals.bytes_written.add(count as u64),
-                // the client asks again or does without
+                // the client retries or does without
                 Err(_) => return,
             }
         }

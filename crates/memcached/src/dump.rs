@@ -1,9 +1,9 @@
-//! `lru_crawler metadump` and `mgdump`: every key, for warming other servers up.
+//! `lru_crawler metadump` and `mgdump`: list every key, for warming up other servers.
 //!
-//! A thread walks the items and fills a buffer of bounded size; it waits while the client does not
-//! take what is there. One dump runs at a time.
+//! A thread scans the items and fills a buffer of bounded size. It blocks while the client does not
+//! read. Only one dump runs at a time.
 //!
-//! Invariant: a client that goes away ends its dump's thread.
+//! Invariant: when the client disconnects, the thread of its dump ends.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -21,10 +21,10 @@ use super::slab_classes::SlabClasses;
 use super::watch::push_uri;
 use super::words::push_number;
 
-/// Bytes that wait for the client at most.
+/// The largest number of bytes that are buffered for the client.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// How a key is listed.
+/// The format in which a key is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// With its metadata.
@@ -34,7 +34,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Why dumps are not allowed.
+    /// The error if dumps are disabled.
     pub fn refusal(self) -> &'static [u8] {
         match self {
             Self::Metadata => b"ERROR metadump not allowed",
@@ -42,7 +42,7 @@ impl Form {
         }
     }
 
-    /// Why a dump must be the first command.
+    /// The error if other commands were pipelined before a dump.
     pub fn pipelined(self) -> &'static [u8] {
         match self {
             Self::Metadata => b"ERROR cannot pipeline other commands before metadump",
@@ -51,7 +51,7 @@ impl Form {
     }
 }
 
-/// A dump under way.
+/// A running dump.
 pub(super) struct Dump(Arc<Shared>);
 
 struct Shared {
@@ -67,7 +67,7 @@ struct State {
     abandoned: bool,
 }
 
-/// Holds the place of the one dump that may run.
+/// The lock that permits only one dump at a time.
 struct Running(Arc<Server>);
 
 impl Drop for Running {
@@ -77,7 +77,8 @@ impl Drop for Running {
 }
 
 impl Dump {
-    /// Starts a dump of the classes whose bits are set, or of all; `None` while another one runs.
+    /// Starts a dump of the classes whose bits are set, or of all. Returns `None` while another dump
+    /// runs.
     pub fn start(server: Arc<Server>, classes: Option<u64>, form: Form, waker: Waker) -> Option<Self> {
         if server.dumping.swap(true, Ordering::Acquire) {
             return None;
@@ -85,7 +86,7 @@ impl Dump {
         let running = Running(server);
         let shared = Arc::new(Shared { state: Mutex::default(), room: Condvar::new(), waker });
         let walker = Arc::clone(&shared);
-        // a walk over all items takes long and waits for its client: not on a worker
+        // a scan of all items takes long and waits for its client, so it does not run on a worker
         let started = super::process::spawn("dump", move || {
             walker.walk(&running.0, classes, form);
         });
@@ -123,7 +124,7 @@ impl Shared {
         self.waker.wake_by_ref();
     }
 
-    /// Lists what is on flash alone; items in memory were listed before.
+    /// Lists items that are only on flash; items in memory were listed before.
     fn walk_flash(&self, server: &Server, classes: Option<u64>, form: Form) {
         let (mut line, quiet) = (Vec::new(), Read { quiet: true, range: Some(0..0), ..Read::default() });
         server.cache.visit_flash(&mut |found| {
@@ -157,7 +158,7 @@ impl Shared {
         });
     }
 
-    /// Adds a line, waiting for room; `false` when it is not wanted any more.
+    /// Appends a line; waits for room. Returns `false` when the client is gone.
     fn push(&self, line: &[u8]) -> bool {
         let mut state = self.lock();
         while state.bytes.len() + line.len() > BUFFER_BYTES && !state.abandoned {
@@ -185,7 +186,7 @@ impl Drop for Dump {
     }
 }
 
-/// What a line says of an item.
+/// The metadata of an item that a line shows.
 struct About {
     expires_at: u32,
     accessed_at: u32,
@@ -228,7 +229,7 @@ fn metadata(key: &[u8], about: &About, out: &mut Vec<u8>) {
 
 fn gets(key: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"mg ");
-    // a key that no command line can hold was given in base 64
+    // a key that cannot be in a command line was given in base 64
     if key.iter().any(|byte| *byte <= b' ' || *byte == 127) {
         out.extend_from_slice(STANDARD.encode(key).as_bytes());
         out.extend_from_slice(b" b");

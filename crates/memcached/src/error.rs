@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Errors that prevent the start of a server.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use sandur_base::ErrorKind;
 
 use super::arguments::WrongArguments;
 
-/// A server could not start.
+/// Why a server could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,17 +20,17 @@ pub enum Error {
     /// A file of users cannot be used.
     #[error("the user file {} cannot be used: {reason}", path.display())]
     UserFile {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("failed to listen on {address}: {error}")]
     Listen {
         /// The address.
         address: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// There is no such user.
@@ -39,10 +39,10 @@ pub enum Error {
         /// The user's name.
         name: String,
     },
-    /// The process cannot do something to itself.
+    /// The process cannot change its own state.
     #[error("the process cannot {what}: {error}")]
     Process {
-        /// What.
+        /// The operation that failed.
         what: &'static str,
         /// What the system says.
         error: io::Error,

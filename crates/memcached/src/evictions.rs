@@ -1,7 +1,7 @@
-//! Items that were evicted, expired or flushed, counted by slab class for `stats items` and told to watchers.
+//! Counts evicted, expired and flushed items by slab class for `stats items`, and publishes them to
+//! watchers.
 //!
-//! Invariant: called under a shard's lock, so it does no more than add numbers, unless evictions
-//! are watched.
+//! Invariant: called under a shard's lock, so it only adds to counters, unless evictions are watched.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,20 +11,20 @@ use sandur_cache::{RemovalListener, RemovalReason, RemovedItem};
 use super::slab_classes::{CLASSES_MAX, SlabClasses};
 use super::watch::{Event, Stream, Watchers};
 
-/// Counts of one class since the start.
+/// Counts of one slab class since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EvictionCounts {
     pub evicted: u64,
-    /// Of these, with an expiry.
+    /// Of these, the number that had an expiry.
     pub evicted_nonzero: u64,
-    /// Of these, never read.
+    /// Of these, the number that were never read.
     pub evicted_unfetched: u64,
-    /// Seconds since the last access of the latest one.
+    /// Seconds between the last access and the eviction of the latest one.
     pub evicted_time: u64,
-    /// Of these, read within the last minute.
+    /// Of these, the number that were accessed within the last minute.
     pub evicted_active: u64,
     pub expired_unfetched: u64,
-    /// Dead items whose place was taken.
+    /// Expired items whose memory was reused.
     pub reclaimed: u64,
 }
 
@@ -39,7 +39,7 @@ const EVICTED_ACTIVE: usize = 4;
 const EXPIRED_UNFETCHED: usize = 5;
 const RECLAIMED: usize = 6;
 
-/// Hears the cache and counts.
+/// Receives removals from the cache and counts them.
 #[derive(Debug)]
 pub(super) struct Evictions {
     classes: SlabClasses,
@@ -53,7 +53,7 @@ impl Evictions {
         Self { classes, watchers, counts }
     }
 
-    /// Counts of a class.
+    /// Returns the counts of a class.
     pub fn of(&self, class: usize) -> EvictionCounts {
         let counts = &self.counts[class];
         let get = |which: usize| counts[which].load(Ordering::Relaxed);
@@ -68,14 +68,14 @@ impl Evictions {
         }
     }
 
-    /// Counts of all classes, class 0 included.
+    /// Returns the counts of all classes, including class 0.
     pub fn all(&self) -> Vec<EvictionCounts> {
         (0..CLASSES_MAX).map(|class| self.of(class)).collect()
     }
 }
 
 impl EvictionCounts {
-    /// What was counted since `base`; the time of the latest eviction stays.
+    /// Returns the counts since `base`. The time of the latest eviction is not changed.
     pub fn since(self, base: &Self) -> Self {
         Self {
             evicted: self.evicted - base.evicted,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn departures_are_counted_by_class_and_reason() {
+    fn removals_are_counted_by_class_and_reason() {
         let classes = SlabClasses::new(1.25, 48, 512 << 10, true);
         let evictions = Evictions::new(classes, Arc::default());
         let item = RemovedItem {

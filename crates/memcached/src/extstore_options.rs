@@ -1,11 +1,11 @@
-//! extstore's options of the flash tier that are set at run time, and the thread that applies them.
+//! The run-time options of extstore for the flash tier, and the thread that applies them.
 //!
-//! Left alone, the cache decides by itself what goes to flash and what comes back. `ext_item_age` moves
-//! idle items there early, `ext_recache_rate` 0 and 1 keep all or none of what is read from coming back,
-//! and `ext_compact_under` asks for compaction. All can be turned while the server runs
+//! By default the cache decides which values move to flash and which return to memory. `ext_item_age`
+//! moves idle items to flash early, `ext_recache_rate` 0 or 1 lets all or none of the values read from
+//! flash stay there, and `ext_compact_under` requests compaction. All can be set while the server runs
 //! (`extstore NAME VALUE`).
 //!
-//! Invariant: passes over the items in memory take at most a tenth of one processor.
+//! Invariant: scans of the items in memory use at most a tenth of one CPU.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use super::server::Server;
 use super::settings::Tuning;
 use super::watch::{Event, Stream};
 
-/// How often the knobs are looked at.
+/// How often the options are applied.
 const TICK: Duration = Duration::from_millis(100);
-/// A pass over memory is followed by a pause of at least so many times its length.
+/// A scan of memory is followed by a pause of at least this many times its duration.
 const PAUSE: u32 = 9;
-/// The age at which items stay in memory as long as there is room.
+/// The age that turns early demotion off: items stay in memory as long as there is room.
 const NEVER: u32 = u32::MAX;
 
-/// Gives the cache the knobs as they stand.
+/// Passes the current options to the cache.
 pub(super) fn turn(server: &Server) {
     let tuning = server.tuning().clone();
     server.cache.set_promotion(promotion(&tuning));
     server.cache.set_compaction(compaction(&tuning));
 }
 
-/// Does what the knobs ask for, again and again, until `stop` can be read.
+/// Applies the options periodically until `stop` becomes readable.
 pub(super) fn run(server: &Server, stop: &OwnedFd) {
     turn(server);
     let mut told = None;
@@ -50,7 +50,7 @@ pub(super) fn run(server: &Server, stop: &OwnedFd) {
 fn is_stopped(stop: &OwnedFd, pause: Duration) -> bool {
     let timeout = Timespec { tv_sec: pause.as_secs() as i64, tv_nsec: i64::from(pause.subsec_nanos()) };
     let mut watched = [PollFd::new(stop, PollFlags::IN)];
-    // interrupted waits are short ones
+    // an interrupted wait just ends early
     poll(&mut watched, Some(&timeout)).is_ok_and(|ready| ready > 0)
 }
 
@@ -58,13 +58,13 @@ fn promotion(tuning: &Tuning) -> Promotion {
     match tuning.ext_recache_rate {
         0 => Promotion::Never,
         1 => Promotion::Always,
-        // who has idle items moved away does not want every read to bring one back
+        // an operator who moves idle items to flash does not want every read to bring one back
         _ if tuning.ext_item_age != NEVER => Promotion::Again,
         _ => Promotion::Worthy,
     }
 }
 
-/// Numbers of pages are of the pages that were asked for, whatever the size of segments.
+/// Numbers of pages refer to the configured page size, whatever the size of segments.
 fn compaction(tuning: &Tuning) -> Compaction {
     let bytes = |pages: u32| u64::from(pages).saturating_mul(tuning.ext_page_size);
     Compaction {
@@ -85,7 +85,7 @@ fn demote(server: &Server, tuning: &Tuning) {
     }
 }
 
-/// Tells who watches system events what compaction has done since the last time.
+/// Publishes to watchers of system events what compaction has done since the last call.
 fn tell(server: &Server, tuning: &Tuning, told: &mut Option<Counts>) {
     if !server.watchers.wants(Stream::System) {
         *told = None;
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knobs_keep_their_meaning_and_their_defaults_change_nothing() {
+    fn options_keep_their_meaning_and_the_defaults_change_nothing() {
         let tuning = Tuning::default();
         assert_eq!(promotion(&tuning), Promotion::default());
         assert_eq!(compaction(&tuning).below_free_bytes, 0);

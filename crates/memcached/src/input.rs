@@ -1,35 +1,35 @@
-//! Bytes that a client sent and that were not used yet, and the buffers that connections of a worker share.
+//! Unprocessed bytes from a client, and the buffers that the connections of a worker share.
 //!
-//! Invariants: an idle connection holds no buffer: an empty [`Input`] gives its buffer back to the
-//! worker's [`Buffers`], which keeps a bounded number of them. An input grows to
-//! [`INPUT_BYTES_MAX`] and no further, and all inputs of a worker together to its limit, if it has one.
+//! Invariants: an idle connection has no buffer: an empty [`Input`] returns its buffer to the worker's
+//! [`Buffers`], which keeps a bounded number of them. An input grows to at most [`INPUT_BYTES_MAX`], and
+//! all inputs of a worker together to its limit, if it has one.
 
-/// Bytes of a fresh buffer: one read takes everything that usual requests and pipelines hold.
+/// Bytes of a new buffer. One read gets all bytes of usual requests and pipelines.
 pub(super) const INPUT_BYTES: usize = 16 << 10;
-/// Most bytes of a command line, which only a multiget of many keys comes near.
+/// The largest command line in bytes. Only a multiget of many keys comes near.
 pub(super) const INPUT_BYTES_MAX: usize = 16 << 20;
-/// Buffers that a worker keeps for the next readable connections.
+/// The largest number of buffers that a worker keeps for reuse.
 const BUFFERS_KEPT: usize = 64;
-/// Largest buffer for answers that a worker keeps.
+/// The largest answer buffer in bytes that a worker keeps.
 const ANSWER_BYTES_KEPT: usize = 2 << 20;
 
-/// Buffers of one worker.
+/// The buffers of one worker.
 pub(super) struct Buffers {
-    /// Most bytes that connections may hold.
+    /// The largest number of bytes that connections may use.
     limit: usize,
-    /// Bytes that connections hold.
+    /// Bytes that connections use.
     lent: usize,
     free: Vec<Vec<u8>>,
-    /// For the answers of the connection that is served.
+    /// The buffer for answers of the connection that is being served.
     answers: Vec<u8>,
 }
 
 /// Why there is no space to read into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoSpace {
-    /// This input has grown as far as it may.
+    /// This input has its largest size.
     TooLong,
-    /// All inputs of the worker together have.
+    /// All inputs of the worker together have their largest size.
     OutOfMemory,
 }
 
@@ -40,7 +40,8 @@ impl Default for Buffers {
 }
 
 impl Buffers {
-    /// For connections that may hold `limit` bytes together, but two buffers at least; 0 is no limit.
+    /// Buffers for connections that may use `limit` bytes together, but at least two buffers; 0 is no
+    /// limit.
     pub fn within(limit: usize) -> Self {
         let limit = if limit == 0 { usize::MAX } else { limit.max(2 * INPUT_BYTES) };
         Self { limit, lent: 0, free: Vec::new(), answers: Vec::new() }
@@ -61,66 +62,66 @@ impl Buffers {
 
     fn give_back(&mut self, mut buffer: Vec<u8>, lent: usize) {
         self.lent -= lent;
-        // a buffer that grew for one long line is not worth keeping
+        // a buffer that grew for one long line is not kept
         if buffer.capacity() == INPUT_BYTES && self.free.len() < BUFFERS_KEPT {
             buffer.clear();
             self.free.push(buffer);
         }
     }
 
-    /// A buffer for answers, which has grown to what is usual.
+    /// Returns a buffer for answers, which has grown to the usual size.
     pub fn take_for_answers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.answers)
     }
 
-    /// Takes a buffer for answers back, unless one answer made it very large.
+    /// Keeps a buffer for answers for reuse, unless one answer made it very large.
     pub fn give_back_from_answers(&mut self, buffer: Vec<u8>) {
-        debug_assert!(buffer.is_empty(), "its answers have left");
+        debug_assert!(buffer.is_empty(), "its answers are sent");
         if buffer.capacity() <= ANSWER_BYTES_KEPT && buffer.capacity() > self.answers.capacity() {
             self.answers = buffer;
         }
     }
 
-    /// Bytes of the buffers that wait for use.
+    /// Returns the bytes of the buffers that are kept for reuse.
     pub fn free_bytes(&self) -> u64 {
         (self.free.len() * INPUT_BYTES + self.answers.capacity()) as u64
     }
 }
 
-/// Unused bytes of one connection.
+/// The unprocessed bytes of one connection.
 #[derive(Default)]
 pub(super) struct Input {
     buffer: Vec<u8>,
     start: usize,
-    /// Bytes that the worker's buffers count for it.
+    /// Bytes that the worker's buffers count for this input.
     lent: usize,
 }
 
 impl Input {
-    /// What is there.
+    /// Returns the unprocessed bytes.
     #[inline]
     pub fn unread(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
-    /// Marks the first `count` bytes as used.
+    /// Marks the first `count` bytes as processed.
     #[inline]
     pub fn consume(&mut self, count: usize) {
         self.start += count;
-        debug_assert!(self.start <= self.buffer.len(), "only what is there can be used");
+        debug_assert!(self.start <= self.buffer.len(), "only existing bytes can be consumed");
     }
 
-    /// Whether nothing is left.
+    /// Returns whether no bytes are left.
     pub fn is_empty(&self) -> bool {
         self.start == self.buffer.len()
     }
 
-    /// Bytes of the buffer that is held.
+    /// Returns the size of the buffer in bytes.
     pub fn capacity(&self) -> usize {
         self.buffer.capacity()
     }
 
-    /// A buffer with free space to read into.
+    /// Returns a buffer with free space to read into.
     pub fn space<'a>(&'a mut self, buffers: &mut Buffers) -> Result<&'a mut Vec<u8>, NoSpace> {
         if self.buffer.capacity() == 0 {
             self.buffer = buffers.take()?;
@@ -144,13 +145,13 @@ impl Input {
         Ok(&mut self.buffer)
     }
 
-    /// Gives the buffer back, whatever is in it: its connection is over.
+    /// Returns the buffer to the worker, whatever its contents: the connection has ended.
     pub fn abandon(&mut self, buffers: &mut Buffers) {
         self.start = self.buffer.len();
         self.release(buffers);
     }
 
-    /// Gives the buffer back when nothing is in it.
+    /// Returns the buffer to the worker if it is empty.
     pub fn release(&mut self, buffers: &mut Buffers) {
         if self.is_empty() && self.buffer.capacity() > 0 {
             self.start = 0;
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_input_holds_no_buffer() {
+    fn an_empty_input_has_no_buffer() {
         let mut buffers = Buffers::default();
         let mut input = filled(&mut buffers, 10);
         input.consume(4);
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_grows_to_its_limit_only() {
+    fn an_input_grows_only_to_its_limit() {
         let mut buffers = Buffers::default();
         let mut input = filled(&mut buffers, INPUT_BYTES);
         while let Ok(space) = input.space(&mut buffers) {
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(input.unread().len(), INPUT_BYTES_MAX);
         assert_eq!(input.space(&mut buffers).err(), Some(NoSpace::TooLong));
         input.consume(1);
-        assert!(input.space(&mut buffers).is_ok(), "a used byte makes room");
+        assert!(input.space(&mut buffers).is_ok(), "a consumed byte makes room");
         input.consume(input.unread().len());
         input.release(&mut buffers);
         assert!(buffers.free.is_empty() && buffers.lent == 0, "large buffers are not kept");
@@ -211,6 +212,6 @@ mod tests {
         assert!(second.space(&mut buffers).is_ok());
         second.abandon(&mut buffers);
         assert_eq!((buffers.lent, first.capacity(), second.capacity()), (0, 0, 0));
-        assert_eq!(Buffers::within(1).limit, 2 * INPUT_BYTES, "somebody can be served");
+        assert_eq!(Buffers::within(1).limit, 2 * INPUT_BYTES, "at least one client can be served");
     }
 }

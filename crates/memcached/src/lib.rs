@@ -1,24 +1,24 @@
-//! A server that speaks memcached's protocols over the [cache engine](sandur_cache::Cache).
+//! A server for memcached's protocols on top of the [cache engine](sandur_cache::Cache).
 //!
-//! **What it is.** A drop-in for memcached with extstore: command line, text, meta and binary
-//! protocols, statistics and logs have its names and its words. docs/reference/memcached.md lists
-//! them, and where we differ.
+//! **What it is.** A drop-in replacement for memcached with extstore. Command line, text, meta and
+//! binary protocols, statistics and logs use memcached's names and texts. docs/reference/memcached.md
+//! lists them, and the differences.
 //!
-//! **What it is not.** It is not a cache: keys, values, tiers and restarts are the engine's. It is no
-//! part of the database either: it knows no blocks and no HTTP, and the database does not talk to its
-//! cache by these protocols.
+//! **What it is not.** It is not a cache: the engine implements keys, values, tiers and restarts. It is
+//! not a part of the database either: it has no blocks and no HTTP, and the database does not use these
+//! protocols to reach its own cache.
 //!
-//! **Life of a call.** The acceptor ([`listen`]) hands a connection to one of the workers in turn.
-//! A [`worker`] waits with its own poller; a [`connection`] reads what is there, its [`session`]
-//! answers every complete command into the [`output`], and one write sends the answers. A command is
-//! a type in a file of its own in [`text`], [`meta`] or [`binary`], found in the tables of [`commands`]:
-//! it reads words and calls an operation; the [`operations`] work on the cache and count. What a command
-//! leaves to do it tells the session by [`next`]. What needs the device leaves its place in the output
-//! free and wakes the connection when it is there. Tests and fuzzers hold such conversations without sockets,
-//! by [`socketless`].
+//! **Life of a call.** The acceptor ([`listen`]) assigns connections to workers round-robin. A
+//! [`worker`] waits with its own poller. A [`connection`] reads the available bytes, its [`session`]
+//! answers every complete command into the [`output`], and one write sends the answers. Each command is
+//! a type in a file of its own in [`text`], [`meta`] or [`binary`], and is found in the tables of
+//! [`commands`]. It parses words and calls an operation; the [`operations`] act on the cache and update
+//! counters. A command returns a [`next`] that tells the session what remains to be done. An answer that
+//! needs the device reserves its place in the output, and wakes the connection when it is available.
+//! Tests and fuzzers hold conversations without sockets through [`socketless`].
 //!
-//! **Invariants.** Workers never block. Answers are in the order of their requests. What a client
-//! can make the server hold is bounded: lines, values, answers, watchers, prefixes, connections.
+//! **Invariants.** Workers never block. Answers are in the order of their requests. Everything that a
+//! client can make the server hold is bounded: lines, values, answers, watchers, prefixes, connections.
 
 mod arguments;
 mod authentication;

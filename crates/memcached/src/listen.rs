@@ -1,9 +1,8 @@
-//! Listening sockets, and the thread that accepts connections and hands them to workers in turn.
+//! Listening sockets, and the thread that accepts connections and assigns them to workers round-robin.
 //!
-//! Invariants: a connection beyond the limit takes the place of one that was silent for some seconds; where
-//! there is none it is answered with an error and closed, or waits in the kernel's queue when the settings
-//! say so. Every accepted socket is non-blocking, closed on exec,
-//! and counted before a worker has it.
+//! Invariants: a connection beyond the limit replaces one that was silent for some seconds. If there is
+//! none, it is answered with an error and closed, or waits in the kernel's queue if the settings say so.
+//! Every accepted socket is non-blocking, closed on exec, and counted before a worker gets it.
 
 use std::fs;
 use std::io;
@@ -30,9 +29,9 @@ use super::settings::{Binding, ListenAddress, Settings, TlsUse};
 use super::time;
 use super::transport::Transport;
 
-/// What a client beyond the limit is told.
+/// The answer to a client beyond the limit.
 const TOO_MANY: &[u8] = b"ERROR Too many open connections\r\n";
-/// How often a full server that lets connections wait looks for room.
+/// How often a full server that lets connections wait checks for a free place.
 const FULL_PAUSE: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// A listening socket.
@@ -45,7 +44,7 @@ pub(super) struct Listener {
     tls: TlsUse,
 }
 
-/// All sockets that settings ask for.
+/// All sockets that the settings configure.
 #[derive(Default)]
 pub(super) struct Listeners {
     pub streams: Vec<Listener>,
@@ -53,7 +52,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Opens them.
+    /// Opens the sockets.
     pub fn open(settings: &Settings) -> Result<Self, Error> {
         let mut all = Self::default();
         let tls = if settings.tls.is_some() { TlsUse::Server } else { TlsUse::Off };
@@ -82,7 +81,7 @@ impl Listeners {
         Ok(all)
     }
 
-    /// Writes the ports to a file, for those who let the system choose them.
+    /// Writes the ports to a file, which is useful if the system chose them.
     pub fn write_ports(&self, path: &Path) -> Result<(), Error> {
         let line = |listener: &Listener, protocol: &str| {
             let family = if listener.address.contains('[') { "INET6" } else { "INET" };
@@ -93,7 +92,7 @@ impl Listeners {
         let text: String = tcp.chain(self.datagrams.iter().map(|listener| line(listener, "UDP"))).collect();
         let mut draft = path.as_os_str().to_owned();
         draft.push(".lck");
-        // renamed into place: who sees the file sees all of it
+        // renamed into place, so that a reader sees the complete file
         let written = fs::write(&draft, text).and_then(|()| fs::rename(&draft, path));
         written.map_err(|error| Error::File { path: path.to_owned(), error })
     }
@@ -109,7 +108,7 @@ fn cannot_listen(address: &ListenAddress, error: io::Error) -> Error {
     Error::Listen { address: host.to_owned(), error }
 }
 
-/// Sockets for all addresses of a host; with port -1 they share a free one.
+/// Opens sockets for all addresses of a host. With port -1 they share a free port.
 fn bound(address: &ListenAddress, port: i32, kind: SocketType) -> Result<Vec<OwnedFd>, Error> {
     let mut port = address.port.unwrap_or_else(|| u16::try_from(port).unwrap_or(0));
     let addresses: Vec<IpAddr> = if address.host.is_empty() || address.host == "*" {
@@ -145,10 +144,10 @@ fn bind_one(address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     if kind == SocketType::STREAM {
-        // an earlier server's connections may linger on this port
+        // connections of an earlier server may linger on this port
         sockopt::set_socket_reuseaddr(&socket, true)?;
         sockopt::set_socket_keepalive(&socket, true)?;
-        // accepted sockets inherit it: answers leave at once
+        // accepted sockets inherit it: answers are sent at once
         sockopt::set_tcp_nodelay(&socket, true)?;
     }
     bind(&socket, &address)?;
@@ -157,7 +156,7 @@ fn bind_one(address: SocketAddr, kind: SocketType) -> io::Result<OwnedFd> {
 
 fn unix(path: &Path, settings: &Settings) -> Result<Listener, Error> {
     let failed = |error: io::Error| Error::Listen { address: path.display().to_string(), error };
-    // a socket that a former server left behind refuses the address
+    // a socket file that a former server left behind would block the address
     if fs::symlink_metadata(path)
         .is_ok_and(|file| std::os::unix::fs::FileTypeExt::is_socket(&file.file_type()))
     {
@@ -183,7 +182,7 @@ fn shown(transport: &str, address: &SocketAddrAny) -> String {
     }
 }
 
-/// Accepts connections until `stop` can be read.
+/// Accepts connections until `stop` becomes readable.
 pub(super) fn accept(
     server: &Arc<Server>,
     listeners: &[Listener],
@@ -229,7 +228,7 @@ fn accept_one(server: &Arc<Server>, listener: &Listener) -> Option<Connection> {
             Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => continue,
             Err(rustix::io::Errno::AGAIN) => return None,
             Err(_) => {
-                // no descriptor is left, say: others have to close first
+                // for instance, no descriptor is left: other connections must close first
                 pause();
                 return None;
             }
@@ -246,7 +245,7 @@ fn accept_one(server: &Arc<Server>, listener: &Listener) -> Option<Connection> {
         };
         let peer = Peer::new(socket.as_raw_fd(), listener.transport, peer_address, Some(listen_address), now);
         if !server.connections.admit(&peer, server.settings.connections_max, now) {
-            // the client learns why; one that does not read is none of our concern
+            // tells the client why; whether it reads the answer does not matter
             let _ = rustix::io::write(&socket, TOO_MANY);
             continue;
         }
@@ -270,7 +269,7 @@ fn pause() {
     std::thread::sleep(Duration::from_millis(10));
 }
 
-/// Shows listening sockets in `stats conns`.
+/// Registers the listening sockets for `stats conns`.
 pub(super) fn register(server: &Server, listeners: &Listeners) {
     for listener in listeners.streams.iter().chain(&listeners.datagrams) {
         let (descriptor, address) = (listener.socket.as_raw_fd(), listener.address.clone());

@@ -1,14 +1,14 @@
-//! What the server tells the process that it runs in.
+//! The log of the server, which the embedding process provides.
 //!
-//! What the layers below have to say, such as that a flash device is out of use, they say with `tracing`;
-//! how much of that is heard is the process's business, and follows what operators ask for here.
+//! Lower layers log with `tracing`, for example that a flash device failed. The process decides which of
+//! those events are shown; it should follow the level that operators set here.
 
-/// A log with a level that is memcached's.
+/// A log with memcached's levels.
 pub trait Log: Send + Sync {
-    /// A line about the start, the stop or a signal.
+    /// Logs a line about the start, the stop or a signal.
     fn say(&self, line: &str);
 
-    /// How much to log from now on: 0 without `-v`, one more for each, or as the command `verbosity` says.
+    /// Sets the log level: the number of `-v` options, or the argument of the command `verbosity`.
     fn set_verbosity(&self, level: u32) {
         let _ = level;
     }

@@ -1,8 +1,8 @@
-//! How others reach a worker that waits for its sockets.
+//! The queue by which other threads reach a worker that waits for its sockets.
 //!
-//! Invariants: a message is never lost, and a worker that sleeps is woken by the first one; what it sends to
-//! itself wakes no worker, so it looks for that before it sleeps. A connection is named at most once among
-//! the messages, however often it is woken.
+//! Invariants: no message is lost, and the first message wakes a sleeping worker. A message from the
+//! worker to itself wakes nothing; the worker checks for those before it sleeps. The queue has at most
+//! one message per connection, however often the connection is woken.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,17 +14,17 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::connection::Connection;
 
-/// Something for a worker.
+/// A message to a worker.
 pub(super) enum Message {
-    /// A connection that is yours from now on.
+    /// A new connection, which the worker owns from now on.
     Adopt(Box<Connection>),
-    /// Go on with this connection.
+    /// Continue to serve this connection.
     Resume(Token),
     /// Stop.
     Stop,
 }
 
-/// A connection of a worker: its place, and how often the place was used before.
+/// Identifies a connection of a worker: its place, and how often the place was used before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub place: u32,
@@ -41,11 +41,11 @@ impl Token {
     }
 }
 
-/// A worker's messages and the event that wakes it.
+/// A worker's messages and the event descriptor that wakes it.
 pub(super) struct MessageQueue {
     messages: Mutex<Vec<Message>>,
     event: OwnedFd,
-    /// The worker's thread, which needs no event for what it sends to itself.
+    /// The worker's thread, which needs no event for messages to itself.
     owner: OnceLock<ThreadId>,
     /// Whether there are messages for which the event was not raised.
     has_own: AtomicBool,
@@ -62,12 +62,13 @@ impl MessageQueue {
         })
     }
 
-    /// Says that the calling thread is the worker: it looks at [`MessageQueue::has_own`] before it waits.
+    /// Declares the calling thread to be the worker. It must check [`MessageQueue::has_own`] before it
+    /// waits.
     pub fn own(&self) {
         let _ = self.owner.set(std::thread::current().id());
     }
 
-    /// Whether there are messages that the worker has sent to itself.
+    /// Returns whether there are messages that the worker sent to itself.
     pub fn has_own(&self) -> bool {
         self.has_own.load(Ordering::Relaxed)
     }
@@ -89,26 +90,26 @@ impl MessageQueue {
         }
     }
 
-    /// Takes all messages.
+    /// Removes and returns all messages.
     pub fn take(&self) -> Vec<Message> {
-        // the event first: a message that comes now raises it again
+        // reads the event first, so that a message that arrives now raises it again
         let _ = rustix::io::read(&self.event, &mut [0u8; 8]);
         self.take_own()
     }
 
-    /// Takes all messages when the event was not raised.
+    /// Removes and returns all messages when the event was not raised.
     pub fn take_own(&self) -> Vec<Message> {
         self.has_own.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What to wait for.
+    /// Returns the event descriptor to poll.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 }
 
-/// Wakes a connection wherever its worker is.
+/// Wakes a connection through its worker's queue.
 pub(super) struct ConnectionWaker {
     queue: Arc<MessageQueue>,
     token: Token,
@@ -120,7 +121,7 @@ impl ConnectionWaker {
         Arc::new(Self { queue, token, sent: AtomicBool::new(false) })
     }
 
-    /// Says that the worker looks at the connection now: later wakes need a new message.
+    /// Records that the worker serves the connection now: later wake-ups need a new message.
     pub fn seen(&self) {
         self.sent.store(false, Ordering::Release);
     }
@@ -168,7 +169,7 @@ mod tests {
         assert!(matches!(queue.take().as_slice(), [Message::Resume(found)] if *found == token));
         assert!(queue.take().is_empty());
         waker.wake_by_ref();
-        assert!(queue.take().is_empty(), "not seen yet");
+        assert!(queue.take().is_empty(), "the worker has not served it yet");
         waker.seen();
         waker.wake_by_ref();
         assert_eq!(queue.take().len(), 1);

@@ -1,6 +1,6 @@
-//! What a command leaves to do: all that commands and sessions know of each other.
+//! What remains to be done after a command. It is the only interface between commands and sessions.
 //!
-//! Invariant: nothing here knows a protocol, a command or the session.
+//! Invariant: nothing here depends on a protocol, a command or the session.
 
 use bytes::Bytes;
 
@@ -11,9 +11,9 @@ use crate::output::Output;
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What the client sent is no protocol of ours.
+    /// The bytes of the client are not in any of our protocols.
     Error,
-    /// The client wanted it or went away.
+    /// The client requested it or disconnected.
     Normal,
     /// The client was silent for too long.
     Idle,
@@ -22,7 +22,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// As watchers see it.
+    /// Returns the name that watchers see.
     pub fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -33,33 +33,34 @@ impl Ending {
     }
 }
 
-/// What a command leaves to do.
+/// What remains to be done after a command.
 pub(crate) enum Next {
-    /// Nothing.
+    /// Nothing remains.
     Done,
-    /// The same again once more input is there.
+    /// The command must be called again once there is more input.
     NeedsInput,
-    /// Receive a value of `length` bytes, its end included. `head` is the command.
+    /// Receive a value of `length` bytes, including its line end. `head` is the command.
     Receive { head: Box<[u8]>, length: usize },
-    /// Throw away `length` bytes.
+    /// Discard `length` bytes of input.
     Skip { length: usize },
-    /// Go on with the command, whose line stays in the input, once the output has room.
+    /// Continue the command, whose line stays in the input, once the output has room.
     Resume(Box<dyn Unfinished>),
     /// Wait until all answers are there.
     Wait,
-    /// Send what a watcher or a dump finds.
+    /// Send what a watcher or a dump produces, for the rest of the connection.
     Stream(Box<dyn Source>),
     /// End the connection.
     End(Ending),
 }
 
-/// A command that stopped for want of room in the output.
+/// A command that paused because the output was full.
 pub(crate) trait Unfinished: Send {
-    /// Goes on until the output is full again or the command is done, and then consumes its line.
+    /// Continues until the output is full again, or until the command is done; it then consumes its
+    /// line.
     fn proceed(&mut self, input: &mut Input, output: &mut Output, context: &CommandContext<'_>) -> Step;
 }
 
-/// How far an [`Unfinished`] command came.
+/// Whether an [`Unfinished`] command is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// There is more to do.
@@ -68,22 +69,22 @@ pub(crate) enum Step {
     Done,
 }
 
-/// Something that sends lines for as long as the connection lasts, or until it is done.
+/// A source of lines for the rest of the connection, or until it ends.
 pub(crate) trait Source: Send {
-    /// Moves lines to `out`; `false` when there will be no more.
+    /// Appends lines to `out`. Returns `false` when there will be no more.
     fn fill(&mut self, out: &mut Vec<u8>) -> bool;
 }
 
-/// A value that has come whole, with its end.
+/// A complete value with its line end.
 pub(crate) enum Received<'a> {
-    /// In the input.
+    /// A slice of the input.
     Borrowed(&'a [u8]),
-    /// In a buffer of its own.
+    /// A buffer of its own.
     Owned(Vec<u8>),
 }
 
 impl Received<'_> {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
@@ -91,7 +92,7 @@ impl Received<'_> {
         }
     }
 
-    /// The first `length` bytes, without copying a buffer that is ours already.
+    /// Returns the first `length` bytes, without copying an owned buffer.
     pub fn into_value(self, length: usize) -> Bytes {
         match self {
             Self::Borrowed(bytes) => Bytes::copy_from_slice(&bytes[..length]),
@@ -103,9 +104,9 @@ impl Received<'_> {
     }
 }
 
-/// A command that asked for a value, and the value.
+/// A command that requested a value, and the value.
 pub(crate) struct Receipt<'a> {
-    /// The command, as [`Next::Receive`] had it.
+    /// The command, as passed in [`Next::Receive`].
     pub head: &'a [u8],
     pub value: Received<'a>,
     pub output: &'a mut Output,

@@ -1,11 +1,11 @@
-//! Answers on their way to a client.
+//! The answers that are to be sent to a client.
 //!
-//! Small pieces are copied into one buffer, large values are held and written from where they are.
-//! An answer that waits for the device stands at its place, and everything after it queues behind:
-//! answers leave in the order of their requests.
+//! Small pieces are copied into one buffer; large values are referenced and written from where they are.
+//! An answer that waits for the device keeps its place, and everything after it is queued: answers are
+//! sent in the order of their requests.
 //!
-//! Invariants: bytes leave in the order in which they were pushed. [`Output::queued`] counts every
-//! byte that is held for the client, so that the session can stop before there are too many.
+//! Invariants: bytes are sent in the order in which they were pushed. [`Output::queued`] counts every
+//! byte held for the client, so that the session can stop before there are too many.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -14,49 +14,50 @@ use std::task::{Context, Poll};
 use super::input::Buffers;
 use sandur_cache::Value;
 
-/// Values of at most this many bytes are copied: cheaper than one more element of a vectored write.
+/// Values of at most this many bytes are copied, which is cheaper than one more element of a vectored
+/// write.
 pub(super) const COPY_BYTES_MAX: usize = 8 << 10;
-/// Above this many queued bytes a session stops answering until some have left.
+/// Above this many queued bytes a session stops answering until some are sent.
 pub(super) const QUEUED_BYTES_MAX: usize = 1 << 20;
-/// Answers that may wait for the device at once.
+/// The largest number of answers that wait for the device at once.
 pub(super) const WAITING_MAX: usize = 1024;
-/// Elements of one vectored write, of the 1024 that Linux takes.
+/// Elements of one vectored write; Linux accepts 1024.
 const SLICES_MAX: usize = 64;
 
-/// An answer that is not known yet.
+/// An answer that is not available yet.
 pub(super) trait Later: Send {
-    /// Writes the answer when it is there; otherwise the context's waker is woken once it is.
+    /// Writes the answer if it is available. Otherwise the context's waker is woken once it is.
     fn poll(&mut self, context: &mut Context<'_>, out: &mut Bytes) -> Poll<()>;
 }
 
 /// Pieces of answers in order.
 #[derive(Default)]
 pub(super) struct Bytes {
-    /// Every copied byte.
+    /// All copied bytes.
     copied: Vec<u8>,
-    /// Values that are not copied, each with its place: the number of copied bytes before it.
+    /// Values that are not copied, each with its position: the number of copied bytes before it.
     held: VecDeque<(usize, Value)>,
     /// Bytes of `held`.
     held_bytes: usize,
-    /// Copied bytes that have left, and bytes of the first held value that have left.
+    /// Copied bytes that are sent, and bytes of the first held value that are sent.
     left: usize,
     left_of_held: usize,
 }
 
 impl Bytes {
-    /// Adds bytes.
+    /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.copied.extend_from_slice(bytes);
     }
 
-    /// The copied bytes, to add to.
+    /// Returns the buffer of copied bytes, to append to.
     #[inline]
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.copied
     }
 
-    /// Adds a value, by copy when it is small.
+    /// Appends a value, by copy if it is small.
     #[inline]
     pub fn push_value(&mut self, value: Value) {
         if value.len() <= COPY_BYTES_MAX {
@@ -67,17 +68,17 @@ impl Bytes {
         }
     }
 
-    /// Bytes that have not left.
+    /// Returns the number of bytes that are not sent.
     pub fn len(&self) -> usize {
         self.copied.len() - self.left + self.held_bytes - self.left_of_held
     }
 
-    /// Where the next piece would stand, to take back what is pushed from now on.
+    /// Returns the current end, to which [`Bytes::rewind`] can return.
     pub fn mark(&self) -> Mark {
         Mark { copied: self.copied.len(), held: self.held.len() }
     }
 
-    /// Takes back everything that was pushed since `mark`. Nothing may have left since then.
+    /// Removes everything that was pushed since `mark`. No bytes may have been sent since then.
     pub fn rewind(&mut self, mark: Mark) {
         self.copied.truncate(mark.copied);
         while self.held.len() > mark.held {
@@ -87,7 +88,7 @@ impl Bytes {
         }
     }
 
-    /// Adds everything of `other`.
+    /// Appends the contents of `other`.
     fn append(&mut self, mut other: Bytes) {
         let base = self.copied.len();
         self.copied.append(&mut other.copied);
@@ -138,25 +139,25 @@ impl Bytes {
     }
 }
 
-/// A place in [`Bytes`].
+/// A position in [`Bytes`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     copied: usize,
     held: usize,
 }
 
-/// Everything that one client has to be sent.
+/// Everything that is to be sent to one client.
 #[derive(Default)]
 pub(super) struct Output {
-    /// What can leave now.
+    /// The bytes that can be sent now.
     ready: Bytes,
-    /// Answers under way, each with what follows it.
+    /// Answers that are not available yet, each with the bytes that follow it.
     waiting: VecDeque<(Box<dyn Later>, Bytes)>,
-    /// Bytes that follow answers under way, those behind the last one aside.
+    /// Bytes that follow unavailable answers, except those after the last one.
     between: usize,
 }
 
-/// A place in an [`Output`].
+/// A position in an [`Output`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     waiting: usize,
@@ -164,7 +165,7 @@ pub(super) struct Place {
 }
 
 impl Output {
-    /// Where the next piece goes.
+    /// Returns where the next piece is appended.
     #[inline]
     pub fn tail(&mut self) -> &mut Bytes {
         match self.waiting.back_mut() {
@@ -173,13 +174,13 @@ impl Output {
         }
     }
 
-    /// Adds bytes.
+    /// Appends bytes.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         self.tail().push(bytes);
     }
 
-    /// Adds a line and its end.
+    /// Appends a line and its line end.
     #[inline]
     pub fn line(&mut self, line: &[u8]) {
         let out = self.tail().buffer();
@@ -187,19 +188,19 @@ impl Output {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Adds an answer that is not known yet.
+    /// Appends an answer that is not available yet.
     pub fn push_later(&mut self, later: Box<dyn Later>) {
         self.between += self.waiting.back().map_or(0, |(_, after)| after.len());
         self.waiting.push_back((later, Bytes::default()));
     }
 
-    /// Where the next piece would stand.
+    /// Returns the current end.
     pub fn place(&mut self) -> Place {
         Place { waiting: self.waiting.len(), mark: self.tail().mark() }
     }
 
-    /// Takes back everything since `place`, in the same call, and says how many answers under way
-    /// were given up.
+    /// Removes everything since `place`, which must be from the same call. Returns the number of removed
+    /// answers that were not available yet.
     pub fn rewind(&mut self, place: Place) -> usize {
         let given_up = self.waiting.len().saturating_sub(place.waiting);
         while self.waiting.len() > place.waiting {
@@ -210,47 +211,47 @@ impl Output {
         given_up
     }
 
-    /// Takes a buffer from the worker's, if there is none.
+    /// Takes a buffer from the worker if there is none.
     pub fn borrow(&mut self, buffers: &mut Buffers) {
         if self.ready.copied.capacity() == 0 {
             self.ready.copied = buffers.take_for_answers();
         }
     }
 
-    /// Gives the buffer back once everything has left.
+    /// Returns the buffer to the worker once everything is sent.
     pub fn release(&mut self, buffers: &mut Buffers) {
         if self.ready.len() == 0 && self.ready.copied.capacity() > 0 {
             buffers.give_back_from_answers(std::mem::take(&mut self.ready.copied));
         }
     }
 
-    /// Number of answers under way.
+    /// Returns the number of answers that are not available yet.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Bytes that are held for the client.
+    /// Returns the number of bytes held for the client.
     pub fn queued(&self) -> usize {
         self.ready.len() + self.between + self.waiting.back().map_or(0, |(_, after)| after.len())
     }
 
-    /// Whether the session shall stop answering for now.
+    /// Returns whether the session must pause.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.queued() > QUEUED_BYTES_MAX || self.waiting.len() >= WAITING_MAX
     }
 
-    /// Whether there is nothing to send, now or later.
+    /// Returns whether there is nothing to send, now or later.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.ready.len() == 0
     }
 
-    /// Whether something can leave now.
+    /// Returns whether some bytes can be sent now.
     pub fn has_ready(&self) -> bool {
         self.ready.len() > 0
     }
 
-    /// Moves answers that have arrived to their places, as far as none before them is under way.
+    /// Moves answers that have become available to the ready bytes, up to the first that is not.
     pub fn poll(&mut self, context: &mut Context<'_>) {
         while let Some((later, _)) = self.waiting.front_mut() {
             if self.ready.len() > QUEUED_BYTES_MAX || later.poll(context, &mut self.ready).is_pending() {
@@ -265,20 +266,20 @@ impl Output {
         }
     }
 
-    /// What to write next: empty when nothing can leave.
+    /// Returns the slices to write next; empty if none can be sent.
     pub fn slices(&self) -> Vec<IoSlice<'_>> {
         let mut slices = Vec::with_capacity(SLICES_MAX.min(2 * self.ready.held.len() + 1));
         self.ready.slices(&mut slices);
         slices
     }
 
-    /// What to write next, when it is one piece.
+    /// Returns the bytes to write next, if they are one slice.
     #[inline]
     pub fn plain(&self) -> Option<&[u8]> {
         self.ready.held.is_empty().then(|| &self.ready.copied[self.ready.left..])
     }
 
-    /// Says that `count` bytes have left.
+    /// Records that `count` bytes were sent.
     pub fn advance(&mut self, count: usize) {
         self.ready.advance(count);
     }
@@ -290,7 +291,7 @@ mod tests {
 
     use super::*;
 
-    /// An answer that is there when `ready` says so.
+    /// An answer that becomes available when `ready` is set.
     struct Slow {
         text: &'static str,
         ready: std::sync::Arc<std::sync::atomic::AtomicBool>,
@@ -310,13 +311,13 @@ mod tests {
         Value::from(bytes::Bytes::from(vec![byte; length]))
     }
 
-    /// Everything that leaves, `step` bytes at a time.
+    /// Sends everything, `step` bytes at a time.
     fn drain(output: &mut Output, step: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while output.has_ready() {
             let joined: Vec<u8> = output.slices().iter().flat_map(|slice| slice.to_vec()).collect();
             let take = joined.len().min(step);
-            assert!(take > 0, "what is ready can leave");
+            assert!(take > 0, "ready bytes can be sent");
             all.extend_from_slice(&joined[..take]);
             output.advance(take);
         }
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_leave_in_order_whatever_the_writes_take() {
+    fn pieces_are_sent_in_order_whatever_the_size_of_writes() {
         for step in [1, 7, 4096, 1 << 20] {
             let mut output = Output::default();
             let mut expected = Vec::new();
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_under_way_hold_back_what_follows() {
+    fn bytes_after_an_unavailable_answer_wait_for_it() {
         let ready = |yes: bool| std::sync::Arc::new(std::sync::atomic::AtomicBool::new(yes));
         let (first, second) = (ready(false), ready(true));
         let mut context = Context::from_waker(Waker::noop());

@@ -1,17 +1,17 @@
-//! `stats detail`: commands counted by the prefix of their key.
+//! `stats detail`: counts commands by the prefix of their key.
 //!
-//! Invariants: off, it costs one load per command. At most [`PREFIXES_MAX`] prefixes are counted;
-//! later ones are not, so that random keys cannot fill memory.
+//! Invariants: when turned off, it costs one load per command. At most [`PREFIXES_MAX`] prefixes are
+//! counted and later ones are ignored, so that random keys cannot fill memory.
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Most prefixes that are told apart.
+/// The largest number of distinct prefixes.
 const PREFIXES_MAX: usize = 16 << 10;
 
-/// Counts by prefix.
+/// The counts of each prefix.
 #[derive(Debug)]
 pub(super) struct Prefixes {
     on: AtomicBool,
@@ -32,18 +32,18 @@ impl Prefixes {
         Self { on: AtomicBool::new(on), delimiter, counts: Mutex::default() }
     }
 
-    /// Whether commands are counted.
+    /// Returns whether commands are counted.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
 
-    /// Turns counting on or off; what was counted stays.
+    /// Turns counting on or off; existing counts are kept.
     pub fn turn(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
     }
 
-    /// Forgets everything.
+    /// Removes all counts.
     pub fn clear(&self) {
         self.lock().clear();
     }
@@ -87,7 +87,7 @@ impl Prefixes {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One line for each prefix.
+    /// Writes one line per prefix.
     pub fn dump(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for (prefix, Counts { gets, hits, sets, deletes }) in self.lock().iter() {

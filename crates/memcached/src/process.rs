@@ -1,7 +1,7 @@
-//! What the process does to itself: threads, user, background, files about it.
+//! Operations on the process itself: threads, user, background, and files about it.
 //!
-//! Changing the user and going to the background happen by starting the program again, before any
-//! thread runs: safe code has no other way to do either for the whole process.
+//! The process changes its user or moves to the background by starting the program again, before any
+//! thread runs. Safe code has no other way to do either for the whole process.
 
 use std::fs;
 use std::io;
@@ -16,28 +16,28 @@ use sandur_base::{environment, machine};
 use super::error::Error;
 use super::settings::Settings;
 
-/// Environment variable of a process that is in the background already.
+/// Environment variable that marks a process which is already in the background.
 const IN_BACKGROUND: &str = "SANDUR_CACHE_IN_BACKGROUND";
-/// Clock ticks a second in /proc, which Linux fixes for user space.
+/// Clock ticks per second in /proc, which Linux fixes for user space.
 const TICKS: u64 = 100;
 
 /// Starts a thread that serves sockets or waits for a slow client.
-#[allow(clippy::disallowed_methods)] // pollers and walks over all items block their thread
+#[allow(clippy::disallowed_methods)] // pollers and scans of all items block their thread
 pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// Processor time of this process in user and in kernel mode.
+/// Returns the CPU time of this process in user and in kernel mode.
 pub(super) fn cpu_times() -> (Duration, Duration) {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // the name may contain spaces: fields are counted after it
+    // the name may contain spaces, so fields are counted after it
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse().unwrap_or(0));
     let mut next = || Duration::from_millis(ticks.next().unwrap_or(0u64) * (1000 / TICKS));
     (next(), next())
 }
 
-/// Becomes the user of the settings if started as root. Does not return when it does.
+/// If started as root, restarts the program as the user of the settings. Does not return on success.
 pub(super) fn change_user(settings: &Settings) -> Result<(), Error> {
     let Some(name) = settings.user.as_deref().filter(|_| rustix::process::geteuid().is_root()) else {
         return Ok(());
@@ -51,7 +51,7 @@ pub(super) fn change_user(settings: &Settings) -> Result<(), Error> {
     Err(Error::Process { what: "change its user", error })
 }
 
-/// The numbers of a user and its group.
+/// Returns the ids of a user and its group.
 fn find_user(name: &str) -> Option<(u32, u32)> {
     let text = fs::read_to_string("/etc/passwd").ok()?;
     let named = text.lines().find_map(|line| {
@@ -60,17 +60,17 @@ fn find_user(name: &str) -> Option<(u32, u32)> {
         let (user, group) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
         found.then_some((user, group))
     });
-    // containers run as numbers that no file knows
+    // containers run as numeric users that /etc/passwd does not list
     named.or_else(|| name.parse().ok().map(|number| (number, number)))
 }
 
-/// Goes to the background if the settings say so. `true` in the process that shall end.
+/// Moves to the background if the settings say so. Returns `true` in the process that must exit.
 pub(super) fn go_to_background(settings: &Settings) -> Result<bool, Error> {
     if !settings.daemon {
         return Ok(false);
     }
     if environment::variable(IN_BACKGROUND).is_some() {
-        // a session of its own, so that the end of a terminal does not reach it
+        // a new session, so that the hang-up of the terminal does not reach it
         let _ = rustix::process::setsid();
         return Ok(false);
     }
@@ -87,28 +87,28 @@ pub(super) fn go_to_background(settings: &Settings) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Descriptors of pollers, bells, listeners, the flash tier and standard streams.
+/// Descriptors for pollers, event descriptors, listeners, the flash tier and standard streams.
 const OTHER_DESCRIPTORS: u64 = 256;
 
-/// Lets the process have as many descriptors as it may have connections; how many connections it has
-/// descriptors for.
+/// Raises the limit of descriptors for this number of connections. Returns for how many connections it
+/// suffices.
 pub(super) fn raise_descriptor_limit(connections: usize) -> usize {
     connections_of(machine::raise_open_files_max(Some(connections as u64 + OTHER_DESCRIPTORS)), connections)
 }
 
-/// Descriptors that connections may take; the rest keeps half of them when they are few.
+/// Returns how many descriptors connections may use. If there are few, other uses get half of them.
 fn connections_of(descriptors: u64, wanted: usize) -> usize {
     let others = OTHER_DESCRIPTORS.min(descriptors / 2);
     wanted.min(usize::try_from(descriptors - others).unwrap_or(usize::MAX)).max(1)
 }
 
-/// Keeps all memory of the process, now and later, out of swap.
+/// Locks all present and future memory of the process, so that it is not swapped out.
 pub(super) fn lock_memory() -> io::Result<()> {
     use rustix::mm::{MlockAllFlags, mlockall};
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
-/// A file with the process number, removed at the end.
+/// A file with the process id, which is removed at the end.
 pub(super) struct PidFile<'a>(&'a Path);
 
 impl<'a> PidFile<'a> {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_leave_descriptors_for_the_rest() {
+    fn connections_leave_descriptors_for_other_uses() {
         assert_eq!(connections_of(u64::MAX, 1_024), 1_024);
         assert_eq!(connections_of(1_024, 1_024), 768);
         assert_eq!(connections_of(100, 1_024), 50);

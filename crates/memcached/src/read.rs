@@ -1,12 +1,12 @@
-//! What a read of a socket brought.
+//! The result of a read from a socket.
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// So many bytes, and there may be more.
+    /// The number of bytes read; there may be more.
     More(usize),
-    /// So many bytes, and no more for now; possibly none.
+    /// The number of bytes read, possibly 0; there are no more for now.
     Drained(usize),
-    /// The other side is done.
+    /// The peer has closed the connection.
     End,
 }

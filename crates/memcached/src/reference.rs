@@ -1,4 +1,4 @@
-//! docs/reference/memcached.md: made from the tables that the server itself uses.
+//! Generates docs/reference/memcached.md from the tables that the server itself uses.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::arguments::{EXTENDED, OPTIONS, Takes};
 use super::commands;
 use super::stats;
 
-/// The page.
+/// Returns the page.
 pub fn reference() -> String {
     let mut page = INTRODUCTION.to_owned();
     // writing to a String cannot fail

@@ -1,7 +1,7 @@
-//! What all workers of a server share.
+//! The state that all workers of a server share.
 //!
-//! Invariant: everything here is either fixed at the start, atomic, or behind a lock that is held for
-//! moments; no lock is held while another is taken.
+//! Invariant: everything here is fixed at the start, atomic, or behind a lock that is held briefly; no
+//! thread holds two of these locks at a time.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,27 +39,28 @@ pub(super) struct Server {
     pub prefixes: Prefixes,
     pub users: Users,
     pub survey: Survey,
-    /// Each worker's counters.
+    /// The counters of each worker.
     pub workers: Vec<Arc<Counters>>,
-    /// Ends the server.
+    /// Stops the server.
     pub shutdown: Shutdown,
-    /// Whether a dump of all keys runs.
+    /// Whether a dump of all keys is running.
     pub dumping: AtomicBool,
-    /// Whether a stop was asked for gracefully.
+    /// Whether the requested stop is a graceful one.
     pub graceful: AtomicBool,
     verbosity: AtomicU32,
     log: Arc<dyn Log>,
-    /// The second of the start.
+    /// The start, in seconds since the epoch.
     pub started: u32,
-    /// The second of the latest `flush_all`.
+    /// The time of the latest `flush_all`, in seconds since the epoch.
     pub flushed: AtomicU32,
-    /// The highest power of two that memcached's table would have had: it never shrinks.
+    /// The largest size, as a power of two, that memcached's hash table would have reached. It never
+    /// shrinks.
     pub index_power: AtomicU32,
-    /// The memory limit as it was last set, in bytes.
+    /// The memory limit in bytes, as last set.
     pub memory: AtomicI64,
-    /// The minute after the last one in which a request by HTTP was told.
+    /// The minute after the one in which an HTTP request was last logged.
     told_http: AtomicU32,
-    /// How far tests have turned the clock.
+    /// By how many nanoseconds tests have moved the clock.
     turned_ns: AtomicI64,
     encryption: Option<Encryption>,
     tls_counts: Arc<TlsCounts>,
@@ -67,7 +68,7 @@ pub(super) struct Server {
     base: Mutex<Base>,
 }
 
-/// What had been counted at the latest `stats reset`.
+/// The counters at the latest `stats reset`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Base {
     pub sums: Sums,
@@ -78,7 +79,7 @@ pub(super) struct Base {
 }
 
 impl Server {
-    /// A server with an open cache, without connections.
+    /// A server with an open cache and no connections.
     pub fn new(env: Env, settings: Settings, shutdown: Shutdown, log: Arc<dyn Log>) -> Result<Self, Error> {
         let classes = settings.slab_classes();
         let watchers = Arc::new(Watchers::default());
@@ -138,39 +139,39 @@ impl Server {
         })
     }
 
-    /// How much is logged.
+    /// Returns the log level.
     pub fn verbosity(&self) -> u32 {
         self.verbosity.load(Ordering::Relaxed)
     }
 
-    /// Says that a connection was ended because it asked by HTTP; once in a minute.
+    /// Logs that a connection was closed because it sent an HTTP request, at most once per minute.
     pub fn tell_http_request(&self, now: u32) {
         let minute = now / 60 + 1;
         if self.told_http.swap(minute, Ordering::Relaxed) != minute {
             self.log.say(
-                "ended a connection that asked by HTTP, which a web page may have made; others of this \
-                 minute are counted as http_requests",
+                "closed a connection that sent an HTTP request, possibly from a web page; further ones \
+                 in this minute are counted as http_requests",
             );
         }
     }
 
-    /// Logs as much from now on.
+    /// Sets the log level.
     pub fn set_verbosity(&self, level: u32) {
         self.verbosity.store(level, Ordering::Relaxed);
         self.log.set_verbosity(level);
     }
 
-    /// The numbers that can be set at run time.
+    /// Returns the numbers that can be set at run time.
     pub fn tuning(&self) -> MutexGuard<'_, Tuning> {
         self.tuning.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What had been counted at the latest reset.
+    /// Returns the counters at the latest reset.
     pub fn base(&self) -> Base {
         self.base.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts from now on.
+    /// Resets the counters: later statistics are relative to the present values.
     pub fn reset_stats(&self) {
         let base = Base {
             sums: self.sums(),
@@ -183,19 +184,19 @@ impl Server {
         self.prefixes.clear();
     }
 
-    /// Counters over all workers since the start.
+    /// Returns the sums of the counters of all workers since the start.
     pub fn sums(&self) -> Sums {
         Sums::of(self.workers.iter().map(Arc::as_ref))
     }
 
-    /// Voids all items, now or at a second to come.
+    /// Invalidates all items, now or at a future second since the epoch.
     pub fn flush_all(&self, at: Option<u32>) {
         self.flushed.store(at.unwrap_or_else(|| time::now(&self.env)), Ordering::Relaxed);
         self.cache.flush_all(at);
     }
 
-    /// The power of two of buckets that memcached's table would have with so many items now. It doubles when
-    /// there are one and a half times as many items as buckets.
+    /// Returns the power of two of buckets that memcached's hash table would have for this number of
+    /// items. The table doubles when there are one and a half times as many items as buckets.
     pub fn index_power(&self, items: u64) -> u32 {
         let mut power = self.tuning().hashpower.max(self.index_power.load(Ordering::Relaxed));
         while power < 32 && items > (3u64 << power) / 2 {
@@ -204,18 +205,18 @@ impl Server {
         self.index_power.fetch_max(power, Ordering::Relaxed).max(power)
     }
 
-    /// Moves the memory limit.
+    /// Sets the memory limit.
     pub fn set_memory_limit(&self, bytes: u64) {
         self.memory.store(i64::try_from(bytes).unwrap_or(i64::MAX), Ordering::Relaxed);
         self.cache.set_memory_limit(bytes);
     }
 
-    /// The memory limit in bytes.
+    /// Returns the memory limit in bytes.
     pub fn memory_limit(&self) -> u64 {
         self.memory.load(Ordering::Relaxed).unsigned_abs()
     }
 
-    /// A TLS stream for a new connection.
+    /// Returns a TLS stream for a new connection.
     pub fn encrypt(&self, how: TlsUse) -> Result<TlsStream, Error> {
         match &self.encryption {
             Some(encryption) => encryption.accept(how),
@@ -223,7 +224,7 @@ impl Server {
         }
     }
 
-    /// Reads certificates and keys again.
+    /// Reloads certificates and keys.
     pub fn refresh_certificates(&self) -> Result<(), Error> {
         if let Some(encryption) = &self.encryption {
             encryption.refresh()?;
@@ -232,28 +233,28 @@ impl Server {
         Ok(())
     }
 
-    /// What is counted about TLS.
+    /// Returns the TLS counters.
     pub fn tls_counts(&self) -> &TlsCounts {
         &self.tls_counts
     }
 
-    /// Turns the clock forward, for tests.
+    /// Moves the clock forward, for tests.
     pub fn turn_clock(&self, by: Duration) {
         let turned = self.turned_ns.fetch_add(by.as_nanos() as i64, Ordering::Relaxed) + by.as_nanos() as i64;
         self.env.set_clock_skew(Duration::from_nanos(turned.unsigned_abs()), true);
     }
 
-    /// Asks the server to end.
+    /// Requests a stop of the server.
     pub fn stop(&self, graceful: bool) {
         self.graceful.store(graceful, Ordering::Relaxed);
         self.shutdown.trigger();
     }
 }
 
-/// The flash tier that the settings name.
+/// The options of the flash tier, from the settings.
 fn flash_options(settings: &Settings) -> Option<FlashOptions> {
     let part = |path: &super::settings::FlashPath| FilePart { path: path.path.clone(), bytes: path.bytes };
-    // those for what is kept come last
+    // files for values that are kept come last
     let (kept, general): (Vec<_>, Vec<_>) = settings.flash.iter().partition(|path| path.kept);
     let kept_bytes = if general.is_empty() { 0 } else { kept.iter().map(|path| path.bytes).sum() };
     let parts: Vec<FilePart> = general.into_iter().chain(kept).map(part).collect();

@@ -1,14 +1,14 @@
-//! The conversation with one client, without its socket: bytes in, answers out.
+//! The conversation with one client, independent of its socket: bytes in, answers out.
 //!
-//! **Life of a request.** [`Session::advance`] finds a complete command in the input and answers it.
-//! A storage command whose value has not come whole leaves the session receiving; the command's line
-//! is kept and read again once the value is there, so a command is the same function of the same
-//! bytes however they were split. Keys of a multiget are looked up in groups; when the client does
-//! not take its answers, the session stops between two groups.
+//! **Life of a request.** [`Session::advance`] finds a complete command in the input and answers it. A
+//! storage command whose value is not complete leaves the session in the receiving state. The command's
+//! line is kept and parsed again once the value is complete, so a command does not depend on how its
+//! bytes were split. The keys of a multiget are looked up in groups; if the client does not read its
+//! answers, the session pauses between two groups.
 //!
-//! **Invariants.** Answers are in the order of requests. After a change that waits for the device
-//! nothing is read until it is done: a client sees its own writes. What is held for a client is
-//! bounded: a line, one value, and what [`Output::is_full`] allows.
+//! **Invariants.** Answers are in the order of requests. After a change that waits for the device, no
+//! further command is executed until it is done, so a client sees its own writes. The memory held for a
+//! client is bounded: a line, one value, and what [`Output::is_full`] permits.
 
 use super::binary;
 use super::command_context::CommandContext;
@@ -19,20 +19,20 @@ use super::settings::Binding;
 use super::text;
 use sandur_cache::Reserved;
 
-/// Where a session stands after it has done what it could.
+/// Why a session stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// It needs more input.
     NeedsInput,
-    /// It has answered as many commands as one call allows, and there are more.
+    /// It answered as many commands as one call may, and there are more.
     Yielded,
-    /// It has more to say than the output should hold.
+    /// The output is full, and there are more answers.
     Full,
     /// It waits for an answer from the device.
     Waits,
-    /// It only sends from now on.
+    /// From now on it only sends.
     Streams,
-    /// The connection is over once the output has left.
+    /// The connection ends once the output is sent.
     Ended(Ending),
 }
 
@@ -61,19 +61,20 @@ enum Phase {
     Ended(Ending),
 }
 
-/// A value on its way in.
+/// A value that is being received.
 struct Receiving {
     head: Box<[u8]>,
     value: Vec<u8>,
     length: usize,
-    /// Memory of the cache that the value takes until it is stored: what came of it, and as much again. Its
-    /// buffer has the whole length from the beginning, but pages that nothing was written to take no memory.
+    /// Memory of the cache that is reserved for the value until it is stored: the bytes received, and as
+    /// many again. The buffer has its full capacity from the start, but pages without data use no
+    /// memory.
     reserved: Option<Reserved>,
 }
 
 impl Receiving {
-    /// Keeps `reserved` ahead of what came; whether there was memory. What is only announced takes none: to
-    /// take memory from others a client has to send as much.
+    /// Keeps the reservation ahead of the bytes received. Returns whether there was memory. An announced
+    /// length reserves nothing: a client must send bytes to take memory from others.
     fn reserve(&mut self, context: &CommandContext<'_>) -> bool {
         let held = self.reserved.as_ref().map_or(0, Reserved::bytes) as usize;
         if self.length < RESERVED_BYTES || (held > 0 && self.value.len() <= held) {
@@ -89,9 +90,9 @@ impl Receiving {
     }
 }
 
-/// From this many missing bytes on a value is read straight into its own buffer.
+/// If at least this many bytes are missing, the value is read from the socket into its own buffer.
 const DIRECT_BYTES: usize = 16 << 10;
-/// Values of at least this size take part in the cache's memory while they come in, by this much at first.
+/// Values of at least this size reserve memory of the cache while they are received, at first this much.
 const RESERVED_BYTES: usize = 64 << 10;
 
 impl Session {
@@ -104,12 +105,12 @@ impl Session {
         Self { protocol, phase: Phase::Command, authenticated }
     }
 
-    /// Whether the client is in the middle of a value.
+    /// Returns whether a value is being received.
     pub fn is_receiving(&self) -> bool {
         matches!(self.phase, Phase::Receiving(_))
     }
 
-    /// Does what the input allows.
+    /// Processes the input as far as possible.
     pub fn advance(
         &mut self,
         input: &mut Input,
@@ -172,12 +173,12 @@ impl Session {
         }
     }
 
-    /// Ends it: what came whole is answered, and nothing more is taken in.
+    /// Ends the session. Complete commands are still answered, and no more input is read.
     pub fn end(&mut self, ending: Ending) {
         self.phase = Phase::Ended(ending);
     }
 
-    /// Answers one command; `None` when it is not there whole.
+    /// Answers one command. Returns `None` if it is not complete.
     fn command(
         &mut self,
         input: &mut Input,
@@ -245,7 +246,7 @@ impl Session {
             self.refuse_for_memory(&receiving.head, output, context);
             return Some(Next::Skip { length: missing - taken });
         }
-        // the cache takes memory for the item itself
+        // the cache takes the memory for the item itself
         drop(receiving.reserved);
         let value = Received::Owned(receiving.value);
         let receipt = Receipt { head: &receiving.head, value, output, context };
@@ -255,8 +256,8 @@ impl Session {
         })
     }
 
-    /// The buffer that a large value is read into straight from the socket, and how many bytes of it
-    /// are missing. What is read beyond them must be given to [`Session::overrun`].
+    /// Returns the buffer into which a large value is read from the socket, and the number of bytes that
+    /// are missing. Bytes read beyond them must be returned to the input by [`Session::overrun`].
     pub fn sink(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let Phase::Receiving(receiving) = &mut self.phase else { return None };
         let missing = receiving.length - receiving.value.len();
@@ -269,7 +270,7 @@ impl Session {
         Some((&mut receiving.value, missing))
     }
 
-    /// Takes back from the value what was read beyond it.
+    /// Removes the bytes that were read beyond the value, and returns them.
     pub fn overrun(&mut self) -> Vec<u8> {
         match &mut self.phase {
             Phase::Receiving(receiving) if receiving.value.len() > receiving.length => {

@@ -1,56 +1,56 @@
-//! What the server was told to be: the command line, checked.
+//! The settings of the server: the command line, validated.
 //!
-//! Invariants: [`Settings`] never change after the start. [`Tuning`] holds the numbers that
-//! memcached's administrative commands change and its `stats settings` shows; ours tunes itself, so
-//! apart from showing them most have no effect. Those of the flash tier that have are in
+//! Invariants: [`Settings`] do not change after the start. [`Tuning`] holds the numbers that memcached's
+//! administrative commands change and `stats settings` shows. This server tunes itself, so most of them
+//! have no other effect. Those of the flash tier that do are applied in
 //! [`extstore_options`](super::extstore_options).
 
 use std::path::PathBuf;
 
 use super::slab_classes::SlabClasses;
 
-/// Everything that the command line says.
+/// All options of the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// TCP port; 0 is none, -1 any free one.
+    /// TCP port; 0 is none, -1 is any free one.
     pub tcp_port: i32,
-    /// UDP port; 0 is none, -1 any free one.
+    /// UDP port; 0 is none, -1 is any free one.
     pub udp_port: i32,
-    /// Addresses to listen on; none is every address of the machine.
+    /// Addresses to listen on; if empty, every address of the machine.
     pub listen: Vec<ListenAddress>,
     /// The argument of `-l`, as `stats settings` shows it.
     pub listen_text: Option<String>,
-    /// Unix socket to listen on instead of the network.
+    /// Path of a Unix socket to listen on instead of the network.
     pub unix_socket: Option<PathBuf>,
     /// Access mask of the Unix socket.
     pub unix_mask: u32,
-    /// Connections that may wait to be accepted.
+    /// The largest number of connections that wait to be accepted.
     pub backlog: i32,
     /// Bytes of memory for items.
     pub memory_bytes: u64,
-    /// Bytes of that memory that tests pretend are taken.
+    /// Bytes of that memory that tests treat as used.
     pub memory_taken: u64,
-    /// Whether items make way for new ones.
+    /// Whether items are evicted to make room for new ones.
     pub evict: bool,
-    /// Most connections at a time.
+    /// The largest number of connections at a time.
     pub connections_max: usize,
     /// Whether connections beyond that are answered with an error instead of waiting.
     pub refuse_fast: bool,
     /// Worker threads.
     pub threads: usize,
-    /// Largest item in bytes.
+    /// The largest item in bytes.
     pub item_bytes_max: u64,
-    /// Commands of one connection that are answered before others get their turn.
+    /// Number of commands of one connection that are answered before other connections are served.
     pub commands_per_turn: usize,
     /// Seconds after which a silent connection is closed; 0 is never.
     pub idle_timeout_s: u32,
-    /// Which protocols are spoken.
+    /// The protocols of listeners.
     pub protocol: Binding,
     /// Whether items have version numbers.
     pub cas: bool,
     /// Whether `flush_all` is allowed.
     pub flush_allowed: bool,
-    /// Whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are allowed.
+    /// Whether `stats cachedump`, `stats detail` and `lru_crawler metadump` are permitted.
     pub dump_allowed: bool,
     /// Whether `watch` is allowed.
     pub watch_allowed: bool,
@@ -58,49 +58,49 @@ pub struct Settings {
     pub shutdown_allowed: bool,
     /// Whether clients of the binary protocol must authenticate.
     pub sasl: bool,
-    /// Users of the text protocol.
+    /// Path of the user file of the text protocol.
     pub auth_file: Option<PathBuf>,
-    /// Transport encryption.
+    /// Certificates and keys; `None` turns TLS off.
     pub tls: Option<TlsSettings>,
     /// Files of the flash tier.
     pub flash: Vec<FlashPath>,
-    /// What of the flash tier is used again after a restart.
+    /// Which data of the flash tier is used again after a restart.
     pub warm: Warm,
-    /// User to run as.
+    /// Name of the user to run as.
     pub user: Option<String>,
-    /// File for the process number.
+    /// Path of the file for the process id.
     pub pid_file: Option<PathBuf>,
-    /// File that keeps items in memory over a graceful stop.
+    /// Path of the file that preserves the items in memory across a graceful stop.
     pub memory_file: Option<PathBuf>,
     /// Whether to run in the background.
     pub daemon: bool,
-    /// Number of `-v`.
+    /// Log level: the number of `-v`.
     pub verbosity: u32,
-    /// What separates the prefix of a key, for `stats detail`.
+    /// The character after the prefix of a key, for `stats detail`.
     pub prefix_delimiter: u8,
-    /// Whether `stats detail` collects from the start.
+    /// Whether `stats detail` counts from the start.
     pub detail: bool,
     /// Whether sizes are counted for `stats sizes`.
     pub track_sizes: bool,
-    /// Bytes that are held for one watcher.
+    /// Bytes that are buffered for one watcher.
     pub watcher_bytes: usize,
-    /// Bytes that commands on their way in may take, over all workers; 0 is no limit.
+    /// The largest number of bytes of input buffers, over all workers; 0 is no limit.
     pub buffer_bytes_max: u64,
-    /// Whether the commands of memcached's own test suite that turn the clock are there.
+    /// Whether the commands that memcached's own test suite needs are enabled.
     pub test_commands: bool,
-    /// Growth factor and least chunk of the slab classes that `stats` shows.
+    /// Growth factor of the slab classes that `stats` shows.
     pub slab_factor: f64,
-    /// See `slab_factor`, in bytes.
+    /// Least space for key and value in the smallest slab class, in bytes.
     pub slab_chunk_least: u64,
-    /// Knobs of memcached that tune nothing here.
+    /// Options of memcached, most of which have no effect here.
     pub tuning: Tuning,
-    /// Whether memory shall never be swapped out.
+    /// Whether to lock memory so that it is not swapped out.
     pub lock_memory: bool,
-    /// Options that were given and do nothing, to say so in the log.
+    /// Given options that have no effect, for the log.
     pub ignored: Vec<Ignored>,
 }
 
-/// An option that does nothing here.
+/// An option that has no effect here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ignored {
     /// Its name.
@@ -114,38 +114,38 @@ pub struct Ignored {
 pub struct ListenAddress {
     /// Host name or address.
     pub host: String,
-    /// Port; that of `-p` when none is given.
+    /// The port; the default is that of `-p`.
     pub port: Option<u16>,
-    /// Protocol of this address only.
+    /// The protocol of this address; the default is that of the server.
     pub protocol: Option<Binding>,
-    /// Encryption of this address only.
+    /// The encryption of this address; the default is that of the server.
     pub tls: Option<TlsUse>,
 }
 
-/// How an address uses TLS when the server has it.
+/// How an address uses TLS if the server has certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsUse {
-    /// In the clear.
+    /// No encryption.
     Off,
-    /// With a certificate of the server.
+    /// The server shows a certificate.
     Server,
-    /// With certificates of both sides.
+    /// Server and client show certificates.
     Mutual,
 }
 
-/// Which protocols a port speaks.
+/// The protocols of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Binding {
-    /// The first byte of a connection says it.
+    /// Detected from the first byte of a connection.
     Auto,
     /// Text and meta commands.
     Ascii,
-    /// Binary.
+    /// Binary packets.
     Binary,
 }
 
 impl Binding {
-    /// The protocol of a name.
+    /// Returns the protocol with this name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "auto" | "negotiating" => Some(Self::Auto),
@@ -155,7 +155,7 @@ impl Binding {
         }
     }
 
-    /// As `stats settings` shows it.
+    /// Returns the name that `stats settings` shows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto-negotiate",
@@ -165,20 +165,20 @@ impl Binding {
     }
 }
 
-/// Certificates and what clients must show.
+/// The files of TLS, and the requirements for client certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// File with the server's certificate chain.
+    /// Path of the server's certificate chain.
     pub chain: PathBuf,
-    /// File with its key.
+    /// Path of the server's key.
     pub key: PathBuf,
-    /// File with the authorities that sign clients.
+    /// Path of the authorities that sign client certificates.
     pub authorities: Option<PathBuf>,
-    /// 0: clients show nothing, 1: may, 2: must show a certificate, 3: once.
+    /// 0: client certificates are not requested; 1: optional; 2: required; 3: requested once.
     pub verify_mode: u8,
-    /// 0 to 3: TLS 1.0 to 1.3; what is below 1.2 is raised to it.
+    /// The lowest version: 0 to 3 are TLS 1.0 to 1.3. Versions below 1.2 are raised to 1.2.
     pub least_version: u8,
-    /// Shown only.
+    /// The list of ciphers, which is only shown.
     pub ciphers: Option<String>,
     /// Whether sessions can be resumed.
     pub session_cache: bool,
@@ -205,23 +205,24 @@ pub struct FlashPath {
     pub path: PathBuf,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Whether it only takes what is moved out of the others, as memcached's buckets `compact`,
-    /// `coldcompact` and `old`.
+    /// Whether it only stores values that are moved out of the other files, as memcached's buckets
+    /// `compact`, `coldcompact` and `old`.
     pub kept: bool,
 }
 
-/// What of the flash tier is used again after a restart.
+/// Which data of the flash tier is used again after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warm {
-    /// Nothing, as memcached does.
+    /// None, as in memcached.
     Off,
-    /// Everything after a clean stop, nothing after a crash.
+    /// All data after a clean stop, none after a crash.
     Clean,
-    /// Everything that survived: a value overwritten in the last instant before a crash may come back.
+    /// All data that survived. After a crash, a value that was overwritten just before it may be served
+    /// again.
     Crash,
 }
 
-/// Numbers that are shown and can be set; most tune nothing.
+/// Numbers that can be shown and set; most have no other effect.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the names are memcached's
 pub struct Tuning {
@@ -361,7 +362,7 @@ impl Default for Tuning {
 }
 
 impl Settings {
-    /// The slab classes that `stats` shows.
+    /// Returns the slab classes that `stats` shows.
     pub(super) fn slab_classes(&self) -> SlabClasses {
         SlabClasses::new(self.slab_factor, self.slab_chunk_least, self.tuning.slab_chunk_max, self.cas)
     }

@@ -1,11 +1,11 @@
-//! The slab classes that memcached would put items into.
+//! The slab classes into which memcached would put items.
 //!
 //! Our engine has no slabs. Exporters, dashboards and tests read `stats items` and `stats slabs` by
 //! class, so items are counted in the classes of memcached's geometry: the first chunk has a 48-byte
 //! item header and `-n` bytes, each further one is `-f` times larger and a multiple of 8, the last is
-//! `slab_chunk_max`; larger items are in the last one.
+//! `slab_chunk_max`. Larger items belong to the last class.
 //!
-//! Invariants: class numbers start at 1; sizes rise strictly; every size has exactly one class.
+//! Invariants: class numbers start at 1; sizes increase strictly; every size has exactly one class.
 
 /// Bytes before the key of an item in memcached on a 64-bit machine.
 const ITEM_HEADER: u64 = 48;
@@ -15,12 +15,12 @@ const CAS_BYTES: u64 = 8;
 const FLAGS_BYTES: u64 = 4;
 /// Bytes of a slab page.
 pub(super) const PAGE_BYTES: u64 = 1 << 20;
-/// Most classes there can be, class 0 included: the protocol numbers them below 64.
+/// The largest number of classes, including class 0: the protocol numbers them below 64.
 pub(super) const CLASSES_MAX: usize = 64;
-/// Sizes up to this many bytes find their class by one look into a table.
+/// Sizes up to this many bytes are mapped to their class by a table.
 const DIRECT_BYTES: usize = 16 << 10;
 
-/// Chunk sizes by class, and a fast way from a size to its class.
+/// Chunk sizes by class, and a table for fast lookup of small sizes.
 #[derive(Clone, Debug)]
 pub(super) struct SlabClasses {
     chunks: Vec<u64>,
@@ -29,7 +29,8 @@ pub(super) struct SlabClasses {
 }
 
 impl SlabClasses {
-    /// Classes for a growth factor, the least space for key and value, and the largest chunk.
+    /// Computes the classes from a growth factor, the least space for key and value, and the largest
+    /// chunk.
     pub fn new(factor: f64, least: u64, largest: u64, cas: bool) -> Self {
         let mut chunks = Vec::new();
         let mut size = ITEM_HEADER + least;
@@ -44,16 +45,16 @@ impl SlabClasses {
         Self { chunks, direct, cas }
     }
 
-    /// Bytes that memcached would count for an item.
+    /// Returns the bytes that memcached would count for an item.
     #[inline]
     pub fn item_bytes(&self, key: usize, value: u64, flags: u32) -> u64 {
         let flags = if flags == 0 { 0 } else { FLAGS_BYTES };
         let cas = if self.cas { CAS_BYTES } else { 0 };
-        // the key ends with a zero byte and the value with a line end
+        // the key is followed by a zero byte and the value by a line end
         ITEM_HEADER + cas + key as u64 + 1 + flags + value + 2
     }
 
-    /// The class of an item of `bytes` bytes.
+    /// Returns the class of an item of `bytes` bytes.
     #[inline]
     pub fn class(&self, bytes: u64) -> usize {
         let slot = bytes.div_ceil(8) as usize;
@@ -63,17 +64,18 @@ impl SlabClasses {
         }
     }
 
-    /// Chunk size of a class in bytes.
+    /// Returns the chunk size of a class in bytes.
     pub fn chunk(&self, class: usize) -> u64 {
         self.chunks[class - 1]
     }
 
-    /// The number of the last class.
+    /// Returns the number of the last class.
     pub fn last(&self) -> usize {
         self.chunks.len()
     }
 
-    /// Chunks that an item of `bytes` bytes takes: more than one above the largest chunk.
+    /// Returns the number of chunks for an item of `bytes` bytes: more than one for items above the
+    /// largest chunk.
     pub fn chunks_taken(&self, bytes: u64) -> u64 {
         bytes.div_ceil(self.chunk(self.last())).max(1)
     }
@@ -84,18 +86,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_geometry_is_memcacheds() {
+    fn the_default_geometry_is_that_of_memcached() {
         let classes = SlabClasses::new(1.25, 48, 512 << 10, true);
         let sizes: Vec<u64> = (1..=5).map(|class| classes.chunk(class)).collect();
         assert_eq!(sizes, [96, 120, 152, 192, 240]);
         assert_eq!(classes.last(), 39);
         assert_eq!(classes.chunk(39), 512 << 10);
-        // the class that memcached's own tests name for 66 560-byte values
+        // the class that memcached's own tests name for values of 66,560 bytes
         assert_eq!(classes.class(classes.item_bytes(4, 66_560, 0)), 31);
     }
 
     #[test]
-    fn every_size_has_one_class_and_fits_it() {
+    fn every_size_has_one_class_whose_chunk_is_large_enough() {
         let classes = SlabClasses::new(1.25, 48, 512 << 10, true);
         for bytes in (1..600_000).step_by(7) {
             let class = classes.class(bytes);

@@ -1,7 +1,7 @@
-//! A server and its clients without sockets: bytes in, answers out. Tests and fuzzers talk to it.
+//! A server and its clients without sockets, bytes in and answers out, for tests and fuzzers.
 //!
-//! Invariants: sessions, cache and counters are those of a server that listens; the clock stands still. A
-//! client is answered before [`SocketlessClient::send`] returns, or never.
+//! Invariants: sessions, cache and counters are the same as in a listening server; the clock does not
+//! advance. [`SocketlessClient::send`] returns all answers that there will be without more input.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -19,18 +19,18 @@ use super::server::Server;
 use super::session::{Progress, Session};
 use super::settings::Settings;
 
-/// The second of the epoch at which the clock stands.
+/// The time of the clock, in seconds since the epoch.
 const NOW: u32 = 1_700_000_000;
 /// The descriptor that `stats conns` and `watch` show.
 const DESCRIPTOR: i32 = 7;
 
-/// A server that nobody can connect to.
+/// A server without listeners.
 pub struct SocketlessServer {
     pub(super) server: Arc<Server>,
     counters: Arc<Counters>,
 }
 
-/// One client of it.
+/// A client of a [`SocketlessServer`].
 pub struct SocketlessClient<'a> {
     of: &'a SocketlessServer,
     pub(super) session: Session,
@@ -42,17 +42,17 @@ pub struct SocketlessClient<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// It is read from.
+    /// The server reads its input.
     Listening,
-    /// It waits for an answer, or is sent what happens.
+    /// It waits for an answer, or receives a stream.
     Waiting,
-    /// The server has closed.
+    /// The server has closed the connection.
     Ended,
 }
 
 impl SocketlessServer {
-    /// A server as memcached's command line says, with one worker and no ports; `None` when the command line
-    /// asks for a text only.
+    /// A server with the options of memcached's command line, one worker and no ports. Returns `None` if
+    /// the command line only requests a text.
     pub fn new(arguments: &[&str]) -> Result<Option<Self>, Error> {
         let arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         match parse(&arguments)? {
@@ -69,7 +69,7 @@ impl SocketlessServer {
         Ok(Self { server, counters })
     }
 
-    /// A new client.
+    /// Connects a new client.
     pub fn client(&self) -> SocketlessClient<'_> {
         let settings = &self.server.settings;
         let authenticated = !settings.sasl && settings.auth_file.is_none();
@@ -85,7 +85,7 @@ impl SocketlessServer {
 }
 
 impl SocketlessClient<'_> {
-    /// Sends bytes and returns what comes back. Bytes behind a command that waits, or behind the end of the
+    /// Sends bytes and returns the answers. Bytes after a command that waits, or after the end of the
     /// connection, are not read.
     pub fn send(&mut self, mut bytes: &[u8]) -> Vec<u8> {
         let mut answers = Vec::new();
@@ -132,12 +132,12 @@ impl SocketlessClient<'_> {
         }
     }
 
-    /// Whether the latest command waits for something, or sends what happens from now on.
+    /// Returns whether the latest command waits for an answer or streams events.
     pub fn is_waiting(&self) -> bool {
         self.state == State::Waiting
     }
 
-    /// Whether the server has closed the connection.
+    /// Returns whether the server has closed the connection.
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended
     }

@@ -1,4 +1,4 @@
-//! From a command line to a running server and back.
+//! Starts a server from a command line, and stops it.
 
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
@@ -28,16 +28,17 @@ use super::worker::Worker;
 /// Environment variable with the file that the ports are written to.
 const PORT_FILE: &str = "MEMCACHED_PORT_FILENAME";
 
-/// Environment variable by which memcached's test suite makes a large memory look nearly full.
+/// Environment variable by which memcached's test suite makes a large memory limit look almost
+/// exhausted.
 const MEMORY_TAKEN: &str = "T_MEMD_INITIAL_MALLOC";
 
-/// How long a stop may write what is in memory to flash.
+/// How long a stop may write the contents of memory to flash.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves as memcached's command line `arguments` (the program's name aside) says, until SIGINT,
+/// Runs a server with memcached's command line `arguments` (without the program's name) until SIGINT,
 /// SIGTERM, SIGUSR1 or the command `shutdown`.
 ///
-/// Must run on a tokio runtime with I/O enabled; it is needed for signals only.
+/// Must run on a tokio runtime with I/O enabled, which is used for signals only.
 pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(), Error> {
     let mut settings = match parse(arguments)? {
         Parsed::Print(text) => {
@@ -60,8 +61,8 @@ pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(
     if most < settings.connections_max {
         let wanted = std::mem::replace(&mut settings.connections_max, most);
         log.say(&format!(
-            "-c {wanted} is cut to {most}: no more files may be open; raise the limit (ulimit -n, \
-             LimitNOFILE)"
+            "-c {wanted} is lowered to {most} because of the limit of open files; raise that limit \
+             (ulimit -n, LimitNOFILE)"
         ));
     }
     if settings.lock_memory
@@ -70,7 +71,7 @@ pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(
         log.say(&format!("-k has no effect, memory cannot be locked: {error}"));
     }
     let pid_file = settings.pid_file.clone();
-    // a signal that comes while the cache is opened must not end it halfway
+    // a signal that arrives while the cache is opened must not interrupt it
     let signals = Signals::hear()?;
     let running = Running::start(env.clone(), settings, Arc::clone(&log))?;
     running.said.iter().for_each(|line| log.say(line));
@@ -78,7 +79,7 @@ pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(
     let pid_file = pid_file.as_deref().map(PidFile::write).transpose();
     match &pid_file {
         Ok(_) => wait(&running.server, signals, &*log).await,
-        // What the files held is still there for the next start.
+        // The data in the files is kept for the next start.
         Err(_) => running.server.graceful.store(true, Ordering::Relaxed),
     }
     running.stop().iter().for_each(|line| log.say(line));
@@ -92,11 +93,11 @@ fn note_ignored(settings: &Settings, log: &dyn Log) {
     }
     let is_root = rustix::process::geteuid().is_root();
     if settings.user.is_none() && is_root {
-        log.say("running as root; -u names a user to run as");
+        log.say("running as root; use -u to run as another user");
     }
 }
 
-/// memcached listens everywhere by default; who did not mean to shall know.
+/// memcached listens on all addresses by default, which an operator may not expect.
 fn note_open_addresses(running: &Running, log: &dyn Log) {
     let settings = &running.server.settings;
     if settings.sasl || settings.auth_file.is_some() {
@@ -106,20 +107,20 @@ fn note_open_addresses(running: &Running, log: &dyn Log) {
     if !open.is_empty() {
         let all = open.join(", ");
         log.say(&format!(
-            "whoever reaches {all} may read, store and delete everything: -l 127.0.0.1 serves this machine \
-             only, -Y FILE asks for users"
+            "every client that can connect to {all} may read, store and delete everything: -l 127.0.0.1 \
+             serves this machine only, -Y FILE requires authentication"
         ));
     }
 }
 
-/// Whether an address, as `stats conns` shows it, is reached from other machines.
+/// Returns whether other machines can reach an address, in the form of `stats conns`.
 fn is_open(address: &str) -> bool {
     let socket = ["tcp:", "tcp6:", "udp:", "udp6:"].iter().find_map(|kind| address.strip_prefix(kind));
     let socket = socket.and_then(|socket| socket.parse::<std::net::SocketAddr>().ok());
     socket.is_some_and(|socket| !socket.ip().to_canonical().is_loopback())
 }
 
-/// The signals that mean something to the server.
+/// The signals that the server handles.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -128,9 +129,9 @@ struct Signals {
 }
 
 impl Signals {
-    /// Those that come from now on are kept until they are waited for.
+    /// Registers the signals. From now on they are queued until they are awaited.
     fn hear() -> Result<Self, Error> {
-        let on = |kind| signal(kind).map_err(|error| Error::Process { what: "hear signals", error });
+        let on = |kind| signal(kind).map_err(|error| Error::Process { what: "handle signals", error });
         Ok(Self {
             interrupt: on(SignalKind::interrupt())?,
             terminate: on(SignalKind::terminate())?,
@@ -140,7 +141,7 @@ impl Signals {
     }
 }
 
-/// Waits for a reason to stop; reads certificates and users again on SIGHUP.
+/// Waits for a reason to stop. On SIGHUP it reloads certificates and users.
 async fn wait(server: &Arc<Server>, mut signals: Signals, log: &dyn Log) {
     let shutdown = server.shutdown.signal();
     loop {
@@ -154,7 +155,7 @@ async fn wait(server: &Arc<Server>, mut signals: Signals, log: &dyn Log) {
             () = shutdown.triggered() => break,
             _ = signals.hangup.recv() => {
                 if let Err(error) = server.users.reload().and_then(|()| server.refresh_certificates()) {
-                    log.say(&format!("nothing was read again: {error}"));
+                    log.say(&format!("nothing was reloaded: {error}"));
                 }
             }
         }
@@ -171,7 +172,7 @@ pub(super) struct Running {
     stop: OwnedFd,
     threads: Vec<JoinHandle<()>>,
     unix_socket: Option<std::path::PathBuf>,
-    /// What there is to log about the start.
+    /// The log line about the start, if any.
     said: Option<String>,
     /// Its listening addresses.
     pub addresses: Vec<String>,
@@ -182,7 +183,7 @@ impl Running {
     pub fn start(env: Env, settings: Settings, log: Arc<dyn Log>) -> Result<Self, Error> {
         let server = Arc::new(Server::new(env, settings, Shutdown::default(), log)?);
         Self::serve(&server).inspect_err(|_| {
-            // what the files held is still there for the next start
+            // the data in the files is kept for the next start
             server.graceful.store(true, Ordering::Relaxed);
             let _ = memory_file::close(&server, CLOSE_PATIENCE);
         })
@@ -193,7 +194,7 @@ impl Running {
         let failed = |what| move |error| Error::Process { what, error };
         let unix_socket = server.settings.unix_socket.clone();
         let said = memory_file::restore(server)?;
-        // no client can connect before there is a cache
+        // the cache must exist before the first client can connect
         let mut listeners = Listeners::open(&server.settings)?;
         register(server, &listeners);
         if let Some(path) = environment::variable(PORT_FILE) {
@@ -232,17 +233,17 @@ impl Running {
         Ok(Self { server: Arc::clone(server), queues, stop, threads, unix_socket, said, addresses })
     }
 
-    /// Ends all threads and connections; what there is to log about it.
+    /// Stops all threads and connections. Returns a line to log.
     pub fn stop(self) -> Option<String> {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         for queue in &self.queues {
             queue.send(Message::Stop);
         }
         for thread in self.threads {
-            // a worker that panicked has said so; the others still end orderly
+            // a worker that panicked has reported it; the others still stop in order
             let _ = thread.join();
         }
-        // what is in memory alone is kept or goes to flash, so that the next start finds it
+        // saves the contents of memory or moves them to flash, so that the next start finds them
         let said = memory_file::close(&self.server, CLOSE_PATIENCE);
         if let Some(path) = self.unix_socket {
             let _ = std::fs::remove_file(path);
@@ -283,7 +284,7 @@ mod tests {
             .unwrap()
     }
 
-    /// A server that keeps what it can on flash in `folder`, and a client.
+    /// A server with a flash tier in `folder`, and a client.
     fn with_flash(folder: &Path) -> (Running, TcpStream) {
         let flash = vec![FlashPath { path: folder.join("flash"), bytes: 64 << 20, kept: false }];
         let tuning = Tuning { ext_item_age: 0, ext_recache_rate: 0, ..Tuning::default() };
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_others_reach_are_told_from_loopback() {
+    fn only_loopback_addresses_count_as_local() {
         for open in ["tcp:0.0.0.0:11211", "tcp6:[::]:11211", "udp:10.0.0.1:5", "tcp6:[::ffff:10.0.0.1]:1"] {
             assert!(is_open(open), "{open}");
         }
@@ -319,7 +320,7 @@ mod tests {
         }
     }
 
-    /// The answer to a request in one datagram.
+    /// Sends a request in one datagram and returns the answer.
     fn ask_datagram(to: &str, request: &str) -> Vec<u8> {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -351,11 +352,11 @@ mod tests {
             let answer = ask(client, "get key0 key1 key2 key3\r\n", 9);
             assert_eq!((answer.matches("VALUE key").count(), answer.ends_with("END\r\n")), (4, true));
         }
-        // small enough for the buffer of a socket that reads late
+        // small enough for the receive buffer of a socket that is read late
         let request = format!("set small 0 0 20000\r\n{}\r\n", "v".repeat(20_000));
         assert_eq!(ask(&mut clients[0], &request, 1), "STORED\r\n");
         let whole = "VALUE small 0 20000\r\n".len() + 20_000 + "\r\nEND\r\n".len();
-        // the request is as long as a sixteenth of the answer
+        // the request is a sixteenth as long as the answer
         let long = format!("get small{}\r\n", " other".repeat(250));
         assert_eq!(ask_datagram(address(&running, "udp:"), &long).len(), whole);
         let forged = ask_datagram(address(&running, "udp:"), "get small\r\n");
@@ -364,7 +365,7 @@ mod tests {
         assert_eq!(tiny, b"END\r\n");
         running.stop();
         let mut rest = Vec::new();
-        assert_eq!(clients[0].read_to_end(&mut rest).unwrap_or(0), 0, "a stop ends connections");
+        assert_eq!(clients[0].read_to_end(&mut rest).unwrap_or(0), 0, "a stop closes connections");
     }
 
     #[test]
@@ -373,7 +374,7 @@ mod tests {
         let (running, mut client) = with_flash(folder.path());
         let value = "v".repeat(20_000);
         assert_eq!(ask(&mut client, &format!("set key 7 0 20000\r\n{value}\r\n"), 1), "STORED\r\n");
-        // one request at a time, nothing behind it
+        // one request at a time, with nothing after it
         let on_flash = || running.server.cache.stats().ram.demoted == 1;
         while !on_flash() {
             std::thread::yield_now();
@@ -391,7 +392,7 @@ mod tests {
         running.stop();
     }
 
-    /// Stores values until they are on flash alone, and nothing of them in write buffers.
+    /// Stores values until they are only on flash, and none of them in write buffers.
     fn store_on_flash(running: &Running, client: &mut TcpStream, value: &str) {
         for key in 0..100 {
             let set = format!("set {key} 7 0 {}\r\n{value}\r\n", value.len());
@@ -404,11 +405,11 @@ mod tests {
     }
 
     #[test]
-    fn commands_sent_before_a_close_are_done_after_waits() {
+    fn commands_sent_before_a_close_are_executed_after_waits() {
         let folder = tempfile::tempdir().unwrap();
         let (running, mut client) = with_flash(folder.path());
         store_on_flash(&running, &mut client, &"v".repeat(20_000));
-        // Each has to wait for flash, and the end is there before the first has.
+        // Each waits for flash, and the client closes before the first is done.
         let appends: String = (0..100).map(|key| format!("append {key} 0 0 1\r\n!\r\n")).collect();
         client.write_all(format!("{appends}set last 0 0 1\r\nx\r\n").as_bytes()).unwrap();
         client.shutdown(std::net::Shutdown::Write).unwrap();
@@ -419,10 +420,10 @@ mod tests {
     }
 
     #[test]
-    fn answers_on_their_way_from_flash_leave_before_an_end() {
+    fn answers_awaited_from_flash_are_sent_before_the_connection_ends() {
         let folder = tempfile::tempdir().unwrap();
         let (running, mut client) = with_flash(folder.path());
-        // Longer than a socket takes at once.
+        // Longer than a socket accepts at once.
         let value = "v".repeat(500_000);
         store_on_flash(&running, &mut client, &value);
         let gets: String = (0..50).map(|key| format!("get {key}\r\n")).collect();
@@ -443,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_on_their_way_in_take_no_more_than_was_allowed() {
+    fn input_buffers_stay_within_their_limit() {
         // two buffers for the one worker
         let settings = Settings { tcp_port: -1, buffer_bytes_max: 1, ..Settings::default() };
         let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
@@ -453,7 +454,7 @@ mod tests {
             (0..4).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
         for client in &mut clients {
             client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-            assert_eq!(ask(client, "mn\r\n", 1), "MN\r\n", "who is silent holds nothing");
+            assert_eq!(ask(client, "mn\r\n", 1), "MN\r\n", "an idle client has no buffer");
         }
         let held = || running.server.connections.current();
         let (before, half_a_line) = (held(), format!("get {}", "k ".repeat(500)));
@@ -501,9 +502,10 @@ mod tests {
         running.stop();
     }
 
-    /// Goal: what the protocol shows of an item is the same after a graceful stop, and gone after others.
+    /// Goal: a graceful stop preserves everything that the protocol shows of an item; other stops drop
+    /// it.
     #[test]
-    fn a_graceful_stop_keeps_memory_in_its_file() {
+    fn a_graceful_stop_saves_memory_to_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let memory_file = Some(folder.path().join("memory"));
         let start =
@@ -514,7 +516,7 @@ mod tests {
             client
         };
         let running = start();
-        assert!(running.said.as_ref().unwrap().contains("no memory was kept"), "{:?}", running.said);
+        assert!(running.said.as_ref().unwrap().contains("no saved memory found"), "{:?}", running.said);
         let mut client = connect(&running);
         let large = "v".repeat(300_000);
         let requests = format!("ms small 2 F7 T1000\r\nhi\r\nms large 300000\r\n{large}\r\nmd small I\r\n");
@@ -524,17 +526,17 @@ mod tests {
         assert!(before.contains(" f7 ") && before.ends_with("hi\r\n"), "{before}");
         running.server.stop(true);
         let said = running.stop().unwrap();
-        assert!(said.contains("2 items are kept"), "{said}");
+        assert!(said.contains("2 items saved"), "{said}");
 
         let running = start();
-        assert!(running.said.as_ref().unwrap().contains("2 items are back"), "{:?}", running.said);
+        assert!(running.said.as_ref().unwrap().contains("2 items restored"), "{:?}", running.said);
         let mut client = connect(&running);
-        // the first look after the invalidation has won the right to refresh it
+        // the first lookup after the invalidation got the right to refresh the item
         let expected = before.replace(" X W", " Z X");
         assert_eq!(ask(&mut client, shown, 2), expected);
         let answer = ask(&mut client, "get large\r\n", 3);
         assert_eq!(answer, format!("VALUE large 0 300000\r\n{large}\r\nEND\r\n"));
-        // any other stop keeps nothing, and what was kept before is not served again
+        // any other stop saves nothing, and what was saved before is not served again
         assert_eq!(running.stop(), None);
         let running = start();
         assert_eq!(ask(&mut connect(&running), "get small large\r\n", 1), "END\r\n");
@@ -542,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unix_socket_has_its_mask_and_is_removed_at_the_end() {
+    fn a_unix_socket_has_the_configured_mask_and_is_removed_at_the_end() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -557,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_beyond_the_limit_are_told_so() {
+    fn connections_beyond_the_limit_get_an_error() {
         // the listening socket counts
         let running = loopback(Settings { tcp_port: -1, connections_max: 3, ..Settings::default() });
         let mut clients: Vec<TcpStream> =
@@ -570,10 +572,10 @@ mod tests {
         running.stop();
     }
 
-    /// As many silent connections as are allowed kept all other clients out for good. Method: of three
-    /// clients one goes on working while the clock moves on; newcomers take the places of the others.
+    /// Silent connections up to the limit used to lock out all other clients for good. Method: one of
+    /// three clients stays active while the clock advances; new clients replace the others.
     #[test]
-    fn silent_connections_keep_nobody_out() {
+    fn silent_connections_do_not_lock_out_new_clients() {
         for refuse_fast in [true, false] {
             // the listening socket counts
             let settings = Settings { tcp_port: -1, connections_max: 4, refuse_fast, ..Settings::default() };
@@ -581,7 +583,7 @@ mod tests {
             let mut clients: Vec<TcpStream> =
                 (0..2).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
             for client in &mut clients {
-                // they leave a value half sent
+                // they leave a value incomplete
                 assert_eq!(ask(client, "mn\r\nset half 0 0 1000000\r\n0123456789", 1), "MN\r\n");
             }
             let mut working = TcpStream::connect(address(&running, "tcp:")).unwrap();
@@ -594,14 +596,14 @@ mod tests {
             }
             assert_eq!(ask(&mut working, "mn\r\n", 1), "MN\r\n");
             for mut silent in clients {
-                assert_eq!(silent.read(&mut [0; 9]).unwrap_or(0), 0, "it made way");
+                assert_eq!(silent.read(&mut [0; 9]).unwrap_or(0), 0, "it was cut");
             }
             running.stop();
         }
     }
 
     #[test]
-    fn the_ports_are_written_for_those_who_asked_for_free_ones() {
+    fn free_ports_are_written_to_the_port_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ports");
         let settings = Settings { tcp_port: -1, udp_port: -1, ..Settings::default() };

@@ -1,8 +1,7 @@
-//! What is in memory, by slab class: found by looking at every item.
+//! Counts the items in memory by slab class, by scanning all of them.
 //!
-//! Invariant: a survey is reused for twenty times as long as it took, so that looking at items takes
-//! at most a twentieth of one processor however often it is asked for. Small caches are always
-//! surveyed anew.
+//! Invariant: a survey is reused for twenty times as long as it took, so that scans use at most a
+//! twentieth of one CPU, however often surveys are requested. Small caches are always scanned again.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +12,15 @@ use sandur_base::Env;
 use crate::slab_classes::{CLASSES_MAX, SlabClasses};
 use sandur_cache::Cache;
 
-/// How much longer a survey is used than it took.
+/// For how many times its own duration a survey is reused.
 const REUSE: u32 = 20;
 /// A survey that took no longer than this is not reused.
 const QUICK: Duration = Duration::from_millis(2);
-/// Key of an item on flash, about which memory knows nothing: an ordinary one.
+/// Assumed length of the key of an item on flash, whose key is not in memory.
 const HEADER_KEY_BYTES: usize = 24;
-/// What memcached keeps in memory of a value on flash, without the line end that values have.
+/// Bytes that memcached keeps in memory of a value on flash, without the line end.
 const HEADER_VALUE_BYTES: u64 = 10;
-/// Width of the buckets of sizes in bytes.
+/// Width of the buckets of item sizes, in bytes.
 pub(crate) const SIZE_STEP: u64 = 32;
 
 /// The latest survey.
@@ -34,30 +33,30 @@ struct Taken {
     found: Arc<Found>,
 }
 
-/// What a survey found.
+/// The result of a survey.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub classes: Vec<OfClass>,
-    /// Items by size, in steps of [`SIZE_STEP`] bytes.
+    /// Number of items by size, in steps of [`SIZE_STEP`] bytes.
     pub sizes: BTreeMap<u64, u64>,
 }
 
-/// Items of one class.
+/// The items of one class.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfClass {
     pub items: u64,
     /// Bytes of the items.
     pub bytes: u64,
-    /// Chunks that they would take.
+    /// Number of chunks that they would use.
     pub chunks: u64,
-    /// Of these items, those that were read since they were stored.
+    /// Number of items that were read since they were stored.
     pub fetched: u64,
-    /// When the item that was not accessed for the longest time was accessed.
+    /// The time of the least recent access of any item, in seconds since the epoch.
     pub oldest: Option<u32>,
 }
 
 impl Survey {
-    /// A survey that is recent enough.
+    /// Returns a survey that is recent enough.
     pub fn of(&self, env: &Env, cache: &Cache, classes: &SlabClasses) -> Arc<Found> {
         let started = env.monotonic();
         let mut latest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +72,7 @@ impl Survey {
 }
 
 fn survey(cache: &Cache, classes: &SlabClasses) -> Found {
-    // What has ended takes no part, and its memory can go.
+    // Removes expired items, which are not counted.
     for shard in 0..cache.shards() {
         cache.sweep(shard);
     }
@@ -97,7 +96,8 @@ fn survey(cache: &Cache, classes: &SlabClasses) -> Found {
     found
 }
 
-/// What lies on flash alone has a small header in memcached's memory, and counts in its class.
+/// Counts items that are only on flash: in memcached each has a small header in memory, counted in its
+/// class.
 fn count_headers(found: &mut Found, classes: &SlabClasses, count: u64) {
     let bytes = classes.item_bytes(HEADER_KEY_BYTES, HEADER_VALUE_BYTES, 0);
     let class = &mut found.classes[classes.class(bytes)];

@@ -1,7 +1,7 @@
-//! Tests of the protocols as a whole, over sessions without sockets.
+//! Tests of the complete protocols, over sessions without sockets.
 //!
-//! Goal: every command answers as memcached does, whatever pieces its bytes come in, and nothing that
-//! a client can send makes the server panic.
+//! Goal: every command answers as memcached does, however its bytes are split, and no input makes the
+//! server panic.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
@@ -22,16 +22,16 @@ fn rig_with_log(settings: Settings, log: Arc<dyn Log>) -> SocketlessServer {
 }
 
 impl SocketlessServer {
-    /// What a fresh client is answered.
+    /// Returns the answer to a new client.
     fn ask(&self, text: &str) -> String {
         String::from_utf8_lossy(&self.client().send(text.as_bytes())).into_owned()
     }
 }
 
-/// A conversation: what is sent, and the whole answer.
+/// A conversation: the bytes sent and the complete answer.
 type Exchange = (&'static str, &'static str);
 
-/// Conversations whose answers do not depend on version numbers; each has a server of its own.
+/// Conversations whose answers do not depend on version numbers. Each uses a new server.
 const CONVERSATIONS: &[Exchange] = &[
     ("get a\r\n", "END\r\n"),
     ("set a 5 0 2\r\nhi\r\nget a\r\n", "STORED\r\nVALUE a 5 2\r\nhi\r\nEND\r\n"),
@@ -117,7 +117,7 @@ fn commands_answer_as_memcached_does() {
 }
 
 #[test]
-fn a_conversation_is_the_same_however_it_is_split() {
+fn answers_do_not_depend_on_how_the_input_is_split() {
     for (sent, expected) in CONVERSATIONS {
         for split in 1..sent.len() {
             let rig = rig(Settings::default());
@@ -131,7 +131,7 @@ fn a_conversation_is_the_same_however_it_is_split() {
 }
 
 #[test]
-fn large_values_and_long_multigets_go_through() {
+fn large_values_and_long_multigets_are_answered() {
     let rig = rig(Settings::default());
     let value = "v".repeat(900_000);
     assert_eq!(rig.ask(&format!("set big 0 0 {}\r\n{value}\r\n", value.len())), "STORED\r\n");
@@ -143,7 +143,7 @@ fn large_values_and_long_multigets_go_through() {
     assert_eq!(rig.ask(&format!("get {keys}\r\n")), "END\r\n");
     let too_large = "v".repeat(1 << 20);
     let answer = rig.ask(&format!("set big 0 0 {}\r\n{too_large}\r\nget big\r\n", too_large.len()));
-    assert_eq!(answer, "SERVER_ERROR object too large for cache\r\nEND\r\n", "and the old value is gone");
+    assert_eq!(answer, "SERVER_ERROR object too large for cache\r\nEND\r\n", "and the old value is removed");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn a_key_that_is_too_long_makes_a_multiget_an_error() {
 }
 
 #[test]
-fn a_line_that_does_not_end_is_the_end() {
+fn a_long_line_without_an_end_closes_the_connection() {
     let rig = rig(Settings::default());
     let mut client = rig.client();
     client.send(&[b'x'; 3000]);
@@ -166,7 +166,7 @@ fn a_line_that_does_not_end_is_the_end() {
 }
 
 #[test]
-fn the_log_hears_how_much_is_wanted() {
+fn the_log_gets_the_level_of_the_verbosity_command() {
     #[derive(Default)]
     struct Heard(std::sync::Mutex<Vec<u32>>);
     impl Log for Heard {
@@ -183,7 +183,7 @@ fn the_log_hears_how_much_is_wanted() {
 }
 
 #[test]
-fn version_numbers_guard_writes() {
+fn writes_check_version_numbers() {
     let rig = rig(Settings::default());
     let first = rig.ask("set a 0 0 1\r\n1\r\ngets a\r\n");
     let cas: u64 = first.split_whitespace().nth(5).unwrap().parse().unwrap();
@@ -202,7 +202,7 @@ fn rig_without_cas() -> SocketlessServer {
 }
 
 #[test]
-fn counters_follow_commands_and_restart_at_a_reset() {
+fn counters_count_commands_and_restart_at_a_reset() {
     let rig = rig(Settings::default());
     rig.ask("set a 0 0 1\r\n1\r\nget a b\r\ntouch a 0\r\nincr a 1\r\nincr x 1\r\ndelete a\r\ndelete a\r\n");
     let stat = |name: &str| {
@@ -243,9 +243,9 @@ fn items_are_listed_by_slab_class_and_by_key() {
     assert_eq!(rig.ask("stats cachedump 1 0\r\n"), "ITEM key [5 b; 0 s]\r\nEND\r\n");
 }
 
-/// A value that is announced and does not come takes nothing from others; one that comes takes what came.
+/// An announced value takes no memory from other items until its bytes arrive.
 #[test]
-fn values_that_are_announced_and_never_sent_push_nothing_out() {
+fn announced_values_that_are_never_sent_evict_nothing() {
     let rig = rig(Settings { memory_bytes: 16 << 20, ..Settings::default() });
     let evicted = || rig.server.cache.stats().ram.evicted;
     let mut writer = rig.client();
@@ -258,11 +258,11 @@ fn values_that_are_announced_and_never_sent_push_nothing_out() {
     for client in &mut waiting {
         assert_eq!(client.send(b"set large 0 0 1000000\r\nxyz"), b"");
     }
-    assert_eq!(evicted(), 0, "forty megabytes were announced and 120 bytes came");
+    assert_eq!(evicted(), 0, "40 MB were announced and 120 bytes received");
     for client in &mut waiting {
         client.send(&[b'x'; 600_000]);
     }
-    assert!(evicted() > 0, "what came is held");
+    assert!(evicted() > 0, "received bytes use memory");
     let ends = waiting.iter_mut().map(|client| client.send(&[&[b'x'; 399_997][..], b"\r\n"].concat()));
     let ends: Vec<_> = ends.map(|answer| String::from_utf8(answer).unwrap()).collect();
     assert!(ends.iter().any(|answer| answer == "STORED\r\n"), "{ends:?}");
@@ -270,7 +270,7 @@ fn values_that_are_announced_and_never_sent_push_nothing_out() {
 }
 
 #[test]
-fn users_must_authenticate_where_there_is_a_file() {
+fn users_must_authenticate_if_there_is_a_user_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "foo:bar\n").unwrap();
@@ -280,7 +280,7 @@ fn users_must_authenticate_where_there_is_a_file() {
     assert_eq!(rig.ask("set a 0 0 7\r\nfoo bar\r\nset a 0 0 1\r\n1\r\n"), "STORED\r\nSTORED\r\n");
 }
 
-/// A packet of the binary protocol.
+/// Encodes a packet of the binary protocol.
 fn packet(opcode: u8, cas: u64, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<u8> {
     let body = (extras.len() + key.len() + value.len()) as u32;
     let mut packet = vec![0x80, opcode];
@@ -296,7 +296,7 @@ fn packet(opcode: u8, cas: u64, extras: &[u8], key: &[u8], value: &[u8]) -> Vec<
 /// Opcode, status, extras, key and value of an answer.
 type Packet = (u8, u16, Vec<u8>, Vec<u8>, Vec<u8>);
 
-/// The answers in these bytes.
+/// Parses the answers.
 fn answers(bytes: &[u8]) -> Vec<Packet> {
     let (mut found, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
@@ -315,9 +315,10 @@ fn answers(bytes: &[u8]) -> Vec<Packet> {
     found
 }
 
-/// memcached skips blanks before a number, and a NUL ends it; such values were answered as none.
+/// memcached skips blanks before a number, and a NUL ends it. Such values used to be rejected as not
+/// numeric.
 #[test]
-fn numbers_behind_blanks_and_before_a_nul_are_changed_in_every_protocol() {
+fn numbers_after_blanks_or_before_a_nul_are_changed_in_every_protocol() {
     let asked = "set a 0 0 3\r\n 12\r\nincr a 1\r\nset a 0 0 3\r\n12\0\r\ndecr a 1\r\n\
                  set a 0 0 5\r\n\t 12 \r\nma a v\r\n\
                  get a\r\n";
@@ -352,7 +353,7 @@ fn binary_conversation() -> Vec<u8> {
 }
 
 #[test]
-fn binary_commands_answer_whatever_pieces_they_come_in() {
+fn binary_answers_do_not_depend_on_how_the_input_is_split() {
     let sent = binary_conversation();
     let whole = answers(&rig(Settings::default()).client().send(&sent));
     let seen: Vec<(u8, u16)> = whole.iter().map(|answer| (answer.0, answer.1)).collect();
@@ -384,22 +385,22 @@ fn binary_commands_answer_whatever_pieces_they_come_in() {
 }
 
 #[test]
-fn sasl_opens_the_binary_protocol() {
+fn sasl_is_required_for_the_binary_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("users");
     std::fs::write(&file, "user:secret\n").unwrap();
-    // without MEMCACHED_SASL_PWDB there is no user: only refusals can be seen here
+    // without MEMCACHED_SASL_PWDB there are no users, so this tests refusals only
     let rig = rig(Settings { sasl: true, protocol: Binding::Binary, ..Settings::default() });
     let status = |bytes: Vec<u8>| answers(&rig.client().send(&bytes))[0].1;
-    assert_eq!(status(packet(0x0b, 0, &[], &[], &[])), 0, "version is open");
-    assert_eq!(status(packet(0x20, 0, &[], &[], &[])), 0, "and so are the mechanisms");
+    assert_eq!(status(packet(0x0b, 0, &[], &[], &[])), 0, "version needs no authentication");
+    assert_eq!(status(packet(0x20, 0, &[], &[], &[])), 0, "nor does the list of mechanisms");
     assert_eq!(status(packet(0x00, 0, &[], b"a", &[])), 0x20);
     assert_eq!(status(packet(0x21, 0, &[], b"PLAIN", b"\0user\0secret")), 0x20);
     assert_eq!(status(packet(0x21, 0, &[], &[b'X'; 40], b"message")), 4);
 }
 
 #[test]
-fn a_failed_second_authentication_ends_the_rights_of_the_first() {
+fn a_failed_second_authentication_revokes_the_first() {
     for wrong in [
         packet(0x21, 0, &[], b"PLAIN", b"\0user\0other"),
         packet(0x21, 0, &[], &[b'X'; 40], b"message"),
@@ -462,9 +463,9 @@ proptest! {
     }
 }
 
-/// A web page's request ended its connection without a trace.
+/// A web page's request used to close its connection without being counted.
 #[test]
-fn requests_by_http_are_counted() {
+fn http_requests_are_counted() {
     let rig = rig(Settings::default());
     assert!(!rig.ask("stats\r\n").contains("http_requests"));
     for _ in 0..2 {

@@ -1,15 +1,17 @@
-//! Time as the protocol counts it: whole seconds.
+//! Time in the protocol: whole seconds.
 //!
-//! Invariants: an expiry of 0 never comes; every other expiry is a second of the epoch, and an item
-//! is gone from that second on. Expiries that lie in the past, negative ones included, are stored
-//! as second 1 and never as 0.
+//! Invariants: an expiry of 0 means never. Every other expiry is a second since the epoch, from which on
+//! the item is expired. Expiries in the past, including negative ones, are stored as second 1 and never
+//! as 0.
 
 pub(super) use sandur_cache::unix_seconds as now;
 
-/// Seconds up to which an expiry counts from now; larger ones are seconds of the epoch (30 days).
+/// Expiries up to this many seconds (30 days) are relative to now; larger ones are seconds since the
+/// epoch.
 const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
 
-/// The second at which an item with the expiry argument `expiry` ends.
+/// Returns the second since the epoch at which an item with the expiry argument `expiry` expires; 0 is
+/// never.
 pub(super) fn expires_at(expiry: i64, now: u32) -> u32 {
     match expiry {
         0 => 0,

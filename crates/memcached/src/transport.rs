@@ -1,7 +1,7 @@
-//! How the bytes of one connection travel: in the clear, or through TLS.
+//! The byte stream of one connection, plain or through TLS.
 //!
-//! Invariants: nothing blocks. A read that says [`Read::More`] may be followed by another one at
-//! once; after any other answer the poller tells when to go on.
+//! Invariants: nothing blocks. After [`Read::More`] another read may follow at once; after any other
+//! result the poller reports when to continue.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use super::read::Read;
 use super::tls::TlsStream;
 
-/// What carries a connection.
+/// A plain or encrypted socket.
 pub(super) enum Transport {
     Plain(OwnedFd),
     Tls(OwnedFd, Box<TlsStream>),
@@ -38,7 +38,7 @@ impl Transport {
         }
     }
 
-    /// Writes and says how many bytes were taken; `None` when none can be now.
+    /// Writes. Returns the number of bytes accepted, or `None` if the socket accepts none now.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self {
             Self::Plain(socket) => taken(rustix::io::write(&*socket, bytes)),
@@ -46,7 +46,7 @@ impl Transport {
         }
     }
 
-    /// Writes several pieces.
+    /// Writes several buffers.
     pub fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         match self {
             Self::Plain(socket) => taken(rustix::io::writev(&*socket, slices)),
@@ -54,7 +54,7 @@ impl Transport {
         }
     }
 
-    /// Sends what was taken but not sent yet; whether all of it has left.
+    /// Sends bytes that were accepted but not sent yet. Returns whether all of them are sent.
     pub fn flush(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
@@ -71,7 +71,7 @@ impl AsFd for Transport {
     }
 }
 
-/// Separates "not now" from errors.
+/// Separates "try again later" from errors.
 pub(super) fn taken(result: Result<usize, Errno>) -> io::Result<Option<usize>> {
     match result {
         Ok(count) => Ok(Some(count)),

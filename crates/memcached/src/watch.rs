@@ -1,17 +1,18 @@
-//! `watch`: what happens, as lines to clients that ask for it.
+//! `watch`: sends events as lines to the clients that request them.
 //!
-//! Invariants: no worker waits for a watcher: each has a buffer of bounded size, and what does not fit is
-//! counted and reported as `skipped=` once there is room. Without watchers an event costs one load.
+//! Invariants: no worker waits for a watcher. Each watcher has a buffer of bounded size; lines that do
+//! not fit are counted and reported as `skipped=` once there is room. Without watchers an event costs
+//! one load.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// Most watchers at a time.
+/// The largest number of watchers.
 pub(super) const WATCHERS_MAX: usize = 20;
 
-/// What can be watched. The value is the bit in a set of streams.
+/// A stream of events. The value is its bit in a set of streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(super) enum Stream {
@@ -20,14 +21,14 @@ pub(super) enum Stream {
     Evictions = 1 << 2,
     Deletions = 1 << 3,
     Connections = 1 << 4,
-    /// What the flash tier does in the background.
+    /// Background work of the flash tier.
     System = 1 << 5,
-    /// Accepted; nothing of this kind is reported.
+    /// Accepted, but no event belongs to it.
     Silent = 1 << 6,
 }
 
 impl Stream {
-    /// The stream of an argument of `watch`.
+    /// Returns the stream that an argument of `watch` names.
     pub fn named(name: &[u8]) -> Option<Self> {
         Some(match name {
             b"fetchers" => Self::Fetchers,
@@ -42,7 +43,7 @@ impl Stream {
     }
 }
 
-/// Something that happened.
+/// An event.
 pub(super) enum Event<'a> {
     Get {
         key: &'a [u8],
@@ -85,12 +86,12 @@ pub(super) enum Event<'a> {
         reason: &'a str,
         descriptor: i32,
     },
-    /// Segments were emptied into others.
+    /// Compaction moved live records out of segments.
     Compacted {
         segments: u64,
         rescues: u64,
     },
-    /// Compaction is looking: pages with fewer bytes than this count as fragmented.
+    /// Compaction is checking: pages with fewer live bytes than this count as fragmented.
     Fragmentation {
         ratio: f64,
         bytes: u64,
@@ -144,7 +145,7 @@ impl Event<'_> {
     }
 }
 
-/// Splits `tcp:HOST:PORT`; a Unix socket has neither.
+/// Splits `tcp:HOST:PORT`. A Unix socket has neither.
 fn host_and_port(peer: &str) -> (&str, &str) {
     let rest = match peer.split_once(':') {
         Some(("unix", _)) | None => return ("unix", "0"),
@@ -153,7 +154,7 @@ fn host_and_port(peer: &str) -> (&str, &str) {
     rest.rsplit_once(':').map_or((rest, "0"), |(host, port)| (host.trim_matches(['[', ']']), port))
 }
 
-/// Appends a key so that it holds no space and no line end.
+/// Appends a key with percent-encoding, so that it contains no space and no line end.
 pub(super) fn push_uri(out: &mut Vec<u8>, key: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in key {
@@ -165,10 +166,10 @@ pub(super) fn push_uri(out: &mut Vec<u8>, key: &[u8]) {
     }
 }
 
-/// Everyone who watches.
+/// All watchers.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
-    /// Union of all streams that are watched.
+    /// The union of all watched streams.
     wanted: AtomicU16,
     watchers: Mutex<Vec<Arc<Watcher>>>,
     lines: AtomicU64,
@@ -191,7 +192,7 @@ struct Lines {
     skipped: u64,
 }
 
-/// What `stats` shows of watchers.
+/// The counts of watchers that `stats` shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WatchCounts {
     pub watchers: u64,
@@ -201,7 +202,7 @@ pub(super) struct WatchCounts {
 }
 
 impl Watchers {
-    /// Whether this is watched.
+    /// Returns whether a stream is watched.
     #[inline]
     pub fn wants(&self, stream: Stream) -> bool {
         self.wanted.load(Ordering::Relaxed) & stream as u16 != 0
@@ -211,7 +212,8 @@ impl Watchers {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a watcher of a set of streams, which `waker` tells of lines. `None` when there are too many.
+    /// Adds a watcher of a set of streams. `waker` is woken when there are lines. Returns `None` if
+    /// there are too many.
     pub fn add(&self, streams: u16, bytes_max: usize, waker: Waker) -> Option<Arc<Watcher>> {
         let mut list = self.list();
         if list.len() >= WATCHERS_MAX {
@@ -223,7 +225,7 @@ impl Watchers {
         Some(watcher)
     }
 
-    /// Forgets a watcher.
+    /// Removes a watcher.
     pub fn remove(&self, watcher: &Arc<Watcher>) {
         let mut list = self.list();
         list.retain(|other| !Arc::ptr_eq(other, watcher));
@@ -235,7 +237,7 @@ impl Watchers {
         self.wanted.store(union, Ordering::Relaxed);
     }
 
-    /// Tells everyone who watches `stream`.
+    /// Sends an event to all watchers of a stream.
     pub fn publish(&self, stream: Stream, event: &Event<'_>, now_ns: i64) {
         let number = self.lines.fetch_add(1, Ordering::Relaxed) + 1;
         let mut line = Vec::with_capacity(160);
@@ -253,7 +255,7 @@ impl Watchers {
         }
     }
 
-    /// Moves a watcher's lines to `out` and says how many bytes those were.
+    /// Moves a watcher's lines to `out`. Returns their number of bytes.
     pub fn take(&self, watcher: &Watcher, out: &mut Vec<u8>) -> usize {
         let mut lines = watcher.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let before = out.len();
@@ -265,7 +267,7 @@ impl Watchers {
         out.len() - before
     }
 
-    /// What `stats` shows.
+    /// Returns the counts that `stats` shows.
     pub fn counts(&self) -> WatchCounts {
         WatchCounts {
             watchers: self.list().len() as u64,
@@ -297,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn watchers_get_the_streams_they_want() {
+    fn watchers_get_the_streams_they_requested() {
         let watchers = Watchers::default();
         let fetchers = watchers.add(Stream::Fetchers as u16, 1000, Waker::noop().clone()).unwrap();
         let both = watchers
@@ -329,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_limit_of_watchers() {
+    fn the_number_of_watchers_is_limited() {
         let watchers = Watchers::default();
         let all: Vec<_> = (0..WATCHERS_MAX + 1).map(|_| watchers.add(1, 1, Waker::noop().clone())).collect();
         assert_eq!(all.iter().flatten().count(), WATCHERS_MAX);

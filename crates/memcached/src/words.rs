@@ -1,10 +1,10 @@
-//! Words and numbers of a command line.
+//! Parses the words and numbers of a command line.
 //!
-//! Invariants: a word is never empty and contains no space. Numbers are read as memcached reads
-//! them: decimal, an optional sign, nothing after the digits; what does not fit is an error and
-//! never wraps.
+//! Invariants: a word is never empty and contains no space. Numbers are parsed as memcached does:
+//! decimal, with an optional sign, and nothing after the digits. A number that is out of range is an
+//! error and never wraps.
 
-/// The words of a line without its end, separated by any number of spaces.
+/// The words of a line without its line end, separated by one or more spaces.
 #[derive(Clone)]
 pub(super) struct Words<'a> {
     line: &'a [u8],
@@ -16,7 +16,7 @@ impl<'a> Words<'a> {
         Self { line, at: 0 }
     }
 
-    /// Where the next word starts in the line, at the latest its end.
+    /// Returns the offset of the next word in the line, or the end of the line.
     pub fn position(&mut self) -> usize {
         while self.line.get(self.at) == Some(&b' ') {
             self.at += 1;
@@ -24,7 +24,7 @@ impl<'a> Words<'a> {
         self.at
     }
 
-    /// The words from `position` on.
+    /// Returns the words from offset `position` on.
     pub fn from(line: &'a [u8], position: usize) -> Self {
         Self { line, at: position.min(line.len()) }
     }
@@ -46,7 +46,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// An unsigned number; a sign makes it no number.
+/// Parses an unsigned number. A minus sign is an error; a plus sign is accepted.
 pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     let digits = word.strip_prefix(b"+").unwrap_or(word);
     if digits.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn unsigned(word: &[u8]) -> Option<u64> {
     })
 }
 
-/// A signed number.
+/// Parses a signed number.
 pub(super) fn signed(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-") {
         Some(digits) if !digits.starts_with(b"+") => 0i64.checked_sub_unsigned(unsigned(digits)?),
@@ -67,19 +67,19 @@ pub(super) fn signed(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// An unsigned number of 32 bits.
+/// Parses an unsigned number of 32 bits.
 pub(super) fn unsigned_32(word: &[u8]) -> Option<u32> {
     u32::try_from(unsigned(word)?).ok()
 }
 
-/// A number with a fraction.
+/// Parses a finite number with a fraction.
 pub(super) fn fraction(word: &[u8]) -> Option<f64> {
     std::str::from_utf8(word).ok()?.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// The number at the start of a stored value, which incr and decr change. memcached reads it with C's
-/// `strtoull`: blanks before it and a sign are skipped, and it ends with the value, at a blank or at a NUL.
-/// What a minus makes of it wraps at 2^64, and is no number from 2^63 on.
+/// Parses the number at the start of a stored value, which incr and decr change. memcached parses it
+/// with C's `strtoull`: leading blanks and a sign are skipped, and the number ends at a blank, at a NUL
+/// or with the value. A minus wraps it at 2^64. A result of 2^63 or more is not a number.
 pub(super) fn stored_number(value: &[u8]) -> Option<u64> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let rest = &value[value.iter().position(|byte| !is_blank(byte))?..];
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_what_stands_between_spaces() {
+    fn words_are_separated_by_spaces() {
         let of = |line: &'static str| Words::new(line.as_bytes()).collect::<Vec<_>>();
         assert_eq!(of("get  a bb "), [b"get".as_slice(), b"a", b"bb"]);
         assert!(of("").is_empty());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_whole_words_and_never_wrap() {
+    fn a_number_is_a_complete_word_and_never_wraps() {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         for bad in ["", "-1", "18446744073709551616", "1a", "+", "1 "] {
             assert_eq!(unsigned(bad.as_bytes()), None, "{bad}");
@@ -143,9 +143,9 @@ mod tests {
         assert_eq!(out, b"184467440737095516150");
     }
 
-    /// What memcached 1.6.18 made of these values.
+    /// The results of memcached 1.6.18 for these values.
     #[test]
-    fn a_stored_number_is_what_strtoull_reads() {
+    fn a_stored_number_is_parsed_as_by_strtoull() {
         for (value, expected) in [
             ("12", 12),
             (" 12", 12),

@@ -1,10 +1,10 @@
 //! A worker: a thread that owns connections and waits for them with its own poller.
 //!
-//! Sockets are watched by edges: a connection is registered once and remembers what its socket can
-//! do, so that no call to change the registration is ever needed.
+//! Sockets are polled edge-triggered: a connection is registered once and remembers the state of its
+//! socket, so the registration never needs to change.
 //!
-//! Invariants: a connection belongs to one worker for its whole life. A worker never blocks except in
-//! its poller. A place's use number makes late wakes of a former connection harmless.
+//! Invariants: a connection belongs to one worker all its life. A worker blocks only in its poller.
+//! Because each place has a use number, a late wake-up of a former connection has no effect.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,9 +27,9 @@ use super::time;
 use super::watch::{Event as WatchEvent, Stream};
 use sandur_cache::device::OwnReads;
 
-/// Events of one wait.
+/// The largest number of events of one wait.
 const EVENTS: usize = 128;
-/// Registrations that are no connection.
+/// Registrations that are not connections.
 const QUEUE_EVENT: u64 = u64::MAX;
 const DATAGRAMS: u64 = u64::MAX - 1;
 const READS: u64 = u64::MAX - 2;
@@ -42,7 +42,7 @@ pub(super) struct Worker {
     poller: OwnedFd,
     places: Vec<Place>,
     free: Vec<u32>,
-    /// Connections that have more to do.
+    /// Connections that have more work to do.
     again: VecDeque<Token>,
     buffers: Buffers,
     datagrams: Option<Datagrams>,
@@ -62,7 +62,7 @@ struct Taken {
 }
 
 impl Worker {
-    /// A worker that counts into `counters` and takes messages from `queue`.
+    /// A worker that updates `counters` and receives messages from `queue`.
     pub fn new(
         server: Arc<Server>,
         counters: Arc<Counters>,
@@ -90,7 +90,7 @@ impl Worker {
         })
     }
 
-    /// Works until it is told to stop.
+    /// Runs until a stop is requested.
     pub fn run(mut self) {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         self.queue.own();
@@ -100,14 +100,14 @@ impl Worker {
             let timeout = self.timeout();
             match epoll::wait(&self.poller, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // the poller itself is broken: nothing can be served any more
+                // the poller itself is broken: no connection can be served any more
                 Err(_) => break,
             }
             let now = time::now(&self.server.env);
             if let Some(own_reads) = &own_reads {
                 own_reads.hand_out();
             }
-            // those that had to wait for others come first
+            // connections that yielded to others come first
             for _ in 0..self.again.len() {
                 if let Some(token) = self.again.pop_front() {
                     self.serve(token, now, |_| {});
@@ -121,7 +121,7 @@ impl Worker {
                             return self.close_all();
                         }
                     }
-                    READS => {} // handed out above
+                    READS => {} // completed above
                     DATAGRAMS => self.read_datagrams(now),
                     bits => self.react(Token::from_bits(bits), event.flags, now),
                 }
@@ -140,7 +140,7 @@ impl Worker {
         self.close_all();
     }
 
-    /// Reads of flash that this thread hands out itself, if there are any.
+    /// Returns the flash reads whose completions this thread handles itself, if there are any.
     fn own_reads(&self) -> Option<OwnReads> {
         let own_reads = self.server.cache.own_reads()?;
         epoll::add(&self.poller, &own_reads, EventData::new_u64(READS), EventFlags::IN).ok()?;
@@ -181,7 +181,7 @@ impl Worker {
         }
     }
 
-    /// Reads messages; whether to stop.
+    /// Handles messages. Returns whether to stop.
     fn read(&mut self, messages: Vec<Message>, now: u32) -> bool {
         for message in messages {
             match message {
@@ -238,7 +238,7 @@ impl Worker {
         place.use_number = place.use_number.wrapping_add(1);
         self.free.push(token.place);
         let peer = Arc::clone(&taken.connection.peer);
-        // removed before the descriptor is free for another connection
+        // removed before the descriptor can be used for another connection
         self.server.connections.remove(&peer);
         drop(taken);
         let watchers = &self.server.watchers;
@@ -266,7 +266,7 @@ impl Worker {
         }
     }
 
-    /// Once a second: closes silent connections and counts what is held.
+    /// Once per second: closes idle connections and updates the gauges.
     fn check(&mut self, now: u32) {
         if now == self.checked_at {
             return;

@@ -1,8 +1,8 @@
-//! The settings while options are read, and what is said when they are wrong.
+//! The settings while options are parsed, and the error for invalid options.
 
 use crate::settings::{Settings, TlsSettings};
 
-/// What an option prints instead of serving.
+/// What an option prints instead of starting the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Print {
     Help,
@@ -10,11 +10,11 @@ pub(crate) enum Print {
     Version,
 }
 
-/// The command line is wrong: what memcached says, and its exit code.
+/// The command line is invalid: memcached's error text and exit code.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct WrongArguments {
-    /// For standard error.
+    /// The text for standard error.
     pub text: String,
     /// Exit code: 64 where memcached uses the code of sysexits.h, else 1.
     pub code: u8,
@@ -30,7 +30,7 @@ impl WrongArguments {
     }
 }
 
-/// What is only needed while options are read.
+/// The state that is only needed while options are parsed.
 #[derive(Default)]
 pub(crate) struct Draft {
     pub settings: Settings,

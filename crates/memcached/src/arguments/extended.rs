@@ -1,7 +1,7 @@
 //! The options of `-o`: one table for parsing, the help and the documentation.
 //!
-//! Most of memcached's tune what tunes itself here. They are checked and shown in `stats settings` as
-//! memcached would, and change nothing else.
+//! Most of memcached's options tune what this server tunes by itself. They are validated and shown in
+//! `stats settings` as in memcached, and have no other effect.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ type Apply = fn(&mut Draft, Option<&str>) -> Result<(), WrongArguments>;
 pub(crate) struct Extended {
     pub name: &'static str,
     pub about: &'static str,
-    /// Whether it does something here.
+    /// Whether it has an effect here.
     pub effective: bool,
     apply: Apply,
 }
@@ -28,7 +28,7 @@ const fn shown(name: &'static str, about: &'static str, apply: Apply) -> Extende
     Extended { name, about, effective: false, apply }
 }
 
-/// Every extended option of memcached, and `ext_warm`, which is ours.
+/// Every extended option of memcached, and our own `ext_warm`.
 pub(crate) const EXTENDED: &[Extended] = &[
     works(
         "ext_path",
@@ -373,7 +373,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
     }),
 ];
 
-/// Applies a list of extended options.
+/// Parses a list of extended options.
 pub(super) fn apply(draft: &mut Draft, list: &str) -> Result<(), WrongArguments> {
     for part in list.split(',').filter(|part| !part.is_empty()) {
         let (name, value) = match part.split_once('=') {
@@ -420,7 +420,7 @@ fn factor(value: Option<&str>, name: &str) -> Result<f64, WrongArguments> {
     Err(WrongArguments::new(format!("{name} must be > 0")))
 }
 
-/// `FILE:SIZE[:BUCKET]`.
+/// Parses `FILE:SIZE[:BUCKET]`.
 fn flash_path(text: &str) -> Option<FlashPath> {
     let mut parts = text.split(':');
     let (path, size) = (parts.next()?, parts.next()?);

@@ -1,20 +1,20 @@
-//! What `-h`, `-V` and `-i` print.
+//! The texts that `-h`, `-V` and `-i` print.
 
 use std::fmt::Write;
 
 use super::extended::EXTENDED;
 use super::options::{OPTIONS, Takes};
 
-/// The version that clients see: that of memcached whose protocol and options are spoken, because
-/// clients and test suites compare it, and our own.
+/// The version that clients see: the version of memcached whose protocol and options are implemented,
+/// because clients and test suites compare it, followed by our own.
 pub(crate) const VERSION: &str = concat!("1.6.45-sandur-", env!("CARGO_PKG_VERSION"));
 
-/// The first line of the help, which is also what `-V` prints.
+/// Returns the first line of the help, which is also what `-V` prints.
 pub(super) fn version_line() -> String {
     format!("memcached {VERSION}\n")
 }
 
-/// The help.
+/// Returns the help.
 pub(super) fn text() -> String {
     let mut text = version_line();
     text.push_str("A cache in memory and on flash that speaks memcached's protocols.\n\n");
@@ -46,7 +46,7 @@ fn entry(text: &mut String, indent: &str, names: &str, about: &str) {
     }
 }
 
-/// The licence.
+/// Returns the licence.
 pub(super) fn licence() -> String {
     format!("{}\nLicensed under the Apache License, Version 2.0.\n", version_line())
 }

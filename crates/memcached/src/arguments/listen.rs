@@ -1,12 +1,12 @@
-//! The argument of `-l`: addresses with what is particular to each.
+//! The argument of `-l`: a list of addresses with options.
 //!
-//! `[notls:|btls:|mtls:][proto[NAME]:][tag[NAME]:]HOST[:PORT]`, separated by commas; IPv6 addresses
-//! stand in brackets. `tag_NAME_:` is the older form of a tag. Tags mean nothing here.
+//! `[notls:|btls:|mtls:][proto[NAME]:][tag[NAME]:]HOST[:PORT]`, separated by commas; IPv6 addresses are
+//! in brackets. `tag_NAME_:` is the older form of a tag. Tags have no effect here.
 
 use super::draft::{Draft, WrongArguments};
 use crate::settings::{Binding, ListenAddress, TlsUse};
 
-/// Adds the addresses to those of earlier `-l`.
+/// Adds the addresses to those of earlier `-l` options.
 pub(super) fn apply(draft: &mut Draft, text: &str) -> Result<(), WrongArguments> {
     for part in text.split([',', ';']).filter(|part| !part.is_empty()) {
         draft.settings.listen.push(address(part)?);
@@ -56,7 +56,7 @@ fn host_and_port(text: &str) -> Option<(&str, Option<u16>)> {
         };
     }
     match text.split_once(':') {
-        // several colons without brackets are an IPv6 address
+        // a text with several colons and no brackets is an IPv6 address
         Some((_, rest)) if rest.contains(':') => Some((text, None)),
         Some((host, port)) => Some((host, Some(port.parse().ok()?))),
         None => Some((text, None)),
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_an_address() {
+    fn every_form_of_an_address_is_parsed() {
         let of = |text: &str| address(text).map(|a| (a.host, a.port, a.protocol, a.tls)).ok();
         assert_eq!(of("127.0.0.1"), Some(("127.0.0.1".into(), None, None, None)));
         assert_eq!(of("h:5"), Some(("h".into(), Some(5), None, None)));

@@ -1,11 +1,11 @@
-//! memcached's command line, as it is.
+//! Parses memcached's command line.
 //!
-//! Short options may be joined (`-vv`, `-m64`), long ones shortened (`--extend`) and written with `=`,
-//! as getopt does. `-o` takes a comma-separated list; every option that memcached knows is accepted,
-//! and those that tune what tunes itself here are noted in [`Settings::ignored`].
+//! As with getopt, short options may be joined (`-vv`, `-m64`), and long options may be abbreviated
+//! (`--extend`) and written with `=`. `-o` has a comma-separated list. Every option of memcached is
+//! accepted. Those for things that this server tunes by itself are recorded in [`Settings::ignored`].
 //!
-//! Invariants: what memcached refuses at its start is refused here with the same words. Parsing
-//! has no side effect.
+//! Invariants: an argument that memcached refuses at its start is refused here with the same text.
+//! Parsing has no side effects.
 
 mod draft;
 mod extended;
@@ -20,16 +20,16 @@ pub(super) use extended::EXTENDED;
 pub(super) use help::VERSION;
 pub(super) use options::{OPTIONS, Takes};
 
-/// What a command line asks for.
+/// The result of parsing a command line.
 #[derive(Debug)]
 pub(super) enum Parsed {
-    /// To serve.
+    /// Start the server.
     Serve(Box<Settings>),
-    /// To print this and end.
+    /// Print this text and exit.
     Print(String),
 }
 
-/// Reads the arguments that follow the program's name.
+/// Parses the arguments after the program's name.
 pub(super) fn parse(arguments: &[String]) -> Result<Parsed, WrongArguments> {
     let mut draft = Draft::default();
     let mut rest = arguments.iter().map(String::as_str);
@@ -42,7 +42,7 @@ pub(super) fn parse(arguments: &[String]) -> Result<Parsed, WrongArguments> {
         } else if let Some(short) = argument.strip_prefix('-').filter(|s| !s.is_empty()) {
             short_options(&mut draft, short, &mut rest)?;
         }
-        // words that are no options mean nothing to memcached
+        // memcached ignores words that are not options
         if let Some(print) = draft.print {
             return Ok(Parsed::Print(match print {
                 Print::Help => help::text(),
@@ -108,7 +108,7 @@ fn missing(name: &str) -> WrongArguments {
     WrongArguments::new(format!("option requires an argument -- '{name}'\nIllegal argument \"?\""))
 }
 
-/// What can only be said once everything is read.
+/// Checks and completes the settings once all options are parsed.
 fn finish(draft: Draft) -> Result<Settings, WrongArguments> {
     let Draft { mut settings, tls, tls_on, tcp_given, udp_given, protocol_given, .. } = draft;
     check_sizes(&mut settings)?;
@@ -166,7 +166,7 @@ fn check_sizes(settings: &mut Settings) -> Result<(), WrongArguments> {
     if settings.item_bytes_max > 1 << 30 {
         return Err(WrongArguments::usage("Cannot set item size limit higher than a gigabyte."));
     }
-    // memcached asks its operator to keep the two in step; here it concerns the names of classes only
+    // memcached requires operators to change both; here it only affects the names of classes
     settings.tuning.slab_chunk_max = settings.tuning.slab_chunk_max.min(settings.item_bytes_max);
     if settings.tuning.hot_lru_pct + settings.tuning.warm_lru_pct > 80 {
         let text = "hot_lru_pct + warm_lru_pct cannot be more than 80% combined";
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_the_loki_chart() {
+    fn the_command_line_of_the_loki_chart_is_accepted() {
         let line = "-m 4096 --extended=modern,track_sizes,ext_path=/data/file:9G,ext_wbuf_size=16 \
                     -I 5m -c 16384 -v -u 11211";
         let settings = settings(line);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_of_the_tuning_guides() {
+    fn the_command_line_of_the_tuning_guides_is_accepted() {
         let line = "-m 6000 -I 2m -o ext_path=/a:500G,ext_path=/b:1T:old,ext_wbuf_size=32,ext_threads=10,\
                     ext_max_sleep=10000,slab_automove_freeratio=0.10,ext_recache_rate=0 -o ext_warm=crash";
         let settings = settings(line);
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn options_are_written_as_getopt_reads_them() {
+    fn options_are_parsed_as_by_getopt() {
         let settings = settings("-vvv -m64 -p 1 --conn-limit 7 --max-item=1024 -Ct3 word");
         assert_eq!((settings.verbosity, settings.tcp_port, settings.connections_max), (3, 1, 7));
         assert_eq!((settings.item_bytes_max, settings.cas, settings.threads), (1024, false, 3));
     }
 
     #[test]
-    fn ports_follow_each_other() {
+    fn the_tcp_port_defaults_to_a_given_udp_port() {
         for (line, ports) in [("", (11211, 0)), ("-U 5", (5, 5)), ("-p -1 -U 5", (-1, 5)), ("-p 0", (0, 0))] {
             let settings = settings(line);
             assert_eq!((settings.tcp_port, settings.udp_port), ports, "{line}");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn help_names_what_test_suites_look_for() {
+    fn the_help_contains_every_option_and_what_test_suites_look_for() {
         let Ok(Parsed::Print(help)) = parse(&words("-h")) else { panic!("help prints") };
         for word in ["ext_path", "enable-ssl", "unix-socket", "asl", "memcached "] {
             assert!(help.contains(word), "{word}");

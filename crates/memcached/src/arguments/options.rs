@@ -9,13 +9,13 @@ use crate::settings::{Binding, Ignored};
 /// Whether an option has an argument.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Takes {
-    /// None.
+    /// No argument.
     Nothing,
-    /// One, with this name in the help.
+    /// An argument, with this name in the help.
     Value(&'static str),
 }
 
-/// One option.
+/// A short and long option.
 pub(crate) struct CommandOption {
     pub short: char,
     pub long: &'static str,
@@ -122,7 +122,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
     }),
     value('f', "slab-growth-factor", "num", "growth of the slab classes in stats (default: 1.25)", |d, v| {
         d.settings.slab_factor = v.parse().unwrap_or(0.0);
-        // not a number is refused too
+        // refuses a value that is not a number too
         if d.settings.slab_factor > 1.0 {
             return Ok(());
         }
@@ -259,7 +259,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
     }),
 ];
 
-/// A number as atoi reads it: what stands at the start, 0 when that is none.
+/// Parses a number as atoi does: the digits at the start, or 0 if there are none.
 fn integer(text: &str) -> i32 {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -275,7 +275,7 @@ fn positive(text: &str, what: &str) -> Result<usize, WrongArguments> {
         .ok_or_else(|| WrongArguments::new(format!("{what} must be greater than 0")))
 }
 
-/// Bytes, with `k` or `m`.
+/// Parses a number of bytes with an optional `k` or `m`.
 fn size(text: &str) -> u64 {
     let number = u64::try_from(integer(text)).unwrap_or(0);
     match text.chars().last() {

@@ -1,4 +1,4 @@
-//! What increment and decrement share.
+//! The common part of increment and decrement.
 
 use crate::next::Next;
 use crate::operations::arithmetic::{Create, Delta, Outcome, count, execute};
@@ -8,7 +8,7 @@ use crate::time::expires_at;
 use super::call::{Call, number_32, number_64};
 use super::header::Status;
 
-/// Expiry that says that a missing item shall not be made.
+/// The expiry which says that a missing item must not be created.
 const NOT_CREATED: u32 = u32::MAX;
 
 /// Answers a packet.

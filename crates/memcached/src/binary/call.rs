@@ -1,6 +1,6 @@
-//! What a command of the binary protocol is, and what it has to answer a packet with.
+//! The trait of binary commands, and the call that answers one packet.
 //!
-//! Invariant: numbers are in network order.
+//! Invariant: numbers are in network byte order.
 
 use crate::command_context::CommandContext;
 use crate::next::{Next, Receipt};
@@ -11,11 +11,11 @@ use super::header::{Header, Status};
 /// One command of the binary protocol.
 pub(crate) trait Command {
     const OPCODE: u8;
-    /// The opcode of the quiet form, which hides the answer that is expected.
+    /// The opcode of the quiet form, which suppresses the expected answer.
     const QUIET: Option<u8>;
-    /// For the reference.
+    /// The name, for the reference.
     const NAME: &'static str;
-    /// Which lengths of extras are allowed.
+    /// The permitted lengths of the extras.
     const EXTRAS: &'static [u8];
     const SHAPE: Shape;
     /// Whether a client may send it before it has authenticated.
@@ -24,13 +24,13 @@ pub(crate) trait Command {
     /// Answers a packet.
     fn run(call: &mut Call<'_>) -> Next;
 
-    /// Answers a packet that has asked for a value by [`Next::Receive`], now that this has come whole.
+    /// Answers a packet that requested a value by [`Next::Receive`], once the value is complete.
     fn finish(_: Receipt<'_>) -> Next {
         Next::Done
     }
 }
 
-/// A command in the table.
+/// A command in the table of commands.
 pub(crate) struct Entry {
     pub opcode: u8,
     pub quiet: Option<u8>,
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a command.
+    /// Returns the entry of a command.
     pub const fn of<C: Command>() -> Self {
         Self {
             opcode: C::OPCODE,
@@ -58,20 +58,20 @@ impl Entry {
     }
 }
 
-/// Which parts a packet has.
+/// The parts that a packet must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// No key and no value.
+    /// Neither key nor value.
     Bare,
-    /// A key.
+    /// A key only.
     Key,
-    /// Perhaps a key.
+    /// An optional key.
     MaybeKey,
     /// A key and a value.
     KeyAndValue,
 }
 
-/// One packet while it is answered.
+/// A packet that is being answered.
 pub(crate) struct Call<'a> {
     /// Whether the client has authenticated.
     pub authenticated: &'a mut bool,
@@ -82,9 +82,9 @@ pub(crate) struct Call<'a> {
     pub head: &'a [u8],
     pub extras: &'a [u8],
     pub key: &'a [u8],
-    /// What follows the key in the input.
+    /// The bytes after the key in the input.
     pub rest: &'a [u8],
-    /// How many bytes of `rest` the command has used.
+    /// Number of bytes of `rest` that the command used.
     pub used: usize,
     pub quiet: bool,
 }
@@ -96,7 +96,7 @@ impl Call<'_> {
         Next::Done
     }
 
-    /// Answers that all went well, unless the quiet form was used.
+    /// Answers with success, unless the quiet form was used.
     pub fn done(&mut self, cas: u64) -> Next {
         if !self.quiet {
             self.header.write(Status::Ok, cas, &[], &[], &[], self.output.tail());
@@ -104,23 +104,23 @@ impl Call<'_> {
         Next::Done
     }
 
-    /// Bytes of the value.
+    /// Returns the length of the value in bytes.
     pub fn value_length(&self) -> usize {
         self.header.value_length()
     }
 }
 
-/// Four bytes of extras in network order.
+/// Reads four bytes of extras in network order.
 pub(crate) fn number_32(extras: &[u8], at: usize) -> u32 {
     extras.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
-/// Eight bytes of extras in network order.
+/// Reads eight bytes of extras in network order.
 pub(crate) fn number_64(extras: &[u8], at: usize) -> u64 {
     extras.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
-/// Writes a success or an error to where an answer that was waited for belongs.
+/// Writes a success or an error to the place of a delayed answer.
 pub(crate) fn write_outcome(header: &Header, quiet: bool, outcome: Result<u64, Status>, out: &mut Bytes) {
     match outcome {
         Ok(_) if quiet => {}

@@ -1,7 +1,7 @@
-//! Finds the command of a packet and has it answer.
+//! Finds the command of a packet and runs it.
 //!
-//! Invariant: a packet whose lengths contradict each other ends the connection after an error; everything
-//! else leaves it usable.
+//! Invariant: a packet with contradictory lengths is answered with an error and ends the connection.
+//! After every other packet the connection stays usable.
 
 use crate::command_context::CommandContext;
 use crate::commands;
@@ -13,10 +13,10 @@ use crate::output::Output;
 use super::call::{Call, Entry, Shape};
 use super::header::{HEADER_BYTES, Header, REQUEST_MAGIC, Status};
 
-/// Largest body in bytes.
+/// The largest body in bytes.
 const BODY_BYTES_MAX: u32 = 1 << 30;
 
-/// Answers one packet; `None` when header, extras and key have not come whole.
+/// Answers one packet. Returns `None` if header, extras and key are not complete.
 pub(crate) fn command(
     authenticated: &mut bool,
     input: &mut Input,
@@ -61,7 +61,7 @@ pub(crate) fn command(
     Some(next)
 }
 
-/// Answers a packet whose value has come whole.
+/// Answers a packet whose value is complete.
 pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
     match Header::read(receipt.head).and_then(|header| find(header.opcode)) {
         Some(command) => (command.finish)(receipt),
@@ -81,7 +81,7 @@ fn find(opcode: u8) -> Option<&'static Entry> {
     commands::BINARY.iter().find(|command| command.opcode == opcode || command.quiet == Some(opcode))
 }
 
-/// Why a packet ends the connection, if it does.
+/// Returns the error with which a packet ends the connection, if it does.
 fn check(header: &Header, authenticated: bool, context: &CommandContext<'_>) -> Option<Status> {
     if u32::from(header.key) + u32::from(header.extras) > header.body {
         return Some(Status::UnknownCommand);

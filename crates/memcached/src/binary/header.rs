@@ -1,4 +1,4 @@
-//! The header of a packet, and answers.
+//! The header of packets, and the encoding of answers.
 
 use crate::output::Bytes;
 use sandur_cache::Value;
@@ -10,7 +10,7 @@ const ANSWER_MAGIC: u8 = 0x81;
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 24;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub(crate) enum Status {
@@ -48,18 +48,18 @@ impl Status {
 pub(crate) struct Header {
     pub magic: u8,
     pub opcode: u8,
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     pub key: u16,
-    /// Bytes of the extras.
+    /// Length of the extras in bytes.
     pub extras: u8,
-    /// Bytes of extras, key and value.
+    /// Length of extras, key and value in bytes.
     pub body: u32,
     pub opaque: u32,
     pub cas: u64,
 }
 
 impl Header {
-    /// The header at the start of `bytes`; `None` when there are too few.
+    /// Parses the header at the start of `bytes`. Returns `None` if there are too few.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
         let at = |n: usize| bytes[n];
@@ -69,13 +69,13 @@ impl Header {
             key: u16::from_be_bytes([at(2), at(3)]),
             extras: at(4),
             body: u32::from_be_bytes([at(8), at(9), at(10), at(11)]),
-            // returned as it came
+            // returned unchanged
             opaque: u32::from_be_bytes([at(12), at(13), at(14), at(15)]),
             cas: u64::from_be_bytes([at(16), at(17), at(18), at(19), at(20), at(21), at(22), at(23)]),
         })
     }
 
-    /// Bytes of the value.
+    /// Returns the length of the value in bytes.
     pub fn value_length(&self) -> usize {
         (self.body as usize).saturating_sub(usize::from(self.extras) + usize::from(self.key))
     }
@@ -86,7 +86,7 @@ impl Header {
         out.push(value);
     }
 
-    /// Writes an answer whose value is large.
+    /// Writes an answer with a large value.
     pub fn write_value(&self, cas: u64, extras: &[u8], key: &[u8], value: Value, out: &mut Bytes) {
         self.write_head(Status::Ok, cas, (extras, key), value.len(), out);
         out.push_value(value);

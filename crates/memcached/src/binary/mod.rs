@@ -1,8 +1,8 @@
 //! The binary protocol: deprecated by memcached, the default of EVCache's client.
 //!
-//! A packet is a header of 24 bytes, extras, a key and a value. A command is one file here and one line of
-//! [`crate::commands::BINARY`]; its quiet form is a second opcode that hides the answer that is expected.
-//! What several commands share is in `retrieval`, `storage`, `arithmetic` and `sasl`.
+//! A packet is a header of 24 bytes, extras, a key and a value. A command is one file here and one line
+//! of [`crate::commands::BINARY`]; its quiet form is a second opcode that suppresses the expected
+//! answer. The common parts of several commands are in `retrieval`, `storage`, `arithmetic` and `sasl`.
 
 pub(crate) mod add;
 pub(crate) mod append;

@@ -1,4 +1,4 @@
-//! What get, getk, touch, gat and gatk share.
+//! The common part of get, getk, touch, gat and gatk.
 
 use crate::next::Next;
 use crate::operations::{fetch, settle};
@@ -8,7 +8,7 @@ use sandur_cache::{Answer, Item, Read};
 use super::call::{Call, number_32};
 use super::header::Status;
 
-/// What a command shows, and what else it does.
+/// What a command returns, and whether it touches the item.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shown {
     /// Whether the answer repeats the key.

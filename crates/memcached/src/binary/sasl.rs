@@ -1,16 +1,16 @@
-//! What the commands of SASL share: the one mechanism PLAIN, against the users of a file.
+//! The common part of the SASL commands. The only mechanism is PLAIN, against the users of a file.
 
 use crate::next::Next;
 
 use super::call::Call;
 use super::header::Status;
 
-/// Longest name of a mechanism.
+/// The longest name of a mechanism in bytes.
 const MECHANISM_BYTES_MAX: usize = 32;
-/// Longest message of PLAIN: two names and a password of 255 bytes each (RFC 4616).
+/// The longest message of PLAIN in bytes: two names and a password of 255 bytes each (RFC 4616).
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// Answers a message of the client, the `first` of its authentication or a later one.
+/// Answers a message of the client: the `first` of an authentication, or a later one.
 pub(super) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
     let length = call.value_length();
     if !call.context.settings().sasl {
@@ -32,7 +32,7 @@ pub(super) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
         return Next::Done;
     }
     totals.auth_errors.add(1);
-    // A client that fails to authenticate again has no rights from now on.
+    // A client whose repeated authentication fails loses its rights.
     *call.authenticated = false;
     call.error(Status::NotAuthenticated)
 }

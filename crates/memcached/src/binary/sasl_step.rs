@@ -17,7 +17,7 @@ impl Command for SaslStep {
     const OPEN: bool = true;
 
     fn run(call: &mut Call<'_>) -> Next {
-        // PLAIN has one step: a second one belongs to no authentication
+        // PLAIN has one step, so a second one belongs to no authentication
         authenticate(call, false)
     }
 }

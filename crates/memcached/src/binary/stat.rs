@@ -1,4 +1,4 @@
-//! stat: numbers about the server.
+//! stat: reports statistics of the server.
 
 use crate::next::Next;
 use crate::stats::report;

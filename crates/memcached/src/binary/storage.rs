@@ -1,4 +1,4 @@
-//! What set, add, replace, append and prepend share.
+//! The common part of set, add, replace, append and prepend.
 
 use crate::next::{Next, Receipt, Received};
 use crate::operations::settle;
@@ -10,11 +10,11 @@ use super::header::{HEADER_BYTES, Header, Status};
 
 /// A command that stores its value.
 pub(super) trait Storage: Command {
-    /// What it does with the value, if the packet names no version.
+    /// The operation, if the packet has no version number.
     const VERB: Verb;
 }
 
-/// How a packet wants its value written.
+/// Returns how a packet's value is to be written.
 fn write_of<C: Storage>(header: &Header, extras: &[u8], now: u32) -> Write {
     let verb = C::VERB;
     let extends = matches!(verb, Verb::Append | Verb::Prepend);
@@ -43,7 +43,7 @@ pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
     finish::<C>(Receipt { head: call.head, value, output: call.output, context })
 }
 
-/// Stores a value that has come whole.
+/// Stores a complete value.
 pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
     let Receipt { head, value, output, context } = receipt;
     let Some(header) = Header::read(head) else { return Next::Done };

@@ -1,7 +1,7 @@
 //! The flags of meta commands.
 //!
-//! Invariants: each letter stands at most once; a letter that memcached does not know is an error.
-//! Numbers are checked here, before anything is done.
+//! Invariants: each letter occurs at most once; a letter that memcached does not have is an error.
+//! Numbers are validated here, before the command has any effect.
 
 use std::ops::Deref;
 
@@ -13,47 +13,47 @@ use crate::output::Bytes;
 use crate::time::expires_at;
 use crate::words::{Words, signed, unsigned, unsigned_32};
 
-/// Most words of a meta command, its name and key included.
+/// The largest number of words of a meta command, including its name and key.
 const WORDS_MAX: usize = 20;
-/// Longest opaque flag in bytes, its letter included.
+/// The longest opaque flag in bytes, including its letter.
 const OPAQUE_BYTES_MAX: usize = 32;
 
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format";
 
-/// What the flags of a command say.
+/// The parsed flags of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Flags<'a> {
     words: [&'a [u8]; WORDS_MAX],
     count: usize,
-    /// Letters that are there, as bits of ASCII.
+    /// The letters that are present, as a set of ASCII bits.
     seen: u128,
-    /// `q`.
+    /// Flag `q`: suppress the expected answer.
     pub quiet: bool,
-    /// `v`.
+    /// Flag `v`: return the value.
     pub value: bool,
-    /// `N`.
+    /// Flag `N`: create a missing item with this expiry.
     pub vivify: Option<u32>,
-    /// `T`.
+    /// Flag `T`: the new expiry.
     pub expires_at: Option<u32>,
-    /// `R`: win when the item ends before this second.
+    /// Flag `R`: win the refresh when the item expires before this second.
     pub recache_before: Option<u32>,
-    /// `C`.
+    /// Flag `C`: the version number that the item must have.
     pub compare: Option<u64>,
-    /// `E`.
+    /// Flag `E`: the new version number.
     pub cas: Option<u64>,
-    /// `F`.
+    /// Flag `F`: the client flags.
     pub client_flags: u32,
-    /// `M`.
+    /// Flag `M`: the mode, as its letter.
     pub mode: Option<u8>,
-    /// `J`.
+    /// Flag `J`: the initial value of a created number.
     pub initial: u64,
-    /// `D`.
+    /// Flag `D`: the amount by which a number changes.
     pub delta: u64,
 }
 
 impl<'a> Flags<'a> {
-    /// Reads the words after the key (and the length of `ms`), or says what to answer. `before` is
-    /// the number of words before them.
+    /// Parses the words after the key (and after the length of `ms`). An error is the answer to the
+    /// client. `before` is the number of words before them.
     pub fn read(words: Words<'a>, before: usize, now: u32) -> Result<Self, &'static [u8]> {
         let mut flags = Self { delta: 1, ..Self::default() };
         let mut failed = None;
@@ -68,7 +68,7 @@ impl<'a> Flags<'a> {
             flags.seen |= 1 << letter;
             flags.words[flags.count] = word;
             flags.count += 1;
-            // a wrong letter outweighs a wrong number
+            // an invalid letter takes precedence over an invalid number
             if let Err(error) = flags.apply(letter, &word[1..], now)? {
                 failed = Some(error);
             }
@@ -122,24 +122,24 @@ impl<'a> Flags<'a> {
         })
     }
 
-    /// Whether a letter is there.
+    /// Returns whether a letter is present.
     pub fn has(&self, letter: u8) -> bool {
         self.seen & 1 << letter != 0
     }
 
-    /// The flags in order.
+    /// Returns the flags in order.
     pub fn words(&self) -> &[&'a [u8]] {
         &self.words[..self.count]
     }
 
-    /// Adds the flags `O` and `k` of an answer that says nothing else.
+    /// Appends the flags `O` and `k` to an answer without other flags.
     pub fn write_echo(&self, text: &[u8], out: &mut Bytes) {
         for word in self.words() {
             self.write_common(word, text, out.buffer());
         }
     }
 
-    /// Adds what the flags `O`, `k` and `b` return; `text` is the key as the client wrote it.
+    /// Appends what the flags `O`, `k` and `b` return; `text` is the key as the client sent it.
     pub fn write_common(&self, word: &[u8], text: &[u8], out: &mut Vec<u8>) {
         match word[0] {
             b'O' => {
@@ -158,14 +158,14 @@ impl<'a> Flags<'a> {
     }
 }
 
-/// A key as the cache knows it: the client's text, or the bytes that it encodes.
+/// A key of the cache: the client's text, or the bytes that it encodes.
 pub(crate) enum Key<'a> {
     Text(&'a [u8]),
     Decoded(Vec<u8>),
 }
 
 impl<'a> Key<'a> {
-    /// The key of `text`, which is in base 64 if `encoded`.
+    /// Decodes the key of `text`, which is in base 64 if `encoded`.
     pub fn read(text: &'a [u8], encoded: bool) -> Option<Self> {
         if !encoded {
             return Some(Self::Text(text));
@@ -186,22 +186,22 @@ impl Deref for Key<'_> {
     }
 }
 
-/// A meta command's key and flags.
+/// The key and flags of a meta command.
 pub(crate) struct Request<'a> {
-    /// The key as the client wrote it.
+    /// The key as the client sent it.
     pub text: &'a [u8],
     pub key: Key<'a>,
     pub flags: Flags<'a>,
 }
 
 impl<'a> Request<'a> {
-    /// Reads the rest of a line after the name, or says what to answer.
+    /// Parses the words after the name. An error is the answer to the client.
     pub fn read(mut words: Words<'a>, now: u32) -> Result<Self, &'static [u8]> {
         let text = words.next().unwrap_or_default();
         Self::with_key(text, words, 2, now)
     }
 
-    /// Reads the flags after a key; `before` is the number of words before them.
+    /// Parses the flags after a key; `before` is the number of words before them.
     pub fn with_key(
         text: &'a [u8],
         words: Words<'a>,
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_read_in_order() {
+    fn flags_are_parsed_in_order() {
         let flags = read("s v T30 C5 E6 F7 Oabc N0 MA q").unwrap();
         assert!(flags.value && flags.quiet && flags.has(b's') && !flags.has(b't'));
         assert_eq!((flags.expires_at, flags.vivify), (Some(1030), Some(0)));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_flags_have_memcacheds_words() {
+    fn invalid_flags_get_the_errors_of_memcached() {
         for (line, error) in [
             ("s s", "CLIENT_ERROR duplicate flag"),
             ("m o o", "CLIENT_ERROR invalid flag"),

@@ -78,7 +78,7 @@ fn write(context: &CommandContext<'_>, text: &[u8], flags: &Flags<'_>, changed: 
     } else {
         out.extend_from_slice(b"HD");
     }
-    // `t` before `T` or `N` shows the expiry from before
+    // `t` before `T` or `N` shows the previous expiry
     let mut expires_at = changed.expired_at;
     for word in flags.words() {
         match word[0] {

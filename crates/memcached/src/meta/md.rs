@@ -1,4 +1,4 @@
-//! md: removes an item, empties it, or marks it as out of date.
+//! md: removes an item, clears its value, or marks it as stale.
 
 use crate::next::Next;
 use crate::operations::delete::{Delete, Outcome, count, execute};

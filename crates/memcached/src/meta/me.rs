@@ -1,4 +1,4 @@
-//! me: everything about an item but its value.
+//! me: returns all metadata of an item, but not its value.
 
 use crate::next::Next;
 use crate::operations::{KEY_BYTES_MAX, fetch, settle};

@@ -1,4 +1,4 @@
-//! mg: reads an item, and on the way touches it, creates it, or elects who refreshes it.
+//! mg: reads an item. It can also touch it, create it, or elect the client that refreshes it.
 
 use crate::command_context::CommandContext;
 use crate::next::Next;
@@ -68,11 +68,11 @@ impl Command for Mg {
     }
 }
 
-/// An item as mg shows it.
+/// An item and what mg reports about it.
 #[derive(Clone, Debug)]
 struct Shown {
     item: Item,
-    /// The client is told that it alone shall refresh the item.
+    /// Whether this client was elected to refresh the item.
     wins: bool,
 }
 
@@ -82,12 +82,14 @@ impl Shown {
     }
 }
 
-/// Whether a client that reads the item is the one to refresh it: it is stale, and no client does so yet.
+/// Returns whether the client that reads the item is elected to refresh it: it is stale, and no client
+/// was elected yet.
 fn makes_a_winner(item: &Item) -> bool {
     item.meta.stale && !item.meta.won
 }
 
-/// What the device brings, once more in one step when that makes this client the one to refresh it.
+/// Reads the item from the device. If that elects this client to refresh it, reads it again in one
+/// atomic step.
 fn read_and_elect(
     context: &CommandContext<'_>,
     key: &[u8],
@@ -104,7 +106,7 @@ fn read_and_elect(
     })
 }
 
-/// What decides who refreshes an item.
+/// The flags that decide the election of the client that refreshes an item.
 struct Election {
     vivify: Option<u32>,
     expires_at: Option<u32>,
@@ -120,7 +122,7 @@ impl Election {
         Self { vivify, expires_at, recache_before, quiet: flags.has(b'u'), cas, now }
     }
 
-    /// Reads and changes the item in one step.
+    /// Reads and changes the item in one atomic step.
     fn hold(self, cache: &Cache, key: &[u8]) -> Answer<Option<Shown>> {
         let updated = cache.update(key, move |present| match present {
             Some(item) => {
@@ -166,11 +168,11 @@ fn created(expires_at: u32, now: u32) -> Item {
     Item { value: Value::from(bytes::Bytes::new()), length: 0, flags: 0, cas: 0, expires_at, meta }
 }
 
-/// Writes the answer to a line that was kept.
+/// Writes the answer to a line that was stored.
 fn write_again(context: &CommandContext<'_>, key: &[u8], line: &[u8], shown: Option<Shown>, out: &mut Bytes) {
     let mut words = Words::new(line);
     words.next();
-    // the line was valid when it was kept
+    // the line was valid when it was stored
     if let Ok(request) = Request::read(words, context.now) {
         write(context, key, request.text, &request.flags, shown, out);
     }
@@ -220,7 +222,7 @@ fn write_flags(
     out: &mut Vec<u8>,
 ) {
     let item = &shown.item;
-    // `t` before `T` shows the expiry from before
+    // `t` before `T` shows the previous expiry
     let mut expires_at = item.expires_at;
     for word in flags.words() {
         let number = match word[0] {

@@ -1,8 +1,8 @@
-//! Meta commands: two letters, a key, and flags that say what to do and what to return. They are lines of the
-//! text protocol and stand in its table.
+//! Meta commands: two letters, a key, and flags that say what to do and what to return. They are lines
+//! of the text protocol and are in its table.
 //!
-//! Invariants: what a flag returns stands in the answer in the order of the flags. `q` hides the
-//! answer that is expected (a miss of mg, a success of the others) and never an error.
+//! Invariants: an answer lists the results of the flags in their order. `q` suppresses the expected
+//! answer (a miss of mg, a success of the others) but never an error.
 
 mod flags;
 pub(crate) mod ma;

@@ -11,7 +11,7 @@ use crate::words::{Words, push_number, unsigned};
 
 use super::flags::{Flags, Request};
 
-/// Largest length that the command may give.
+/// The largest length that the command may announce.
 const LENGTH_MAX: u64 = i32::MAX as u64 - 2;
 
 /// The command `ms`.
@@ -74,7 +74,7 @@ impl Command for Ms {
     }
 }
 
-/// The words of a line: the request and the value's length.
+/// Parses a line into the request and the value's length.
 fn parse<'a>(line: &'a [u8], now: u32) -> Result<(Request<'a>, usize), (&'static [u8], usize)> {
     let mut words = Words::new(line);
     words.next();
@@ -84,7 +84,7 @@ fn parse<'a>(line: &'a [u8], now: u32) -> Result<(Request<'a>, usize), (&'static
     Ok((request, length))
 }
 
-/// How to write; an error when the mode is none.
+/// Returns how to write the value; an error if the mode is invalid.
 fn write_of(flags: &Flags<'_>) -> Result<Write, &'static [u8]> {
     let verb = match flags.mode {
         None | Some(b'S') => Verb::Set,
@@ -106,7 +106,7 @@ fn write_of(flags: &Flags<'_>) -> Result<Write, &'static [u8]> {
     };
     Ok(Write {
         cas: flags.cas,
-        // a comparison with version 0 is none
+        // a comparison with version 0 has no effect
         expected: flags.compare.filter(|cas| extends && *cas != 0),
         create: extends && flags.vivify.is_some(),
         ..Write::new(verb, flags.client_flags, expires_at)

@@ -1,6 +1,6 @@
-//! incr, decr and `ma`: numbers of 64 bits that are stored as decimal text.
+//! incr, decr and `ma`: 64-bit numbers that are stored as decimal text.
 //!
-//! Invariant: incrementing wraps at 2^64, decrementing stops at 0, as in memcached.
+//! Invariant: as in memcached, increments wrap at 2^64 and decrements stop at 0.
 
 use bytes::Bytes;
 
@@ -10,29 +10,29 @@ use crate::words::{push_number, stored_number};
 use sandur_cache::Item;
 use sandur_cache::{Answer, Applied, Change, Put, Stored, Updated};
 
-/// How to change a number.
+/// A change of a number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delta {
     pub increment: bool,
     pub by: u64,
     /// The version number that the item must have.
     pub expected: Option<u64>,
-    /// What to store when there is no item.
+    /// What to store when the item does not exist.
     pub create: Option<Create>,
-    /// The item's new version number, when the client wants a certain one.
+    /// The item's new version number, if the client sets it.
     pub cas: Option<u64>,
     /// The item's new expiry.
     pub expires_at: Option<u32>,
 }
 
-/// A number to begin with.
+/// The number and expiry of a created item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Create {
     pub initial: u64,
     pub expires_at: u32,
 }
 
-/// What became of it.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Changed(Changed),
@@ -42,7 +42,7 @@ pub(crate) enum Outcome {
     NoMemory,
 }
 
-/// A number that was changed or begun.
+/// A number that was changed or created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
     pub value: u64,
@@ -50,11 +50,11 @@ pub(crate) struct Changed {
     pub expired_at: u32,
     pub expires_at: u32,
     pub created: bool,
-    /// For the slab class.
+    /// The client flags, which affect the slab class.
     pub flags: u32,
 }
 
-/// Changes a number; the outcome still has to be [`count`]ed.
+/// Changes a number. The caller must [`count`] the outcome.
 pub(crate) fn execute(context: &CommandContext<'_>, key: &[u8], delta: Delta) -> Answer<Outcome> {
     let changed = context.cache().update(key, move |present| match present {
         Some(item) => change(item, delta),
@@ -112,7 +112,7 @@ pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], delta: &Delta, out
         Outcome::NotFound => totals.decr_misses.add(1),
         Outcome::Changed(changed) if changed.created => totals.total_items.add(1),
         Outcome::Changed(changed) => {
-            // the length of a number tells nothing: one class for all of them
+            // the length of a number says nothing, so all numbers count in one class
             let class = context.counters.class(context.class_of(key, 1, changed.flags));
             if delta.increment { class.incr_hits.add(1) } else { class.decr_hits.add(1) }
         }

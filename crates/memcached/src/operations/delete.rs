@@ -1,43 +1,44 @@
-//! delete and `md`.
+//! Removes or invalidates an item: delete and `md`.
 
 use super::pending::map;
 use crate::command_context::CommandContext;
 use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Applied, Change, Put, Stored};
 
-/// How to delete.
+/// How to delete an item.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delete {
     /// The version number that the item must have.
     pub expected: Option<u64>,
-    /// Keep the item and mark it as out of date.
+    /// Whether to keep the item and mark it as stale.
     pub mark_stale: bool,
-    /// Keep the item and drop its value.
+    /// Whether to keep the item and clear its value.
     pub empty: bool,
-    /// For an item that is kept: its new expiry, client flags and version number.
+    /// The new expiry of an item that is kept; `flags` and `cas` are its new client flags and version
+    /// number.
     pub expires_at: Option<u32>,
     pub flags: u32,
     pub cas: Option<u64>,
 }
 
-/// What became of it.
+/// The result of a delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The item is gone; its value's length and client flags, where they are known.
+    /// The item is removed; with its value's length and client flags if they are known.
     Deleted {
         seen: Option<(u64, u32)>,
     },
-    /// The item is there, changed as asked.
+    /// The item is kept and changed.
     Marked,
     NotFound,
     Exists,
     NoMemory,
 }
 
-/// Deletes an item; the outcome still has to be [`count`]ed.
+/// Deletes an item. The caller must [`count`] the outcome.
 pub(crate) fn execute(context: &CommandContext<'_>, key: &[u8], delete: Delete) -> Answer<Outcome> {
     let unconditional = delete.expected.is_none() && !delete.mark_stale && !delete.empty;
-    // Removing by name needs no look at the item; on flash that look would be a read.
+    // A plain removal does not need the present item; on flash it would have to be read.
     if unconditional
         && !context.settings().flash.is_empty()
         && !context.server.watchers.wants(Stream::Deletions)
@@ -63,8 +64,8 @@ pub(crate) fn execute(context: &CommandContext<'_>, key: &[u8], delete: Delete) 
             return (Change::Write(bytes::Bytes::new(), put), outcome);
         }
         if delete.mark_stale {
-            // the mark is a new version: a client that read the item before must not write over what the
-            // winner of the refresh stores
+            // the mark is a new version: a client that read the item before it must not overwrite what
+            // the winner of the refresh stores
             let put = Put {
                 flags: item.flags,
                 expires_at: delete.expires_at.unwrap_or(item.expires_at),
@@ -82,7 +83,7 @@ pub(crate) fn execute(context: &CommandContext<'_>, key: &[u8], delete: Delete) 
     })
 }
 
-/// Counts an outcome and tells watchers; `command` is what they see.
+/// Counts an outcome and publishes it to watchers; `command` is the name that they see.
 pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], command: &'static str, outcome: Outcome) {
     match outcome {
         Outcome::Deleted { seen } => {

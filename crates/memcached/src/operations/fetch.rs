@@ -1,11 +1,11 @@
-//! Reads of items, and what is counted of them.
+//! Counts reads of items.
 
 use crate::command_context::CommandContext;
 use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Item, Lookup, Tier};
 
-/// Counts a read and tells watchers. `touched` says that it also set a new expiry, which memcached
-/// counts as a touch.
+/// Counts a read and publishes it to watchers. `touched` says that it also set a new expiry, which
+/// memcached counts as a touch.
 #[inline]
 pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], found: Option<&Item>, touched: bool) {
     let totals = &context.counters.totals;
@@ -45,7 +45,7 @@ pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], found: Option<&Ite
     });
 }
 
-/// A lookup as an answer.
+/// Converts a lookup to an answer.
 pub(crate) fn present(lookup: Lookup) -> Answer<Option<Item>> {
     match lookup {
         Lookup::Hit(item) => Answer::Ready(Some(item)),

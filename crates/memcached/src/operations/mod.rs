@@ -1,6 +1,7 @@
-//! What commands of every protocol do to items; protocols only read requests and write answers.
+//! The operations on items that all protocols share. The protocols only parse requests and write
+//! answers.
 //!
-//! Invariant: each operation counts what memcached counts and tells watchers what memcached tells.
+//! Invariant: each operation updates the counters and notifies the watchers that memcached would.
 
 pub(super) mod arithmetic;
 pub(super) mod delete;
@@ -11,5 +12,5 @@ pub(super) mod store;
 
 pub(super) use pending::settle;
 
-/// Longest key of the protocols in bytes.
+/// The longest key of the protocols in bytes.
 pub(super) const KEY_BYTES_MAX: usize = 250;

@@ -1,4 +1,4 @@
-//! Answers that need the device: written when they arrive, at the place of their request.
+//! Answers that wait for the device: written at the place of their request once they are available.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -8,8 +8,9 @@ use crate::next::Next;
 use crate::output::{Bytes, Later, Output};
 use sandur_cache::{Answer, Pending};
 
-/// Writes the answer about `key` now, or leaves its place free and writes it once it is there. The
-/// session goes on in the first case and waits in the other, which a mere read may ignore.
+/// Writes the answer about `key` now, or reserves its place and writes it once it is available. Returns
+/// [`Next::Done`] in the first case and [`Next::Wait`] in the second. A command that only reads may
+/// ignore the latter.
 #[inline]
 pub(crate) fn settle<T, F>(
     context: &CommandContext<'_>,
@@ -35,7 +36,7 @@ where
     }
 }
 
-/// Changes the kind of an answer.
+/// Converts the value of an answer.
 pub(crate) fn map<T, U>(answer: Answer<T>, to: impl FnOnce(T) -> U + Send + 'static) -> Answer<U>
 where
     T: Send + 'static,

@@ -1,4 +1,4 @@
-//! Writing items: set, add, replace, cas, append and prepend in all protocols.
+//! Writes items: set, add, replace, cas, append and prepend of all protocols.
 
 use bytes::Bytes;
 
@@ -8,27 +8,27 @@ use crate::watch::{Event, Stream};
 use sandur_cache::{Answer, Applied, Change, Condition, Put, Stored, Updated};
 use sandur_cache::{Item, Lookup, Read};
 
-/// How to write.
+/// The condition and kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
-    /// In any case.
+    /// Write unconditionally.
     Set,
-    /// If there is no item.
+    /// Write if there is no item.
     Add,
-    /// If there is one.
+    /// Write if there is an item.
     Replace,
-    /// If there is one with this version number.
+    /// Write if the item has this version number.
     Cas(u64),
-    /// As `Cas`; an older version number writes too, but leaves the item stale.
+    /// Like `Cas`, but an older version number writes too and leaves the item stale.
     CasOrStale(u64),
-    /// Behind the present value.
+    /// Append to the present value.
     Append,
-    /// Before the present value.
+    /// Prepend to the present value.
     Prepend,
 }
 
 impl Verb {
-    /// As watchers see it.
+    /// Returns the name that watchers see.
     fn name(self) -> &'static str {
         match self {
             Self::Set => "set",
@@ -41,31 +41,32 @@ impl Verb {
     }
 }
 
-/// What to write.
+/// A write, without its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub verb: Verb,
     pub flags: u32,
     pub expires_at: u32,
-    /// The item's new version number, when the client wants a certain one.
+    /// The item's new version number, if the client sets it.
     pub cas: Option<u64>,
     /// For `Append` and `Prepend`: the version number that the present item must have.
     pub expected: Option<u64>,
-    /// For `Append` and `Prepend`: whether a missing item is made.
+    /// For `Append` and `Prepend`: whether a missing item is created.
     pub create: bool,
 }
 
 impl Write {
-    /// A plain write.
+    /// A write without further options.
     pub fn new(verb: Verb, flags: u32, expires_at: u32) -> Self {
         Self { verb, flags, expires_at, cas: None, expected: None, create: false }
     }
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Written; the version number, and the bytes of the whole value.
+    /// The value was written; with the item's version number and the length of its complete value in
+    /// bytes.
     Stored {
         cas: u64,
         length: u64,
@@ -90,8 +91,9 @@ impl Outcome {
     }
 }
 
-/// Writes an item; the outcome still has to be [`count`]ed. A client that stores faster than flash takes it
-/// has its answers later, which loses less than it would win by going on.
+/// Writes an item. The caller must [`count`] the outcome. If a client stores faster than flash can
+/// write, its answers are delayed for a moment; without this back-pressure the cache would drop more
+/// values.
 pub(crate) fn execute(
     context: &CommandContext<'_>,
     key: &[u8],
@@ -124,8 +126,8 @@ fn write_now(context: &CommandContext<'_>, key: &[u8], value: Bytes, write: &Wri
     map(context.cache().put(key, value, &put), move |stored| outcome(verb, stored, length))
 }
 
-/// Refuses a write that is too large before its value has come. An unconditional one removes the
-/// old item, so that what was to be replaced is not read.
+/// Refuses a write that is too large, before its value is received. An unconditional write removes the
+/// old item, so that the value to be replaced is not read any more.
 pub(crate) fn refuse(context: &CommandContext<'_>, key: &[u8], write: &Write, outcome: Outcome) {
     if write.verb == Verb::Set {
         context.cache().remove(key);
@@ -133,7 +135,7 @@ pub(crate) fn refuse(context: &CommandContext<'_>, key: &[u8], write: &Write, ou
     count(context, key, write, outcome);
 }
 
-/// Counts an outcome and tells watchers.
+/// Counts an outcome and publishes it to watchers.
 pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], write: &Write, outcome: Outcome) {
     let length = match outcome {
         Outcome::Stored { length, .. } => length,
@@ -166,7 +168,7 @@ pub(crate) fn count(context: &CommandContext<'_>, key: &[u8], write: &Write, out
     });
 }
 
-/// memcached looks for the present item before a write, and its watchers see that.
+/// Publishes a read of the present item, as memcached does before a write.
 fn watch_present(context: &CommandContext<'_>, key: &[u8]) {
     context.watch(Stream::Fetchers, || {
         let read = Read { quiet: true, range: Some(0..0), ..Read::default() };
@@ -196,7 +198,7 @@ fn outcome(verb: Verb, stored: Stored, length: u64) -> Outcome {
     }
 }
 
-/// Joins the present value and the new one.
+/// Appends or prepends the new value to the present one.
 fn extend(context: &CommandContext<'_>, key: &[u8], value: Bytes, write: Write) -> Answer<Outcome> {
     let (classes, limit) = (context.server.classes.clone(), context.settings().item_bytes_max);
     let key_length = key.len();
@@ -227,7 +229,7 @@ fn extend(context: &CommandContext<'_>, key: &[u8], value: Bytes, write: Write) 
     map(changed, written)
 }
 
-/// Writes over the item with version `cas`, or marks what an older version wrote as stale.
+/// Overwrites the item if it has version `cas`. A write with an older version leaves the item stale.
 fn cas_or_stale(
     context: &CommandContext<'_>,
     key: &[u8],
@@ -244,7 +246,7 @@ fn cas_or_stale(
         if cas == 0 || cas > item.cas {
             return (Change::Keep, Err(Outcome::Exists));
         }
-        // the value is taken, the rest stays: the item is still to be refreshed
+        // the value is replaced, the metadata stays: the item is still to be refreshed
         let (flags, won) = (write.flags, item.meta.won);
         let put = Put { flags, stale: true, won, ..keep_metadata(item, write.cas) };
         (Change::Write(value, put), Ok(length))

@@ -1,15 +1,15 @@
-//! `stats extstore`, and the part of `stats` about the flash tier, under extstore's names.
+//! `stats extstore`, and the flash tier's part of `stats`, under extstore's names.
 //!
-//! A segment is what extstore calls a page. Some are always kept free, as room to turn over: they do not
-//! show, so that none is free when flash is full. Records that are written again when their segment is
-//! reused or compacted count as rescued.
+//! A segment is what extstore calls a page. Some segments are always kept free as a reserve for
+//! reclaiming; they are not shown, so that no page is free when flash is full. Records that are written
+//! again when their segment is reused or compacted count as rescued.
 
 use super::report::Report;
 use crate::command_context::CommandContext;
 use sandur_cache::FlashTierStats;
 use sandur_cache::flash::{Dropped, Segment, SegmentState};
 
-/// Totals.
+/// Adds the totals.
 pub(super) fn add_totals(flash: &FlashTierStats, report: &mut Report) {
     let (device, counts) = (&flash.device, &flash.device.counts);
     let shown = shown(flash);
@@ -43,7 +43,7 @@ pub(super) fn add_totals(flash: &FlashTierStats, report: &mut Report) {
     report.add("extstore_recovering", u64::from(device.is_recovering));
 }
 
-/// All segments but those that are kept free.
+/// Returns all segments except the free ones of the reserve.
 fn shown(flash: &FlashTierStats) -> Vec<Segment> {
     let device = &flash.device;
     let mut reserve = flash.reserve_bytes / device.segment_bytes.max(1);
@@ -55,7 +55,7 @@ fn shown(flash: &FlashTierStats) -> Vec<Segment> {
     device.segments.iter().filter(|segment| shows(segment)).copied().collect()
 }
 
-/// Segments.
+/// Reports each segment.
 pub(super) fn report(turn: &CommandContext<'_>) -> Report {
     let mut report = Report::default();
     let stats = turn.cache().stats();

@@ -9,7 +9,7 @@ use crate::counters::Sums;
 use crate::evictions::EvictionCounts;
 use crate::server::Base;
 
-/// Everything that the parts of the report look at.
+/// The data that the parts of the report use.
 struct View<'a> {
     context: &'a CommandContext<'a>,
     sums: Sums,

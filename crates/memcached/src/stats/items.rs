@@ -1,7 +1,7 @@
-//! `stats items` and `stats sizes`: what is in memory, by slab class and by size.
+//! `stats items` and `stats sizes`: the items in memory, by slab class and by size.
 //!
-//! memcached's LRU has hot, warm and cold parts. Here an item that was read since it was stored
-//! counts as warm, any other as cold, and none as hot: that is what the numbers are read for.
+//! memcached's LRU has hot, warm and cold parts. Here an item that was read since it was stored counts
+//! as warm, every other as cold, and none as hot, which matches how these numbers are used.
 
 use super::report::Report;
 use crate::command_context::CommandContext;
@@ -63,7 +63,7 @@ pub(super) fn report(context: &CommandContext<'_>) -> Report {
     report
 }
 
-/// Items by size, in steps of 32 bytes.
+/// Reports the number of items by size, in steps of 32 bytes.
 pub(super) fn sizes(context: &CommandContext<'_>) -> Report {
     let server = context.server;
     let mut report = Report::default();

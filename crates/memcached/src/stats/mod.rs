@@ -1,8 +1,8 @@
-//! `stats` in all its forms, with the names that exporters and dashboards read.
+//! All forms of `stats`, with the names that exporters and dashboards read.
 //!
-//! Invariants: a name that memcached has means the same here or, where there is nothing of the kind,
-//! is a constant that reads as "nothing to worry about". Forms that look at every item do so at
-//! most for a twentieth of the time: see [`Survey`](crate::survey::Survey).
+//! Invariants: a name of memcached has the same meaning here, or, if this server has no equivalent, a
+//! constant value that signals no problem. Forms that scan all items use at most a twentieth of the time
+//! for it: see [`Survey`](crate::survey::Survey).
 
 mod connections;
 mod extstore;
@@ -17,14 +17,14 @@ use self::report::Report;
 
 use super::command_context::CommandContext;
 
-/// A form of `stats` that is a plain list.
+/// A form of `stats` that is a list of names and values.
 pub(super) struct Form {
     pub name: &'static str,
     pub about: &'static str,
     pub report: fn(&CommandContext<'_>) -> Report,
 }
 
-/// Every such form.
+/// Every form that is a list.
 pub(super) const FORMS: &[Form] = &[
     Form { name: "", about: "counters of the server", report: general::report },
     Form { name: "settings", about: "options in effect", report: settings::report },
@@ -36,7 +36,7 @@ pub(super) const FORMS: &[Form] = &[
     Form { name: "mrc", about: "hit ratio and misses predicted for other capacities", report: mrc::report },
 ];
 
-/// The report of a form; `None` when there is none of this name.
+/// Returns the report of a form, or `None` if there is no form with this name.
 pub(super) fn report(context: &CommandContext<'_>, name: &[u8]) -> Option<Report> {
     let form = FORMS.iter().find(|form| form.name.as_bytes() == name)?;
     Some((form.report)(context))

@@ -1,10 +1,11 @@
-//! `stats mrc`: hit ratio and requests to the store at other capacities, under the names of `/metrics`.
+//! `stats mrc`: predicted hit ratio and requests to the store at other capacities, under the names of
+//! `/metrics`.
 
 use super::report::Report;
 use crate::command_context::CommandContext;
 
-/// One row for each figure; those of a capacity end in its part of the present one. Nothing when the
-/// cache is too small to predict.
+/// Reports one row per figure. The name of a figure for another capacity ends in its ratio to the
+/// present one. Reports no rows if the cache is too small for a prediction.
 pub(super) fn report(context: &CommandContext<'_>) -> Report {
     let mut report = Report::default();
     for metric in context.cache().prediction().iter().flat_map(sandur_cache::predict::Report::metrics) {

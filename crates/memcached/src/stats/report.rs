@@ -1,4 +1,4 @@
-//! A list of named values, as `stats` gives it.
+//! A list of named values: the answer of `stats`.
 
 use std::fmt::Display;
 
@@ -12,12 +12,12 @@ impl Report {
         self.0.push((name.into(), value.to_string()));
     }
 
-    /// The names and values.
+    /// Returns the names and values.
     pub fn rows(&self) -> &[(String, String)] {
         &self.0
     }
 
-    /// As the text protocol writes it.
+    /// Encodes the list in the text protocol.
     pub fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
         for (name, value) in &self.0 {

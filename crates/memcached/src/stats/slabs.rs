@@ -1,6 +1,6 @@
-//! `stats slabs`: what memcached's slabs would be for the items that are there.
+//! `stats slabs`: the slabs that memcached would use for the present items.
 //!
-//! `total_malloced` counts the chunks in use and, as memcached never has less, one page.
+//! `total_malloced` counts the chunks in use, and at least one page, as memcached always has.
 
 use super::report::Report;
 use crate::command_context::CommandContext;

@@ -1,4 +1,4 @@
-//! What incr and decr share.
+//! The common part of incr and decr.
 
 use crate::next::Next;
 use crate::operations::arithmetic::{Delta, Outcome, count, execute};
@@ -32,7 +32,7 @@ pub(super) fn run(call: &mut Call<'_>, increment: bool) -> Next {
     })
 }
 
-/// The answer's words when nothing was changed.
+/// Returns the answer when nothing was changed.
 pub(crate) fn text(outcome: Outcome) -> &'static [u8] {
     match outcome {
         Outcome::NotNumeric => b"CLIENT_ERROR cannot increment or decrement non-numeric value",

@@ -1,5 +1,5 @@
-//! The first command of a connection when users must authenticate: `set KEY 0 0 BYTES` with
-//! `USER PASSWORD` as its value. Key, flags and expiry are ignored.
+//! The first command of a connection when users must authenticate: `set KEY 0 0 BYTES` with `USER
+//! PASSWORD` as the value. Key, flags and expiry are ignored.
 
 use sandur_base::begins_http_request;
 
@@ -12,9 +12,9 @@ use crate::words::{Words, unsigned};
 use super::call::line;
 use super::dispatch::end_http_request;
 
-/// Most bytes of a user and password.
+/// The largest length of user and password in bytes.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
-/// Bytes without a line end after which the connection is over.
+/// If this many bytes arrive without a line end, the connection is closed.
 const LINE_BYTES_MAX: usize = 2048;
 
 /// Answers one command of a client that has not authenticated.
@@ -40,7 +40,7 @@ pub(crate) fn command(
         None => b"CLIENT_ERROR unauthenticated",
         Some(size) if size > TOKEN_BYTES_MAX as u64 => {
             output.line(b"CLIENT_ERROR auth token too long");
-            // what follows is that token
+            // the following bytes are that token
             input.consume(unread.len());
             return Some(Next::Done);
         }

@@ -1,7 +1,7 @@
-//! What a command of the text protocol is, and what it has to answer a line with.
+//! The trait of text commands, and the call that answers one line.
 //!
-//! Invariants: answers have memcached's exact words. `noreply` as the last word keeps a classic command
-//! silent, errors included.
+//! Invariants: answers have memcached's exact texts. With `noreply` as the last word a classic command
+//! sends no answer, not even an error.
 
 use crate::command_context::CommandContext;
 use crate::next::{Next, Receipt, Received};
@@ -20,21 +20,21 @@ pub(crate) trait Command {
     const ARGUMENTS: &'static str = "";
     /// What it does, for the reference.
     const ABOUT: &'static str;
-    /// Fewest words, the name included; with fewer the line is malformed.
+    /// The least number of words, including the name; a line with fewer is malformed.
     const WORDS: usize = 1;
-    /// Whether `noreply` as the last word keeps it silent.
+    /// Whether `noreply` as the last word suppresses the answer.
     const HAS_NOREPLY: bool = true;
 
     /// Answers a line.
     fn run(call: &mut Call<'_>) -> Next;
 
-    /// Answers a line that has asked for a value by [`Next::Receive`], now that this has come whole.
+    /// Answers a line that requested a value by [`Next::Receive`], once the value is complete.
     fn finish(_: Receipt<'_>) -> Next {
         Next::Done
     }
 }
 
-/// A command in the table.
+/// A command in the table of commands.
 pub(crate) struct Entry {
     pub name: &'static str,
     pub arguments: &'static str,
@@ -46,7 +46,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The entry of a command.
+    /// Returns the entry of a command.
     pub const fn of<C: Command>() -> Self {
         Self {
             name: C::NAME,
@@ -60,29 +60,29 @@ impl Entry {
     }
 }
 
-/// One command line while it is answered.
+/// A command line that is being answered.
 pub(crate) struct Call<'a> {
     pub context: &'a CommandContext<'a>,
     pub output: &'a mut Output,
-    /// The line without its end.
+    /// The line without its line end.
     pub line: &'a [u8],
     /// The words after the name.
     pub words: Words<'a>,
-    /// What follows the line in the input.
+    /// The bytes after the line in the input.
     pub rest: &'a [u8],
-    /// How many bytes of `rest` the command has used.
+    /// Number of bytes of `rest` that the command used.
     pub used: usize,
-    /// Whether the answer would be the first thing in the output.
+    /// Whether the output is empty before this answer.
     pub first_in_output: bool,
 }
 
 impl Call<'_> {
-    /// Whether the last word keeps the command silent.
+    /// Returns whether the last word suppresses the answer.
     pub fn is_silent(&self) -> bool {
         is_silent(self.line)
     }
 
-    /// Answers with a line, unless the client wants none.
+    /// Answers with a line, unless the client suppressed the answer.
     pub fn answer(&mut self, line: &[u8]) -> Next {
         if !self.is_silent() {
             self.output.line(line);
@@ -95,7 +95,7 @@ impl Call<'_> {
         self.answer(BAD_FORMAT)
     }
 
-    /// Finishes with the value if it has come whole with the line, else says what to receive.
+    /// Finishes the command if the input has the complete value, else requests it.
     pub fn receive(&mut self, length: usize, finish: fn(Receipt<'_>) -> Next) -> Next {
         if self.rest.len() < length {
             return Next::Receive { head: self.line.into(), length };
@@ -106,13 +106,13 @@ impl Call<'_> {
     }
 }
 
-/// Whether the last word of a line is `noreply`.
+/// Returns whether the last word of a line is `noreply`.
 pub(crate) fn is_silent(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     line.ends_with(b" noreply")
 }
 
-/// The next line without its end, and how many bytes it takes.
+/// Returns the next line without its line end, and its length in bytes including it.
 pub(crate) fn line(unread: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', unread)?;
     let line = &unread[..end];

@@ -1,7 +1,7 @@
-//! debugtime: turns the server's clock forward.
+//! debugtime: moves the server's clock forward.
 //!
-//! A command of memcached's debug build, which its test suite needs. It is an error unless the server was
-//! started with `-o relaxed_privileges`, which only that build of memcached knows.
+//! A command of memcached's debug build, which its test suite needs. It is an error unless the server
+//! was started with `-o relaxed_privileges`, an option that only that build has.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! Finds the command of a line and has it answer.
+//! Finds the command of a line and runs it.
 //!
-//! Invariants: a line ends with LF, CR before it is dropped. A command is the same function of the same
-//! bytes however they were split.
+//! Invariants: a line ends with LF; a CR before it is dropped. A command does not depend on how its
+//! bytes were split.
 
 use sandur_base::begins_http_request;
 
@@ -16,10 +16,10 @@ use crate::words::Words;
 use super::call::{Call, ERROR, Entry, is_silent, line};
 use super::storage::text;
 
-/// Bytes without a line end after which only a multiget may go on.
+/// Bytes without a line end after which only a multiget may continue.
 const LINE_BYTES_MAX: usize = 2048;
 
-/// Answers one command; `None` when its line has not come whole.
+/// Answers one command. Returns `None` if its line is not complete.
 pub(crate) fn command(input: &mut Input, output: &mut Output, context: &CommandContext<'_>) -> Option<Next> {
     let Some((line, length)) = line(input.unread()) else {
         return is_hopeless(input.unread()).then_some(Next::End(Ending::Error));
@@ -31,13 +31,13 @@ pub(crate) fn command(input: &mut Input, output: &mut Output, context: &CommandC
     let next = dispatch(&mut call, length);
     let used = call.used;
     if let Next::Resume(_) = next {
-        return Some(next); // the line stays in the input until its last key
+        return Some(next); // the line stays in the input until its last key is answered
     }
     input.consume(length + used);
     Some(next)
 }
 
-/// Answers a command whose value has come whole.
+/// Answers a command whose value is complete.
 pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
     match Words::new(receipt.head).next().and_then(find) {
         Some(command) => (command.finish)(receipt),
@@ -59,7 +59,7 @@ fn find(name: &[u8]) -> Option<&'static Entry> {
     commands::TEXT.iter().find(|command| command.name.as_bytes() == name)
 }
 
-/// Whether what has come without a line end can be no command: only multigets are that long.
+/// Returns whether bytes without a line end cannot be a command: only multigets are that long.
 fn is_hopeless(unread: &[u8]) -> bool {
     if unread.len() <= LINE_BYTES_MAX {
         return false;
@@ -71,7 +71,7 @@ fn is_hopeless(unread: &[u8]) -> bool {
 #[inline]
 fn dispatch(call: &mut Call<'_>, length: usize) -> Next {
     if length < 4 {
-        return call.bad_format(); // memcached's shortest command has two letters and CR LF
+        return call.bad_format(); // memcached's shortest command is two letters and CR LF
     }
     let Some(name) = call.words.next() else { return call.answer(ERROR) };
     let Some(command) = find(name) else { return unknown(call) };
@@ -82,15 +82,15 @@ fn dispatch(call: &mut Call<'_>, length: usize) -> Next {
 }
 
 fn unknown(call: &mut Call<'_>) -> Next {
-    // a browser or a probe that takes us for an HTTP server shall not wait for more, and a web page shall not
-    // have the lines of a body carried out
+    // a browser or a probe that expects an HTTP server must not wait for an answer, and the lines in the
+    // body of a web page's request must not be executed as commands
     match begins_http_request(call.line) {
         true => end_http_request(call.context),
         false => call.answer(ERROR),
     }
 }
 
-/// Ends a connection that asks for something by HTTP.
+/// Closes a connection that sent an HTTP request.
 pub(super) fn end_http_request(context: &CommandContext<'_>) -> Next {
     context.counters.totals.http_requests.add(1);
     context.server.tell_http_request(context.now);

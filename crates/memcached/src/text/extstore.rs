@@ -6,7 +6,7 @@ use crate::words::{fraction, unsigned_32};
 
 use super::call::{Call, Command, ERROR};
 
-/// Number of slab classes that memcached knows of, for arguments that name one.
+/// Number of slab classes of memcached, for arguments that name one.
 const SLAB_CLASSES: u32 = 64;
 
 /// The command `extstore`.

@@ -1,7 +1,7 @@
 //! lru: tunes memcached's LRU.
 //!
-//! The numbers are checked and shown in `stats settings`, and otherwise without effect: there is nothing of
-//! the kind to tune.
+//! The numbers are checked and shown in `stats settings`. They have no other effect, because the cache
+//! has no such LRU.
 
 use crate::next::Next;
 use crate::words::{fraction, signed, unsigned_32};

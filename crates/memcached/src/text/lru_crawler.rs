@@ -1,4 +1,4 @@
-//! lru_crawler: lists of keys, and switches for a crawler that there is none of.
+//! lru_crawler: lists keys, and accepts the settings of memcached's crawler, which does not exist here.
 
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Command for LruCrawler {
     }
 }
 
-/// The classes that an argument names; `None` is all of them.
+/// Returns the classes that an argument names; `None` is all of them.
 fn classes(call: &Call<'_>, argument: &[u8]) -> Result<Option<u64>, &'static [u8]> {
     if matches!(argument, b"all" | b"hash") {
         return Ok(None);
@@ -64,7 +64,7 @@ fn classes(call: &Call<'_>, argument: &[u8]) -> Result<Option<u64>, &'static [u8
     })
 }
 
-/// Expired items leave when the pass comes to them.
+/// Expired items are removed when the scan reaches them.
 fn crawl(call: &Call<'_>, argument: &[u8]) -> &'static [u8] {
     if !call.context.server.tuning().lru_crawler {
         return b"CLIENT_ERROR lru crawler disabled";

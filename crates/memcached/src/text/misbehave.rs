@@ -1,7 +1,7 @@
 //! misbehave: ends the connection.
 //!
-//! A command of memcached's debug build, which its test suite needs. It is an error unless the server was
-//! started with `-o relaxed_privileges`, which only that build of memcached knows.
+//! A command of memcached's debug build, which its test suite needs. It is an error unless the server
+//! was started with `-o relaxed_privileges`, an option that only that build has.
 
 use crate::next::{Ending, Next};
 

@@ -1,8 +1,8 @@
-//! The text protocol: lines, and the commands that they name. Meta commands, which are lines too, are in
+//! The text protocol: lines and their commands. Meta commands, which are lines too, are in
 //! [`crate::meta`].
 //!
-//! A command is one file here and one line of [`crate::commands::TEXT`]; what several share is in `multiget`,
-//! `storage` and `arithmetic`.
+//! A command is one file here and one line of [`crate::commands::TEXT`]. The common parts of several
+//! commands are in `multiget`, `storage` and `arithmetic`.
 
 pub(crate) mod add;
 pub(crate) mod append;

@@ -1,7 +1,7 @@
-//! What get, gets, gat and gats share: many keys in one command.
+//! The common part of get, gets, gat and gats: many keys in one command.
 //!
-//! Keys are looked up in groups, each with one call to the cache, so that reads from flash of one
-//! group are under way together.
+//! Keys are looked up in groups, each with one call to the cache, so that the flash reads of one group
+//! run concurrently.
 
 use crate::command_context::CommandContext;
 use crate::input::Input;
@@ -14,7 +14,7 @@ use sandur_cache::{Answer, Item, Lookup, Read};
 
 use super::call::{BAD_FORMAT, Call, line};
 
-/// Keys of one call to the cache.
+/// Number of keys of one call to the cache.
 const GROUP: usize = 128;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,14 +25,14 @@ pub(super) struct Shown {
     pub expires_at: Option<u32>,
 }
 
-/// A get that is not finished. Its line is the first one of the input.
+/// A get that is not finished. Its line is the first one in the input.
 struct Multiget {
     shown: Shown,
-    /// Where in the line the next key is.
+    /// Offset of the next key in the line.
     position: usize,
 }
 
-/// As [`begin`], with a new expiry before the keys.
+/// Like [`begin`], with a new expiry before the keys.
 pub(super) fn begin_touching(call: &mut Call<'_>, shown: Shown) -> Next {
     let Some(expiry) = call.words.next().and_then(signed) else {
         return call.answer(b"CLIENT_ERROR invalid exptime argument");
@@ -40,7 +40,7 @@ pub(super) fn begin_touching(call: &mut Call<'_>, shown: Shown) -> Next {
     begin(call, Shown { expires_at: Some(expires_at(expiry, call.context.now)), ..shown })
 }
 
-/// Answers a line whose keys come next.
+/// Answers a line whose next words are keys.
 pub(super) fn begin(call: &mut Call<'_>, shown: Shown) -> Next {
     let position = call.words.position();
     match group(call.line, position, shown, call.output, call.context) {
@@ -67,7 +67,7 @@ impl Unfinished for Multiget {
 
 enum Group {
     Finished,
-    /// There are more keys from this place on.
+    /// More keys follow from this offset on.
     More(usize),
 }
 
@@ -110,7 +110,7 @@ fn group(
     Group::More(next)
 }
 
-/// A key that is too long makes the whole command an error, as far as its answer has not left.
+/// A key that is too long makes the whole command an error, as far as its answer was not sent yet.
 fn refuse(place: Place, output: &mut Output, context: &CommandContext<'_>) -> Group {
     let given_up = output.rewind(place);
     context.counters.totals.get_aborted_extstore.add(given_up as u64);

@@ -1,7 +1,7 @@
 //! slabs: tunes memcached's slabs.
 //!
-//! The arguments are checked and shown in `stats settings`, and otherwise without effect: there are no
-//! slabs.
+//! The arguments are checked and shown in `stats settings`. They have no other effect, because there are
+//! no slabs.
 
 use crate::next::Next;
 use crate::words::{fraction, signed, unsigned_32};

@@ -1,4 +1,4 @@
-//! stats: numbers about the server.
+//! stats: reports statistics of the server.
 
 use crate::next::Next;
 use crate::stats::report;
@@ -6,9 +6,9 @@ use crate::words::unsigned;
 
 use super::call::{BAD_FORMAT, Call, Command, ERROR};
 
-/// Number of slab classes that the protocol knows.
+/// Number of slab classes of the protocol.
 const CLASSES: u64 = 64;
-/// Most bytes of a `stats cachedump`.
+/// The largest answer of `stats cachedump` in bytes.
 const DUMP_BYTES_MAX: usize = 2 << 20;
 
 /// The command `stats`.

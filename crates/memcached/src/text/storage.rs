@@ -1,4 +1,4 @@
-//! What set, add, replace, append, prepend and cas share.
+//! The common part of set, add, replace, append, prepend and cas.
 
 use crate::next::{Next, Receipt};
 use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
@@ -8,23 +8,24 @@ use crate::words::{Words, signed, unsigned, unsigned_32};
 
 use super::call::{BAD_FORMAT, Call, Command, is_silent};
 
-/// Largest length that a storage command may give.
+/// The largest length that a storage command may announce.
 const LENGTH_MAX: u64 = i32::MAX as u64 - 2;
 
-/// A command that stores the value behind its line.
+/// A command that stores the value that follows its line.
 pub(super) trait Storage: Command {
-    /// What it does with the value; `cas` is the word after the length. `None` when that is malformed.
+    /// Returns the operation; `cas` is the word after the length. Returns `None` if that word is
+    /// malformed.
     fn verb(cas: &[u8]) -> Option<Verb>;
 }
 
-/// A storage command's line.
+/// The parsed line of a storage command.
 struct Request<'a> {
     key: &'a [u8],
     write: Write,
     length: usize,
 }
 
-/// Why a line is none, and how many bytes of value follow it.
+/// A malformed line, with the number of bytes of value that follow it.
 struct Malformed {
     skip: usize,
 }
@@ -65,7 +66,7 @@ pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
     call.receive(length + 2, finish::<C>)
 }
 
-/// Stores a value that has come whole.
+/// Stores a complete value.
 pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
     let Receipt { head: line, value, output, context } = receipt;
     let silent = is_silent(line);
@@ -89,7 +90,7 @@ pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
     })
 }
 
-/// The answer's words.
+/// Returns the answer for an outcome.
 pub(crate) fn text(outcome: Outcome) -> &'static [u8] {
     match outcome {
         Outcome::Stored { .. } => b"STORED",

@@ -5,7 +5,7 @@ use crate::words::unsigned_32;
 
 use super::call::{Call, Command};
 
-/// Highest verbosity that is remembered.
+/// The highest log level that is stored.
 const VERBOSITY_MAX: u32 = 2;
 
 /// The command `verbosity`.

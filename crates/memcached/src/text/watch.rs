@@ -1,4 +1,4 @@
-//! watch: turns the connection into a log of what happens.
+//! watch: turns the connection into a stream of events.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl Command for Watch {
     }
 }
 
-/// Sends a watcher's lines.
+/// Sends the lines of a watcher.
 struct Watching {
     server: Arc<Server>,
     watcher: Arc<Watcher>,

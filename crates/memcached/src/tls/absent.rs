@@ -1,4 +1,4 @@
-//! What stands for TLS in a build without it. None of its values can exist.
+//! Replaces TLS in a build without it. No value of its types can exist.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::read::Read;
 use crate::settings::{TlsSettings, TlsUse};
 
-/// Certificates of a server.
+/// The server's certificates.
 pub(crate) struct Encryption(Infallible);
 
 /// One encrypted connection.

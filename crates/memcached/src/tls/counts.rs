@@ -1,13 +1,13 @@
-//! What is counted about TLS.
+//! TLS counters.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What is counted about TLS.
+/// TLS counters.
 #[derive(Debug, Default)]
 pub(crate) struct TlsCounts {
     pub sessions: AtomicU64,
     pub handshake_errors: AtomicU64,
     pub protocol_errors: AtomicU64,
-    /// The second in which certificates were last read.
+    /// When certificates were last loaded, in seconds since the epoch.
     pub refreshed: AtomicU32,
 }

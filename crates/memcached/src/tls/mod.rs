@@ -1,5 +1,5 @@
-//! TLS, when the crate is built with the feature `tls`; without it a server that is asked for TLS
-//! refuses to start.
+//! TLS, if the crate is built with the feature `tls`. Without it, a server that is configured for TLS
+//! does not start.
 
 mod counts;
 #[cfg(feature = "tls")]

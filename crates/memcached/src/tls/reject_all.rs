@@ -1,6 +1,7 @@
-//! Client certificates without a certificate authority: all are asked for, none is accepted.
+//! A verifier for client certificates when no certificate authority is configured: it requests them and
+//! rejects all.
 //!
-//! Invariant: no handshake succeeds with it.
+//! Invariant: no handshake with this verifier succeeds.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use ::rustls::pki_types::{CertificateDer, UnixTime};
 use ::rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use ::rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Accepts no certificate.
+/// Rejects every certificate.
 #[derive(Debug)]
 pub(super) struct RejectAll(pub Arc<CryptoProvider>);
 

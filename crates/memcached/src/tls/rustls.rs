@@ -1,7 +1,7 @@
-//! TLS by rustls, over sockets that do not block.
+//! TLS by rustls over non-blocking sockets.
 //!
-//! Invariants: new connections use the certificates that were read last; a refresh that fails leaves
-//! the former ones in use. Plain bytes wait inside a stream in bounded number only.
+//! Invariants: new connections use the certificates that were loaded last; a refresh that fails keeps
+//! the former ones. The plain bytes buffered in a stream are bounded.
 
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::fd::BorrowedFd;
@@ -22,12 +22,12 @@ use crate::error::Error;
 use crate::read::Read;
 use crate::settings::{TlsSettings, TlsUse};
 
-/// Plain bytes that may wait to be encrypted and sent.
+/// The largest number of plain bytes that are buffered for encryption and sending.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Sessions that are remembered for resumption.
+/// The number of sessions that are kept for resumption.
 const SESSIONS: usize = 4096;
 
-/// Certificates of a server.
+/// The server's certificates.
 pub(crate) struct Encryption {
     settings: TlsSettings,
     counts: Arc<TlsCounts>,
@@ -37,25 +37,25 @@ pub(crate) struct Encryption {
 #[derive(Clone)]
 struct Configurations {
     server: Arc<ServerConfig>,
-    /// For addresses where clients must show a certificate.
+    /// For addresses that require a client certificate.
     mutual: Arc<ServerConfig>,
 }
 
 impl Encryption {
-    /// Reads the files of the settings.
+    /// Loads the files of the settings.
     pub fn load(settings: &TlsSettings, counts: Arc<TlsCounts>) -> Result<Self, Error> {
         let configurations = RwLock::new(configurations(settings)?);
         Ok(Self { settings: settings.clone(), counts, configurations })
     }
 
-    /// Reads them again.
+    /// Loads the files again.
     pub fn refresh(&self) -> Result<(), Error> {
         let fresh = configurations(&self.settings)?;
         *self.configurations.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 
-    /// A stream for a connection that was just accepted.
+    /// Returns a stream for a connection that was just accepted.
     pub fn accept(&self, how: TlsUse) -> Result<TlsStream, Error> {
         let configurations = self.configurations.read().unwrap_or_else(PoisonError::into_inner).clone();
         let configuration = if how == TlsUse::Mutual { configurations.mutual } else { configurations.server };
@@ -124,11 +124,11 @@ fn configuration(settings: &TlsSettings, verify_mode: u8) -> Result<ServerConfig
 pub(crate) struct TlsStream {
     connection: ServerConnection,
     counts: Arc<TlsCounts>,
-    /// Whether the handshake is over.
+    /// Whether the handshake is complete.
     greeted: bool,
 }
 
-/// A socket for rustls to read from and write to.
+/// A socket that rustls reads from and writes to.
 struct Socket<'a>(BorrowedFd<'a>);
 
 impl io::Read for Socket<'_> {
@@ -159,7 +159,7 @@ impl TlsStream {
                 _ if count > 0 => return Ok(Read::More(count)),
                 Ok(_) => return Ok(Read::End),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // an end without a farewell is how many clients leave
+                // many clients close without a close_notify
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Read::End),
                 Err(error) => return Err(error),
             }
@@ -175,7 +175,7 @@ impl TlsStream {
 
     fn process(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let processed = self.connection.process_new_packets();
-        // handshake messages, or the alert that says what was wrong
+        // sends handshake messages, or the alert that names the error
         let flushed = self.flush(socket);
         if let Err(error) = processed {
             let counter =
@@ -191,14 +191,14 @@ impl TlsStream {
         flushed.map(|_| ())
     }
 
-    /// Encrypts and sends as much as fits.
+    /// Encrypts and sends as much as the buffers accept.
     pub fn write(&mut self, socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let count = self.connection.writer().write_vectored(slices)?;
         self.flush(socket)?;
         Ok((count > 0).then_some(count))
     }
 
-    /// Sends what is encrypted; whether all of it has left.
+    /// Sends encrypted bytes. Returns whether all of them are sent.
     pub fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Socket(socket)) {

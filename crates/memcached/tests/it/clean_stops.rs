@@ -1,7 +1,8 @@
-//! A memcached server on flash that is filled, stopped with SIGTERM at once, and started again: no start is
-//! an empty one, and what was found before the stop is found after it. A start that fails changes nothing.
+//! Fills a memcached server with a flash tier, stops it with SIGTERM at once, and starts it again: no
+//! start is cold, and what was found before the stop is found after it. A failed start changes nothing.
 //!
-//! `SANDUR_CACHE_STOPS` asks for more stops than 2, `SANDUR_CACHE_BUSY` for so many busy processes beside.
+//! `SANDUR_CACHE_STOPS` sets the number of stops (default 2), `SANDUR_CACHE_BUSY` the number of
+//! processes that load the CPU meanwhile (default 0).
 
 #![allow(clippy::unwrap_used)] // also in the functions that the test shares
 #![allow(clippy::disallowed_methods)] // real processes live in real time
@@ -17,16 +18,16 @@ use tempfile::TempDir;
 
 use crate::served::{self, Server};
 
-/// Until when a server has to answer, and to stop.
+/// The time within which a server must answer, and stop.
 const PATIENCE: Duration = Duration::from_secs(120);
 const KEYS: u64 = 30_000;
 const VALUE: usize = 4 << 10;
-/// Requests that are sent before their answers are read.
+/// Number of requests that are sent before their answers are read.
 const BATCH: u64 = 1_000;
-/// A busy process ends by itself after so many seconds, should the test be killed.
+/// Seconds after which a busy process ends by itself, in case the test is killed.
 const BUSY_SECONDS: &str = "3600";
 
-/// Processes that compute, for as long as this lives.
+/// Processes that load the CPU until this is dropped.
 struct Busy(Vec<Child>);
 
 impl Busy {
@@ -43,7 +44,7 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         for process in &mut self.0 {
-            // `timeout` ends its child when it is asked to end, not when it is killed.
+            // `timeout` terminates its child on SIGTERM, but not when it is killed.
             let _ = kill_process(Pid::from_child(process), Signal::TERM);
             let _ = process.wait();
         }
@@ -70,7 +71,7 @@ impl Server {
             let line = self.line();
             match line.strip_prefix("STAT extstore_recovering ") {
                 Some(number) => is_recovering = Some(number == "1"),
-                None if line == "END" => break is_recovering.expect("the server says it"),
+                None if line == "END" => break is_recovering.expect("stats include this counter"),
                 None => {}
             }
         }
@@ -89,7 +90,7 @@ impl Server {
         }
     }
 
-    /// How many keys have their value of this round; others have none.
+    /// Returns how many keys have their value of this round. All other keys must be missing.
     fn hits(&mut self, keys: u64, round: u64) -> u64 {
         let mut hits = 0;
         for first in (0..keys).step_by(BATCH as usize) {
@@ -125,14 +126,15 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn a_start_after_a_stop_right_after_a_fill_is_never_cold() {
+fn a_start_after_a_fill_and_an_immediate_stop_is_never_cold() {
     let directory = TempDir::new().unwrap();
     let _busy = Busy::start(number("SANDUR_CACHE_BUSY", 0));
     let mut server = Server::start_warm(directory.path());
     for round in 1..=number("SANDUR_CACHE_STOPS", 2) {
         server.fill(KEYS, round);
         let before = server.hits(KEYS, round);
-        // What reads brought into memory is not on flash; a fill is what a stop has most to write of.
+        // Values that reads brought into memory are not on flash; after a fill, a stop has the most to
+        // write.
         server.fill(KEYS, round);
         let began = Instant::now();
         server.terminate();
@@ -140,14 +142,14 @@ fn a_start_after_a_stop_right_after_a_fill_is_never_cold() {
         server = Server::start_warm(directory.path());
         let after = server.hits(KEYS, round);
         println!("stop {round}: {before} hits before, {after} after; the stop took {stop:?}");
-        assert!(after * 100 >= before * 99, "stop {round}: {after} of {before} values are there");
+        assert!(after * 100 >= before * 99, "stop {round}: {after} of {before} values were found");
         assert!(before * 100 >= KEYS * 99, "stop {round}: {before} of {KEYS} values fit");
     }
     server.kill();
 }
 
 #[test]
-fn a_start_that_fails_leaves_flash_to_the_next_one() {
+fn a_failed_start_leaves_the_flash_tier_intact() {
     let directory = TempDir::new().unwrap();
     let mut server = Server::start_warm(directory.path());
     server.fill(BATCH, 1);

@@ -1,11 +1,11 @@
-//! A memcached server that is killed at random moments of its work and started again over what it left.
+//! Kills a memcached server at random moments of its work and starts it again on the files that it left.
 //!
-//! Every value says which key and version it is, and all its bytes follow from these. After each
-//! start, what the server holds must be a whole value that was sent for its key, and no older than
-//! what had settled before the kill: what was acknowledged when the server said that no delete or
-//! overwrite waits for the journal, which writes them together every 10 ms.
+//! Every value contains its key and version, from which all its bytes are derived. After each start, a
+//! value of the server must be complete, must have been sent for its key, and must be no older than what
+//! had settled before the kill. A change has settled if it was acknowledged and the server then reported
+//! that no delete or overwrite waits for the journal, which writes them together every 10 ms.
 //!
-//! `SANDUR_CACHE_KILLS` asks for more kills than 12, `SANDUR_CACHE_SEED` for another course of events.
+//! `SANDUR_CACHE_KILLS` sets the number of kills (default 12), `SANDUR_CACHE_SEED` the seed.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 #![allow(clippy::disallowed_methods)] // real processes live in real time
@@ -21,15 +21,15 @@ use tempfile::TempDir;
 
 use crate::served::{self, Server};
 
-/// Until when a server has to answer.
+/// The time within which a server must answer.
 const START: Duration = Duration::from_secs(6);
-/// A start finds what a small device holds in a part of this.
+/// A start recovers the contents of a small device in a fraction of this time.
 const RECOVERY: Duration = Duration::from_millis(300);
 const KEYS: u64 = 300;
 const LONGEST: u64 = 30_000;
 
 impl Server {
-    /// A server, and how long its first answer took.
+    /// Starts a server. Returns it and the time until its first answer.
     fn start_on_flash(directory: &Path) -> (Self, Duration) {
         let (socket, flash) = (directory.join("socket"), directory.join("flash"));
         let arguments = format!(
@@ -50,14 +50,14 @@ impl Server {
         self.value(key)
     }
 
-    /// The answer to a `get`.
+    /// Reads the answer to a `get`.
     fn value(&mut self, key: u64) -> Option<Vec<u8>> {
         let head = self.line();
         if head == "END" {
             return None;
         }
         let mut words = head.split(' ').skip(1);
-        assert_eq!(words.next().unwrap(), name(key), "the key that was asked for");
+        assert_eq!(words.next().unwrap(), name(key), "the requested key");
         let length: usize = words.nth(1).unwrap().parse().unwrap();
         let mut value = vec![0; length + 2];
         self.stream.read_exact(&mut value).unwrap();
@@ -66,7 +66,7 @@ impl Server {
         Some(value)
     }
 
-    /// How many deletes and overwrites a crash would undo.
+    /// Returns the number of deletes and overwrites that a crash would undo.
     fn unsettled(&mut self) -> u64 {
         self.send(b"stats\r\n");
         let mut waiting = None;
@@ -74,7 +74,7 @@ impl Server {
             let line = self.line();
             match line.strip_prefix("STAT extstore_journal_waiting ") {
                 Some(number) => waiting = Some(number.parse().unwrap()),
-                None if line == "END" => break waiting.expect("the server says it"),
+                None if line == "END" => break waiting.expect("stats include this counter"),
                 None => {}
             }
         }
@@ -102,13 +102,13 @@ fn value_of(key: u64, version: u64) -> Vec<u8> {
     value
 }
 
-/// The version of a value; panics unless it is a whole value of the key.
+/// Returns the version of a value; panics unless it is a complete value of the key.
 fn version_of(seed: u64, key: u64, value: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(&value[..value.len().min(48)]).into_owned();
     let mut parts = text.split(':');
     assert_eq!(parts.next().unwrap(), key.to_string(), "seed {seed}: another key's value");
     let version = parts.next().unwrap().parse().unwrap();
-    assert!(value == value_of(key, version), "seed {seed}: key {key} has bytes of no version");
+    assert!(value == value_of(key, version), "seed {seed}: key {key} has a value of no version");
     version
 }
 
@@ -118,15 +118,15 @@ struct Event {
     version: u64,
     removes: bool,
     is_acknowledged: bool,
-    /// No crash undoes it.
+    /// A crash cannot undo it any more.
     is_settled: bool,
 }
 
 #[derive(Default)]
 struct Model {
-    /// By key, in the order in which they were sent.
+    /// Events by key, in the order in which they were sent.
     events: BTreeMap<u64, Vec<Event>>,
-    /// Those whose keys were changed by this run of the server.
+    /// The latest version of keys that were changed since the server started.
     in_this_run: BTreeMap<u64, u64>,
     next: u64,
 }
@@ -150,7 +150,7 @@ impl Model {
         events.rev().find(|event| event.version == version).unwrap().is_acknowledged = true;
     }
 
-    /// A value that a running server gave.
+    /// Checks a value that a running server returned.
     fn check_live(&self, seed: u64, key: u64, found: Option<u64>) {
         if let (Some(found), Some(last)) = (found, self.in_this_run.get(&key)) {
             let events = self.events[&key].iter().rev().take(3).collect::<Vec<_>>();
@@ -158,7 +158,7 @@ impl Model {
         }
     }
 
-    /// A value that a server gave which was just started.
+    /// Checks a value that a just started server returned.
     fn check_restarted(&self, seed: u64, key: u64, found: u64) {
         let events = &self.events[&key];
         let was_sent = events.iter().any(|event| event.version == found && !event.removes);
@@ -168,13 +168,13 @@ impl Model {
         assert!(is_new_enough, "seed {seed}: key {key} has version {found}, older than {settled:?}");
     }
 
-    /// Nothing waits for the journal.
+    /// Records that nothing waits for the journal.
     fn settle(&mut self) {
         let acknowledged = self.events.values_mut().flatten().filter(|event| event.is_acknowledged);
         acknowledged.for_each(|event| event.is_settled = true);
     }
 
-    /// What had not settled at a kill may have been undone by it, for good.
+    /// Records a kill, which may permanently undo what had not settled.
     fn killed(&mut self) {
         self.events.values_mut().flatten().for_each(|event| event.is_acknowledged = event.is_settled);
         self.in_this_run.clear();
@@ -189,14 +189,15 @@ impl Random {
     }
 }
 
-/// What was sent and is not answered yet.
+/// A command whose answer was not read yet.
 enum Sent {
     Set(u64, u64),
     Delete(u64, u64),
     Get(u64),
 }
 
-/// Sends some commands at once and reads the first `answers` of their answers.
+/// Sends some commands at once and reads their answers; unless `whole`, only a random number of the
+/// first ones.
 fn send_some(server: &mut Server, model: &mut Model, random: &mut Random, seed: u64, whole: bool) {
     let count = 1 + random.below(24);
     let (mut bytes, mut sent) = (Vec::new(), Vec::new());
@@ -249,7 +250,7 @@ fn send_some(server: &mut Server, model: &mut Model, random: &mut Random, seed: 
 }
 
 #[test]
-fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
+fn after_a_kill_no_value_is_wrong_or_outdated() {
     let number = |name: &str| variable(name).and_then(|text| text.parse::<u64>().ok());
     let seed = number("SANDUR_CACHE_SEED").unwrap_or(1);
     let kills = number("SANDUR_CACHE_KILLS").unwrap_or(12);
@@ -273,7 +274,7 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
             versions.into_iter().for_each(|(key, version)| model.acknowledge(key, version));
         }
         if random.below(3) == 0 {
-            // Only reads until everything has settled.
+            // Sends only reads until everything has settled.
             let since = Instant::now();
             while server.unsettled() > 0 {
                 assert!(since.elapsed() < START, "seed {seed}: the journal is not written");
@@ -291,7 +292,7 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
         let waited;
         (server, waited) = Server::start_on_flash(directory.path());
         slowest = slowest.max(waited);
-        // At first while the server still looks for what it had, then what it found.
+        // First while the server still recovers its contents, then afterwards.
         let since = Instant::now();
         loop {
             let is_over = since.elapsed() >= RECOVERY;
@@ -308,6 +309,6 @@ fn after_any_kill_the_server_holds_nothing_wrong_and_nothing_old() {
     }
     server.kill();
     println!("{found} of {asked} keys found after kills; first answer after {slowest:?} at most");
-    assert!(settled > 0, "seed {seed}: nothing ever settled, so nothing had to last");
-    assert!(found * 20 > asked, "seed {seed}: {found} of {asked} keys are too few to show anything");
+    assert!(settled > 0, "seed {seed}: nothing ever settled, so nothing had to survive");
+    assert!(found * 20 > asked, "seed {seed}: {found} of {asked} keys are too few for a meaningful test");
 }

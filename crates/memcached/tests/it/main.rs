@@ -1,4 +1,5 @@
-//! The server in processes of its own that are stopped and killed. One binary, so that one is linked.
+//! The server in separate processes that are stopped and killed. It is one binary, so that only one is
+//! linked.
 
 mod clean_stops;
 mod kills;

@@ -1,4 +1,4 @@
-//! A memcached server in a process of its own, which a test starts from the tests' own program.
+//! A memcached server in a separate process, which runs the test program itself.
 
 #![allow(clippy::unwrap_used)] // shared by tests
 #![allow(clippy::disallowed_methods)] // real processes live in real time
@@ -15,13 +15,13 @@ use sandur_base::environment::variable;
 
 const ARGUMENTS: &str = "SANDUR_CACHE_TEST_ARGUMENTS";
 
-/// A running server and the one connection to it.
+/// A running server and its only connection.
 pub struct Server {
     pub process: Child,
     pub stream: BufReader<UnixStream>,
 }
 
-/// Serves with the arguments that [`command`] has passed on, until it is stopped or killed.
+/// Runs a server with the arguments from [`command`], until it is stopped or killed.
 #[test]
 #[ignore = "serves until it is stopped or killed, for other tests"]
 fn serve() {
@@ -32,7 +32,7 @@ fn serve() {
     runtime.block_on(served).unwrap();
 }
 
-/// Starts this same program as a server.
+/// Returns the command that starts this program as a server.
 pub fn command(arguments: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "served::serve", "--ignored", "--nocapture"]).env(ARGUMENTS, arguments);
@@ -41,7 +41,8 @@ pub fn command(arguments: &str) -> Command {
 }
 
 impl Server {
-    /// Waits until `process` listens on `socket`; it has so long for that and for each answer.
+    /// Waits until `process` listens on `socket`. `patience` bounds that wait and the wait for each
+    /// answer.
     pub fn connect(process: Child, socket: &Path, patience: Duration) -> Self {
         let began = Instant::now();
         let stream = loop {
@@ -65,7 +66,8 @@ impl Server {
         line.trim_end().to_owned()
     }
 
-    /// Kills it, wherever it is in its work. How it ended: it may have been done before.
+    /// Kills the server at any point of its work. Returns its exit status, since it may have ended
+    /// before.
     pub fn kill(mut self) -> ExitStatus {
         self.process.kill().unwrap(); // SIGKILL
         self.process.wait().unwrap()
@@ -74,7 +76,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended, or a test failed.
+        // The process has ended, or a test failed.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

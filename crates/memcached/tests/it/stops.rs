@@ -1,11 +1,11 @@
-//! A memcached server with a memory file that is stopped gracefully, killed while it stops, or just killed,
-//! and started again.
+//! Stops a memcached server with a memory file gracefully, kills it during a stop, or just kills it, and
+//! starts it again.
 //!
-//! After a stop that went through every key has its newest value; after any other end it has that or none:
-//! never an older one, and never bytes that were not sent. Beside flash, what had to leave memory may be
-//! missing after any end.
+//! After a stop that completed, every key has its newest value. After any other end a key has its newest
+//! value or none: never an older one, and never bytes that were not sent. With a flash tier, values that
+//! had to leave memory may be missing after any end.
 //!
-//! `SANDUR_CACHE_SEED` asks for another course of events.
+//! `SANDUR_CACHE_SEED` sets the seed.
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 #![allow(clippy::disallowed_methods)] // real processes live in real time
@@ -22,24 +22,24 @@ use tempfile::TempDir;
 
 use crate::served::{self, Server};
 
-/// Until when a server has to answer, and to stop.
+/// The time within which a server must answer, and stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 const KEYS: u64 = 700;
 const VALUE: usize = 20_000;
-/// Moments to kill are drawn below a power of two of microseconds, which is drawn first: the shortest lie
-/// before the end of any stop, the longest behind those of this little.
+/// A kill happens after a random time below 2^n microseconds, where n is drawn first: the shortest times
+/// are before the end of every stop, the longest after the end of a short one.
 const MOMENT_BITS: std::ops::Range<u64> = 6..17;
 const ENDS: usize = 16;
 
 fn spawn(directory: &Path, with_flash: bool) -> Child {
     let path = |name: &str| directory.join(name).display().to_string();
-    // beside flash memory is too small for all values
+    // with flash, memory is too small for all values
     let memory = if with_flash { 8 } else { 64 };
     let mut arguments = format!("-u root -m {memory} -t 2 -s {} -e {}", path("socket"), path("memory"));
     if with_flash {
         arguments += &format!(" -o ext_path={}:64M", path("flash"));
     }
-    // what a killed one left would be taken for that of the new one
+    // the socket of a killed server would be mistaken for that of the new one
     let _ = std::fs::remove_file(directory.join("socket"));
     served::command(&arguments).stderr(Stdio::null()).spawn().unwrap()
 }
@@ -57,7 +57,7 @@ impl Server {
         self.line()
     }
 
-    /// The version that it holds of a key, whose value must be whole.
+    /// Returns the version that the server has of a key, whose value must be complete.
     fn version(&mut self, key: u64) -> Option<u64> {
         let head = self.ask(format!("mg {key} v\r\n").as_bytes());
         if head == "EN" {
@@ -67,11 +67,11 @@ impl Server {
         self.stream.read_exact(&mut value).unwrap();
         value.truncate(value.len() - 2);
         let version = String::from_utf8_lossy(&value[..20]).trim_start_matches('0').parse().unwrap();
-        assert!(value == value_of(key, version), "key {key} has bytes of no version");
+        assert!(value == value_of(key, version), "key {key} has a value of no version");
         Some(version)
     }
 
-    /// Asks it to stop gracefully and waits for that.
+    /// Requests a graceful stop and waits for it.
     fn stop(mut self) {
         self.signal_stop();
         assert!(self.process.wait().unwrap().success());
@@ -95,7 +95,7 @@ impl Random {
         self.0.draw() % bound
     }
 
-    /// Lets some time pass.
+    /// Waits for a random time.
     fn pass_moment(&mut self) {
         let bits = MOMENT_BITS.start + self.below(MOMENT_BITS.end - MOMENT_BITS.start);
         let (since, moment) = (Instant::now(), Duration::from_micros(self.below(1 << bits)));
@@ -141,7 +141,7 @@ fn course(seed: u64, with_flash: bool) {
             2 => {
                 server.signal_stop();
                 random.pass_moment();
-                // It may have been through when it was to be killed.
+                // The stop may have completed before the kill.
                 let is_through = server.kill().success();
                 cut_short += u64::from(!is_through);
                 is_through
@@ -151,7 +151,7 @@ fn course(seed: u64, with_flash: bool) {
                 false
             }
         };
-        // some starts are killed before they have come far, and then the next one finds nothing old either
+        // some starts are killed early; the next start must not find old values either
         let is_interrupted = random.below(4) == 0;
         if is_interrupted {
             let mut process = spawn(directory.path(), with_flash);
@@ -173,8 +173,8 @@ fn course(seed: u64, with_flash: bool) {
         through += u64::from(is_kept);
     }
     server.kill();
-    println!("{found_again} of {kept} values found after {through} stops; {cut_short} were cut short");
-    assert!(through > 0 && cut_short > 0, "seed {seed}: too few events to show anything");
+    println!("{found_again} of {kept} values found after {through} stops; {cut_short} were interrupted");
+    assert!(through > 0 && cut_short > 0, "seed {seed}: too few events for a meaningful test");
     assert!(found_again * 2 > kept, "seed {seed}: {found_again} of {kept} values are too few");
 }
 
@@ -183,11 +183,11 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn a_memory_file_brings_back_the_newest_values_or_none() {
+fn a_memory_file_restores_the_newest_values_or_none() {
     course(seed(), false);
 }
 
 #[test]
-fn a_memory_file_beside_flash_brings_back_the_newest_values_or_none() {
+fn a_memory_file_with_a_flash_tier_restores_the_newest_values_or_none() {
     course(seed(), true);
 }
