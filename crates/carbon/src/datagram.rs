@@ -1,9 +1,10 @@
-//! Lines of datagrams, put behind each other as those of a connection are.
+//! Converts datagrams to lines in the form that connections have.
 
 use crate::plaintext::is_line_end;
 
-/// Appends the lines of a datagram, each with a line feed. The last one may have none, and lines may end
-/// where Python's `splitlines` ends them. At most twice the bytes of the datagram are appended, and one.
+/// Appends the lines of a datagram, each followed by a line feed. The last line may have no line end,
+/// and lines may end wherever Python's `splitlines` ends them. Appends at most twice the bytes of the
+/// datagram plus one.
 pub fn append_datagram(datagram: &[u8], out: &mut Vec<u8>) {
     let is_simple = |byte: &u8| matches!(byte, b'\n' | b' '..=b'~');
     match std::str::from_utf8(datagram) {
@@ -27,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_datagrams_end_with_line_feeds() {
+    fn lines_of_datagrams_get_line_feeds() {
         for (sent, expected) in [
             (&b""[..], &b""[..]),
             (b"a 1 1", b"a 1 1\n"),

@@ -1,43 +1,43 @@
-//! Where the messages of a connection end.
+//! Finds the ends of the messages of a connection.
 
 use crate::refusal::Reason;
 
-/// Bytes of a line, as in carbon.
+/// The largest line in bytes, as in carbon.
 pub const LINE_BYTES_MAX: usize = 16_384;
-/// Bytes of a message with its length in front, as in carbon, when nothing else is configured.
+/// The default for the largest message in bytes, without its length, as in carbon.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a length.
+/// Bytes of a length prefix.
 const LENGTH_BYTES: usize = 4;
 
-/// How messages follow each other.
+/// How messages are delimited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Each ends with a line feed.
+    /// Each message ends with a line feed.
     Lines,
-    /// Each has four bytes of its length in front, the most significant first.
+    /// Each message is preceded by its length in four bytes, big-endian.
     Lengths,
 }
 
-/// How much of what has come can be read.
+/// How many of the received bytes can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes of whole messages.
+    /// Bytes of complete messages.
     pub whole: usize,
-    /// Bytes that the message behind them has at least, so far as that is known.
+    /// The least size in bytes of the message after them, as far as it is known.
     pub next: usize,
 }
 
-/// The connection cannot go on: behind the whole messages stands one that is too long.
+/// The connection must be closed: a message after the complete ones is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endless {
-    /// Bytes of whole messages before it.
+    /// Bytes of complete messages before it.
     pub whole: usize,
-    /// Which limit it breaks.
+    /// The limit that it exceeds.
     pub reason: Reason,
 }
 
 impl Framing {
-    /// Cuts what has come; messages with lengths have at most `frame_max` bytes.
+    /// Finds the complete messages. Messages with length prefixes have at most `frame_max` bytes.
     pub fn cut(self, bytes: &[u8], frame_max: usize) -> Result<Cut, Endless> {
         match self {
             Self::Lines => cut_lines(bytes),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_refused_before_their_bytes_come() {
+    fn a_message_that_is_too_long_is_refused_by_its_length_prefix() {
         let cut = |bytes: &[u8]| Framing::Lengths.cut(bytes, 3);
         assert_eq!(cut(&[0, 0, 0, 1, 9, 0, 0, 0, 3, 7]), Ok(Cut { whole: 5, next: 7 }));
         assert_eq!(cut(&[0, 0, 0]), Ok(Cut { whole: 0, next: 4 }));

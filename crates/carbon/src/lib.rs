@@ -1,14 +1,16 @@
-//! Carbon's protocols: bytes become points of Graphite's.
+//! Decodes carbon's protocols to Graphite points.
 //!
-//! **What it is.** Plaintext lines, pickles and protobuf messages, read as carbon reads them: whatever number
-//! Python's `float` takes, a timestamp of -1 for now, a value that is no number dropped. One file per
-//! protocol, registered in [`PROTOCOLS`].
+//! **What it is.** Plaintext lines, pickles and protobuf messages, decoded as carbon does: every number
+//! that Python's `float` accepts is accepted, a timestamp of -1 means now, and a value of NaN is
+//! dropped. There is one file per protocol, registered in [`PROTOCOLS`].
 //!
-//! **What it is not.** No sockets, no clock, no storage and no labels: names are handed on as they were sent.
+//! **What it is not.** It has no sockets, clock, storage or labels: names are passed on as they were
+//! sent.
 //!
-//! **Life of a connection.** Its owner collects bytes, asks [`Framing::cut`] how many of them are whole
-//! messages, and gives those to [`Protocol::read`], which hands each point, and each message that it refuses,
-//! to a [`Sink`]. A datagram and the body of a request are read whole, by [`Protocol::read_alone`].
+//! **Life of a connection.** The owner of a connection collects bytes and asks [`Framing::cut`] how many
+//! of them are complete messages. It passes those to [`Protocol::read`], which passes each point and
+//! each refused message to a [`Sink`]. A datagram, or the body of a request, is passed as a whole to
+//! [`Protocol::read_alone`].
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -32,9 +34,9 @@
 //! assert_eq!(printed.0, ["servers.web1.load 0.5 1795176000", "fields"]);
 //! ```
 //!
-//! **Invariants.** No input makes a reader panic, call itself, or take memory that is not in proportion to
-//! the message; a pickle runs no code and makes at most [`PICKLE_VALUES_MAX`] values. What one message does
-//! wrong costs that message alone.
+//! **Invariants.** No input makes a reader panic, recurse, or use memory out of proportion to the
+//! message. A pickle runs no code and creates at most [`PICKLE_VALUES_MAX`] values. An error in one
+//! message affects only that message.
 
 mod datagram;
 mod decimal;

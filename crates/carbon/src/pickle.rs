@@ -1,9 +1,9 @@
-//! Pickles: a list of `(path, (timestamp, value))` as Python writes it, protocols 0 to 5.
+//! Decodes pickles: a list of `(path, (timestamp, value))` in Python's protocols 0 to 5.
 //!
-//! A pickle is a program. Only operations that make texts, numbers, booleans, tuples and lists are carried
-//! out; any other one, above all those that import or call something, refuses the payload. Items that are no
-//! points are left out, the others of the list are kept, as carbon does. Nothing here calls itself: a tree is
-//! looked at two levels deep, however deep it is.
+//! A pickle is a program. Only operations that create texts, numbers, booleans, tuples and lists are
+//! executed; any other operation, in particular one that imports or calls something, makes the payload
+//! refused. As in carbon, items that are not points are skipped and the others are kept. There is no
+//! recursion: a tree is inspected two levels deep, however deep it is.
 
 use std::ops::ControlFlow;
 
@@ -13,10 +13,10 @@ use crate::point::{Sink, hand_on};
 use crate::python_number::float;
 use crate::refusal::{Reason, Refusal};
 
-/// The newest protocol that is read.
+/// The newest supported protocol.
 const PROTOCOL_MAX: u8 = 5;
 
-/// Reads one payload.
+/// Decodes one payload.
 pub(crate) fn read(payload: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<()> {
     let mut machine = Machine { payload, at: 0, stack: Stack::default() };
     let found = match machine.run() {
@@ -40,7 +40,7 @@ pub(crate) fn read(payload: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow
     ControlFlow::Continue(())
 }
 
-/// The point that an item is.
+/// Converts an item of the list to a point.
 fn point<'a>(stack: &'a Stack, payload: &'a [u8], item: Value) -> Result<(&'a str, f64, f64), Reason> {
     let Some([name, pair]) = stack.items(item) else { return Err(Reason::PickleShape) };
     let Some([seconds, value]) = stack.items(*pair) else { return Err(Reason::PickleShape) };
@@ -51,7 +51,7 @@ fn point<'a>(stack: &'a Stack, payload: &'a [u8], item: Value) -> Result<(&'a st
     Ok((name, seconds, value))
 }
 
-/// A number, or a text of one.
+/// Returns a number, or the number that a text contains.
 fn number(stack: &Stack, payload: &[u8], value: Value) -> Option<f64> {
     match value {
         Value::Number(number) => Some(number),
@@ -72,16 +72,16 @@ fn malformed(detail: &'static str) -> Refusal {
 impl From<StackError> for Refusal {
     fn from(error: StackError) -> Self {
         malformed(match error {
-            StackError::Underflow => "the pickle takes more from its stack than it put there",
+            StackError::Underflow => "the pickle pops more values from its stack than it pushed",
             StackError::Full => "the pickle has more than 262144 values; send several",
-            StackError::NoList => "the pickle appends to what is no list",
-            StackError::NoMemo => "the pickle names a value that it did not keep",
+            StackError::NoList => "the pickle appends to a value that is not a list",
+            StackError::NoMemo => "the pickle refers to a memo entry that it did not store",
         })
     }
 }
 
 impl<'a> Machine<'a> {
-    /// Runs to the end; gives what is on top then.
+    /// Runs to the end and returns the value on top of the stack.
     fn run(&mut self) -> Result<Value, Refusal> {
         loop {
             let operation = self.byte()?;
@@ -94,7 +94,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Operations on the stack and the memo; `false` if it is none.
+    /// Executes an operation on the stack or the memo. Returns `false` if it is another operation.
     fn collect(&mut self, operation: u8) -> Result<bool, Refusal> {
         match operation {
             b'(' => self.stack.push(Value::Mark)?,
@@ -144,7 +144,7 @@ impl<'a> Machine<'a> {
             0x95 => {
                 let length = u64::from_le_bytes(self.array()?);
                 if length > (self.payload.len() - self.at) as u64 {
-                    return Err(malformed("a frame of the pickle is longer than it"));
+                    return Err(malformed("a frame of the pickle is longer than the pickle"));
                 }
             }
             _ => return Ok(false),
@@ -152,7 +152,7 @@ impl<'a> Machine<'a> {
         Ok(true)
     }
 
-    /// Operations that push a value; `false` if it is none.
+    /// Executes an operation that pushes a value. Returns `false` if it is another operation.
     fn literal(&mut self, operation: u8) -> Result<bool, Refusal> {
         let value = match operation {
             b'N' => Value::Other,
@@ -217,7 +217,7 @@ impl<'a> Machine<'a> {
         malformed("the pickle ends within an operation")
     }
 
-    /// What stands before the next line feed.
+    /// Returns the bytes before the next line feed.
     fn line(&mut self) -> Result<&'a [u8], Refusal> {
         let length = memchr::memchr(b'\n', &self.payload[self.at..]).ok_or_else(Self::ended)?;
         let line = self.bytes(length)?;
@@ -225,13 +225,13 @@ impl<'a> Machine<'a> {
         Ok(line)
     }
 
-    /// A place of the memo, as decimal.
+    /// Reads a memo index in decimal.
     fn index(&mut self) -> Result<u32, Refusal> {
         let text = std::str::from_utf8(self.line()?).ok();
-        text.and_then(|text| text.parse().ok()).ok_or_else(|| malformed("a place of the memo is no number"))
+        text.and_then(|text| text.parse().ok()).ok_or_else(|| malformed("a memo index is not a number"))
     }
 
-    /// A text of the payload of so many bytes.
+    /// Reads a text of `length` bytes from the payload.
     fn text(&mut self, length: u64) -> Result<Value, Refusal> {
         let start = self.at as u32;
         let length = usize::try_from(length).map_err(|_| Self::ended())?;
@@ -239,16 +239,16 @@ impl<'a> Machine<'a> {
         Ok(Value::Text { start, length: length as u32 })
     }
 
-    /// A text that ends with its line and has escapes.
+    /// Reads a text with escapes, which ends at the line feed.
     fn written(&mut self, read: fn(&[u8], &mut Vec<u8>) -> Option<()>) -> Result<Value, Refusal> {
         let line = self.line()?;
         let texts = &mut self.stack.texts;
         let start = texts.len();
-        read(line, texts).ok_or_else(|| malformed("a text of the pickle cannot be read"))?;
+        read(line, texts).ok_or_else(|| malformed("a text of the pickle cannot be decoded"))?;
         Ok(Value::Written { start: start as u32, length: (texts.len() - start) as u32 })
     }
 
-    /// Bytes, whose length has so many bytes: they are neither names nor numbers.
+    /// Skips a bytes value, whose length has `length_bytes` bytes: it is neither a name nor a number.
     fn passed_over(&mut self, length_bytes: usize) -> Result<Value, Refusal> {
         let mut length = [0; 8];
         length[..length_bytes].copy_from_slice(self.bytes(length_bytes)?);
@@ -258,23 +258,24 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// An integer as decimal; too large ones are no numbers here, as in Python they do not fit a float.
+/// Parses a decimal integer. Integers too large for a float are not numbers here, as Python cannot
+/// convert them.
 fn decimal_integer(line: &[u8]) -> Result<Value, Refusal> {
     let line = line.strip_suffix(b"L").unwrap_or(line);
     let digits = line.strip_prefix(b"-").or_else(|| line.strip_prefix(b"+")).unwrap_or(line);
     let is_integer = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(line).ok().filter(|_| is_integer);
     let number = text.and_then(|text| text.parse::<f64>().ok());
-    let number = number.ok_or_else(|| malformed("an integer of the pickle cannot be read"))?;
+    let number = number.ok_or_else(|| malformed("an integer of the pickle cannot be decoded"))?;
     Ok(if number.is_finite() { Value::Number(number) } else { Value::Other })
 }
 
 fn decimal_float(line: &[u8]) -> Result<Value, Refusal> {
     let number = std::str::from_utf8(line).ok().and_then(float);
-    number.map(Value::Number).ok_or_else(|| malformed("a number of the pickle cannot be read"))
+    number.map(Value::Number).ok_or_else(|| malformed("a number of the pickle cannot be decoded"))
 }
 
-/// An integer of bytes, the least significant first, in two's complement.
+/// Decodes an integer in little-endian two's complement.
 fn long(bytes: &[u8]) -> Value {
     const WIDTH: usize = 16;
     let is_negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
@@ -288,7 +289,7 @@ fn long(bytes: &[u8]) -> Value {
         significant = shorter;
     }
     let beyond = significant.len().saturating_sub(WIDTH);
-    // Above the range of floats anyway: 2^1024 has 129 bytes.
+    // Larger than every float: 2^1024 has 129 bytes.
     if beyond > 128 {
         return Value::Other;
     }
@@ -296,7 +297,7 @@ fn long(bytes: &[u8]) -> Value {
     let mut words = [filler; WIDTH];
     words[..high.len()].copy_from_slice(high);
     let mut number = i128::from_le_bytes(words);
-    // What is cut off decides between two floats only by whether there is any of it.
+    // The truncated bits affect the rounding only by whether any of them is set.
     if low.iter().any(|byte| *byte != 0) {
         number |= 1;
     }
@@ -309,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_of_any_length_are_the_nearest_float() {
+    fn integers_of_any_length_become_the_nearest_float() {
         let number = |bytes: &[u8]| match long(bytes) {
             Value::Number(number) => number,
             other => panic!("{other:?}"),

@@ -1,50 +1,50 @@
-//! What a pickle builds: values on a stack, and the tuples, lists and texts that they name.
+//! The stack of a pickle: its values, and the tuples, lists and texts that they refer to.
 //!
-//! **Invariants.** A value is a few bytes, whatever it holds: what is large stands once, in an arena, and a
-//! list that holds itself is a number within its own items. A payload makes at most [`PICKLE_VALUES_MAX`]
-//! values, counted when they are pushed, so that neither memory nor time grows beyond them.
+//! **Invariants.** A value has a few bytes, whatever it contains: large contents are in an arena, and a
+//! list that contains itself is an index within its own items. A payload creates at most
+//! [`PICKLE_VALUES_MAX`] values, counted when they are pushed, which bounds both memory and time.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Values that a pickle may make, marks and copies counted.
+/// The largest number of values that a pickle may create, including marks and copies.
 pub const PICKLE_VALUES_MAX: usize = 1 << 18;
 
 /// A value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
-    /// Neither text, number, tuple nor list; also bytes.
+    /// Neither text, number, tuple nor list. Bytes are included.
     Other,
-    /// Where [`super::pickle`] marks the beginning of what is collected next.
+    /// The mark from which [`super::pickle`] collects values.
     Mark,
     Number(f64),
-    /// A text of the payload.
+    /// A text within the payload.
     Text {
         start: u32,
         length: u32,
     },
-    /// A text that had to be written anew, at the same places of [`Stack::texts`].
+    /// A decoded text, in [`Stack::texts`].
     Written {
         start: u32,
         length: u32,
     },
-    /// Items of [`Stack::slots`].
+    /// A tuple, whose items are in [`Stack::slots`].
     Tuple {
         start: u32,
         length: u32,
     },
-    /// A list of [`Stack::lists`].
+    /// A list of [`Stack::lists`], by index.
     List(u32),
 }
 
-/// The stack underflows, or there are too many values.
+/// Why a stack operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StackError {
     Underflow,
     Full,
-    /// `APPEND` to what is no list.
+    /// `APPEND` to a value that is not a list.
     NoList,
-    /// `GET` of what was not put.
+    /// `GET` of an entry that was not put.
     NoMemo,
 }
 
@@ -76,7 +76,7 @@ impl Stack {
         self.values.last().copied().ok_or(StackError::Underflow)
     }
 
-    /// The values behind the last mark, which goes with them when they are taken.
+    /// Returns the range of values after the last mark.
     fn behind_mark(&self) -> Result<Range<usize>, StackError> {
         let mark = self.values.iter().rposition(|value| matches!(value, Value::Mark));
         mark.map(|mark| mark + 1..self.values.len()).ok_or(StackError::Underflow)
@@ -88,7 +88,7 @@ impl Stack {
         Ok(())
     }
 
-    /// A tuple of the values behind the mark.
+    /// Replaces the values after the mark by a tuple of them.
     pub(crate) fn tuple_of_mark(&mut self) -> Result<(), StackError> {
         let items = self.behind_mark()?;
         let mark = items.start - 1;
@@ -97,7 +97,7 @@ impl Stack {
         Ok(())
     }
 
-    /// A tuple of the last values.
+    /// Replaces the last values by a tuple of them.
     pub(crate) fn tuple_of(&mut self, count: usize) -> Result<(), StackError> {
         let start = self.values.len().checked_sub(count).ok_or(StackError::Underflow)?;
         self.tuple(start..self.values.len())
@@ -111,7 +111,7 @@ impl Stack {
         self.push(Value::Tuple { start, length })
     }
 
-    /// A list of the values behind the mark.
+    /// Replaces the values after the mark by a list of them.
     pub(crate) fn list_of_mark(&mut self) -> Result<(), StackError> {
         let items = self.behind_mark()?;
         let mark = items.start - 1;
@@ -163,7 +163,7 @@ impl Stack {
         self.push(value)
     }
 
-    /// The items of a tuple or a list.
+    /// Returns the items of a tuple or list.
     pub(crate) fn items(&self, value: Value) -> Option<&[Value]> {
         match value {
             Value::Tuple { start, length } => self.slots.get(start as usize..(start + length) as usize),
@@ -172,7 +172,7 @@ impl Stack {
         }
     }
 
-    /// The bytes of a text.
+    /// Returns the bytes of a text.
     pub(crate) fn text<'a>(&'a self, payload: &'a [u8], value: Value) -> Option<&'a [u8]> {
         let within = |bytes: &'a [u8], start: u32, length: u32| {
             bytes.get(start as usize..start as usize + length as usize)

@@ -1,6 +1,6 @@
-//! Texts of pickles of protocol 0.
+//! Text literals of pickle protocol 0.
 
-/// The bytes of a `STRING`: quoted and escaped as Python's `repr` does.
+/// Appends the bytes of a `STRING`, which is quoted and escaped as by Python's `repr`.
 pub(crate) fn quoted(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let quote = *text.first().filter(|byte| matches!(byte, b'\'' | b'"'))?;
     let mut rest = text[1..].strip_suffix(&[quote])?;
@@ -21,7 +21,8 @@ pub(crate) fn quoted(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The text of a `UNICODE`: bytes are the characters of their numbers, but for `\uXXXX` and `\UXXXXXXXX`.
+/// Appends the text of a `UNICODE`: each byte is the character with that code, except `\uXXXX` and
+/// `\UXXXXXXXX`.
 pub(crate) fn raw_unicode(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
     let mut rest = text;
     let mut utf8 = [0; 4];
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_lose_their_escapes() {
+    fn escapes_of_texts_are_decoded() {
         let of = |read: fn(&[u8], &mut Vec<u8>) -> Option<()>, text: &[u8]| {
             let mut out = Vec::new();
             read(text, &mut out).map(|()| out)

@@ -1,8 +1,8 @@
-//! Plaintext: `path value timestamp`, one per line.
+//! Plaintext: `path value timestamp`, one point per line.
 //!
-//! Fields are split where Python's `split` does, and numbers are those that its `float` takes. Most lines are
-//! ASCII with single spaces and short decimals; they are read in one pass. A line that is anything else goes
-//! the long way, which alone decides what is refused.
+//! Fields are split as by Python's `split`, and numbers are those that its `float` accepts. Most lines
+//! are ASCII with single spaces and short decimals; these are parsed in one pass. All other lines use
+//! the slow path, which alone decides what is refused.
 
 use std::ops::ControlFlow;
 
@@ -12,18 +12,18 @@ use crate::point::{Point, Sink, checked, hand_on};
 use crate::python_number::{float, is_space};
 use crate::refusal::{Reason, Refusal};
 
-/// A point of a line, with its numbers as they were written.
+/// The point of a line, with its numbers as texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line<'a> {
     /// The point.
     pub point: Point<'a>,
-    /// What stands for the value.
+    /// The text of the value.
     pub value_text: &'a str,
-    /// What stands for the time.
+    /// The text of the timestamp.
     pub time_text: &'a str,
 }
 
-/// Reads one line without its end, for who passes lines on; an empty one has no point.
+/// Parses one line without its line end, for callers that forward lines. An empty line has no point.
 pub fn read_line(line: &[u8], now: i64) -> Result<Option<Line<'_>>, Refusal> {
     let simple = simple_line(line).filter(|simple| simple.end == line.len());
     let fields = match simple.and_then(|simple| simple.fields(line)) {
@@ -38,7 +38,7 @@ pub fn read_line(line: &[u8], now: i64) -> Result<Option<Line<'_>>, Refusal> {
     Ok(Some(Line { point, value_text, time_text }))
 }
 
-/// Reads lines of a connection; the last one needs no line feed.
+/// Decodes the lines of a connection. The last one may have no line feed.
 pub(crate) fn read(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<()> {
     let mut rest = bytes;
     let is_text = std::str::from_utf8(bytes).is_ok();
@@ -60,14 +60,14 @@ pub(crate) fn read(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<(
     ControlFlow::Continue(())
 }
 
-/// Reads a datagram, whose lines end where Python's `splitlines` ends them.
+/// Decodes a datagram, whose lines end wherever Python's `splitlines` ends them.
 pub(crate) fn read_datagram(bytes: &[u8], now: i64, sink: &mut dyn Sink) -> ControlFlow<()> {
     let Ok(text) = std::str::from_utf8(bytes) else { return read(bytes, now, sink) };
     let mut lines = text.split(is_line_end).filter(|text| !text.is_empty());
     lines.try_for_each(|text| line(text.as_bytes(), now, sink))
 }
 
-/// Whether a line of a datagram ends with a character.
+/// Returns whether a character ends a line of a datagram.
 pub(crate) fn is_line_end(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}')
 }
@@ -94,7 +94,7 @@ impl Simple {
     }
 }
 
-/// The line at the beginning of a text, up to its line feed, if it is a simple one.
+/// Parses the line at the start of a text, up to its line feed, if it has the simple form.
 #[inline]
 fn simple_line(text: &[u8]) -> Option<Simple> {
     let name_end = text.iter().position(|byte| *byte <= b' ' || *byte >= 0x7F)?;
@@ -131,7 +131,7 @@ struct Fields<'a> {
     seconds: f64,
 }
 
-/// The fields of a line. An empty line is no mistake worth a count.
+/// Parses the fields of a line. An empty line is ignored without being counted.
 fn fields(line: &[u8]) -> Result<Option<Fields<'_>>, Reason> {
     if line.len() > LINE_BYTES_MAX {
         return Err(Reason::LineTooLong);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_alone_keeps_its_texts() {
+    fn a_single_line_keeps_the_texts_of_its_numbers() {
         let read = |line: &'static str| {
             let read = read_line(line.as_bytes(), 77).map_err(Refusal::reason);
             read.map(|line| line.map(|line| (line.point.value, line.point.seconds, line.value_text)))

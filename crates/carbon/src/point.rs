@@ -1,4 +1,4 @@
-//! A point, and who takes it.
+//! A point, and the sink that receives points.
 
 use std::ops::ControlFlow;
 
@@ -7,23 +7,23 @@ use crate::refusal::{Reason, Refusal};
 /// A value of a metric at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point<'a> {
-    /// The metric as it was sent: a path, or a name with tags.
+    /// The metric's name as it was sent: a path, or a name with tags.
     pub name: &'a str,
-    /// Seconds since the epoch as they were sent, or now.
+    /// Seconds since the epoch: the timestamp as it was sent, or the present time.
     pub seconds: f64,
-    /// The value, which is a number or infinite.
+    /// The value: a number or an infinity, never NaN.
     pub value: f64,
 }
 
-/// Takes what a reader finds.
+/// Receives the results of a reader.
 pub trait Sink {
-    /// Takes a point; `Break` ends reading.
+    /// Receives a point. `Break` stops the reader.
     fn point(&mut self, point: Point<'_>) -> ControlFlow<()>;
-    /// Is told of a message, or of a point of one, that is left out.
+    /// Receives the refusal of a message, or of one point of it.
     fn refused(&mut self, refusal: Refusal, message: &[u8]);
 }
 
-/// Hands a point on as carbon would, or tells why it is left out.
+/// Passes a point to the sink, or the reason why carbon would not accept it.
 #[inline]
 pub(crate) fn hand_on(
     sink: &mut dyn Sink,
@@ -40,7 +40,7 @@ pub(crate) fn hand_on(
     }
 }
 
-/// A point as carbon takes it: -1 to -2 are now, and what is no number is none.
+/// Converts a point as carbon does: timestamps from -1 to above -2 mean now, and NaN is refused.
 #[inline]
 pub(crate) fn checked((name, seconds, value): (&str, f64, f64), now: i64) -> Result<Point<'_>, Reason> {
     if value.is_nan() {

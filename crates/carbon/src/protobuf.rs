@@ -1,7 +1,7 @@
-//! Protobuf messages as go-carbon takes them: `Payload{metrics=1: Metric{metric=1, points=2:
+//! Reads protobuf messages in go-carbon's form: `Payload{metrics=1: Metric{metric=1, points=2:
 //! Point{timestamp=1: uint32, value=2: double}}}`.
 //!
-//! Points are handed on as they are met; what stands before a fault of a message is kept.
+//! Points are passed on as they are read; those before an error in a message are kept.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use crate::refusal::{Reason, Refusal};
 /// The message ends within a field, or a number has too many bytes.
 struct Malformed;
 
-/// Why reading ended.
+/// Why reading stopped.
 enum Ended {
     Malformed,
     BySink,

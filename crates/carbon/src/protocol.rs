@@ -1,4 +1,4 @@
-//! The protocols, in one table.
+//! The table of protocols.
 
 use std::ops::ControlFlow;
 
@@ -6,20 +6,21 @@ use crate::framing::Framing;
 use crate::point::Sink;
 use crate::{pickle, plaintext, protobuf};
 
-/// Reads bytes; the number is the time in seconds since the epoch. `Break` when the sink ended it.
+/// Decodes bytes; the number is the present time in seconds since the epoch. Returns `Break` when the
+/// sink does.
 type Read = fn(&[u8], i64, &mut dyn Sink) -> ControlFlow<()>;
 
-/// A protocol of carbon's.
+/// One of carbon's protocols.
 pub struct Protocol {
-    /// As options and counters name it.
+    /// The name in options and counters.
     pub name: &'static str,
-    /// How messages follow each other on a connection.
+    /// How messages are delimited on a connection.
     pub framing: Framing,
-    /// Reads whole messages of a connection, as [`Framing::cut`] cuts them.
+    /// Decodes complete messages of a connection, as [`Framing::cut`] delimits them.
     pub read: Read,
-    /// Reads one datagram, or the body of a request.
+    /// Decodes one datagram, or the body of a request.
     pub read_alone: Read,
-    /// Content types of requests whose bodies are of this protocol.
+    /// Content types of requests that have bodies in this protocol.
     pub content_types: &'static [&'static str],
 }
 
@@ -50,7 +51,7 @@ pub static PROTOBUF: Protocol = Protocol {
     content_types: &["application/protobuf", "application/x-protobuf"],
 };
 
-/// All of them.
+/// All protocols.
 pub static PROTOCOLS: [&Protocol; 3] = [&PLAINTEXT, &PICKLE, &PROTOBUF];
 
 fn read_frames(mut bytes: &[u8], now: i64, sink: &mut dyn Sink, read: Read) -> ControlFlow<()> {

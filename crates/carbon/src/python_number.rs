@@ -1,11 +1,11 @@
-//! What Python's `float` makes of a text.
+//! Parses numbers as Python's `float` does.
 
 use std::borrow::Cow;
 
-/// The number, or `None` where Python refuses the text.
+/// Returns the number, or `None` if Python rejects the text.
 ///
-/// Beside what Rust takes: spaces of Unicode around it, single underscores between digits, and decimal digits
-/// of all scripts.
+/// In addition to what Rust accepts: Unicode spaces around the number, single underscores between
+/// digits, and the decimal digits of all scripts.
 pub(crate) fn float(text: &str) -> Option<f64> {
     let text = text.trim_matches(is_space);
     let plain = match text.is_ascii() {
@@ -24,12 +24,12 @@ pub(crate) fn float(text: &str) -> Option<f64> {
     plain.replace('_', "").parse().ok()
 }
 
-/// Whether Python's `split` and `strip` take a character as space.
+/// Returns whether Python's `split` and `strip` treat a character as space.
 pub(crate) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
-/// Zeros of the scripts of the basic plane whose digits have numbers in a row (general category Nd).
+/// The zeros of the scripts whose digits have consecutive codes (general category Nd).
 const ZEROS: [u32; 37] = [
     0x0660, 0x06F0, 0x07C0, 0x0966, 0x09E6, 0x0A66, 0x0AE6, 0x0B66, 0x0BE6, 0x0C66, 0x0CE6, 0x0D66, 0x0DE6,
     0x0E50, 0x0ED0, 0x0F20, 0x1040, 0x1090, 0x17E0, 0x1810, 0x1946, 0x19D0, 0x1A80, 0x1A90, 0x1B50, 0x1BB0,
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_those_that_python_takes() {
+    fn numbers_are_parsed_as_by_python() {
         for (text, value) in [
             ("1.5", Some(1.5)),
             ("+1e3", Some(1000.0)),

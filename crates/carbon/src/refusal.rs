@@ -1,32 +1,32 @@
-//! Why a message is left out.
+//! Why a message is refused.
 
 use std::fmt;
 
-/// Why, for counters.
+/// The reason of a refusal, for counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// A line is not three fields.
+    /// A line does not have three fields.
     Fields,
-    /// A line, or a name, is no UTF-8.
+    /// A line or a name is not UTF-8.
     Utf8,
-    /// The value cannot be read.
+    /// The value cannot be parsed.
     Value,
-    /// The timestamp cannot be read, or is no time.
+    /// The timestamp cannot be parsed, or is not a time.
     Timestamp,
     /// The value is NaN.
     NoNumber,
     /// The line is longer than [`crate::LINE_BYTES_MAX`].
     LineTooLong,
-    /// The message announces more bytes than are allowed.
+    /// The message announces more bytes than the limit.
     FrameTooLong,
-    /// The pickle uses an operation that makes other things than points.
+    /// The pickle uses an operation that creates something other than points.
     PickleOperation,
-    /// The pickle cannot be read, or has too many values.
+    /// The pickle cannot be decoded, or has too many values.
     PickleMalformed,
-    /// What the pickle holds is no list of points.
+    /// The contents of the pickle are not a list of points.
     PickleShape,
-    /// The protobuf message cannot be read.
+    /// The protobuf message cannot be decoded.
     ProtobufMalformed,
 }
 
@@ -46,7 +46,7 @@ impl Reason {
         Self::ProtobufMalformed,
     ];
 
-    /// As counters name it.
+    /// Returns the name that counters use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fields => "fields",
@@ -64,7 +64,7 @@ impl Reason {
     }
 }
 
-/// A message that is left out.
+/// A refused message: the reason and a text for logs and answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     reason: Reason,
@@ -72,30 +72,32 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Of a reason that says all.
+    /// A refusal with the general text of its reason.
     pub fn of(reason: Reason) -> Self {
         let detail = match reason {
-            Reason::Fields => "a line is: path value timestamp",
-            Reason::Utf8 => "it is no UTF-8",
-            Reason::Value => "the value is no number",
-            Reason::Timestamp => "the timestamp is no number of seconds",
+            Reason::Fields => "a line must be: path value timestamp",
+            Reason::Utf8 => "it is not UTF-8",
+            Reason::Value => "the value is not a number",
+            Reason::Timestamp => "the timestamp is not a number of seconds",
             Reason::NoNumber => "the value is NaN, which Graphite does not store",
             Reason::LineTooLong => "the line has more than 16384 bytes",
             Reason::FrameTooLong => "the message is longer than carbon.max_frame_bytes",
-            Reason::PickleOperation => "the pickle holds other things than texts, numbers, tuples and lists",
-            Reason::PickleMalformed => "the pickle cannot be read",
-            Reason::PickleShape => "the pickle is no list of (path, (timestamp, value))",
-            Reason::ProtobufMalformed => "the protobuf message cannot be read",
+            Reason::PickleOperation => {
+                "the pickle contains something other than texts, numbers, tuples and lists"
+            }
+            Reason::PickleMalformed => "the pickle cannot be decoded",
+            Reason::PickleShape => "the pickle is not a list of (path, (timestamp, value))",
+            Reason::ProtobufMalformed => "the protobuf message cannot be decoded",
         };
         Self { reason, detail }
     }
 
-    /// With a text that says more.
+    /// A refusal with a more specific text.
     pub(crate) fn with(reason: Reason, detail: &'static str) -> Self {
         Self { reason, detail }
     }
 
-    /// Why, for counters.
+    /// Returns the reason, for counters.
     pub fn reason(self) -> Reason {
         self.reason
     }

@@ -1,4 +1,4 @@
-//! What carbon 1.1.10 accepted of recorded inputs, from `../shared/conformance/graphite`.
+//! Compares with the inputs that carbon 1.1.10 accepted, recorded in `../shared/conformance/graphite`.
 
 #![allow(clippy::unwrap_used)] // tests fail that way
 
@@ -9,7 +9,7 @@ use sandur_carbon::{FRAME_BYTES_MAX, PICKLE, PLAINTEXT, Point, Refusal, Sink};
 use sandur_model::GraphiteName;
 use serde_json::Value;
 
-/// The clock of the recording.
+/// The time of the recording, in seconds since the epoch.
 const NOW: i64 = 1_615_809_637;
 
 #[derive(Default)]
@@ -43,7 +43,7 @@ fn input(case: &Value) -> Vec<u8> {
     }
 }
 
-/// Feeds a connection in pieces; it ends at a message that is too long.
+/// Feeds a connection in pieces. It ends at a message that is too long.
 fn received(case: &Value, bytes: &[u8]) -> Vec<(String, String, f64, f64)> {
     let mut accepted = Accepted::default();
     let protocol = match case["kind"].as_str().unwrap() {
@@ -78,7 +78,7 @@ fn received(case: &Value, bytes: &[u8]) -> Vec<(String, String, f64, f64)> {
 }
 
 #[test]
-fn recorded_inputs_of_carbon_are_accepted_alike() {
+fn recorded_inputs_are_accepted_as_by_carbon() {
     let places = ["../../../shared", "../../../../shared"];
     let paths = places.map(|place| {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(place).join("conformance/graphite/carbon-line.jsonl")
@@ -100,7 +100,7 @@ fn recorded_inputs_of_carbon_are_accepted_alike() {
             })
             .collect();
         let mut found = received(&case, &input(&case));
-        // Carbon ended the connection at its first fault; here the messages behind it are read.
+        // Carbon closed the connection at its first error; here the messages after it are decoded.
         if case["disconnect"].as_bool() == Some(true) {
             found.truncate(expected.len());
         }

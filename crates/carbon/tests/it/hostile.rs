@@ -1,4 +1,4 @@
-//! Input that tries to cost more than it is.
+//! Input that tries to use more resources than its size justifies.
 
 use std::ops::ControlFlow;
 
@@ -29,7 +29,7 @@ fn pickled(payload: &[u8]) -> Counted {
 }
 
 #[test]
-fn a_pickle_of_more_values_than_allowed_is_refused() {
+fn a_pickle_with_too_many_values_is_refused() {
     for payload in [vec![b'N'; PICKLE_VALUES_MAX + 2], vec![b']'; PICKLE_VALUES_MAX + 2], {
         let mut copies = vec![b']'];
         copies.resize(PICKLE_VALUES_MAX + 2, b'2');
@@ -40,7 +40,7 @@ fn a_pickle_of_more_values_than_allowed_is_refused() {
 }
 
 #[test]
-fn a_pickle_of_nested_tuples_takes_no_stack() {
+fn nested_tuples_of_a_pickle_do_not_overflow_the_stack() {
     let mut payload = vec![b')'];
     payload.resize(200_000, 0x85);
     payload.push(b'.');
@@ -72,7 +72,7 @@ fn announced_lengths_beyond_the_payload_are_refused() {
 }
 
 #[test]
-fn every_operation_that_is_not_needed_is_refused() {
+fn every_operation_that_points_do_not_need_is_refused() {
     let known = b"()].01205abeghijlpqrtFGIJKLMNSTUVXBC\x80\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e\x94\x95";
     for operation in (0..=255u8).filter(|byte| !known.contains(byte)) {
         let payload = [b"((((]]]]".as_slice(), &[operation], &[0; 16]].concat();
@@ -81,7 +81,7 @@ fn every_operation_that_is_not_needed_is_refused() {
 }
 
 #[test]
-fn every_prefix_and_every_flipped_byte_is_read_without_harm() {
+fn no_prefix_and_no_flipped_byte_makes_a_reader_panic() {
     let line = b"a.b;c=d 1.5 1615809600\nm{a=\"1\"} -1_0 -1\n".to_vec();
     let pickle =
         b"\0\0\0\x25\x80\x02]q\0(U\x05a.b.cq\x01J\x80OM`G?\xf8\0\0\0\0\0\0\x86\x86q\x02h\x02e.".to_vec();
@@ -104,7 +104,7 @@ fn every_prefix_and_every_flipped_byte_is_read_without_harm() {
 }
 
 #[test]
-fn a_sink_ends_reading() {
+fn a_sink_can_stop_a_reader() {
     let mut counted = Counted { breaks_at: Some(2), ..Counted::default() };
     assert!((PLAINTEXT.read)(b"a 1 1\nb 1 1\nc 1 1\n", 0, &mut counted).is_break());
     assert_eq!(counted.points, 2);

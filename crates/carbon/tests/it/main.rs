@@ -1,4 +1,4 @@
-//! The protocols from outside: recorded inputs of carbon, and hostile ones.
+//! Tests of the protocols through the public interface: recorded inputs of carbon, and hostile inputs.
 
 mod conformance;
 mod hostile;
