@@ -1,7 +1,8 @@
-//! Points per second of reading whole files, and of making requests of them:
-//! `cargo run --release -p sandur-whisper --example read_speed FILE...`.
+//! Measures the points per second of reading complete files, and of encoding requests from them: `cargo
+//! run --release -p sandur-whisper --example read_speed FILE...`.
 //!
-//! Without files it makes one of whisper's form: 10 s for 30 days, a minute for a year, an hour for ten.
+//! Without files it generates one in whisper's form: 10 s for 30 days, a minute for a year, an hour for
+//! ten years.
 
 #![allow(clippy::disallowed_methods)] // a measurement: real time
 
@@ -13,7 +14,7 @@ use sandur_model::graphite_path_labels;
 use sandur_whisper::{Checks, History, ReadAt, Whisper};
 
 const NOW: u32 = 1_795_176_000;
-/// Points of a request, as the import sends them.
+/// Number of points of a request, as the import sends them.
 const REQUEST_POINTS: usize = 50_000;
 
 fn main() {
@@ -56,7 +57,7 @@ fn measure(name: &str, source: impl ReadAt) {
     );
 }
 
-/// Bytes of the requests.
+/// Returns the bytes of the requests.
 fn encoded(history: &History) -> usize {
     let Ok(labels) = graphite_path_labels("servers.web1.cpu.load") else { return 0 };
     let mut encoder = RemoteWriteEncoder::new();
@@ -80,7 +81,7 @@ fn made_up() -> Vec<u8> {
     }
     for (step, points) in archives {
         let last = NOW - NOW % step;
-        // The ring goes round in the middle.
+        // The ring wraps around in the middle.
         for slot in 0..points {
             let back = (points + points / 2 - slot) % points;
             bytes.extend((last - back * step).to_be_bytes());

@@ -1,4 +1,4 @@
-//! What a header says of an archive, and what must hold of all of them.
+//! The description of an archive, and the consistency checks of all archives.
 
 use crate::error::Error;
 use crate::file::Form;
@@ -7,32 +7,32 @@ use crate::method::Method;
 /// An archive of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Archive {
-    /// Seconds of a point.
+    /// The step in seconds.
     pub step: u32,
-    /// Points that it keeps.
+    /// The number of points that it keeps.
     pub points: u32,
-    /// How its points are made of those of the finer one.
+    /// How its points are computed from those of the finer archive.
     pub method: Method,
-    /// Where its points or blocks begin.
+    /// Offset in the file of its points or blocks.
     pub(crate) offset: u64,
-    /// Bytes of them.
+    /// Size in bytes of its points or blocks.
     pub(crate) bytes: u64,
 }
 
 impl Archive {
-    /// Seconds that it reaches back.
+    /// Returns its retention in seconds.
     pub fn retention(&self) -> u64 {
         u64::from(self.step) * u64::from(self.points)
     }
 
-    /// Whether a point of this time is within the retention when the newest is that of `newest`.
+    /// Returns whether the time of a point is within the retention before `newest`.
     pub(crate) fn holds(&self, time: u32, newest: u32) -> bool {
         time <= newest && u64::from(newest) - u64::from(time) < self.retention()
     }
 }
 
-/// Why archives cannot be read as they are described: one that reaches beyond the file, overlaps with another
-/// one, or has a step that the finer one's does not divide.
+/// Returns the archives that cannot be read as they are described, and why: an archive extends beyond
+/// the file, overlaps with another, or has a step that is not a multiple of the finer step.
 pub(crate) fn faults(archives: &[Archive], form: Form, header: u64, size: u64) -> Vec<(usize, Error)> {
     let mut faults: Vec<(usize, String)> = Vec::new();
     for (n, archive) in archives.iter().enumerate() {
@@ -44,8 +44,8 @@ pub(crate) fn faults(archives: &[Archive], form: Form, header: u64, size: u64) -
         let end = offset.checked_add(bytes).filter(|end| *end <= size);
         if offset < header || end.is_none() {
             let what = format!(
-                "it is said to have {bytes} bytes from {offset} on, and the file has a header of {header} \
-                 and {size} in all: it is cut"
+                "it has {bytes} bytes from offset {offset} on, but the file has a header of {header} \
+                 and {size} in all: it is truncated"
             );
             faults.push((n, what));
         }
@@ -57,8 +57,8 @@ pub(crate) fn faults(archives: &[Archive], form: Form, header: u64, size: u64) -
         if let [(offset, bytes, other), (next, _, n)] = pair
             && offset.saturating_add(*bytes) > *next
         {
-            faults.push((*n, "it overlaps with another one".to_owned()));
-            faults.push((*other, "another one overlaps with it".to_owned()));
+            faults.push((*n, "it overlaps with another archive".to_owned()));
+            faults.push((*other, "another archive overlaps with it".to_owned()));
         }
     }
     let mut finer: Option<(usize, u32)> = None;
@@ -69,7 +69,7 @@ pub(crate) fn faults(archives: &[Archive], form: Form, header: u64, size: u64) -
         });
         match finer {
             Some((_, step)) if !is_divided => {
-                faults.push((n, format!("its step of {} s is no multiple of {step} s", archive.step)));
+                faults.push((n, format!("its step of {} s is not a multiple of {step} s", archive.step)));
             }
             _ => finer = Some((n, archive.step)),
         }

@@ -1,8 +1,9 @@
 //! whisper's own form: rings of points of twelve bytes.
 //!
-//! The first point of a ring that was ever written stands first, and every other at its distance from it in
-//! steps, around the ring. Slots hold points of earlier rounds until they are written again, so a point
-//! counts only within the retention before the newest one, as in whisper's reads.
+//! The first point ever written is in slot 0 of a ring. Every other point is at its distance from that
+//! one in steps, modulo the size of the ring. Slots keep points of earlier rounds until they are
+//! overwritten. As in whisper, a point therefore is only valid within the retention before the newest
+//! one.
 
 use crate::archive::Archive;
 use crate::error::Error;
@@ -16,19 +17,19 @@ use crate::source::ReadAt;
 pub(crate) const METADATA_BYTES: usize = 16;
 /// Bytes of the description of an archive.
 const ARCHIVE_BYTES: usize = 12;
-/// Archives of a file; whisper's tools make ten at most.
+/// The largest number of archives of a file; whisper's tools create ten at most.
 const ARCHIVES_MAX: u32 = 1_024;
-/// Points that are read at once.
+/// Number of points that are read at once.
 const CHUNK_POINTS: usize = 16 << 10;
 
-/// Reads the header.
+/// Reads and checks the header.
 pub(crate) fn header(source: &impl ReadAt, size: u64) -> Result<Header, Error> {
     let mut metadata = [0; METADATA_BYTES];
     read(source, &mut metadata, size)?;
     let field = |at| u32_at(&metadata, at).unwrap_or_default();
     let (code, count) = (field(0), field(12));
     let method = Method::of_file(code, Form::Classic);
-    let method = method.ok_or_else(|| Error::Header(format!("no aggregation method is {code}")))?;
+    let method = method.ok_or_else(|| Error::Header(format!("there is no aggregation method {code}")))?;
     let x_files_factor = f32_at(&metadata, 8).unwrap_or_default();
     if !(0.0..=1.0).contains(&x_files_factor) {
         return Err(Error::Header(format!("its xFilesFactor is {x_files_factor}")));
@@ -49,7 +50,7 @@ pub(crate) fn header(source: &impl ReadAt, size: u64) -> Result<Header, Error> {
     Ok(Header { form, method, x_files_factor, archives, header_bytes })
 }
 
-/// Fills the buffer with the beginning of the file.
+/// Fills the buffer from the start of the file.
 pub(crate) fn read(source: &impl ReadAt, buffer: &mut [u8], size: u64) -> Result<(), Error> {
     let needed = buffer.len() as u64;
     if size < needed {
@@ -58,7 +59,7 @@ pub(crate) fn read(source: &impl ReadAt, buffer: &mut [u8], size: u64) -> Result
     Ok(source.read_at(buffer, 0)?)
 }
 
-/// The points of an archive up to a time, in order.
+/// Returns the points of an archive up to a time, in order.
 pub(crate) fn points(source: &impl ReadAt, archive: &Archive, until: u32) -> Result<Vec<Point>, Error> {
     let (step, ring) = (i64::from(archive.step), i64::from(archive.points));
     let mut buffer = vec![0; CHUNK_POINTS.min(archive.points as usize) * Point::BYTES];
@@ -87,7 +88,7 @@ pub(crate) fn points(source: &impl ReadAt, archive: &Archive, until: u32) -> Res
         slot += count;
     }
     found.retain(|point| archive.holds(point.time, newest));
-    // What is left of a ring is in order but for the place where it was begun anew.
+    // The remaining points are in order except where the ring wraps around.
     if let Some(wrap) = found.windows(2).position(|pair| pair[1].time < pair[0].time) {
         found.rotate_left(wrap + 1);
     }

@@ -1,28 +1,28 @@
-//! What may be wrong with a file.
+//! Errors of reading a file.
 
-/// Why a file cannot be read. The texts name the archive, counted from zero as whisper's tools do.
+/// Why a file cannot be read. As in whisper's tools, archives are counted from zero.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system could not read it.
+    /// The operating system reported an error.
     #[error("cannot read it: {0}")]
     Io(#[from] std::io::Error),
-    /// It ends before its header does.
-    #[error("it has {size} bytes, and its header needs {needed}: it is cut, or no whisper file")]
+    /// The file ends before its header does.
+    #[error("it has {size} bytes, and its header needs {needed}: it is truncated, or not a whisper file")]
     Short {
         /// Bytes of the file.
         size: u64,
         /// Bytes of the header.
         needed: u64,
     },
-    /// Its header says what cannot be.
-    #[error("it is no whisper file, or damaged: {0}")]
+    /// The header has an impossible value.
+    #[error("it is not a whisper file, or damaged: {0}")]
     Header(String),
-    /// An archive's description cannot be.
+    /// The description of an archive is impossible.
     #[error("archive {archive} is damaged: {what}")]
     Archive {
-        /// Which.
+        /// The archive's index.
         archive: usize,
-        /// What is wrong.
+        /// The reason.
         what: String,
     },
     /// A block of a compressed archive cannot be decoded.
@@ -31,22 +31,22 @@ pub enum Error {
          without checksums"
     )]
     Block {
-        /// Which archive.
+        /// The archive's index.
         archive: usize,
-        /// Which block of it.
+        /// The block's index within the archive.
         block: usize,
-        /// What is wrong.
+        /// The reason.
         what: String,
     },
-    /// The checksum of a compressed file's header is another.
+    /// The checksum of a compressed file's header does not match.
     #[error(
-        "the checksum of its header is {found:08x} and not {told:08x}: it is damaged, or was being written; \
-         read it again, or without checksums"
+        "the checksum of its header is {found:08x} instead of {told:08x}: it is damaged, or was being \
+         written; read it again, or without checksums"
     )]
     HeaderChecksum {
-        /// What the bytes give.
+        /// The checksum of the header's bytes.
         found: u32,
-        /// What the file says.
+        /// The checksum that the file states.
         told: u32,
     },
 }

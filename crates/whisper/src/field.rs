@@ -1,4 +1,4 @@
-//! Numbers of headers: big endian, none when the bytes end before them.
+//! Reads big-endian numbers; returns `None` if the bytes end before them.
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()

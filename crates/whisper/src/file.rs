@@ -1,4 +1,4 @@
-//! A file of either form.
+//! A whisper file in either form.
 
 use crate::archive::{self, Archive};
 use crate::classic;
@@ -9,25 +9,25 @@ use crate::method::Method;
 use crate::point::Point;
 use crate::source::ReadAt;
 
-/// How a file holds points.
+/// How a file stores points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// whisper's own: rings of points.
+    /// whisper's own form: rings of points.
     Classic,
-    /// go-carbon's: blocks of coded points.
+    /// go-carbon's form: blocks of encoded points.
     Compressed,
 }
 
-/// Whether checksums must fit, where a file has them.
+/// Whether checksums are verified, in files that have them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checks {
-    /// They must.
+    /// Checksums must match.
     All,
-    /// They are not looked at, as by go-carbon.
+    /// Checksums are ignored, as in go-carbon.
     None,
 }
 
-/// What a header says.
+/// The parsed header.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Header {
     pub(crate) form: Form,
@@ -38,24 +38,25 @@ pub(crate) struct Header {
     pub(crate) header_bytes: u64,
 }
 
-/// What becomes of damage beyond the header.
+/// What happens if the file is damaged after its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// The whole file is refused.
+    /// The complete file is refused.
     Refused,
-    /// What is damaged is left out and named: an archive of whisper, a block of a compressed one.
+    /// The damaged part is skipped and reported: an archive of a whisper file, a block of a compressed
+    /// one.
     LeftOut,
 }
 
-/// How points are read, and what was left out of them.
+/// The options of reading an archive, and what was skipped.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) until: u32,
     pub(crate) checks: Checks,
     pub(crate) damage: Damage,
-    /// Seconds from and to which points were in damaged blocks.
+    /// First and last second of damaged blocks.
     pub(crate) lost: Vec<(u32, u32)>,
-    /// Why the first of them was damaged.
+    /// Why the first of them is damaged.
     pub(crate) reason: Option<Error>,
 }
 
@@ -64,7 +65,7 @@ impl Reading {
         Self { until, checks, damage, lost: Vec::new(), reason: None }
     }
 
-    /// Goes on without some points, where that is allowed.
+    /// Records damaged points, or fails if damage is not permitted.
     pub(crate) fn leave_out(&mut self, from: u32, to: u32, error: Error) -> Result<(), Error> {
         if self.damage == Damage::Refused {
             return Err(error);
@@ -80,21 +81,21 @@ impl Reading {
 pub struct Whisper<S> {
     source: S,
     header: Header,
-    /// What the compressed form has beside.
+    /// The additional header of a compressed file.
     compressed: Option<Compressed>,
     checks: Checks,
     damage: Damage,
-    /// Archives that are left out because of what the header says of them, and why.
+    /// Archives that are skipped because of their description in the header, and why.
     faults: Vec<(usize, Error)>,
 }
 
 impl<S: ReadAt> Whisper<S> {
-    /// Reads the header.
+    /// Opens a file and reads its header.
     pub fn open(source: S, checks: Checks) -> Result<Self, Error> {
         Self::open_with(source, checks, Damage::Refused)
     }
 
-    /// Reads the header; `damage` says what becomes of archives that cannot be read.
+    /// Opens a file and reads its header; `damage` says what happens if archives cannot be read.
     pub fn open_with(source: S, checks: Checks, damage: Damage) -> Result<Self, Error> {
         let size = source.size()?;
         let (header, compressed) = match compressed::is_so(&source, size)? {
@@ -107,7 +108,7 @@ impl<S: ReadAt> Whisper<S> {
         if header.archives.is_empty() {
             return Err(Error::Header("it has no archives".to_owned()));
         }
-        // Of a compressed archive that is cut the blocks before the cut can be read.
+        // If a compressed archive is truncated, the blocks before the cut can be read.
         let is_by_block = compressed.is_some() && damage == Damage::LeftOut;
         let size = if is_by_block { u64::MAX } else { size };
         let mut faults = archive::faults(&header.archives, header.form, header.header_bytes, size);
@@ -119,32 +120,33 @@ impl<S: ReadAt> Whisper<S> {
         Ok(Self { source, header, compressed, checks, damage, faults })
     }
 
-    /// Why an archive is left out as a whole.
+    /// Returns why a complete archive is skipped.
     pub(crate) fn fault(&self, archive: usize) -> Option<&Error> {
         self.faults.iter().find(|(own, _)| *own == archive).map(|(_, error)| error)
     }
 
-    /// How it holds points.
+    /// Returns how it stores points.
     pub fn form(&self) -> Form {
         self.header.form
     }
 
-    /// How its coarser archives are made.
+    /// Returns how its coarser archives are computed.
     pub fn method(&self) -> Method {
         self.header.method
     }
 
-    /// The share of known values below which a coarser archive gets none.
+    /// Returns the share of known values below which a coarser archive gets no value.
     pub fn x_files_factor(&self) -> f32 {
         self.header.x_files_factor
     }
 
-    /// Its archives, the finest first.
+    /// Returns its archives, the finest first.
     pub fn archives(&self) -> &[Archive] {
         &self.header.archives
     }
 
-    /// The most memory that [`Whisper::history`] takes, what this file holds already included.
+    /// Returns an upper bound of the memory of [`Whisper::history`] in bytes, including what this value
+    /// already uses.
     pub fn memory_bytes(&self) -> u64 {
         let points: u64 = match &self.compressed {
             Some(compressed) => compressed.points_max(),
@@ -154,17 +156,16 @@ impl<S: ReadAt> Whisper<S> {
                 read.map(|(_, archive)| u64::from(archive.points)).sum()
             }
         };
-        // A vector that grows is twice as large as what it holds, and a copy is made while it moves. Times of
-        // damaged blocks take less than the index that names the blocks.
+        // A growing vector has up to twice the needed capacity, and is copied when it grows. The times
+        // of damaged blocks use less memory than the index of the blocks.
         let headers = if self.damage == Damage::LeftOut { 2 } else { 1 };
         points * 3 * size_of::<Point>() as u64 + headers * compressed::HEADER_BYTES_MAX
     }
 
-    /// The points of an archive up to a time, in order; those beyond the retention before the newest are not
-    /// among them.
+    /// Returns the points of an archive up to a time, in order, within the retention before the newest.
     ///
     /// # Errors
-    /// When the file cannot be read, or its blocks are damaged.
+    /// If the file cannot be read, or its blocks are damaged.
     pub fn points(&self, archive: usize, until: u32) -> Result<Vec<Point>, Error> {
         self.read(archive, &mut Reading::new(until, self.checks, Damage::Refused))
     }
@@ -178,12 +179,12 @@ impl<S: ReadAt> Whisper<S> {
         }
     }
 
-    /// A reading of one archive for [`Whisper::history`].
+    /// Returns the options of reading one archive for [`Whisper::history`].
     pub(crate) fn reading(&self, until: u32) -> Reading {
         Reading::new(until, self.checks, self.damage)
     }
 
-    /// All archives, put together so that no time is told twice.
+    /// Merges all archives so that no time is covered twice.
     pub fn history(&self, until: u32) -> Result<History, Error> {
         History::read(self, until)
     }

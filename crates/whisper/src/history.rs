@@ -1,9 +1,9 @@
-//! All archives of a file, put together.
+//! Merges all archives of a file.
 //!
-//! The finest archive stays as it is. A point of a coarser one stands for a whole interval, and is left out
-//! when a finer archive tells of that interval: when the interval lies within what the finer archive keeps,
-//! and it has a point there. At the end of the finer archive's retention one interval is cut in two: of it
-//! both stay, for only the coarser point knows the whole interval.
+//! The finest archive is kept as it is. A point of a coarser archive covers an interval. It is dropped
+//! if a finer archive covers it: the interval is within the retention of the finer archive, which has a
+//! point in it. At the end of the finer archive's retention one interval is cut in two. For that one
+//! both are kept, because only the coarser point covers the complete interval.
 
 use crate::error::Error;
 use crate::file::{Damage, Form, Whisper};
@@ -11,14 +11,15 @@ use crate::method::Method;
 use crate::point::Point;
 use crate::source::ReadAt;
 
-/// What stays of a file.
+/// The merged points of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    /// Archives with what stays of each, the finest first; of several with one step the first.
+    /// The kept points of each archive, the finest archive first. Of several archives with the same step
+    /// only the first is kept.
     pub archives: Vec<Kept>,
-    /// What was left out.
+    /// Counts of what was dropped.
     pub left: Left,
-    /// What is damaged, an archive or blocks of one, each with the reason; nothing unless damage is left out.
+    /// Damaged archives and blocks, each with the reason. Empty unless damage is skipped.
     pub damaged: Vec<String>,
 }
 
@@ -26,31 +27,31 @@ pub struct History {
 struct Archived {
     kept: Kept,
     retention: u64,
-    /// Seconds from and to which points were in damaged blocks.
+    /// First and last second of damaged blocks.
     lost: Vec<(u32, u32)>,
 }
 
-/// What stays of an archive.
+/// The points of an archive that are kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// Which of the file's.
+    /// The archive's index in the file.
     pub archive: usize,
-    /// Seconds of a point.
+    /// The step in seconds.
     pub step: u32,
-    /// How its points were made of finer ones.
+    /// How its points were computed from finer ones.
     pub method: Method,
-    /// Its points, in order.
+    /// The points, in order.
     pub points: Vec<Point>,
 }
 
-/// What was left out.
+/// Counts of what was dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Points of coarser archives whose intervals a finer one tells of.
+    /// Points of coarser archives that a finer archive covers.
     pub told_finer: u64,
-    /// Points that are not a number.
+    /// Points whose value is NaN.
     pub not_a_number: u64,
-    /// Archives with the step of another one: further methods of go-carbon's `mix`.
+    /// Archives with the same step as another one: further methods of go-carbon's `mix`.
     pub archives_beside: u64,
 }
 
@@ -61,7 +62,7 @@ impl History {
         let mut before = None;
         for (archive, described) in file.archives().iter().enumerate() {
             let (step, fault) = (described.step, file.fault(archive));
-            // Another method does not take the place of a first one that is damaged.
+            // If the first archive of a step is damaged, one with another method does not replace it.
             let has_methods = fault.is_none() || file.form() == Form::Compressed;
             if has_methods && before.replace(step) == Some(step) {
                 history.left.archives_beside += 1;
@@ -90,7 +91,7 @@ impl History {
             let kept = Kept { archive, step, method: described.method, points };
             all.push(Archived { kept, retention: described.retention(), lost: reading.lost });
         }
-        // From the coarsest on, so that all points of finer ones are still there.
+        // From the coarsest on, so that all points of finer archives are still there.
         for coarser in (1..all.len()).rev() {
             let (finer, rest) = all.split_at_mut(coarser);
             let Some(Archived { kept, .. }) = rest.first_mut() else { continue };
@@ -108,22 +109,22 @@ impl History {
         Ok(history)
     }
 
-    /// How many points stay.
+    /// Returns the number of points that are kept.
     pub fn points(&self) -> u64 {
         self.archives.iter().map(|kept| kept.points.len() as u64).sum()
     }
 }
 
 impl Archived {
-    /// The first second that its points cover.
+    /// Returns the first second that its points cover.
     fn known_from(&self) -> Option<u64> {
         let newest = self.kept.points.last()?;
         Some((u64::from(newest.time) + 1).saturating_sub(self.retention))
     }
 }
 
-/// Where finer archives begin, and where damaged blocks of theirs begin and end, in order: an interval that
-/// is cut there is not known from finer points as a whole.
+/// Returns the times at which finer archives begin, and at which their damaged blocks begin and end, in
+/// order. Finer points do not cover an interval that contains such a time completely.
 fn cuts(begins: &[Option<u64>], finer: &[Archived]) -> Vec<u64> {
     let lost = finer.iter().flat_map(|archive| &archive.lost);
     let lost = lost.flat_map(|(from, to)| [u64::from(*from), u64::from(*to) + 1]);
@@ -132,8 +133,8 @@ fn cuts(begins: &[Option<u64>], finer: &[Archived]) -> Vec<u64> {
     cuts
 }
 
-/// Leaves out the points whose intervals finer points tell of, which begin at `known_from`, unless an
-/// interval is cut.
+/// Drops the points whose intervals finer points cover, which begin at `known_from`, unless an interval
+/// is cut.
 fn leave_out(kept: &mut Kept, told: &[Point], known_from: u64, cuts: &[u64]) {
     let (step, mut at) = (u64::from(kept.step), 0);
     kept.points.retain(|point| {

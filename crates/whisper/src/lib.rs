@@ -1,16 +1,18 @@
-//! Files of whisper, Graphite's store: one file per metric, several archives of points in it.
+//! Reads files of whisper, Graphite's store: one file per metric, with several archives of points.
 //!
-//! **What it is.** [`Whisper`] reads a file of whisper (rings of points of twelve bytes) or of go-carbon's
-//! compressed form (blocks of coded points), whichever it finds; [`History`] puts its archives together so
-//! that no time is told twice; [`metric_of`] tells the metric that a file's name stands for.
+//! **What it is.** [`Whisper`] reads a file of whisper (rings of points of twelve bytes) or of
+//! go-carbon's compressed form (blocks of encoded points), and detects which it is. [`History`] merges
+//! the archives so that no time is covered twice. [`metric_of`] returns the metric that a file's name
+//! stands for.
 //!
-//! **What it is not.** No writer, no server: nothing here knows where points go. No I/O of its own beyond
-//! [`ReadAt`], and no waiting.
+//! **What it is not.** It does not write, is no server, and does not depend on where points are stored.
+//! Its only I/O is [`ReadAt`].
 //!
-//! **Life of a call.** [`Whisper::open`] reads the header and refuses what cannot be: archives that overlap,
-//! reach beyond the file's end, or whose steps do not divide each other. [`Whisper::memory_bytes`] says how
-//! much [`Whisper::history`] takes, so that the caller reserves it first. [`Whisper::open_with`] leaves
-//! damaged archives and blocks out instead, and the history names them.
+//! **Life of a call.** [`Whisper::open`] reads the header and refuses inconsistent archives: those that
+//! overlap, extend beyond the file's end, or whose steps do not divide each other.
+//! [`Whisper::memory_bytes`] returns how much memory [`Whisper::history`] needs, so that the caller can
+//! reserve it first. [`Whisper::open_with`] can skip damaged archives and blocks instead; the history
+//! then reports them.
 //!
 //! ```
 //! use sandur_whisper::{Checks, Whisper};
@@ -29,9 +31,9 @@
 //! assert_eq!(points, [(1_795_175_940, 2.5), (1_795_176_000, 1.5)]);
 //! ```
 //!
-//! **Invariants.** Memory is in proportion to what the file holds, and bounded by what was announced. Points
-//! of an archive rise in time, stand at multiples of its step, and lie within its retention before the newest
-//! of them. No input makes a function panic.
+//! **Invariants.** Memory is proportional to the contents of the file, and within the announced bound.
+//! The times of an archive's points increase, are multiples of its step, and are within its retention
+//! before the newest. No input makes a function panic.
 
 mod archive;
 mod classic;

@@ -1,41 +1,42 @@
-//! How coarser archives are made of finer ones.
+//! How coarser archives are computed from finer ones.
 
 use std::fmt;
 
 use crate::file::Form;
 
-/// An aggregation method. whisper and go-carbon use some numbers for different ones.
+/// An aggregation method. whisper and go-carbon use some codes for different methods.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
-    /// Mean of the known values.
+    /// The mean of the known values.
     Average,
-    /// Their sum.
+    /// The sum of the known values.
     Sum,
-    /// The latest.
+    /// The latest value.
     Last,
-    /// The largest.
+    /// The largest value.
     Max,
-    /// The smallest.
+    /// The smallest value.
     Min,
-    /// Mean with unknown values as zeros.
+    /// The mean, with unknown values as zeros.
     AverageZero,
-    /// The one that is furthest from zero.
+    /// The value furthest from zero.
     AbsoluteMax,
-    /// The one that is nearest to zero.
+    /// The value nearest to zero.
     AbsoluteMin,
-    /// The earliest.
+    /// The earliest value.
     First,
-    /// Each coarser archive has its own.
+    /// Each coarser archive has a method of its own.
     Mix,
     /// A percentile of the known values.
     Percentile(f32),
 }
 
-/// The first field of a file that is older than methods: the time of the last update.
+/// In files from before methods, the first field is the time of the last update; larger codes are such
+/// times.
 const OLDEST_UPDATE: u32 = 1_024;
 
 impl Method {
-    /// The method of a number in a file's header.
+    /// Returns the method with a code of a file's header.
     pub(crate) fn of_file(code: u32, form: Form) -> Option<Self> {
         Some(match (code, form) {
             (code, Form::Classic) if code > OLDEST_UPDATE => Self::Average,
@@ -53,7 +54,7 @@ impl Method {
         })
     }
 
-    /// The method of an archive of a file with [`Method::Mix`].
+    /// Returns the method of an archive of a file with [`Method::Mix`].
     pub(crate) fn of_archive(code: u8, percentile: f32) -> Option<Self> {
         match code {
             7 => None,

@@ -1,36 +1,36 @@
-//! The metric that a file's name stands for, as carbon and go-carbon name files.
+//! The metric of a file's name, in the schemes of carbon and go-carbon.
 //!
-//! `a/b/c.wsp` is `a.b.c`. A tagged metric stands below `_tagged`, in two folders that its hash names, with
-//! `_DOT_` for each dot: `_tagged/1ab/2cd/cpu_DOT_load;host=a.wsp` is `cpu.load;host=a`.
+//! `a/b/c.wsp` is `a.b.c`. The file of a tagged metric is below `_tagged`, in two folders named by its
+//! hash, with `_DOT_` for each dot: `_tagged/1ab/2cd/cpu_DOT_load;host=a.wsp` is `cpu.load;host=a`.
 
-/// Ending of the files.
+/// The extension of whisper's files.
 const ENDING: &str = ".wsp";
-/// Folder of tagged metrics.
+/// The folder of tagged metrics.
 const TAGGED: &str = "_tagged";
-/// Characters of a hash that stands in place of a name.
+/// The number of characters of a hash that replaces a name.
 const HASH_CHARACTERS: usize = 64;
 
-/// Why a file's name is no metric's.
+/// Why a file's name is not that of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// It does not end as whisper's files do.
+    /// It does not have the extension of whisper's files.
     #[error("its name does not end with .wsp")]
     Ending,
-    /// There is nothing before the ending.
+    /// Nothing precedes the extension.
     #[error("its name is empty")]
     Empty,
-    /// It stands for a tagged metric, but not as carbon names one.
-    #[error("it stands below _tagged, but not as _tagged/abc/def/NAME;TAG=VALUE.wsp")]
+    /// It is below `_tagged`, but not in the form that carbon uses.
+    #[error("it is below _tagged, but not of the form _tagged/abc/def/NAME;TAG=VALUE.wsp")]
     Tagged,
-    /// Only the hash of its metric is known.
+    /// It is only the hash of the metric.
     #[error(
         "its name is the hash of a tagged metric (carbon's TAG_HASH_FILENAMES, go-carbon's hash-filenames), \
-         which does not tell the metric: rename it to its metric with _DOT_ for each dot"
+         from which the metric cannot be found: rename it to its metric with _DOT_ for each dot"
     )]
     Hashed,
 }
 
-/// The metric of a file, by the parts of its path below the tree's folder.
+/// Returns the metric of a file, from the parts of its path below the tree's root folder.
 pub fn metric_of(parts: &[&str]) -> Result<String, NameError> {
     let (file, folders) = parts.split_last().ok_or(NameError::Empty)?;
     let name = file.strip_suffix(ENDING).ok_or(NameError::Ending)?;

@@ -1,12 +1,12 @@
-//! Where bytes come from: a file, or memory in tests.
+//! The source of bytes: a file, or memory in tests.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Bytes that can be read at any place.
+/// Bytes that can be read at any offset.
 pub trait ReadAt {
-    /// How many there are.
+    /// Returns the number of bytes.
     fn size(&self) -> io::Result<u64>;
     /// Fills `buffer` with the bytes from `offset` on.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;

@@ -99,7 +99,7 @@ fn history_is_stored_once_however_the_import_is_interrupted() {
         "{text}"
     );
     let (code, text) = told(&run(&server, &tree, &resumed));
-    assert!(code == Some(1) && text.contains("cut.wsp") && text.contains("is cut"), "{text}");
+    assert!(code == Some(1) && text.contains("cut.wsp") && text.contains("is truncated"), "{text}");
     assert!(text.contains("stored 1 files") && text.contains("11 files were stored before"), "{text}");
 
     let empty = folder.path().join("empty");

@@ -1,22 +1,22 @@
-//! Reads bits, the highest of each byte first.
+//! Reads bits, starting with the highest of each byte.
 //!
-//! A number of more than eight bits was written as its bytes from the lowest on, each as eight bits, and the
-//! rest of its highest one as the bits that are left.
+//! A number of more than eight bits is stored as its bytes, the lowest first, each with eight bits,
+//! followed by the remaining bits of the highest byte.
 
-/// Where a block is read.
+/// A position within a block.
 pub(super) struct Bits<'a> {
     bytes: &'a [u8],
-    /// Bits that were read.
+    /// Number of bits read so far.
     at: usize,
 }
 
 impl<'a> Bits<'a> {
-    /// From a byte on.
+    /// Starts at a byte.
     pub(super) fn from(bytes: &'a [u8], start: usize) -> Self {
         Self { bytes, at: start * 8 }
     }
 
-    /// The next `count` bits as they stand, at most 56; none when there are less.
+    /// Returns the next `count` bits in big-endian order, at most 56. Returns `None` if there are fewer.
     #[inline]
     fn plain(&mut self, count: usize) -> Option<u64> {
         let (byte, bit) = (self.at / 8, self.at % 8);
@@ -39,13 +39,13 @@ impl<'a> Bits<'a> {
         }
     }
 
-    /// A bit.
+    /// Returns the next bit.
     #[inline]
     pub(super) fn bit(&mut self) -> Option<bool> {
         self.plain(1).map(|bit| bit == 1)
     }
 
-    /// A number of so many bits, at most 64.
+    /// Returns a number of `count` bits, at most 64.
     #[inline]
     pub(super) fn number(&mut self, count: usize) -> Option<u64> {
         let (whole, rest) = (count / 8, count % 8);
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_their_bytes_from_the_lowest_on() {
+    fn numbers_are_stored_with_the_lowest_byte_first() {
         let bytes = [0b1010_1100, 0b1111_0000, 0xFF];
         let mut bits = Bits::from(&bytes, 0);
         assert_eq!(bits.bit(), Some(true));

@@ -1,42 +1,43 @@
-//! The points of a block: the first is plain, the others are coded by what changed, after Gorilla.
+//! Decodes the points of a block: the first is stored in plain form, the others as differences, in the
+//! style of Gorilla.
 
 use super::bits::Bits;
 use crate::point::Point;
 
-/// A block as it is to be read.
+/// A block to decode.
 pub(super) struct Coded<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) step: u32,
-    /// Time of its first point.
+    /// Time of its first point, in seconds since the epoch.
     pub(super) start: u32,
-    /// Time of its last one.
+    /// Time of its last point, in seconds since the epoch.
     pub(super) end: u32,
 }
 
-/// Bits of the steps by which the distance of two points changed, by the ones before their zero.
+/// Bits of the change of the distance between points, in steps, by the number of one bits in the prefix.
 const CHANGE_BITS: [usize; 4] = [0, 7, 9, 12];
-/// Bits of a time that is told as it is.
+/// Bits of a time that is stored in plain form.
 const TIME_BITS: usize = 32;
-/// A length of changed bits that means all of them.
+/// A length that means that all bits changed.
 const ALL_BITS: u64 = 63;
 
 impl Coded<'_> {
-    /// Appends the points.
+    /// Decodes the points and appends them to `found`.
     pub(super) fn read(&self, found: &mut Vec<Point>) -> Result<(), &'static str> {
         let first = Point::decode(self.bytes).ok_or("it is shorter than a point")?;
         if first.time != self.start {
-            return Err("it does not begin when the index says so");
+            return Err("its first time is not that of the index");
         }
         self.keep(first, found);
         let mut bits = Bits::from(self.bytes, Point::BYTES);
         let (mut before, mut last) = (first, first);
         while last.time < self.end {
             let Some(time) = self.time(&mut bits, before.time, last.time)? else {
-                return Err("it ends before the index says so");
+                return Err("it ends before the last time of the index");
             };
             let value = value(&mut bits, before.value, last.value)?;
             if time <= last.time || time > self.end {
-                return Err("its times do not rise to the one that the index says");
+                return Err("its times do not increase up to the last time of the index");
             }
             (before, last) = (last, Point { time, value });
             self.keep(last, found);
@@ -44,14 +45,15 @@ impl Coded<'_> {
         Ok(())
     }
 
-    /// A point between two steps is none of this archive; there are never more points than steps.
+    /// Keeps a point unless its time is not a multiple of the step. There are never more points than
+    /// steps.
     fn keep(&self, point: Point, found: &mut Vec<Point>) {
         if point.time.is_multiple_of(self.step) {
             found.push(point);
         }
     }
 
-    /// The next time; none at the mark of the block's end.
+    /// Decodes the next time. Returns `None` at the end mark of the block.
     #[inline]
     fn time(&self, bits: &mut Bits<'_>, before: u32, last: u32) -> Result<Option<u32>, &'static str> {
         let mut ones = 0;
@@ -66,24 +68,24 @@ impl Coded<'_> {
         let sign = if *width == 0 { 0 } else { 1i64 << (width - 1) };
         let change = if coded & sign != 0 { -(coded & (sign - 1)) } else { coded };
         let time = 2 * i64::from(last) - i64::from(before) + change * i64::from(self.step);
-        u32::try_from(time).map(Some).map_err(|_| "a time is none of a point")
+        u32::try_from(time).map(Some).map_err(|_| "a time is out of range")
     }
 }
 
-const CUT: &str = "it is cut";
+const CUT: &str = "it is truncated";
 
-/// The next value.
+/// Decodes the next value.
 #[inline]
 fn value(bits: &mut Bits<'_>, before: f64, last: f64) -> Result<f64, &'static str> {
     if !bits.bit().ok_or(CUT)? {
         return Ok(last);
     }
     let changed = match bits.bit().ok_or(CUT)? {
-        // The bits that changed lie within those that changed the last time.
+        // The changed bits are within those that changed last time.
         false => {
             let former = before.to_bits() ^ last.to_bits();
             if former == 0 {
-                return Err("a value changes as the one before it, which did not");
+                return Err("a value reuses the changed bits of the previous one, which did not change");
             }
             let (leading, trailing) = (former.leading_zeros(), former.trailing_zeros());
             bits.number((64 - leading - trailing) as usize).ok_or(CUT)? << trailing
@@ -96,7 +98,7 @@ fn value(bits: &mut Bits<'_>, before: f64, last: f64) -> Result<f64, &'static st
                 length => {
                     let changed = bits.number(length as usize).ok_or(CUT)?;
                     let shift =
-                        64u64.checked_sub(leading + length).ok_or("more bits changed than there are")?;
+                        64u64.checked_sub(leading + length).ok_or("more bits changed than a value has")?;
                     changed.checked_shl(shift as u32).unwrap_or(0)
                 }
             }

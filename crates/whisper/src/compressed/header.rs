@@ -1,4 +1,5 @@
-//! The header of a compressed file: the file, its archives, then for each its index of blocks and its buffer.
+//! The header of a compressed file: the file's fields, its archives, and per archive the index of its
+//! blocks and its buffer.
 
 use super::{Blocks, Compressed, Range, checksum_of};
 use crate::archive::Archive;
@@ -11,28 +12,28 @@ use crate::point::Point;
 use crate::source::ReadAt;
 
 const MAGIC: &[u8] = b"whisper_compressed";
-/// Bytes before the archives: the mark, a version, seven fields and room.
+/// Bytes before the archives: the magic, a version, seven fields and reserved space.
 const METADATA_BYTES: usize = MAGIC.len() + 1 + 28 + 16;
 /// Bytes of the description of an archive.
 const ARCHIVE_BYTES: usize = 128;
 /// Bytes of an entry of the index.
 const RANGE_BYTES: usize = 16;
-/// Where the fields of the file begin.
+/// Offset of the file's fields.
 const FIELDS_AT: usize = MAGIC.len() + 1;
-/// Where the checksum of the header stands.
+/// Offset of the header's checksum.
 const CHECKSUM_AT: usize = FIELDS_AT + 24;
-/// The version with buffers.
+/// The version of the format that has buffers.
 const BUFFERED: u8 = 1;
-/// Coarser intervals that a buffer holds the points of.
+/// Number of intervals of the coarser archive whose points a buffer holds.
 const BUFFERED_INTERVALS: u64 = 2;
-/// Archives of a file: with `mix`, one for each method and coarser step.
+/// The largest number of archives of a file. With `mix` there is one per method and coarser step.
 const ARCHIVES_MAX: u32 = 1_024;
-/// Bytes of a header; one of ten years of seconds has less than a megabyte.
+/// The largest header in bytes; that of ten years of seconds has less than a megabyte.
 pub(crate) const HEADER_BYTES_MAX: u64 = 16 << 20;
-/// Bytes of a block: those of a million points that cannot be compressed.
+/// The largest block in bytes: a million points that cannot be compressed.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
 
-/// Whether the file is a compressed one.
+/// Returns whether the file is compressed.
 pub(crate) fn is_so(source: &impl ReadAt, size: u64) -> Result<bool, Error> {
     let mut start = [0; MAGIC.len()];
     if size < start.len() as u64 {
@@ -42,7 +43,7 @@ pub(crate) fn is_so(source: &impl ReadAt, size: u64) -> Result<bool, Error> {
     Ok(start == *MAGIC)
 }
 
-/// Reads the header.
+/// Reads and checks the header.
 pub(crate) fn header(source: &impl ReadAt, size: u64, checks: Checks) -> Result<(Header, Compressed), Error> {
     let mut metadata = [0; METADATA_BYTES];
     read(source, &mut metadata, size)?;
@@ -50,7 +51,7 @@ pub(crate) fn header(source: &impl ReadAt, size: u64, checks: Checks) -> Result<
     let (code, count) = (field(0), field(4));
     let is_buffered = metadata[MAGIC.len()] == BUFFERED;
     let method = Method::of_file(code, Form::Compressed);
-    let method = method.ok_or_else(|| Error::Header(format!("no aggregation method is {code}")))?;
+    let method = method.ok_or_else(|| Error::Header(format!("there is no aggregation method {code}")))?;
     let x_files_factor = f32_at(&metadata, FIELDS_AT + 8).unwrap_or_default();
     if !(0.0..=1.0).contains(&x_files_factor) {
         return Err(Error::Header(format!("its xFilesFactor is {x_files_factor}")));
@@ -89,7 +90,7 @@ pub(crate) fn header(source: &impl ReadAt, size: u64, checks: Checks) -> Result<
     Ok((Header { form, method, x_files_factor, archives, header_bytes }, compressed))
 }
 
-/// What a header says of an archive.
+/// The description of an archive in the header.
 struct Described {
     archive: Archive,
     block_bytes: u32,
@@ -133,7 +134,7 @@ impl Described {
     }
 }
 
-/// Bytes of what stands behind the archives for one of them.
+/// Sizes in bytes of an archive's index and buffer, which follow the descriptions of archives.
 struct Part {
     index: u64,
     buffer: u64,
@@ -155,7 +156,7 @@ fn parts(described: &[Described], is_buffered: bool) -> Result<Vec<Part>, Error>
     parts.collect()
 }
 
-/// The checksum was made while its own place was zero.
+/// Verifies the checksum of the header, which is computed with zeros in place of the checksum.
 fn check_sum(header: &mut [u8]) -> Result<(), Error> {
     let told = u32_at(header, CHECKSUM_AT).unwrap_or_default();
     header[CHECKSUM_AT..CHECKSUM_AT + 4].fill(0);

@@ -1,8 +1,10 @@
-//! go-carbon's compressed form: blocks of coded points, and a buffer of those that are not coded yet.
+//! go-carbon's compressed form: blocks of encoded points, and a buffer of points that are not encoded
+//! yet.
 //!
-//! A block holds points in order of time and is written to its end before the next one is begun; the oldest
-//! is written over when all are full. The index in the header tells where each begins and ends in time. The
-//! last points wait in the archive's buffer, plain, until all of a coarser interval are there.
+//! A block has points in order of time and is filled before the next one is begun. When all are full,
+//! the oldest is overwritten. The index in the header has the first and last time of each block. The
+//! latest points stay in plain form in the archive's buffer until all points of a coarser interval have
+//! arrived.
 
 mod bits;
 mod block;
@@ -16,28 +18,28 @@ use crate::source::ReadAt;
 use block::Coded;
 pub(crate) use header::{HEADER_BYTES_MAX, header, is_so};
 
-/// What the header of a compressed file says beyond that of any other.
+/// The part of the header that only compressed files have.
 #[derive(Clone, Debug)]
 pub(crate) struct Compressed {
-    /// For each archive.
+    /// The blocks of each archive.
     archives: Vec<Blocks>,
 }
 
 /// The blocks of an archive.
 #[derive(Clone, Debug)]
 struct Blocks {
-    /// Seconds of a point.
+    /// The step in seconds.
     step: u32,
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     size: u32,
-    /// The block that is being written.
+    /// The index of the block that is being written.
     current: u32,
     index: Vec<Range>,
-    /// Points that are not in blocks yet.
+    /// Points that are not in a block yet.
     buffered: Vec<Point>,
 }
 
-/// What the index says of a block.
+/// The index entry of a block.
 #[derive(Clone, Copy, Debug)]
 struct Range {
     start: u32,
@@ -50,22 +52,22 @@ impl Range {
         self.start == 0
     }
 
-    /// The most points that a block can have between its first and its last one.
+    /// Returns an upper bound of the number of points of a block.
     fn points_max(&self, step: u32, size: u32) -> u64 {
         let between = u64::from(self.end.saturating_sub(self.start)) / u64::from(step.max(1)) + 1;
-        // The first is plain; each of the others has two bits or more.
+        // The first point is in plain form; each of the others has at least two bits.
         let coded = u64::from(size).saturating_sub(Point::BYTES as u64) * 4 + 1;
         between.min(coded)
     }
 }
 
 impl Compressed {
-    /// The most points that are read.
+    /// Returns an upper bound of the number of points that can be read.
     pub(crate) fn points_max(&self) -> u64 {
         self.archives.iter().map(Blocks::points_max).sum()
     }
 
-    /// The points of an archive up to a time, in order.
+    /// Returns the points of an archive up to a time, in order.
     pub(crate) fn points(
         &self,
         source: &impl ReadAt,
@@ -105,7 +107,7 @@ impl Compressed {
 }
 
 impl Blocks {
-    /// Appends the points of a block.
+    /// Decodes the points of a block and appends them.
     fn decode(
         &self,
         block: usize,
@@ -114,17 +116,17 @@ impl Blocks {
         found: &mut Vec<Point>,
     ) -> Result<(), String> {
         let range = self.index[block];
-        // Where the block ends that is being written is not known until it is read.
+        // The end of the block that is being written is only known once it is decoded.
         let is_whole = block as u64 != u64::from(self.current);
         let checksum = if is_whole { checksum_of(bytes) } else { range.checksum };
         if checks == Checks::All && checksum != range.checksum {
-            return Err(format!("its checksum is {checksum:08x} and not {:08x}", range.checksum));
+            return Err(format!("its checksum is {checksum:08x} instead of {:08x}", range.checksum));
         }
         let coded = Coded { bytes, step: self.step, start: range.start, end: range.end };
         coded.read(found).map_err(str::to_owned)
     }
 
-    /// The most points that are read of them.
+    /// Returns an upper bound of the number of points that can be read from the blocks.
     fn points_max(&self) -> u64 {
         let blocks: u64 = self.index.iter().map(|range| range.points_max(self.step, self.size)).sum();
         blocks + self.buffered.len() as u64

@@ -1,10 +1,11 @@
-//! Files that are cut, changed or made up: an error or points, never more memory than announced.
+//! Files that are truncated, changed or made up give an error or points, and never use more memory than
+//! announced.
 
 use sandur_whisper::{Checks, Damage, Error, Whisper};
 
 use crate::{FIXTURES, fixture};
 
-/// Reads all of it; what it holds is within what was announced.
+/// Reads all points and checks that the memory is within the announced bound.
 fn read(bytes: &[u8], checks: Checks) -> Result<u64, Error> {
     let whisper = Whisper::open(bytes, checks)?;
     if whisper.memory_bytes() > 64 << 20 {
@@ -21,7 +22,7 @@ fn read(bytes: &[u8], checks: Checks) -> Result<u64, Error> {
 }
 
 #[test]
-fn files_that_are_cut_or_changed_anywhere_are_read_or_refused() {
+fn truncated_and_changed_files_are_read_or_refused() {
     for (writer, names) in FIXTURES {
         for name in *names {
             let bytes = fixture(writer, name);
@@ -41,7 +42,7 @@ fn files_that_are_cut_or_changed_anywhere_are_read_or_refused() {
 }
 
 #[test]
-fn a_changed_byte_of_a_compressed_file_is_found_by_its_checksums() {
+fn checksums_detect_a_changed_byte_of_a_compressed_file() {
     let bytes = fixture("go", "compressed");
     for at in (18..700).step_by(7) {
         let mut changed = bytes.clone();
@@ -50,7 +51,7 @@ fn a_changed_byte_of_a_compressed_file_is_found_by_its_checksums() {
     }
 }
 
-/// Points by archive, and what is said of the rest.
+/// The number of points by archive, and the reports of damage.
 fn salvaged(bytes: &[u8]) -> Result<(Vec<(usize, usize)>, Vec<String>), Error> {
     let whisper = Whisper::open_with(bytes, Checks::All, Damage::LeftOut)?;
     if whisper.memory_bytes() > 64 << 20 {
@@ -62,9 +63,9 @@ fn salvaged(bytes: &[u8]) -> Result<(Vec<(usize, usize)>, Vec<String>), Error> {
     Ok((history.archives.iter().map(|kept| (kept.archive, kept.points.len())).collect(), history.damaged))
 }
 
-/// A file with one damaged archive gave nothing.
+/// One damaged archive used to make the complete file unreadable.
 #[test]
-fn archives_that_are_whole_are_read_beside_damaged_ones() {
+fn intact_archives_are_read_if_others_are_damaged() {
     let bytes = fixture("python", "average");
     let (whole, damaged) = salvaged(&bytes).unwrap();
     assert!(damaged.is_empty() && whole.len() > 1, "{damaged:?}");
@@ -75,7 +76,8 @@ fn archives_that_are_whole_are_read_beside_damaged_ones() {
         damaged.len() == 1 && damaged[0].starts_with(&format!("archive {last} is damaged")),
         "{damaged:?}"
     );
-    // The step of the second archive: of all others everything is there, and more of those after it.
+    // Changes the step of the second archive: all points of the others are read, and more of those after
+    // it.
     let mut changed = bytes.clone();
     changed[16 + 12 + 4..16 + 12 + 8].copy_from_slice(&7u32.to_be_bytes());
     let (others, damaged) = salvaged(&changed).unwrap();
@@ -90,7 +92,7 @@ fn archives_that_are_whole_are_read_beside_damaged_ones() {
 }
 
 #[test]
-fn blocks_that_are_whole_are_read_beside_damaged_ones_and_coarser_points_tell_of_the_others() {
+fn intact_blocks_are_read_and_coarser_points_cover_damaged_ones() {
     let bytes = fixture("go", "compressed");
     let whisper = Whisper::open(&bytes[..], Checks::All).unwrap();
     let whole = whisper.history(u32::MAX).unwrap();
@@ -120,7 +122,7 @@ fn blocks_that_are_whole_are_read_beside_damaged_ones_and_coarser_points_tell_of
         }
     }
     assert!(found > 0, "no block was damaged");
-    // A cut costs the blocks after it that hold points: those of the last archive, none where it is later.
+    // A truncation loses the blocks after it that have points: here those of the last archive.
     let cut = |length: usize| {
         let whisper = Whisper::open_with(&bytes[..length], Checks::All, Damage::LeftOut).unwrap();
         whisper.history(u32::MAX).unwrap()
@@ -138,17 +140,17 @@ fn header(archives: &[[u32; 3]]) -> Vec<u8> {
 }
 
 #[test]
-fn headers_that_cannot_be_are_refused_with_the_reason() {
+fn impossible_headers_are_refused_with_the_reason() {
     for (archives, told) in [
         (&[][..], "no archives"),
         (&[[28, 0, 10]], "10 points of 0 seconds"),
         (&[[28, 60, 0]], "0 points of 60 seconds"),
-        (&[[28, 60, u32::MAX]], "is cut"),
-        (&[[u32::MAX, u32::MAX, u32::MAX]], "is cut"),
-        (&[[0, 60, 10]], "is cut"),
+        (&[[28, 60, u32::MAX]], "is truncated"),
+        (&[[u32::MAX, u32::MAX, u32::MAX]], "is truncated"),
+        (&[[0, 60, 10]], "is truncated"),
         (&[[40, 60, 10], [100, 300, 10]], "overlaps"),
-        (&[[40, 60, 10], [160, 90, 10]], "no multiple"),
-        (&[[40, 60, 10], [160, 60, 10]], "no multiple"),
+        (&[[40, 60, 10], [160, 90, 10]], "not a multiple"),
+        (&[[40, 60, 10], [160, 60, 10]], "not a multiple"),
     ] {
         let mut bytes = header(archives);
         bytes.resize(1_000, 0);

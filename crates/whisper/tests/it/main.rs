@@ -1,4 +1,4 @@
-//! Readers over files that whisper 1.1.10 and go-carbon's whisper wrote, and over damaged ones.
+//! Reads files that whisper 1.1.10 and go-carbon's whisper wrote, and damaged ones.
 
 #![allow(clippy::unwrap_used)] // tests fail that way
 
@@ -7,7 +7,7 @@ mod originals;
 
 use std::path::PathBuf;
 
-/// A file of the fixtures.
+/// Reads a file of the fixtures.
 fn fixture(writer: &str, name: &str) -> Vec<u8> {
     let path = folder(writer).join(format!("{name}.wsp"));
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -17,7 +17,7 @@ fn folder(writer: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(writer)
 }
 
-/// All fixtures.
+/// The names of all fixtures, by writer.
 const FIXTURES: &[(&str, &[&str])] = &[
     ("python", &["absmax", "absmin", "average", "empty", "ended", "paused", "single", "sum"]),
     ("go", &["compressed", "converted", "gaps", "go", "mix"]),

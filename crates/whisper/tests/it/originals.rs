@@ -1,4 +1,4 @@
-//! What the originals read of the files that they wrote, we read too.
+//! Points read from files of the original programs are the points that those programs read.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::{FIXTURES, fixture, folder};
 
-/// Later than every point.
+/// A time later than every point.
 const NOW: u32 = 1_795_176_017;
 
 fn expected(writer: &str) -> Value {
     serde_json::from_slice(&std::fs::read(folder(writer).join("expected.json")).unwrap()).unwrap()
 }
 
-/// Times and bits of values.
+/// The times and the bits of the values of an archive.
 fn told(archive: &Value) -> Vec<(u32, u64)> {
     let points = archive["points"].as_array().unwrap().iter();
     let bits = |value: &Value| u64::from_str_radix(value.as_str().unwrap(), 16).unwrap();
@@ -26,7 +26,7 @@ fn bits(points: &[Point]) -> Vec<(u32, u64)> {
 }
 
 #[test]
-fn every_archive_of_whisper_is_read_as_whisper_reads_it() {
+fn archives_of_whisper_are_read_as_by_whisper() {
     let expected = expected("python");
     for name in FIXTURES[0].1 {
         let (bytes, expected) = (fixture("python", name), &expected[*name]);
@@ -40,9 +40,10 @@ fn every_archive_of_whisper_is_read_as_whisper_reads_it() {
     }
 }
 
-/// go-carbon makes coarser points that are not stored yet while it reads; we take the finer ones instead.
+/// While reading, go-carbon computes coarser points that are not stored yet; this reader uses the finer
+/// ones instead.
 #[test]
-fn every_archive_of_go_carbon_is_read_as_it_reads_it() {
+fn archives_of_go_carbon_are_read_as_by_go_carbon() {
     let expected = expected("go");
     for name in FIXTURES[1].1 {
         let (bytes, expected) = (fixture("go", name), &expected[*name]);
@@ -70,7 +71,7 @@ fn every_archive_of_go_carbon_is_read_as_it_reads_it() {
 }
 
 #[test]
-fn no_interval_is_told_twice_but_where_a_finer_archive_ends() {
+fn an_interval_is_covered_twice_only_at_the_end_of_a_finer_archive() {
     for (writer, names) in FIXTURES {
         for name in *names {
             let bytes = fixture(writer, name);
@@ -79,7 +80,7 @@ fn no_interval_is_told_twice_but_where_a_finer_archive_ends() {
             assert_eq!(bits(&history.archives[0].points), bits(&whisper.points(0, NOW).unwrap()));
             check_told_once(&history, name);
             let known: u64 = history.archives.iter().map(|kept| lost(&whisper, &history, kept.archive)).sum();
-            assert_eq!(known, 0, "{writer} {name}: intervals that only a coarse archive knows are lost");
+            assert_eq!(known, 0, "{writer} {name}: intervals that only a coarser archive covers are lost");
         }
     }
 }
@@ -94,7 +95,7 @@ fn check_told_once(history: &History, name: &str) {
     }
 }
 
-/// Points of an archive that nothing of the history tells of.
+/// Returns the number of points of an archive that the history does not cover.
 fn lost(whisper: &Whisper<&[u8]>, history: &History, archive: usize) -> u64 {
     let step = whisper.archives()[archive].step;
     let points = whisper.points(archive, NOW).expect("a sound archive");
@@ -106,7 +107,7 @@ fn lost(whisper: &Whisper<&[u8]>, history: &History, archive: usize) -> u64 {
 }
 
 #[test]
-fn points_after_the_present_are_left_out() {
+fn points_in_the_future_are_dropped() {
     let bytes = fixture("python", "single");
     let whisper = Whisper::open(&bytes[..], Checks::All).unwrap();
     let all = whisper.points(0, NOW).unwrap();
