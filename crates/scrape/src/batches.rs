@@ -1,31 +1,31 @@
-//! The batches of one scrape: pieces small enough that one push may take each, however many series a target
-//! has.
+//! Splits the samples of one scrape into batches small enough for one push each, however many series the
+//! target has.
 //!
-//! **Invariants.** What they take is told before more is added ([`Batches::bytes_with_one_more`]).
-//! Descriptions of metrics are in the last piece, and so is what is added last: a target's report.
+//! **Invariants.** The bytes are known before a sample is added ([`Batches::bytes_with_one_more`]). The
+//! last batch has the descriptions of metrics, and what is added last: the report about the target.
 
 use std::sync::Arc;
 
 use sandur_model::{Exemplar, Labels, MetricMetadata, SampleBatch, Span, StreamId, TenantId};
 
-/// Series of a piece: a push of so many new ones takes some megabytes.
+/// The largest number of series of a batch: a push of this many new series uses some megabytes.
 const SERIES_MAX: usize = 2_000;
-/// Bytes of the labels of a piece.
+/// The largest number of bytes of labels of a batch.
 const LABEL_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a sample in a batch.
 const SAMPLE_BYTES: u64 = 128;
-/// Bytes of an exemplar and of each of its labels beside their texts.
+/// Bytes of an exemplar, and of each of its labels, without texts.
 const EXEMPLAR_BYTES: u64 = 128;
 const EXEMPLAR_LABEL_BYTES: u64 = 64;
 
-/// Batches of samples.
+/// The batches of one scrape.
 pub(crate) struct Batches {
     full: Vec<SampleBatch>,
     open: SampleBatch,
-    /// Bytes of labels of the open one.
+    /// Bytes of the labels of the open batch.
     label_bytes: usize,
     samples: u64,
-    /// Bytes of what is no sample.
+    /// Bytes of everything other than samples.
     other_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ impl Batches {
         self.samples += 1;
     }
 
-    /// Adds an exemplar of the sample that was added last.
+    /// Adds an exemplar for the sample that was added last.
     pub(crate) fn push_exemplar(&mut self, exemplar: Exemplar) {
         let Exemplar { labels, .. } = &exemplar;
         self.other_bytes += EXEMPLAR_BYTES + labels.text_bytes() as u64;
@@ -57,22 +57,22 @@ impl Batches {
         self.open.push_exemplar(exemplar);
     }
 
-    /// Adds descriptions of metrics, whose bytes were told before.
+    /// Adds descriptions of metrics, whose bytes were counted with [`Batches::add_bytes`].
     pub(crate) fn describe(&mut self, metadata: Vec<MetricMetadata>) {
         self.open.metadata = metadata;
     }
 
-    /// Counts bytes of what is no sample.
+    /// Counts bytes of something other than samples.
     pub(crate) fn add_bytes(&mut self, bytes: u64) {
         self.other_bytes += bytes;
     }
 
-    /// Bytes that all take with one more sample.
+    /// Returns the bytes of all batches with one more sample.
     pub(crate) fn bytes_with_one_more(&self) -> u64 {
         (self.samples + 1) * SAMPLE_BYTES + self.other_bytes
     }
 
-    /// The pieces in their order.
+    /// Returns the batches in order.
     pub(crate) fn into_vec(mut self) -> Vec<SampleBatch> {
         self.full.push(self.open);
         self.full
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_as_small_as_a_push_may_be() {
+    fn batches_are_no_larger_than_one_push_may_be() {
         let mut batches = Batches::of(&TenantId::default_tenant());
         let mut add = |name: &str| {
             let labels = Arc::new(Labels::from_pairs([("__name__", name)]));

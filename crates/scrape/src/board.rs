@@ -1,23 +1,23 @@
-//! The state of all targets, for people and for the API.
+//! The state of all targets, for users and for the API.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How the last scrape went.
+/// The result of the last scrape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// There was none yet.
+    /// There was no scrape yet.
     #[default]
     Unknown,
-    /// Well.
+    /// The scrape succeeded.
     Up,
-    /// Badly.
+    /// The scrape failed.
     Down,
 }
 
 impl Health {
-    /// As Prometheus names it.
+    /// Returns Prometheus's name of the state.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -27,35 +27,35 @@ impl Health {
     }
 }
 
-/// One target.
+/// The state of one target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetStatus {
-    /// Its job.
+    /// The name of its job.
     pub job: String,
     /// Its URL.
     pub url: String,
-    /// Labels of its series.
+    /// The labels of its series.
     pub labels: BTreeMap<String, String>,
     /// Labels before relabelling.
     pub discovered: BTreeMap<String, String>,
-    /// How the last scrape went.
+    /// The result of the last scrape.
     pub health: Health,
-    /// Why it went badly.
+    /// Why the last scrape failed; empty if it succeeded.
     pub last_error: String,
-    /// When it was, in nanoseconds since the epoch; 0: never.
+    /// When the last scrape was, in nanoseconds since the epoch; 0: never.
     pub last_scrape_ns: i64,
-    /// How long it took.
+    /// How long the last scrape took.
     pub last_duration: Duration,
-    /// How often it is scraped.
+    /// The scrape interval.
     pub interval: Duration,
-    /// How long it may take.
+    /// The scrape timeout.
     pub timeout: Duration,
 }
 
-/// Dropped targets that are remembered.
+/// The largest number of dropped targets that are remembered.
 const DROPPED_MAX: usize = 10_000;
 
-/// The state of all targets. Cheap to ask.
+/// The state of all targets. Cheap to query.
 #[derive(Default)]
 pub struct Board {
     targets: Mutex<BTreeMap<u64, TargetStatus>>,
@@ -64,7 +64,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// The targets that are scraped, by job and URL.
+    /// Returns the targets that are scraped, sorted by job and URL.
     pub fn active(&self) -> Vec<TargetStatus> {
         let targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<TargetStatus> = targets.values().cloned().collect();
@@ -72,12 +72,12 @@ impl Board {
         all
     }
 
-    /// Jobs and labels of targets that rules leave out.
+    /// Returns the jobs and labels of targets that rules drop.
     pub fn dropped(&self) -> Vec<(String, BTreeMap<String, String>)> {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The names of all jobs.
+    /// Returns the names of all jobs.
     pub fn jobs(&self) -> Vec<String> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,5 @@
-//! Targets from files: JSON or YAML lists of groups. A file that cannot be read keeps the groups that it had.
+//! Discovers targets from files, which are JSON or YAML lists of groups. If a file cannot be read, its
+//! previous groups are kept.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +9,34 @@ use crate::config::{TargetGroup, groups};
 use crate::scrape::short_of;
 use crate::yaml::Node;
 
-/// Bytes of a file.
+/// The largest file in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Files of all patterns of a job.
+/// The largest number of files of all patterns of a job.
 const FILES_MAX: usize = 10_000;
 
-/// Bytes that a byte of a file becomes as a list of groups, of which there are two while targets are found.
+/// Bytes of the list of groups per byte of a file. There are two lists while targets are discovered.
 const LISTED_BYTES: u64 = 16;
-/// Bytes that it becomes beside that while it is read.
+/// Additional bytes per byte of a file while it is parsed.
 const READING_BYTES: u64 = 16;
 
-/// What a file listed, and what pays for it.
+/// The groups of a file, and the memory that is reserved for them.
 struct Listed {
     groups: Vec<TargetGroup>,
     _held: Reservation,
 }
 
-/// What the files of a job listed last.
+/// The groups that the files of a job had when they were last read.
 #[derive(Default)]
 pub(crate) struct KnownFiles(BTreeMap<String, Listed>);
 
 impl KnownFiles {
-    /// Reads all files of the patterns again; waits for the disk.
+    /// Reads all files of the patterns. Blocks on file I/O.
     pub(crate) fn read(&mut self, patterns: &[String], memory: &MemoryBudget) -> Vec<TargetGroup> {
         let mut paths: Vec<String> = Vec::new();
         for pattern in patterns {
             match glob::glob(pattern) {
                 Ok(found) => paths.extend(found.flatten().map(|path| path.to_string_lossy().into_owned())),
-                Err(error) => tracing::error!(pattern, %error, "a pattern of target files cannot be read"),
+                Err(error) => tracing::error!(pattern, %error, "cannot read a pattern of target files"),
             }
         }
         paths.truncate(FILES_MAX);
@@ -43,7 +44,11 @@ impl KnownFiles {
         for path in paths {
             match read_file(&path, memory) {
                 Ok(listed) => drop(self.0.insert(path, listed)),
-                Err(error) => tracing::error!(path, error, "a file of targets stays as it was"),
+                Err(error) => tracing::error!(
+                    path,
+                    error,
+                    "cannot read a file of targets; its previous targets are kept"
+                ),
             }
         }
         let with_path = |(path, listed): (&String, &Listed)| {
@@ -61,7 +66,7 @@ impl KnownFiles {
 fn read_file(path: &str, memory: &MemoryBudget) -> Result<Listed, String> {
     let about = std::fs::metadata(path).map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is not a file".to_owned());
     }
     let size = about.len();
     if size > FILE_BYTES_MAX {
@@ -69,9 +74,9 @@ fn read_file(path: &str, memory: &MemoryBudget) -> Result<Listed, String> {
     }
     let held = memory.reserve(size * LISTED_BYTES).map_err(|error| short_of(&error))?;
     let _reading = memory.reserve(size * READING_BYTES).map_err(|error| short_of(&error))?;
-    // It may have grown meanwhile: then it is read at the next look.
+    // If the file has grown since, it is read at the next refresh.
     let text = small_file::read_text(path, size).map_err(|error| error.to_string())?;
-    // JSON is YAML.
+    // JSON is a subset of YAML.
     let tree = Node::parse(&text).map_err(|error| error.to_string())?;
     Ok(Listed { groups: groups(&tree).map_err(|error| error.to_string())?, _held: held })
 }
@@ -81,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_breaks_keeps_its_targets() {
+    fn a_file_that_becomes_invalid_keeps_its_targets() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let patterns = [path("*.json").to_string_lossy().into_owned()];
@@ -99,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_beyond_memory_or_that_is_none_is_not_read() {
+    fn a_file_that_exceeds_the_memory_or_is_not_regular_is_not_read() {
         let directory = tempfile::tempdir().unwrap();
         let pattern = directory.path().join("*").to_string_lossy().into_owned();
         std::fs::create_dir(directory.path().join("folder")).unwrap();
@@ -108,7 +113,7 @@ mod tests {
             .unwrap();
         let (mut known, small) = (KnownFiles::default(), MemoryBudget::root("scrapes", 1 << 20));
         assert!(known.read(std::slice::from_ref(&pattern), &small).is_empty());
-        assert_eq!(small.used(), 0, "nothing is held for what was not read");
+        assert_eq!(small.used(), 0, "no memory is reserved for a file that was not read");
         let large = MemoryBudget::root("scrapes", 8 << 20);
         assert_eq!(known.read(&[pattern], &large)[0].targets.len(), 10_000);
         assert!(large.used() > 1 << 20);

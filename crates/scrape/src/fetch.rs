@@ -1,4 +1,4 @@
-//! Fetching a target's text: what a loop asks of HTTP.
+//! The interface for fetching a target's text.
 
 use std::time::Duration;
 
@@ -6,38 +6,38 @@ use sandur_base::{BoxFuture, MemoryBudget, Reservation};
 
 use crate::config::{Auth, Tls};
 
-/// One request.
+/// A request for the text of a target.
 pub struct FetchRequest<'a> {
-    /// The whole URL.
+    /// The complete URL.
     pub url: &'a str,
-    /// Who asks.
+    /// The credentials.
     pub auth: &'a Auth,
-    /// How an encrypted target is trusted.
+    /// How the certificate of the target is verified.
     pub tls: &'a Tls,
-    /// Until the whole body is there.
+    /// The time within which the complete body must arrive.
     pub timeout: Duration,
-    /// Most bytes of the body.
+    /// The largest body in bytes.
     pub body_max: u64,
-    /// Where memory for the body comes from.
+    /// The budget for the memory of the body.
     pub memory: &'a MemoryBudget,
 }
 
-/// A body and what it holds of memory.
+/// A body and its memory.
 pub struct Fetched {
-    /// Its content type; empty when the target does not say.
+    /// The content type; empty if the target does not send one.
     pub content_type: String,
     /// The bytes.
     pub body: Vec<u8>,
-    /// Dropped when the bytes are not needed any more.
+    /// The reservation for the body, to be dropped with it.
     pub memory: Reservation,
 }
 
-/// What a target is asked for, best first.
+/// The `Accept` header of requests, with the best format first.
 pub const ACCEPT: &str =
     "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
-/// Fetches. HTTP in a server, made-up answers in tests.
+/// Fetches texts: HTTP in a server, generated answers in tests.
 pub trait Fetch: Send + Sync {
-    /// The body of a good answer; the error is what `lastError` of the target says.
+    /// Returns the body of a successful answer. An error becomes the `lastError` of the target.
     fn fetch<'a>(&'a self, request: FetchRequest<'a>) -> BoxFuture<'a, Result<Fetched, String>>;
 }

@@ -1,20 +1,22 @@
-//! Scrapes: what a server reads from its targets by itself, as Prometheus does.
+//! Scrapes targets as Prometheus does.
 //!
-//! **What it is.** The `scrape_configs` of a Prometheus file with static and file discovery ([`ScrapeFile`]),
-//! relabelling, and a loop for each target that fetches its text, makes a batch of it, writes stale markers
-//! for what is gone, and reports `up` and its like ([`Scraper`]). [`Board`] shows the state of all targets.
+//! **What it is.** The `scrape_configs` of a Prometheus file with static and file discovery
+//! ([`ScrapeFile`]), relabelling, and one loop per target ([`Scraper`]). A loop fetches the target's
+//! text, converts it to a batch, writes stale markers for series that ended, and reports `up` and
+//! related series. [`Board`] shows the state of all targets.
 //!
-//! **What it is not.** No HTTP: [`Fetch`] does that. No storage: batches go to a [`Sink`]. No other
-//! discovery: that stays with agents, which send what they scrape by remote write.
+//! **What it is not.** It has no HTTP client: the caller implements [`Fetch`]. It has no storage:
+//! batches go to a [`Sink`]. It has no other discovery: agents can discover and scrape other targets,
+//! and send the samples by remote write.
 //!
-//! **Life of a scrape.** A loop wakes at its offset in the interval, asks [`Fetch`] for the body within the
-//! timeout, and reads it line by line. The text of a series is looked up in what the loop remembers; only a
-//! series that it does not know is parsed, gets the labels of its target, and is relabelled. Then every
-//! series that was there the last time and is not now gets a stale marker. A scrape that fails ends all
-//! series of its target.
+//! **Life of a scrape.** A loop wakes at its offset within the interval, requests the body from
+//! [`Fetch`] with the timeout, and reads it line by line. The text of a series is looked up among those
+//! that the loop remembers. Only an unknown series is parsed, gets the labels of its target, and is
+//! relabelled. Then every series of the previous scrape that is missing from this one gets a stale
+//! marker. A failed scrape ends all series of its target.
 //!
-//! **Invariants.** A body is bounded, and what a loop remembers is reserved from the budget of all scrapes.
-//! The number of targets is bounded. A file that cannot be read changes nothing.
+//! **Invariants.** The size of a body is bounded. What loops remember is reserved from the budget of all
+//! scrapes. The number of targets is bounded. A file that cannot be read changes nothing.
 
 mod batches;
 mod board;

@@ -1,4 +1,4 @@
-//! Relabelling: rules that change labels, or leave a target or a series out.
+//! Relabelling: rules that change labels, or drop a target or a series.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use regex::{Captures, Regex};
 use sandur_model::go_regex;
 use sandur_model::go_replacement::{Piece, pieces};
 
-/// Labels while rules are applied.
+/// The labels that rules are applied to.
 pub(crate) type LabelSet = BTreeMap<String, String>;
 
-/// Bytes of a compiled expression.
+/// The largest compiled expression in bytes.
 const REGEX_BYTES_MAX: usize = 4 << 20;
-/// Bytes of a name or a value that a rule sets.
+/// The largest name or value in bytes that a rule may set.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Sets a label where the expression matches.
+    /// Sets a label if the expression matches.
     Replace,
     /// Sets a label to the sources in lower case.
     Lowercase,
     /// Sets a label to the sources in upper case.
     Uppercase,
-    /// Keeps what matches.
+    /// Keeps what matches and drops the rest.
     Keep,
     /// Drops what matches.
     Drop,
-    /// Keeps where the sources equal the target.
+    /// Keeps what has sources equal to the target.
     KeepEqual,
-    /// Drops where the sources equal the target.
+    /// Drops what has sources equal to the target.
     DropEqual,
     /// Sets a label to the modulus of a hash of the sources.
     HashMod,
@@ -43,7 +43,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The action of a name, whose case does not matter.
+    /// Returns the action with this name, in any case of letters.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "replace" => Self::Replace,
@@ -67,7 +67,7 @@ impl Action {
     }
 }
 
-/// One rule.
+/// A relabelling rule.
 #[derive(Clone, Debug)]
 pub struct Relabel {
     action: Action,
@@ -80,7 +80,7 @@ pub struct Relabel {
 }
 
 impl Relabel {
-    /// A rule; the error says what does not fit.
+    /// Makes a rule. An error names the wrong option.
     pub(crate) fn new(
         action: Action,
         (source_labels, separator): (Vec<String>, String),
@@ -103,7 +103,7 @@ impl Relabel {
         Ok(Self { action, source_labels, separator, regex, modulus, target, replacement })
     }
 
-    /// Applies the rule; false when what has these labels is left out.
+    /// Applies the rule. Returns false if the target or series is dropped.
     fn apply(&self, labels: &mut LabelSet) -> bool {
         let source = self.source(labels);
         match self.action {
@@ -148,7 +148,7 @@ impl Relabel {
     }
 }
 
-/// A replacement with what the groups have.
+/// Expands a replacement with the texts of the groups.
 fn expand(captures: &Captures<'_>, replacement: &str) -> String {
     let piece = |piece| match piece {
         Piece::Text(text) => text,
@@ -158,8 +158,8 @@ fn expand(captures: &Captures<'_>, replacement: &str) -> String {
     pieces(replacement).map(piece).collect()
 }
 
-/// Sets a label; an empty value removes it. One that is too long, as rules that double it again and again
-/// could make it, changes nothing.
+/// Sets a label; an empty value removes it. A name or value that is too long, as rules could create by
+/// doubling it repeatedly, is ignored.
 fn set(labels: &mut LabelSet, name: &str, value: String) {
     match value.is_empty() {
         _ if name.len() > TEXT_BYTES_MAX || value.len() > TEXT_BYTES_MAX => {}
@@ -168,7 +168,7 @@ fn set(labels: &mut LabelSet, name: &str, value: String) {
     }
 }
 
-/// Applies all rules; false when what has these labels is left out.
+/// Applies all rules. Returns false if the target or series is dropped.
 pub(crate) fn relabel(rules: &[Relabel], labels: &mut LabelSet) -> bool {
     rules.iter().all(|rule| rule.apply(labels))
 }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn each_action_does_what_prometheus_does() {
+    fn each_action_has_the_effect_that_it_has_in_prometheus() {
         let cases = [
             (rule("replace", &["a", "b"], "f(.*);(.*)r", "d", "$1-${2}"), Some("a=foo,b=Bar,c=foo,d=oo-Ba")),
             (rule("replace", &["a"], "o", "d", "x"), Some("a=foo,b=Bar,c=foo")),
@@ -215,7 +215,7 @@ mod tests {
         for (rule, expected) in &cases {
             let got = after(rule);
             match rule.action {
-                // Which of the eight it is decides MD5: the last eight bytes of its digest.
+                // The value is the last eight bytes of the MD5 digest, modulo eight.
                 Action::HashMod => assert!(got.unwrap().contains(",d=")),
                 _ => assert_eq!(got.as_deref(), *expected, "{rule:?}"),
             }

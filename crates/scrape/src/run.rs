@@ -1,4 +1,4 @@
-//! The loops: one for each target, and one that finds targets.
+//! The loops: one per target, and one that discovers targets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,39 +17,39 @@ use crate::scrape::{Counts, Report, ScrapeReader};
 use crate::series::SeriesMemory;
 use crate::target::{Found, Target, targets};
 
-/// Targets of all jobs; of those that rules leave out, as many are shown.
+/// The largest number of targets of all jobs, and of dropped targets that are shown.
 const TARGETS_MAX: usize = 10_000;
-/// Most bytes of a body.
+/// The largest body in bytes.
 const BODY_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of a body, and of what is remembered, that are worked on at once.
+/// The largest size, of a body and of the remembered series, that is processed without the CPU pool.
 const INLINE_BYTES_MAX: u64 = 256 << 10;
-/// Files of targets are read at least so often, because reading them is cheap.
+/// Files of targets are read at least this often, because reading them is cheap.
 const REFRESH_MAX: Duration = Duration::from_secs(30);
 
-/// Where batches go.
+/// Receives batches.
 pub trait Sink: Send + Sync {
-    /// Returns when the batch is stored; the error says why it is not.
+    /// Returns once the batch is stored. An error says why it is not.
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// All that scrapes need.
+/// Everything that scrapes need.
 #[derive(Clone)]
 pub struct Scraper {
-    /// The world.
+    /// Clock, tasks and randomness.
     pub env: Env,
-    /// Whose the samples are.
+    /// The tenant of the samples.
     pub tenant: TenantId,
-    /// Asks targets.
+    /// Fetches the texts of targets.
     pub fetch: Arc<dyn Fetch>,
-    /// Takes batches.
+    /// Stores batches.
     pub sink: Arc<dyn Sink>,
-    /// Shows targets.
+    /// Shows the state of targets.
     pub board: Arc<Board>,
-    /// Memory of bodies and of what loops remember.
+    /// The budget for bodies and for remembered series.
     pub memory: MemoryBudget,
 }
 
-/// A loop that runs.
+/// A running loop.
 struct Running {
     stop: Shutdown,
     task: Task<()>,
@@ -71,7 +71,8 @@ impl Scraper {
             let gone: Vec<(String, Target)> =
                 running.keys().filter(|key| !found.contains_key(*key)).cloned().collect();
             let ended: Vec<Running> = gone.iter().filter_map(|key| running.remove(key)).collect();
-            // All are told before any is waited for: each may wait for an answer that does not come.
+            // All loops are stopped before any of them is joined, because each may wait for an answer
+            // that does not come.
             ended.iter().for_each(|ended| ended.stop.trigger());
             for ended in ended {
                 let _ = ended.task.join().await;
@@ -92,7 +93,7 @@ impl Scraper {
         }
     }
 
-    /// The targets of all jobs, each once.
+    /// Returns the targets of all jobs, without duplicates.
     async fn discover(
         &self,
         jobs: &[Arc<JobConfig>],
@@ -120,7 +121,7 @@ impl Scraper {
                         dropped.push((job.name.clone(), labels));
                     }
                     Ok(Found::Dropped(_)) => {}
-                    Err(error) => tracing::error!(job = job.name, error, "a target is left out"),
+                    Err(error) => tracing::error!(job = job.name, error, "a target is skipped"),
                     Ok(Found::Target(_)) if found.len() >= TARGETS_MAX => {
                         tracing::error!(
                             job = job.name,
@@ -172,7 +173,7 @@ struct Loop {
     number: u64,
 }
 
-/// What a loop knows from one scrape to the next, and what pays for it.
+/// The state of a loop between scrapes, and its memory.
 struct Remembered {
     series: SeriesMemory,
     held: Reservation,
@@ -185,7 +186,7 @@ impl Loop {
             Ok(held) => Remembered { series: SeriesMemory::default(), held },
             Err(error) => return tracing::error!(target = self.target.url, %error, "a target is not scraped"),
         };
-        // Targets are spread over the interval, each always at its own place.
+        // Scrapes are spread over the interval; each target always has the same offset.
         let interval = self.target.interval.as_nanos().max(1) as u64;
         let mut wait = Duration::from_nanos(xxh3_64(self.target.url.as_bytes()) % interval);
         loop {
@@ -195,7 +196,7 @@ impl Loop {
             let began = env.monotonic();
             known = self.scrape(known).await;
             let took = env.monotonic().saturating_sub(began).as_nanos() as u64;
-            // A scrape that is late leaves out those that it missed.
+            // A late scrape skips the scrapes that it missed.
             wait = Duration::from_nanos(interval - took % interval);
         }
     }
@@ -222,7 +223,7 @@ impl Loop {
         let report = Report { labels: &target.labels, now_ms };
         report.write(&mut batches, error.is_none(), took, counts);
         if let Err(why) = self.store(batches).await {
-            tracing::error!(target = target.url, error = why, "what was scraped could not be stored");
+            tracing::error!(target = target.url, error = why, "cannot store a scrape");
             known.series.untell();
             error.get_or_insert(format!("could not be stored: {why}"));
         }
@@ -236,7 +237,8 @@ impl Loop {
         known
     }
 
-    /// Reads what was fetched; a text that is not short, on the CPU pool, where others have their turns.
+    /// Reads the fetched text. All but short texts are processed on the CPU pool, where tenants take
+    /// turns.
     async fn read(
         &self,
         fetched: Result<Fetched, String>,
@@ -263,7 +265,7 @@ impl Loop {
         if is_short { work() } else { env.run_cpu(Lane::Background, work).await }
     }
 
-    /// Stores one piece after the other.
+    /// Stores one batch after the other.
     async fn store(&self, batches: Batches) -> Result<(), String> {
         for batch in batches.into_vec() {
             self.scraper.sink.store(batch).await?;
@@ -271,15 +273,15 @@ impl Loop {
         Ok(())
     }
 
-    /// The target is gone: all its series are over.
+    /// Ends all series of a removed target.
     async fn end(&self, known: Remembered) {
         let Self { scraper, target, .. } = self;
         let now_ms = scraper.env.now_ns() / sandur_model::MILLISECOND_NS;
-        let gone = Err("the target is gone".to_owned());
+        let gone = Err("the target was removed".to_owned());
         let (mut batches, _, _, _known) = self.read(gone, now_ms, known).await;
         Report { labels: &target.labels, now_ms }.end(&mut batches);
         if let Err(error) = self.store(batches).await {
-            tracing::error!(target = target.url, error, "the end of a target could not be stored");
+            tracing::error!(target = target.url, error, "cannot store the end of a target's series");
         }
     }
 }
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silent_targets_that_go_keep_no_new_ones_waiting() {
+    async fn removed_targets_that_do_not_answer_do_not_delay_new_ones() {
         let directory = tempfile::tempdir().unwrap();
         let silent: Vec<String> = (0..50).map(|n| format!("silent{n}:1")).collect();
         let file = file_of_targets(directory.path(), &silent);
@@ -376,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn targets_come_and_go() {
+    async fn targets_are_added_and_removed() {
         let directory = tempfile::tempdir().unwrap();
         let file = file_of_targets(directory.path(), &["up:1".to_owned(), "down:1".to_owned()]);
         let (env, made) = (Env::simulated(1, 1_700_000_000_000_000_000), Arc::new(Made::default()));
@@ -402,7 +404,7 @@ mod tests {
         let last = |name: &str| *values(&made.batches.lock().unwrap(), name, "up:1").last().unwrap();
         assert!(
             sandur_model::is_stale(last("a")) && sandur_model::is_stale(last("up")),
-            "its series are over"
+            "its series have ended"
         );
         stopping.trigger();
         running.join().await.unwrap();

@@ -1,4 +1,5 @@
-//! One scrape: a text becomes a batch, with stale markers for what is gone and the series of the report.
+//! One scrape: converts a text to batches, with stale markers for series that ended and the series of
+//! the report.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,16 +20,16 @@ use crate::relabel::{LabelSet, relabel};
 use crate::series::SeriesMemory;
 
 const NAME: &str = "__name__";
-/// Before a label of the text whose name the target has.
+/// Prefix of a label of the text that the target has too.
 const EXPORTED: &str = "exported_";
-/// Milliseconds that a time of the text may be ahead.
+/// Milliseconds by which a timestamp of the text may be in the future.
 const AHEAD_MAX_MS: i64 = 10 * 60 * 1_000;
-/// Characters of the labels of an exemplar.
+/// The largest number of characters of the labels of an exemplar.
 const EXEMPLAR_LABELS_MAX: usize = 128;
-/// Metric families whose descriptions are read of one scrape.
+/// The largest number of metric families whose descriptions are read per scrape.
 const FAMILIES_MAX: usize = 100_000;
 
-/// What a scrape found.
+/// The counts of a scrape, for its report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) scraped: u64,
@@ -42,25 +43,25 @@ pub(crate) struct ScrapeReader<'a> {
     pub(crate) labels: &'a LabelSet,
     pub(crate) memory: &'a mut SeriesMemory,
     pub(crate) tenant: &'a TenantId,
-    /// When the scrape began.
+    /// The start of the scrape, in milliseconds since the epoch.
     pub(crate) now_ms: i64,
-    /// What pays for what is remembered, and for the batches.
+    /// The reservation for remembered series and for the batches.
     pub(crate) held: &'a mut Reservation,
-    /// Called between lines: others may have their turn on the thread.
+    /// Called between lines, so that other work can use the thread.
     pub(crate) give_way: &'a dyn Fn(),
 }
 
-/// Memory is taken in pieces of so many bytes at least.
+/// The least number of bytes by which the reservation grows.
 const PIECE_BYTES: u64 = 256 << 10;
-/// Lines between two turns of others.
+/// Number of lines between two calls of `give_way`.
 const LINES_A_TURN: u64 = 1_000;
-/// Bytes of a metric family beside its texts, and how often these are in memory at once.
+/// Bytes of a metric family without its texts, and the number of copies that are in memory at once.
 const FAMILY_BYTES: u64 = 256;
 const FAMILY_COPIES: u64 = 2;
 
 impl ScrapeReader<'_> {
-    /// The batches of a text and what is counted of it. An error is why the scrape failed; then nothing of
-    /// the text counts, and every series of the target is over.
+    /// Returns the batches and counts of a text. If the scrape fails, the error says why; then nothing
+    /// of the text is stored, and every series of the target ends.
     pub(crate) fn read(&mut self, content_type: &str, body: &[u8]) -> (Batches, Counts, Option<String>) {
         let mut batches = Batches::of(self.tenant);
         self.memory.scrape += 1;
@@ -74,7 +75,7 @@ impl ScrapeReader<'_> {
         }
     }
 
-    /// The batches of a scrape that brought no text: markers for all series.
+    /// Returns the batches of a scrape that got no text: stale markers for all series.
     pub(crate) fn missed(&mut self) -> Batches {
         self.memory.scrape += 1;
         self.failed()
@@ -94,7 +95,7 @@ impl ScrapeReader<'_> {
         }
     }
 
-    /// Ends the series that this scrape has begun with.
+    /// Ends the series that this scrape has already read.
     fn end_present(&self, batches: &mut Batches) {
         for series in self.memory.present() {
             mark(batches, series, self.now_ms);
@@ -172,7 +173,7 @@ impl ScrapeReader<'_> {
         Ok(())
     }
 
-    /// An exemplar of a sample; none when it cannot be kept.
+    /// Converts an exemplar. Returns `None` if it cannot be stored.
     fn exemplar(&self, one: &LineExemplar<'_>, sample_ms: i64) -> Option<Exemplar> {
         let timestamp = one.time_ms.unwrap_or(sample_ms);
         let pairs = series_pairs(one.labels).ok()?;
@@ -186,7 +187,7 @@ impl ScrapeReader<'_> {
         Some(Exemplar { labels: Labels::from_pairs(pairs), value: one.value, timestamp })
     }
 
-    /// Takes memory for one more sample, before it is used.
+    /// Reserves memory for one more sample before it is added.
     fn pay(&mut self, batches: &Batches) -> Result<(), String> {
         let needed = self.memory.bytes() + batches.bytes_with_one_more();
         match needed.checked_sub(self.held.bytes()) {
@@ -195,10 +196,10 @@ impl ScrapeReader<'_> {
         }
     }
 
-    /// The labels of a series of the text, with those of its target and after the rules; none when it is left
-    /// out.
+    /// Returns the labels of a series of the text, with those of its target and after relabelling;
+    /// `None` if it is dropped.
     fn labels_of(&self, text: &str) -> Result<Option<Labels>, String> {
-        expect_short(text.len(), text, "mend the target")?;
+        expect_short(text.len(), text, "fix the target")?;
         let pairs = series_pairs(text).map_err(|what| format!("{what}: '{text}'"))?;
         let mut labels = LabelSet::new();
         for (name, value) in pairs {
@@ -264,7 +265,8 @@ impl ScrapeReader<'_> {
 
 type Change<'a> = Box<dyn FnOnce(&mut MetricMetadata) + 'a>;
 
-/// A series may have as many bytes of labels as one of a push: the work on it is done at once.
+/// Refuses a series with more bytes of labels than a push may have, because its labels are processed
+/// without yielding.
 fn expect_short(bytes: usize, text: &str, remedy: &str) -> Result<(), String> {
     match bytes > SERIES_LABELS_MAX {
         true => Err(format!(
@@ -275,11 +277,11 @@ fn expect_short(bytes: usize, text: &str, remedy: &str) -> Result<(), String> {
     }
 }
 
-/// Why a scrape has no memory, and what to do.
+/// Returns the error of a scrape for which there is no memory, with a remedy.
 pub fn short_of(error: &OverBudget) -> String {
     let OverBudget { asked, used, limit, .. } = error;
     format!(
-        "all targets together hold {} of the {} that scrapes may take, and {} more are needed; scrape fewer \
+        "all targets together use {} of the {} that scrapes may use, and {} more are needed; scrape fewer \
          series (sample_limit, metric_relabel_configs), or raise memory_limit",
         ByteSize(*used),
         ByteSize(*limit),
@@ -298,7 +300,7 @@ pub(crate) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Adds them to the last batch.
+    /// Adds the series to the last batch.
     pub(crate) fn write(&self, batches: &mut Batches, up: bool, took: Duration, counts: Counts) {
         self.each(
             batches,
@@ -312,7 +314,7 @@ impl Report<'_> {
         );
     }
 
-    /// Ends them: the target is gone.
+    /// Ends the series, because the target was removed.
     pub(crate) fn end(&self, batches: &mut Batches) {
         self.each(batches, [f64::from_bits(STALE_BITS); 5]);
     }
@@ -399,13 +401,13 @@ mod tests {
         assert_eq!((lines.len(), counts.added), (2, 0));
         assert_eq!(bench.scrape(Some("a 1\n")).0.len(), 1, "one marker is enough");
         let (lines, counts, _) = bench.scrape(Some("a 1\nb 2\n"));
-        assert_eq!((lines.len(), counts.added), (2, 1), "it is back");
+        assert_eq!((lines.len(), counts.added), (2, 1), "it appeared again");
         assert_eq!(bench.scrape(None).0.iter().filter(|line| line.contains("stale")).count(), 2);
         assert!(bench.scrape(None).0.is_empty());
     }
 
     #[test]
-    fn a_text_that_breaks_ends_all_series() {
+    fn an_invalid_text_ends_all_series() {
         let mut bench = Bench::of("");
         bench.scrape(Some("a 1\nb 2\n"));
         let (lines, counts, error) = bench.scrape(Some("a 1\nb two\n"));
@@ -415,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_the_text_are_kept_unless_they_shall_not_be() {
+    fn timestamps_of_the_text_are_used_unless_turned_off() {
         let mut bench = Bench::of("");
         assert!(bench.scrape(Some("a 1 500\n")).0[0].ends_with("1 @500"));
         assert!(bench.scrape(Some("b 1\n")).0.iter().all(|line| !line.contains("stale")));
@@ -424,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_the_target_go_first_unless_honoured() {
+    fn labels_of_the_target_take_precedence_unless_honor_labels_is_set() {
         let text = "a{job=\"x\",exported_job=\"y\"} 1\n";
         let (lines, ..) = Bench::of("").scrape(Some(text));
         assert!(
@@ -452,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_with_endless_labels_is_not_taken() {
+    fn a_series_with_too_many_bytes_of_labels_is_refused() {
         let value = "x".repeat(SERIES_LABELS_MAX);
         let (lines, _, error) = Bench::of("").scrape(Some(&format!("a{{b=\"{value}\"}} 1\n")));
         let error = error.unwrap();
@@ -462,7 +464,7 @@ mod tests {
                        - {source_labels: [b], target_label: d, regex: (.*)}";
         let text = format!("a{{b=\"{}\"}} 1\n", "x".repeat(SERIES_LABELS_MAX / 2));
         let (_, _, error) = Bench::of(doubled).scrape(Some(&text));
-        assert!(error.unwrap().contains("at most 65536 are stored"), "also after rules");
+        assert!(error.unwrap().contains("at most 65536 are stored"), "also after relabelling");
     }
 
     #[test]

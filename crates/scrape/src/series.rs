@@ -1,7 +1,8 @@
-//! What a loop remembers of the series of its target, from the text that names them to their labels.
+//! Remembers the series of a target from one scrape to the next, by the text that names them.
 //!
-//! A series that the last scrape had and this one has not is over: it gets a stale marker. One that came with
-//! times of its own does not, unless the job wants it, because nobody knows when it ended.
+//! A series that the previous scrape had and the present one lacks has ended and gets a stale marker. A
+//! series with explicit timestamps gets none unless the job requests it, because the time of its end is
+//! not known.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,23 +10,23 @@ use std::sync::Arc;
 use sandur_model::{Labels, MetricMetadata, StreamId};
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-/// Bytes of an entry beside its labels, and of the marker that ends it.
+/// Bytes of an entry without its labels, including the stale marker that ends it.
 const ENTRY_BYTES: u64 = 288;
-/// Bytes of a label beside its text.
+/// Bytes of a label without its text.
 const LABEL_BYTES: u64 = 64;
-/// Scrapes after which a series that is gone is forgotten.
+/// Number of scrapes after which a series that ended is forgotten.
 const FORGOTTEN_AFTER: u64 = 3;
-/// Scrapes after which descriptions of metrics are stored again, though they are the same.
+/// Number of scrapes after which unchanged descriptions of metrics are stored again.
 const TOLD_AGAIN_AFTER: u64 = 240;
 
-/// A series, or a text that a rule leaves out.
+/// A series, or a text that a rule drops.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// None when a rule leaves it out.
+    /// The series; `None` if a rule drops it.
     pub(crate) series: Option<(StreamId, Arc<Labels>)>,
-    /// The scrape that had it last, from 1.
+    /// The number, from 1, of the last scrape that had it.
     pub(crate) seen: u64,
-    /// Whether its end is told by a stale marker.
+    /// Whether a stale marker is written when it ends.
     pub(crate) ends_with_marker: bool,
 }
 
@@ -34,19 +35,19 @@ pub(crate) struct Known {
 pub(crate) struct SeriesMemory {
     by_text: HashMap<u128, Known>,
     bytes: u64,
-    /// The scrape that is being read, from 1.
+    /// The number, from 1, of the current scrape.
     pub(crate) scrape: u64,
-    /// A hash of the descriptions of metrics that were stored last, and the scrape that had them.
+    /// A hash of the descriptions of metrics that were stored last, and the number of their scrape.
     told: Option<(u64, u64)>,
 }
 
 impl SeriesMemory {
-    /// What a text means, if that is known.
+    /// Returns the series of a text, if it is known.
     pub(crate) fn get(&mut self, text: &str) -> Option<&mut Known> {
         self.by_text.get_mut(&xxh3_128(text.as_bytes()))
     }
 
-    /// Remembers what a text means.
+    /// Remembers the series of a text.
     pub(crate) fn insert(&mut self, text: &str, labels: Option<Labels>) -> &mut Known {
         let series = labels.map(|labels| (labels.stream_id(), Arc::new(labels)));
         self.bytes += bytes_of(series.as_ref());
@@ -54,12 +55,12 @@ impl SeriesMemory {
         self.by_text.entry(xxh3_128(text.as_bytes())).insert_entry(known).into_mut()
     }
 
-    /// Bytes of all that is remembered.
+    /// Returns the bytes of all entries.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The series that the scrape before had and this one has not.
+    /// Returns the series that the previous scrape had and this one lacks.
     pub(crate) fn vanished(&self) -> impl Iterator<Item = &(StreamId, Arc<Labels>)> {
         let scrape = self.scrape;
         let gone =
@@ -67,14 +68,14 @@ impl SeriesMemory {
         gone.filter_map(|known| known.series.as_ref())
     }
 
-    /// The series that this scrape has.
+    /// Returns the series of this scrape.
     pub(crate) fn present(&self) -> impl Iterator<Item = &(StreamId, Arc<Labels>)> {
         let scrape = self.scrape;
         let there = self.by_text.values().filter(move |known| known.ends_with_marker && known.seen == scrape);
         there.filter_map(|known| known.series.as_ref())
     }
 
-    /// Forgets what is gone for a while.
+    /// Removes series that ended some scrapes ago.
     pub(crate) fn forget(&mut self) {
         let scrape = self.scrape;
         let bytes = &mut self.bytes;
@@ -87,7 +88,7 @@ impl SeriesMemory {
         });
     }
 
-    /// Whether these descriptions of metrics have to be stored: they are new, or were stored long ago.
+    /// Returns whether descriptions of metrics must be stored: they are new, or were stored long ago.
     pub(crate) fn tell(&mut self, metadata: &[MetricMetadata]) -> bool {
         let mut hasher = Xxh3::new();
         for one in metadata {
@@ -104,12 +105,12 @@ impl SeriesMemory {
         !known
     }
 
-    /// What was to be stored was not.
+    /// Records that the descriptions could not be stored.
     pub(crate) fn untell(&mut self) {
         self.told = None;
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(crate) fn clear(&mut self) {
         *self = Self { scrape: self.scrape, ..Self::default() };
     }

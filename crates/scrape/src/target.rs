@@ -1,4 +1,4 @@
-//! A target: its labels as discovered and after relabelling, and its URL.
+//! A target: its labels before and after relabelling, and its URL.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use url::Url;
 use crate::config::{JobConfig, TargetGroup};
 use crate::relabel::{LabelSet, relabel};
 
-/// The shortest time between two scrapes.
+/// The shortest scrape interval.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 const ADDRESS: &str = "__address__";
@@ -18,26 +18,26 @@ const PARAM: &str = "__param_";
 const INTERVAL: &str = "__scrape_interval__";
 const TIMEOUT: &str = "__scrape_timeout__";
 
-/// One place to scrape.
+/// A target to scrape.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Target {
     pub(crate) url: String,
-    /// Labels of its series.
+    /// The labels of its series.
     pub(crate) labels: LabelSet,
-    /// Labels before relabelling.
+    /// The labels before relabelling.
     pub(crate) discovered: LabelSet,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
 }
 
-/// What became of an address.
+/// The result of relabelling an address.
 pub(crate) enum Found {
     Target(Box<Target>),
-    /// Left out by a rule; its labels before.
+    /// A rule drops it; with its labels before relabelling.
     Dropped(LabelSet),
 }
 
-/// The targets of a group; an error says which address cannot be one.
+/// Returns the targets of a group. An error names an address that cannot be a target.
 pub(crate) fn targets(job: &JobConfig, group: &TargetGroup) -> Vec<Result<Found, String>> {
     group.targets.iter().map(|address| target(job, group, address)).collect()
 }
@@ -65,7 +65,7 @@ fn target(job: &JobConfig, group: &TargetGroup, address: &str) -> Result<Found, 
     let duration = |name: &str| {
         let text = get(name);
         let duration = parse_duration(text).ok().filter(|duration| *duration > Duration::ZERO);
-        duration.ok_or_else(|| format!("{name} of {url} is '{text}', which is no duration"))
+        duration.ok_or_else(|| format!("{name} of {url} is '{text}', which is not a duration"))
     };
     let (interval, timeout) = (duration(INTERVAL)?, duration(TIMEOUT)?);
     if interval < INTERVAL_MIN {
@@ -84,10 +84,10 @@ fn url(job: &JobConfig, labels: &LabelSet) -> Result<String, String> {
     let get = |name: &str| labels.get(name).map_or("", String::as_str);
     let (scheme, address, path) = (get(SCHEME), get(ADDRESS), get(PATH));
     if address.is_empty() || address.contains('/') {
-        return Err(format!("'{address}' is no address: write HOST:PORT"));
+        return Err(format!("'{address}' is not an address: write HOST:PORT"));
     }
     let text = format!("{scheme}://{address}{}{path}", if path.starts_with('/') { "" } else { "/" });
-    let mut url = Url::parse(&text).map_err(|error| format!("{text} is no URL: {error}"))?;
+    let mut url = Url::parse(&text).map_err(|error| format!("{text} is not a URL: {error}"))?;
     // Rules may change the first value of a parameter.
     let mut firsts: Vec<&str> = Vec::new();
     let mut pairs: Vec<(&str, &str)> = Vec::new();
@@ -111,7 +111,7 @@ mod tests {
     use crate::config::ScrapeFile;
 
     #[test]
-    fn labels_decide_what_is_asked() {
+    fn labels_determine_the_url_of_a_target() {
         let text = r#"
 scrape_configs:
 - job_name: probe

@@ -1,17 +1,18 @@
-//! YAML as a tree that knows its lines, so that every message can name one.
+//! Parses YAML to a tree with line numbers, so that every message can name a line.
 //!
-//! Depth and number of nodes are bounded. Anchors and aliases are not read: a file could grow without end.
+//! Depth and number of nodes are bounded. Anchors and aliases are not supported, because they let a file
+//! expand without bound.
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use crate::config::ConfigError;
 
-/// Levels of a file.
+/// The largest depth of a file.
 const DEPTH_MAX: usize = 32;
-/// Nodes of a file.
+/// The largest number of nodes of a file.
 const NODES_MAX: usize = 1_000_000;
 
-/// A value and the line where it begins.
+/// A value and the line where it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     pub(crate) line: usize,
@@ -27,7 +28,7 @@ pub(crate) enum Data {
     Map(Vec<(String, usize, Node)>),
 }
 
-/// A list or map that is not at its end.
+/// A list or map whose end was not reached yet.
 struct Open {
     line: usize,
     items: Vec<Node>,
@@ -35,7 +36,7 @@ struct Open {
 }
 
 impl Node {
-    /// Reads one document.
+    /// Parses one document.
     pub(crate) fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut open: Vec<Open> = Vec::new();
         let (mut root, mut nodes) = (None, 0usize);
@@ -62,7 +63,7 @@ impl Node {
                     None => continue,
                 },
                 Event::Alias(_) => {
-                    return Err(ConfigError::at(line, "anchors and aliases are not read".to_owned()));
+                    return Err(ConfigError::at(line, "anchors and aliases are not supported".to_owned()));
                 }
                 Event::DocumentStart(_) if root.is_some() => {
                     return Err(ConfigError::at(line, "a second document".to_owned()));
@@ -89,10 +90,10 @@ impl Open {
         let mut items = items.into_iter();
         while let (Some(key), Some(value)) = (items.next(), items.next()) {
             let Data::Scalar(name) = key.data else {
-                return Err(ConfigError::at(key.line, "a key is no text".to_owned()));
+                return Err(ConfigError::at(key.line, "a key is not a text".to_owned()));
             };
             if !names.insert(name.clone()) {
-                return Err(ConfigError::at(key.line, format!("key '{name}' stands there twice")));
+                return Err(ConfigError::at(key.line, format!("key '{name}' occurs twice")));
             }
             pairs.push((name, key.line, value));
         }
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_known() {
+    fn nodes_know_their_lines() {
         let node = Node::parse("a:\n  - b\n  - c: 1\nd: ''\ne:\n").unwrap();
         let Data::Map(pairs) = node.data else { panic!() };
         let keys: Vec<(&str, usize)> = pairs.iter().map(|(name, line, _)| (name.as_str(), *line)).collect();
@@ -122,13 +123,13 @@ mod tests {
     }
 
     #[test]
-    fn what_could_grow_without_end_is_refused() {
+    fn deep_nesting_aliases_and_duplicate_keys_are_refused() {
         for text in
             ["[".repeat(10_000), "- ".repeat(10_000), "{a: ".repeat(1_000), "a: &x 1\nb: *x".to_owned()]
         {
             assert!(Node::parse(&text).is_err());
         }
         let error = Node::parse("a: 1\nb: 2\na: 3\n").unwrap_err();
-        assert_eq!(error.to_string(), "line 3: key 'a' stands there twice");
+        assert_eq!(error.to_string(), "line 3: key 'a' occurs twice");
     }
 }

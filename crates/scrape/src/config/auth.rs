@@ -1,4 +1,4 @@
-//! Who asks a target, and how an encrypted one is trusted. Files are read at each scrape.
+//! Credentials for targets, and trust in their certificates. Files are read at each scrape.
 
 use std::path::PathBuf;
 
@@ -7,41 +7,41 @@ use sandur_base::small_file;
 use super::ConfigError;
 use super::keys::Keys;
 
-/// Largest password or token in a file.
+/// The largest password or token file in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;
 
 /// The credentials of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Auth {
-    /// None.
+    /// No credentials.
     #[default]
     None,
-    /// A user with a password.
+    /// HTTP basic authentication.
     Basic {
-        /// The user.
+        /// The user name.
         username: Secret,
         /// The password.
         password: Secret,
     },
-    /// A word and a token after it.
+    /// An `Authorization` header with a type and a token.
     Token {
-        /// `Bearer`, if nothing else is said.
+        /// The type; the default is `Bearer`.
         kind: String,
         /// The token.
         credentials: Secret,
     },
 }
 
-/// A text that stands in the configuration or in a file.
+/// A secret text, in the configuration or in a file.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Secret {
-    /// The text.
+    /// The secret itself.
     Text(String),
-    /// The file that holds it.
+    /// The path of the file that contains it.
     File(PathBuf),
 }
 
-/// What is written of a secret is where it is.
+/// Shows the location of a secret instead of its text.
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -52,7 +52,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The text; waits for the disk.
+    /// Returns the secret. Blocks on file I/O.
     pub fn read(&self) -> Result<String, String> {
         match self {
             Self::Text(text) => Ok(text.clone()),
@@ -64,19 +64,19 @@ impl Secret {
     }
 }
 
-/// How an encrypted target is trusted.
+/// How the certificate of a target is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tls {
-    /// Authorities; none: those of the system.
+    /// Path of the certificate authorities; the default is those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Trust any certificate.
+    /// Whether to accept every certificate.
     pub insecure: bool,
 }
 
 const FOREIGN_TLS: &[&str] =
     &["cert_file", "key_file", "cert", "key", "ca", "server_name", "min_version", "max_version"];
 
-/// The credentials that a job names; the last way that is there counts.
+/// Reads the credentials of a job. If there are several kinds, the last one is used.
 pub(super) fn auth(keys: &mut Keys<'_>, warnings: &mut Vec<String>) -> Result<Auth, ConfigError> {
     let mut auth = Auth::None;
     if let Some(node) = keys.take("basic_auth") {
@@ -112,7 +112,7 @@ fn secret(
     Ok(text.map(Secret::Text).or(file.map(|path| Secret::File(path.into()))))
 }
 
-/// The trust that a job names.
+/// Reads the trust settings of a job.
 pub(super) fn tls(keys: &mut Keys<'_>, warnings: &mut Vec<String>) -> Result<Tls, ConfigError> {
     let Some(node) = keys.take("tls_config") else { return Ok(Tls::default()) };
     let mut keys = Keys::of(node)?;

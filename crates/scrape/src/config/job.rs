@@ -1,4 +1,4 @@
-//! One entry of `scrape_configs`.
+//! Reads one entry of `scrape_configs`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{ConfigError, DEFAULT_TIMEOUT, Defaults, FileDiscovery, JobConfig, au
 use crate::relabel::{Action, Relabel};
 use crate::yaml::{Data, Node};
 
-/// Keys that are not honoured.
+/// Keys of Prometheus that are not honoured.
 const FOREIGN: &[&str] = &[
     "keep_dropped_targets",
     "scrape_protocols",
@@ -96,7 +96,7 @@ pub(super) fn read(
     Ok(job)
 }
 
-/// Parameters of the URL: a list of values for each name.
+/// Reads the URL parameters: a list of values for each name.
 fn params(keys: &mut Keys<'_>) -> Result<Vec<(String, String)>, ConfigError> {
     let Some(node) = keys.take("params") else { return Ok(Vec::new()) };
     let Data::Map(pairs) = &node.data else {

@@ -1,4 +1,4 @@
-//! The keys of a map: taken one by one; what is left in the end is unknown or not honoured.
+//! Reads the keys of a map one by one. Keys that are left at the end are unknown or not honoured.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use sandur_base::units::{ByteSize, parse_duration};
 use super::ConfigError;
 use crate::yaml::{Data, Node};
 
-/// Keys of a map that were not taken yet.
+/// The keys of a map that were not read yet.
 pub(crate) struct Keys<'a> {
     pub(crate) line: usize,
     left: Vec<&'a (String, usize, Node)>,
@@ -24,7 +24,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The value of a key that is there and not null.
+    /// Returns the value of a key, if it exists and is not null.
     pub(crate) fn take(&mut self, key: &'static str) -> Option<&'a Node> {
         self.taken.push(key);
         let at = self.left.iter().position(|(name, ..)| name == key)?;
@@ -49,17 +49,17 @@ impl<'a> Keys<'a> {
         let Some(node) = self.take(key) else { return Ok(None) };
         let text = scalar(node, key)?;
         let duration = parse_duration(&text).ok().filter(|duration| *duration > Duration::ZERO);
-        let wrong = || ConfigError::at(node.line, format!("{key}: '{text}' is no duration such as 15s"));
+        let wrong = || ConfigError::at(node.line, format!("{key}: '{text}' is not a duration such as 15s"));
         duration.ok_or_else(wrong).map(Some)
     }
 
     pub(crate) fn count(&mut self, key: &'static str) -> Result<u64, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(0) };
         let text = scalar(node, key)?;
-        text.parse().map_err(|_| ConfigError::at(node.line, format!("{key}: '{text}' is no whole number")))
+        text.parse().map_err(|_| ConfigError::at(node.line, format!("{key}: '{text}' is not a whole number")))
     }
 
-    /// Bytes, in Prometheus's units of 1,024.
+    /// Reads a number of bytes with Prometheus's units, which are powers of 1,024.
     pub(crate) fn size(&mut self, key: &'static str) -> Result<u64, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(0) };
         let text = scalar(node, key)?;
@@ -83,7 +83,7 @@ impl<'a> Keys<'a> {
         self.list(key)?.iter().map(|node| scalar(node, key)).collect()
     }
 
-    /// Names with texts.
+    /// Reads a map of names to texts.
     pub(crate) fn map(&mut self, key: &'static str) -> Result<Vec<(String, String)>, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(Vec::new()) };
         let Data::Map(pairs) = &node.data else {
@@ -93,7 +93,8 @@ impl<'a> Keys<'a> {
         pairs.iter().map(|(name, _, node)| Ok((name.clone(), value(node)?))).collect()
     }
 
-    /// What is left: a warning for each key of `foreign`, an error for every other.
+    /// Handles the keys that are left: adds a warning for each key of `foreign`, and fails for any
+    /// other.
     pub(crate) fn finish(self, foreign: &[&str], warnings: &mut Vec<String>) -> Result<(), ConfigError> {
         for (name, line, _) in self.left {
             if foreign.contains(&name.as_str()) || name.ends_with("_sd_configs") {

@@ -1,7 +1,7 @@
-//! The `scrape_configs` of a Prometheus configuration file.
+//! Reads the `scrape_configs` of a Prometheus configuration file.
 //!
-//! A key that nobody knows is an error that names its line. A key of Prometheus that is not honoured here is
-//! a warning that names its line, so that a file that is in use can be taken over as it is.
+//! An unknown key is an error that names its line. A key of Prometheus that is not honoured here is a
+//! warning that names its line, so that an existing file can be used unchanged.
 
 mod auth;
 mod job;
@@ -16,13 +16,13 @@ use keys::Keys;
 use crate::relabel::Relabel;
 use crate::yaml::{Data, Node};
 
-/// A file that cannot be used.
+/// An error in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ConfigError {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong there.
+    /// The reason.
     pub what: String,
 }
 
@@ -32,16 +32,16 @@ impl ConfigError {
     }
 }
 
-/// What a file asks for.
+/// The parsed contents of a file.
 #[derive(Clone, Debug, Default)]
 pub struct ScrapeFile {
     /// Its jobs.
     pub jobs: Vec<JobConfig>,
-    /// Keys that are not honoured, with their lines.
+    /// Warnings about keys that are not honoured, with their lines.
     pub warnings: Vec<String>,
 }
 
-/// Targets that are scraped alike.
+/// A job: targets that are scraped with the same options.
 #[derive(Clone, Debug)]
 pub struct JobConfig {
     /// `job_name`.
@@ -56,27 +56,27 @@ pub struct JobConfig {
     pub scheme: String,
     /// `params`.
     pub params: Vec<(String, String)>,
-    /// Whether labels of the text go before those of the target.
+    /// `honor_labels`: whether labels of the scraped text take precedence over those of the target.
     pub honor_labels: bool,
-    /// Whether times of the text are kept.
+    /// `honor_timestamps`: whether timestamps of the scraped text are used.
     pub honor_timestamps: bool,
-    /// Whether series with times of their own get stale markers too.
+    /// Whether series with explicit timestamps get stale markers too.
     pub track_timestamps_staleness: bool,
-    /// Who asks.
+    /// The credentials.
     pub auth: Auth,
-    /// How encrypted targets are trusted.
+    /// How the certificates of targets are verified.
     pub tls: Tls,
-    /// Bytes of a body; 0: as many as there may be at all.
+    /// The largest body in bytes; 0: the general limit.
     pub body_size_limit: u64,
-    /// Samples of a scrape; 0: no limit.
+    /// The largest number of samples of a scrape; 0: no limit.
     pub sample_limit: u64,
-    /// Labels of a series; 0: no limit.
+    /// The largest number of labels of a series; 0: no limit.
     pub label_limit: u64,
-    /// Bytes of a label's name; 0: no limit.
+    /// The largest length of a label's name in bytes; 0: no limit.
     pub label_name_length_limit: u64,
-    /// Bytes of a label's value; 0: no limit.
+    /// The largest length of a label's value in bytes; 0: no limit.
     pub label_value_length_limit: u64,
-    /// Targets of the job; 0: no limit.
+    /// The largest number of targets of the job; 0: no limit.
     pub target_limit: u64,
     /// `static_configs`.
     pub groups: Vec<TargetGroup>,
@@ -88,25 +88,25 @@ pub struct JobConfig {
     pub metric_relabel: Vec<Relabel>,
 }
 
-/// Targets that share labels.
+/// Targets with common labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetGroup {
-    /// Their addresses.
+    /// The addresses of the targets.
     pub targets: Vec<String>,
-    /// Their labels.
+    /// The labels of the targets.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Files that list targets.
+/// Discovery of targets from files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiscovery {
-    /// Paths, whose last part may have `*`.
+    /// Path patterns, whose last part may contain `*`.
     pub patterns: Vec<String>,
-    /// How often they are read.
+    /// The interval between two reads.
     pub refresh: Duration,
 }
 
-/// What jobs take over that do not say otherwise.
+/// Defaults of jobs, from the `global` section.
 #[derive(Clone, Copy, Debug)]
 struct Defaults {
     interval: Duration,
@@ -116,7 +116,7 @@ struct Defaults {
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Keys of Prometheus's file and of its `global` that are for something else than scraping.
+/// Keys of Prometheus's file and of its `global` section that are not about scraping.
 const FOREIGN: &[&str] = &[
     "rule_files",
     "scrape_config_files",
@@ -151,7 +151,7 @@ const FOREIGN_GLOBAL: &[&str] = &[
 ];
 
 impl ScrapeFile {
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let root = Node::parse(text)?;
         let mut file = Self::default();
@@ -166,10 +166,7 @@ impl ScrapeFile {
         for job in keys.list("scrape_configs")? {
             let job = job::read(job, defaults, &mut file.warnings)?;
             if file.jobs.iter().any(|known| known.name == job.name) {
-                return Err(ConfigError::at(
-                    root.line,
-                    format!("job_name '{}' stands there twice", job.name),
-                ));
+                return Err(ConfigError::at(root.line, format!("job_name '{}' occurs twice", job.name)));
             }
             file.jobs.push(job);
         }
@@ -177,7 +174,7 @@ impl ScrapeFile {
         Ok(file)
     }
 
-    /// A job that scrapes these addresses, or URLs, every so often.
+    /// A file with jobs that scrape these addresses or URLs at an interval.
     pub fn of_targets(targets: &[String], interval: Duration) -> Result<Self, String> {
         let mut jobs: Vec<JobConfig> = Vec::new();
         for target in targets {
@@ -187,7 +184,7 @@ impl ScrapeFile {
                 None => (rest, "/metrics"),
             };
             if address.is_empty() || !matches!(scheme, "http" | "https") {
-                return Err(format!("'{target}' is no target: write HOST:PORT or http://HOST:PORT/PATH"));
+                return Err(format!("'{target}' is not a target: write HOST:PORT or http://HOST:PORT/PATH"));
             }
             let same = |job: &&mut JobConfig| job.scheme == scheme && job.path == path;
             let job = match jobs.iter_mut().find(same) {
@@ -242,7 +239,7 @@ impl JobConfig {
     }
 }
 
-/// The groups of targets that a list names.
+/// Reads a list of target groups.
 pub(crate) fn groups(list: &Node) -> Result<Vec<TargetGroup>, ConfigError> {
     let Data::List(items) = &list.data else {
         return Err(ConfigError::at(list.line, "expected a list of groups of targets".to_owned()));
@@ -262,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_prometheus_is_taken_over() {
+    fn a_file_of_prometheus_is_read_unchanged() {
         let text = r#"
 global:
   scrape_interval: 15s
@@ -310,7 +307,7 @@ scrape_configs:
     }
 
     #[test]
-    fn slips_are_named_with_their_line() {
+    fn errors_name_their_line() {
         let job = |rest: &str| format!("scrape_configs:\n- job_name: a\n{rest}");
         for (text, expected) in [
             (
@@ -338,7 +335,7 @@ scrape_configs:
     }
 
     #[test]
-    fn targets_of_the_command_line_are_jobs() {
+    fn targets_of_the_command_line_become_jobs() {
         let targets = ["a:1".to_owned(), "http://b:2/m".to_owned(), "c:3".to_owned()];
         let file = ScrapeFile::of_targets(&targets, Duration::from_secs(5)).unwrap();
         assert_eq!(file.jobs.len(), 2);
