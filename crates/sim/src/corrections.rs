@@ -1,28 +1,29 @@
-//! Values of carbon's that are written again and again: of each instant the last one must be found.
+//! Values of carbon metrics that are overwritten repeatedly: the last value of each instant must be
+//! found.
 //!
-//! Which of two values is the later one is known in three cases: one process, under one incarnation, was sent
-//! it after it had acknowledged the other; or the other one was in a block by then (*settled*); or the
-//! process that took the other one had *ended* before, and it was sent to one that began after that. An
-//! instant with an acknowledged value has a value, and none that a later acknowledged one replaces. Values of
-//! several processes that are not settled may count in any order; once they are settled, everybody finds the
-//! same.
+//! It is known in three cases that a value is later than another one: a process was sent it after it had
+//! acknowledged the other under the same incarnation; or the other one was in a block by then
+//! (*settled*); or the process that accepted the other one had *ended* before the process started that
+//! was sent it. An instant with an acknowledged value has a value, and not one that a later acknowledged
+//! value replaced. Values of several processes that are not settled may be in any order. Once they are
+//! settled, all readers find the same value.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
 use sandur_base::Id;
 
-/// A path and a time in milliseconds.
+/// A path and a time in milliseconds since the epoch.
 pub type Instant = (String, i64);
 
 /// A value that was sent.
 #[derive(Clone, Copy, Debug)]
 struct Write {
     bits: u64,
-    /// When it was sent and when it was acknowledged, by the number of what happened before.
+    /// When it was sent and acknowledged, as numbers of events.
     sent: u64,
     acknowledged: Option<u64>,
-    /// Under which incarnation, if that is certain.
+    /// The incarnation that accepted it, if that is certain.
     incarnation: Option<Id>,
 }
 
@@ -32,20 +33,20 @@ pub struct Corrections {
     writes: BTreeMap<Instant, Vec<Write>>,
     happened: u64,
     settled: u64,
-    /// When processes had ended, by their incarnations.
+    /// The number of the event at which an incarnation had ended.
     ended: BTreeMap<Id, u64>,
-    /// What was found of settled values.
+    /// The values that were found for settled instants.
     found: BTreeMap<Instant, u64>,
 }
 
 impl Corrections {
-    /// The moment; what is told later happened after it.
+    /// Returns the number of a new event. Events that are recorded later have larger numbers.
     pub fn now(&mut self) -> u64 {
         self.happened += 1;
         self.happened
     }
 
-    /// Notes values before they are sent; gives the moment.
+    /// Records values before they are sent. Returns the number of the event.
     pub fn sent(&mut self, values: &[(Instant, u64)]) -> u64 {
         let sent = self.now();
         for (instant, bits) in values {
@@ -55,7 +56,7 @@ impl Corrections {
         sent
     }
 
-    /// Notes that the values that were sent at a moment were acknowledged.
+    /// Records that the values sent at event `sent` were acknowledged.
     pub fn acknowledged(&mut self, sent: u64, values: &[(Instant, u64)], incarnation: Option<Id>) {
         let now = self.now();
         for (instant, _) in values {
@@ -66,31 +67,31 @@ impl Corrections {
         }
     }
 
-    /// Notes that everything that was written so far is in blocks.
+    /// Records that everything written so far is in blocks.
     pub fn settle(&mut self) {
         self.settled = self.now();
         self.found.clear();
     }
 
-    /// Notes that the process of an incarnation does not live any more.
+    /// Records that the process of an incarnation has ended.
     pub fn ended(&mut self, incarnation: Id) {
         let now = self.now();
         self.ended.insert(incarnation, now);
     }
 
-    /// Instants, and how many values of them were acknowledged.
+    /// Returns the number of instants, and of their acknowledged values.
     pub fn counts(&self) -> (usize, usize) {
         let acknowledged = self.writes.values().flatten().filter(|write| write.acknowledged.is_some());
         (self.writes.len(), acknowledged.count())
     }
 
-    /// All instants.
+    /// Returns all instants.
     pub fn instants(&self) -> Vec<Instant> {
         self.writes.keys().cloned().collect()
     }
 
-    /// Compares what a reader found, who began at a moment. It knows what was written under `own` up to then;
-    /// with `all` it knows everything.
+    /// Checks what a reader found that began at event `began`. It knows what was written under the
+    /// incarnation `own` until then; with `all` it knows everything.
     pub fn check(
         &mut self,
         reader: &str,
@@ -102,10 +103,13 @@ impl Corrections {
         ensure!(values.len() == found.len(), "{reader} found an instant twice among {found:?}");
         for (at, bits) in &values {
             let Some(writes) = self.writes.get(*at) else {
-                bail!("{reader} found {at:?}, which nobody wrote")
+                bail!("{reader} found {at:?}, which was never written")
             };
             let Some(write) = writes.iter().find(|write| write.bits == *bits) else {
-                bail!("{reader} found {} at {at:?}, written were {writes:?}", f64::from_bits(*bits));
+                bail!(
+                    "{reader} found {} at {at:?}, the written values are {writes:?}",
+                    f64::from_bits(*bits)
+                );
             };
             let replaces = |later: &&Write| {
                 let is_known = all || later.incarnation == Some(own);
@@ -133,7 +137,7 @@ impl Corrections {
             let is_settled = writes.iter().all(|write| write.sent < self.settled);
             if let (true, Some(bits)) = (is_settled, values.get(at)) {
                 let first = *self.found.entry(at.clone()).or_insert(*bits);
-                ensure!(first == *bits, "{reader} found {bits:#x} at {at:?}, another one {first:#x}");
+                ensure!(first == *bits, "{reader} found {bits:#x} at {at:?}, but another reader {first:#x}");
             }
         }
         Ok(())
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_was_replaced_and_comes_back_is_noticed() {
+    fn a_replaced_value_that_is_found_again_is_detected() {
         let mut oracle = Corrections::default();
         let (one, two) = (Id(1), Id(2));
         let write = |oracle: &mut Corrections, bits, incarnation| {
@@ -164,11 +168,11 @@ mod tests {
             let now = oracle.now();
             oracle.check("r", (now, own), &[(at(5), bits)], all)
         };
-        assert!(check(&mut oracle, one, 1, false).is_err(), "its own, replaced");
-        assert!(check(&mut oracle, two, 1, false).is_ok(), "it need not know yet");
+        assert!(check(&mut oracle, one, 1, false).is_err(), "it replaced this value itself");
+        assert!(check(&mut oracle, two, 1, false).is_ok(), "it need not know the new value yet");
         assert!(check(&mut oracle, two, 1, true).is_err());
         assert!(check(&mut oracle, two, 2, true).is_ok() && check(&mut oracle, one, 3, true).is_ok());
-        assert!(check(&mut oracle, one, 4, true).is_err(), "nobody wrote it");
+        assert!(check(&mut oracle, one, 4, true).is_err(), "it was never written");
         let now = oracle.now();
         assert!(oracle.check("r", (now, one), &[], true).is_err(), "lost");
         oracle.settle();
@@ -179,7 +183,7 @@ mod tests {
         assert_eq!(oracle.counts(), (1, 4));
         write(&mut oracle, 10, one);
         write(&mut oracle, 11, two);
-        assert!(check(&mut oracle, one, 10, true).is_ok(), "both lived");
+        assert!(check(&mut oracle, one, 10, true).is_ok(), "both processes were running");
         oracle.ended(one);
         write(&mut oracle, 12, two);
         assert!(check(&mut oracle, one, 10, true).is_err(), "one had ended");

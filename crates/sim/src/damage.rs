@@ -1,17 +1,18 @@
-//! Damage to copied stores: whatever happens to which object, no undamaged acknowledged row is lost, and
-//! nothing is called sound that is not.
+//! Damages copies of stores: whatever happens to which object, no undamaged acknowledged row is lost,
+//! and no damaged store is reported as sound.
 //!
 //! **Life of a run.** A few *bases* are made once: stores of every kind, with flushed and merged blocks,
-//! rows in the WAL, checkpoints, a boundary, heartbeats, writers that stopped, crashed and were adopted;
-//! one was a directory, and in two there were two processes that wrote at the same time. For each base it
-//! is known which rows lie in which object. A seed chooses a base and a kind of damage: objects of one
-//! class are deleted, truncated, get a flipped bit, are swapped, or come back as they were yesterday; or
-//! all of the catalog is. Then the store is checked, started by as many processes as wrote it, queried,
-//! left to garbage collection for hours, checked, repaired, started and queried again.
+//! rows in the WAL, checkpoints, a boundary, heartbeats, and writers that stopped, crashed and were
+//! adopted. One was a directory; in two there were two processes that wrote at the same time. For each
+//! base it is known which object contains which rows. A seed chooses a base and a kind of damage:
+//! objects of one class are deleted, truncated, get a flipped bit, are swapped, or are replaced by an
+//! earlier version; or the complete catalog is. Then the store is checked, started by as many processes
+//! as wrote it, queried, left to garbage collection for hours, checked, repaired, started and queried
+//! again.
 //!
-//! **Invariants.** A row that lies in an undamaged object is found exactly once by every query that gets an
-//! answer. No row is found twice, none that was not written. A start that is refused is possible after a
-//! repair. If the check called the store sound, it starts and every row is there.
+//! **Invariants.** Every query that gets an answer finds each row of an undamaged object exactly once.
+//! No row is found twice, and none that was not written. After a repair, a start is never refused. If
+//! the check reported the store as sound, it starts and every row is found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,12 +30,12 @@ use crate::damage_base::{Base, Objects};
 use crate::node::Node;
 use crate::row::Found;
 
-/// How long an opened store is left alone before it is asked: writers that died are adopted.
+/// How long an opened store is left alone before it is queried, so that dead writers are adopted.
 const SETTLE: Duration = Duration::from_secs(180);
-/// How long garbage is collected: several times the grace period and the interval.
+/// How long garbage collection runs: several times its grace period and interval.
 const COLLECT: Duration = Duration::from_secs(2 * 3_600);
 
-/// What is done to objects.
+/// A kind of damage to objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Delete,
@@ -46,27 +47,27 @@ enum Kind {
 
 const KINDS: [Kind; 5] = [Kind::Delete, Kind::Truncate, Kind::Flip, Kind::Swap, Kind::Older];
 
-/// How many runs ended how.
+/// The counts of runs by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Starts that were refused.
+    /// Number of starts that were refused.
     pub refused: u64,
-    /// Catalogs that were repaired.
+    /// Number of catalogs that were repaired.
     pub repaired: u64,
-    /// Stores that were called sound after the damage.
+    /// Number of stores that were reported as sound after the damage.
     pub sound: u64,
 }
 
-/// The damage that a seed does to a base.
+/// The damage that a seed applies to a base.
 struct Damage {
     what: String,
     objects: Objects,
     damaged: BTreeSet<String>,
 }
 
-/// Runs `count` seeds from `first` on; an error is a violated invariant and names its seed.
+/// Runs `count` seeds from `first` on. An error is a violated invariant and names its seed.
 pub fn run_damage(first: u64, count: u64) -> Result<Tally> {
     let bases = Base::all()?;
     let mut tally = Tally::default();
@@ -97,7 +98,7 @@ async fn run_seed(seed: u64, base: &Base, tally: &mut Tally) -> Result<()> {
     run.play(tally).await.with_context(|| what)
 }
 
-/// One damaged copy.
+/// A run on one damaged copy.
 struct Run<'a> {
     env: Env,
     world: FaultStore,
@@ -114,7 +115,7 @@ impl Run<'_> {
         match first {
             Ok(true) => {}
             Ok(false) => {
-                ensure!(!is_sound, "the store was called sound and its start is refused");
+                ensure!(!is_sound, "the store was reported as sound, but its start is refused");
                 tally.refused += 1;
             }
             Err(error) => return Err(error.context("before a repair")),
@@ -136,7 +137,7 @@ impl Run<'_> {
         Store::from_object_store(Arc::new(self.world.client(name)), self.env.clone(), StoreOptions::default())
     }
 
-    /// What `sandur check` says.
+    /// Returns whether `sandur check` reports the store as sound.
     async fn is_sound(&self) -> Result<bool> {
         let store = self.store("check");
         let report = check(&store, &self.env).await?;
@@ -147,7 +148,8 @@ impl Run<'_> {
         Ok(is_sound)
     }
 
-    /// Starts nodes, asks them, lets them collect garbage, asks them again. False when a start is refused.
+    /// Starts nodes, queries them, waits for garbage collection, and queries them again. Returns false
+    /// when a start is refused.
     async fn live(&self, name: &str, is_sound: bool) -> Result<bool> {
         let mut nodes = Vec::new();
         for number in 0..self.base.nodes {
@@ -183,21 +185,21 @@ impl Run<'_> {
             *counts.entry(row).or_default() += 1;
         }
         for (row, count) in &counts {
-            ensure!(self.base.rows.contains_key(*row), "a row that nobody wrote: {row:?}");
+            ensure!(self.base.rows.contains_key(*row), "a row that was never written: {row:?}");
             ensure!(*count == 1, "{row:?} is found {count} times");
         }
         for (row, objects) in &self.base.rows {
             let is_undamaged = objects.iter().any(|object| !self.damage.damaged.contains(object));
             if (is_sound || is_undamaged) && !counts.contains_key(row) {
                 let damaged = &self.damage.damaged;
-                bail!("{row:?} of {objects:?} is lost; damaged were {damaged:?}");
+                bail!("{row:?} of {objects:?} is lost; the damaged objects are {damaged:?}");
             }
         }
         Ok(())
     }
 }
 
-/// What an object is, as far as damage is concerned.
+/// Returns the class of an object, by which damage is chosen.
 fn class_of(path: &str) -> &'static str {
     let is_entry = |name: &str| name.len() == 20 && name.bytes().all(|b| b.is_ascii_digit());
     match path.split_once('/') {
@@ -224,7 +226,7 @@ fn choose(env: &Env, base: &Base) -> Damage {
     let of_class = &classes[class];
     let kind = KINDS[below(KINDS.len())];
     let mut objects = base.objects.clone();
-    // Now and then all of a class, or all of the catalog.
+    // Sometimes all objects of a class, or the complete catalog.
     let targets: Vec<&String> = match below(12) {
         0 => of_class.clone(),
         1 => base.objects.keys().filter(|path| path.starts_with("catalog/")).collect(),
@@ -246,7 +248,7 @@ fn choose(env: &Env, base: &Base) -> Damage {
     Damage { what, objects, damaged }
 }
 
-/// What is done to each of the chosen objects.
+/// The damage to each of the chosen objects.
 struct Plan<'a> {
     env: &'a Env,
     base: &'a Base,

@@ -1,4 +1,5 @@
-//! The stores that are damaged: made once by running engines, each with the rows that lie in each object.
+//! The stores to be damaged. Running engines make them once; it is recorded which object contains which
+//! rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,27 +20,27 @@ use sandur_store::{Intent, Store, StoreOptions};
 use crate::node::Node;
 use crate::row::{Content, Found, Row, exemplar_row, help_row, rows_of, some_content};
 
-/// Simulated time begins here: 2026-11-21 00:00 UTC.
+/// The start of simulated time: 2026-11-21 00:00 UTC.
 const START_NS: i64 = 1_795_219_200_000_000_000;
 
-/// How often a directory is tried that a killed node may still hold.
+/// How often opening a directory is retried that a killed node may still lock.
 const TRIES: u32 = 500;
 
-/// Objects of a store by path.
+/// The objects of a store by path.
 pub(crate) type Objects = BTreeMap<String, Bytes>;
 
-/// How a base ends.
+/// How the processes of a base end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// All of its processes stop in good order.
+    /// All processes stop cleanly.
     Stopped,
     /// They are killed, with rows in the WAL.
     Killed,
-    /// The same, in a directory.
+    /// They are killed, with rows in the WAL of a directory.
     KilledInDirectory,
-    /// Two that wrote at the same time, into one bucket, stop in good order one after the other.
+    /// Two processes that wrote to one bucket at the same time stop cleanly one after the other.
     TwoStopped,
-    /// Two that wrote at the same time are killed, with rows in both WALs.
+    /// Two processes that wrote at the same time are killed, with rows in both WALs.
     TwoKilled,
 }
 
@@ -51,13 +52,13 @@ impl End {
 
 /// A store to be damaged.
 pub(crate) struct Base {
-    /// For messages.
+    /// The name, for messages.
     pub name: String,
-    /// What is in it.
+    /// Its objects.
     pub objects: Objects,
-    /// What was in it some time before.
+    /// Its objects at an earlier time.
     pub yesterday: Objects,
-    /// Every acknowledged row, and the live objects that hold it.
+    /// Every acknowledged row, and the live objects that contain it.
     pub rows: BTreeMap<Found, BTreeSet<String>>,
     /// The time at its end.
     pub ended_ns: i64,
@@ -66,7 +67,7 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// One of each kind.
+    /// Makes one store of each kind.
     pub(crate) fn all() -> Result<Vec<Self>> {
         let mut bases = Vec::new();
         for (seed, end) in [
@@ -92,10 +93,10 @@ impl Base {
         let objects = copy(&maker.store("copy").await?).await?;
         let ended_ns = maker.env.now_ns();
         let Maker { written, yesterday, .. } = maker;
-        // Read back from a copy: nothing of the makers is needed any more.
+        // Rows are read back from a copy, so that they do not depend on the engines that wrote them.
         let rows = locate(&objects, seed, ended_ns).await?;
         for row in &written {
-            ensure!(rows.contains_key(row), "the acknowledged row {row:?} is nowhere");
+            ensure!(rows.contains_key(row), "the acknowledged row {row:?} is not in any object");
         }
         let writer = |path: &String| Some(path.strip_prefix("wal/")?.split('/').next()?.to_owned());
         let writers: BTreeSet<_> = rows.values().flatten().filter_map(writer).collect();
@@ -147,7 +148,7 @@ impl Maker {
         }
     }
 
-    /// The tasks of a killed node hold the directory until they have ended.
+    /// The tasks of a killed node lock the directory until they have ended.
     async fn node_in_directory(&self, name: &str) -> Result<Node> {
         let mut tries = 0;
         loop {
@@ -164,7 +165,7 @@ impl Maker {
         for signal in Signal::ALL {
             let first = self.written.len();
             let row = |n: usize| {
-                // No two samples of a series have one time: the second would be refused.
+                // Two samples of a series must not have the same time: the second would be refused.
                 let timestamp = self.env.now_ns() + n as i64 * 1_000_000;
                 let content = match signal {
                     Signal::Logs => Content::Line(format!("row {n} of {stream}, as it was acknowledged")),
@@ -183,7 +184,7 @@ impl Maker {
         Ok(())
     }
 
-    /// Time for merges and checkpoints; in a directory there is none.
+    /// Lets time pass for merges and checkpoints; there are none in a directory.
     async fn rest(&self, seconds: u64) {
         if self.end != End::KilledInDirectory {
             self.env.sleep(Duration::from_secs(seconds)).await;
@@ -191,7 +192,7 @@ impl Maker {
     }
 
     async fn work(&mut self) -> Result<()> {
-        // One that dies with rows in its WAL, and is adopted.
+        // A process that dies with rows in its WAL and is adopted.
         let first = self.node("first").await?;
         self.flushes(&first, 4).await?;
         self.push(&first, 6).await?;
@@ -226,7 +227,7 @@ impl Maker {
         self.flushes_in_turn(std::slice::from_ref(node), count).await
     }
 
-    /// Each node pushes, then each flushes, `count` times.
+    /// Lets each node push, then each flush, `count` times.
     async fn flushes_in_turn(&mut self, nodes: &[Node], count: usize) -> Result<()> {
         for _ in 0..count {
             for node in nodes {
@@ -256,7 +257,8 @@ async fn copy(store: &Store) -> Result<Objects> {
     Ok(objects)
 }
 
-/// Which live objects hold which rows: blocks that the catalog names, and WAL above the floors.
+/// Finds which live objects contain which rows: blocks that the catalog names, and WAL objects above the
+/// floors.
 async fn locate(objects: &Objects, seed: u64, now_ns: i64) -> Result<BTreeMap<Found, BTreeSet<String>>> {
     let env = Env::simulated(seed, now_ns);
     let world = FaultStore::new(env.clone(), seed, FaultPlan::none());
@@ -309,7 +311,7 @@ fn rows_of_block(bytes: &Bytes) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-/// An entry of a log as it is found.
+/// The found row of a log entry.
 fn line(line: &[u8]) -> Found {
     Found { identity: String::from_utf8_lossy(line).into_owned(), text: String::new() }
 }

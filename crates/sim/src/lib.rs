@@ -1,18 +1,18 @@
-//! Seeded simulation of whole nodes over a store that fails.
+//! Seeded simulation of complete nodes over a store that fails.
 //!
 //! **What it is.** Several engines, with all their background tasks, run in one thread on a paused clock
-//! over one [`sandur_store::fault::FaultStore`]. A seed decides everything: latencies, faults, who
-//! writes what when, who is killed, paused or cut off. Writers note what was acknowledged; afterwards
-//! the faults end, the dead are adopted, and every row is counted. One seed run twice gives the same
-//! trace, so a failure is repeated with `cargo xtask sim --seed N`.
+//! over one [`sandur_store::fault::FaultStore`]. A seed determines everything: latencies, faults, what
+//! writers write and when, and which node is killed, paused or cut off. Writers record what was
+//! acknowledged. Afterwards the faults stop, dead writers are adopted, and every row is counted. Two
+//! runs of one seed give the same trace, so `cargo xtask sim --seed N` reproduces a failure.
 //!
-//! **What it is not.** It is not a test of the operating system's file layer (the process tests of
-//! `server` are), and it knows nothing of protocols or query languages.
+//! **What it is not.** It does not test the operating system's file layer, which the process tests of
+//! `server` do, and it has no protocols or query languages.
 //!
-//! **Life of a run.** [`run`] builds the runtime and the world, starts [`scenario::Scenario`], lets its
-//! actors work for some simulated minutes, then quiets the faults and checks the invariants of
-//! [`oracle::Oracle`], [`corrections::Corrections`] and [`rolled::OldPoints`]; a violated one is an error
-//! that names the seed.
+//! **Life of a run.** [`run`] builds the runtime and the world, starts a [`scenario::Scenario`], and
+//! lets its actors work for some simulated minutes. It then turns the faults off and checks the
+//! invariants of [`oracle::Oracle`], [`corrections::Corrections`] and [`rolled::OldPoints`]. A violated
+//! invariant is an error that names the seed.
 
 mod corrections;
 mod damage;

@@ -1,8 +1,8 @@
-//! `cargo xtask sim`: runs many seeds, or one of them twice.
+//! `cargo xtask sim`: runs many seeds, or one seed twice.
 //!
-//! `--seeds N` runs N seeds from `--first` (default 1) on; `--seed N` runs one seed twice and compares the
-//! traces. `--damage N` does N seeded kinds of damage to copied stores, from `--first` on. Anything else is
-//! refused, so that no typing mistake passes for a run.
+//! `--seeds N` runs N seeds from `--first` (default 1) on. `--seed N` runs one seed twice and compares
+//! the traces. `--damage N` applies N seeded kinds of damage to copied stores, from `--first` on. All
+//! other arguments are errors, so that a typing mistake is not taken for a successful run.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use sandur_sim::{run, run_damage};
 
 const USAGE: &str = "sandur-sim [--first N] [--seeds N | --seed N | --damage N]";
 
-/// Numbers by the names of their options.
+/// Option values by option name.
 type Given = BTreeMap<String, u64>;
 
 fn main() -> ExitCode {
@@ -31,7 +31,7 @@ fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<Given> {
         let number = arguments.next().and_then(|value| value.parse().ok());
         match (name.as_str(), number) {
             ("--first" | "--seeds" | "--seed" | "--damage", Some(number)) => given.insert(name, number),
-            _ => anyhow::bail!("'{name}' is no option with a number: {USAGE}"),
+            _ => anyhow::bail!("'{name}' is not an option with a number: {USAGE}"),
         };
     }
     Ok(given)
@@ -51,8 +51,8 @@ fn asked(given: &Given) -> anyhow::Result<()> {
 fn damage(first: u64, count: u64) -> anyhow::Result<()> {
     let tally = run_damage(first, count)?;
     println!(
-        "{count} kinds of damage from seed {first}: no undamaged row was lost, nothing was called sound \
-         wrongly"
+        "{count} kinds of damage from seed {first}: no undamaged row was lost, no store was wrongly \
+         reported as sound"
     );
     println!("{tally:?}");
     Ok(())
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_understood_runs_nothing() {
+    fn unknown_arguments_run_nothing() {
         let refused = |text: &str| given(text.split(' ').map(str::to_owned)).and_then(|g| asked(&g)).is_err();
         for text in ["--help", "--seeds", "--seeds many", "--sedes 1", "7", "--seed 1 --damage 1"] {
             assert!(refused(text), "{text}");

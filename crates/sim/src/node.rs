@@ -1,8 +1,8 @@
-//! One simulated process: an engine over its own client of the shared store.
+//! One simulated process: an engine with its own client of the shared store.
 //!
-//! Killing a node drops the engine with all its tasks at whatever point they wait, which is what a
-//! power cut does to a process that keeps nothing but a bucket. A cut node is a zombie: it lives, but
-//! its requests go nowhere until it is connected again.
+//! Killing a node drops the engine and all its tasks wherever they wait, as a loss of power does to a
+//! process that stores everything in a bucket. A node that is cut off is a zombie: it runs, but its
+//! requests fail until it is connected again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Node {
     env: Env,
 }
 
-/// The rows of a stream, as a delete request names them.
+/// Selects the rows of a stream, as a delete request does.
 struct OfStream(Vec<Matcher>, Needles);
 
 impl RowSelector for OfStream {
@@ -69,18 +69,18 @@ fn compile(stream: &str) -> Result<Arc<dyn RowSelector>, QueryError> {
     Ok(Arc::new(OfStream(vec![matcher], Needles::default())))
 }
 
-/// Which blocks the engines of a run make.
+/// The shape of the blocks that the engines of a run write.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Raw bytes from which blocks are not merged any more.
+    /// Blocks with at least this many raw bytes are not merged any more.
     pub block_max: u64,
-    /// Whether thin slots and days share blocks, and flushes commit one block at a time; else each slot has a
-    /// block of its own, and a flush is one commit.
+    /// Whether thin slots and days share blocks, and flushes commit one block at a time. Otherwise each
+    /// slot has a block of its own, and a flush is one commit.
     pub is_thin: bool,
 }
 
 impl Node {
-    /// Starts an engine over a client of the shared store; fails while the store fails.
+    /// Starts an engine over a client of the shared store. Fails if the store fails.
     pub async fn start(name: String, env: &Env, world: &FaultStore, shape: Shape) -> Result<Self> {
         let mut options = options();
         options.maintenance.compaction.block_raw_bytes_max = shape.block_max;
@@ -95,7 +95,8 @@ impl Node {
         Self::start_with(name, env, world, options).await
     }
 
-    /// As [`Node::start`], with long pauses, so that hours of garbage collection take little time.
+    /// Like [`Node::start`], with long intervals, so that hours of garbage collection need few simulated
+    /// events.
     pub async fn start_slow(name: String, env: &Env, world: &FaultStore) -> Result<Self> {
         Self::start_with(name, env, world, slow_options()).await
     }
@@ -107,7 +108,7 @@ impl Node {
         Ok(Self { name, engine, client, env: env.clone() })
     }
 
-    /// Starts an engine in a directory.
+    /// Starts an engine on a directory.
     pub async fn start_in(name: String, env: &Env, directory: &Path) -> Result<Self> {
         let url = directory.display().to_string();
         let store = Store::open(&url, env.clone(), StoreOptions::default()).await?;
@@ -116,7 +117,7 @@ impl Node {
         Ok(Self { name, engine, client, env: env.clone() })
     }
 
-    /// Cuts the node off from the store, or connects it again.
+    /// Disconnects the node from the store, or connects it again.
     pub fn cut(&self, is_cut: bool) {
         self.client.cut(is_cut);
     }
@@ -130,7 +131,8 @@ impl Node {
         Ok(())
     }
 
-    /// Every row of a signal that the node finds; fails when it says that something is missing.
+    /// Returns every row of a signal that the node finds. Fails if the answer has a warning about
+    /// missing data.
     pub async fn rows(&self, signal: Signal) -> Result<Vec<Found>> {
         let (rows, warning) = self.ask(signal).await?;
         match warning {
@@ -139,7 +141,7 @@ impl Node {
         }
     }
 
-    /// Every row of a signal that the node finds, also when it says that something is missing.
+    /// Returns every row of a signal that the node finds, and ignores warnings about missing data.
     pub async fn rows_with_warnings(&self, signal: Signal) -> Result<Vec<Found>> {
         Ok(self.ask(signal).await?.0)
     }
@@ -153,7 +155,7 @@ impl Node {
         Ok((rows, context.warnings().first().map(ToString::to_string)))
     }
 
-    /// Every sample, exemplar and help.
+    /// Returns every sample, exemplar and help text.
     async fn ask_samples(&self, context: &QueryContext) -> Result<Vec<Found>> {
         let source = self.engine.sources().samples;
         let everything = SampleSelection::all(of_others()?, i64::MIN, i64::MAX);
@@ -173,7 +175,7 @@ impl Node {
         Ok(rows.iter().map(Row::found).collect())
     }
 
-    /// Pushes values of carbon's.
+    /// Pushes values of carbon metrics.
     pub async fn push_carbon(&self, values: &[(Instant, u64)]) -> Result<()> {
         let mut batch = SampleBatch::new(TenantId::default_tenant());
         for ((path, ms), bits) in values {
@@ -184,7 +186,8 @@ impl Node {
         Ok(())
     }
 
-    /// Every value of carbon's that the node finds; fails when it says that something is missing.
+    /// Returns every value of carbon metrics that the node finds. Fails if the answer has a warning
+    /// about missing data.
     pub async fn carbon(&self) -> Result<Vec<(Instant, u64)>> {
         let context = self.context();
         let everything = SampleSelection::all(vec![below("carbon")?], i64::MIN, i64::MAX);
@@ -204,7 +207,8 @@ impl Node {
         }
     }
 
-    /// Every point and rollup of an old day that the node finds; fails when it says that one is missing.
+    /// Returns every point and rollup of an old day that the node finds. Fails if the answer has a
+    /// warning about missing data.
     pub async fn old_points(&self) -> Result<Vec<FoundSeries>> {
         let context = self.context();
         let everything = SampleSelection::all(vec![rolled::matcher()?], i64::MIN, i64::MAX);
@@ -245,21 +249,21 @@ impl Node {
     }
 }
 
-/// What series have that are not Graphite's.
+/// Matchers of series that are not Graphite's.
 fn of_others() -> Result<Vec<Matcher>> {
     let without = |label: &str| Ok(Matcher::new(label, MatchOp::Equal, "")?);
     ["__g0__", GRAPHITE_MARK].into_iter().map(without).collect()
 }
 
-/// What series have whose path begins so.
+/// A matcher of series whose path begins with a node.
 fn below(root: &str) -> Result<Matcher> {
     Ok(Matcher::new("__g0__", MatchOp::Equal, root)?)
 }
 
-/// Raw bytes from which blocks of several days are cut.
+/// Raw bytes at which blocks of several days are split.
 const LONG_BLOCK: u64 = 2_000;
 
-/// Small sizes and short times, so that a few simulated minutes see many flushes and merges.
+/// Small sizes and short intervals, so that a few simulated minutes have many flushes and merges.
 fn options() -> EngineOptions {
     let mut maintenance = MaintenanceOptions {
         interval: Duration::from_secs(5),
@@ -268,7 +272,7 @@ fn options() -> EngineOptions {
         ..MaintenanceOptions::default()
     };
     maintenance.compaction.hour_blocks_max = 4;
-    // Merges leave blocks out.
+    // A low limit, so that merges leave blocks out.
     maintenance.compaction.inputs_max = 3;
     maintenance.compaction.quiet = Duration::from_secs(10);
     maintenance.compaction.window_grace = Duration::from_secs(60);
@@ -287,7 +291,7 @@ fn options() -> EngineOptions {
     }
 }
 
-/// Pauses of minutes where there are seconds else, and checkpoints after few entries.
+/// Intervals of minutes instead of seconds, and a checkpoint after few entries.
 fn slow_options() -> EngineOptions {
     let mut slow = options();
     slow.flush_age = Duration::from_secs(3_600);
@@ -310,7 +314,7 @@ async fn collect(
     let mut seen = std::collections::HashSet::new();
     let mut lines = Vec::new();
     while let Some(item) = scan.next().await? {
-        let ScanItem::Page(mut task) = item else { bail!("counts were not asked for") };
+        let ScanItem::Page(mut task) = item else { bail!("no counts were requested") };
         let page = task.narrow()?;
         if page.runs.is_empty() {
             continue;
@@ -330,7 +334,7 @@ async fn collect(
     Ok(lines)
 }
 
-/// The samples of a series as rows.
+/// Adds the samples of a series as rows.
 fn add_samples(stream: &str, samples: &Samples, rows: &mut Vec<Row>) {
     let mut add = |ms: i64, content| {
         rows.push(Row { stream: stream.to_owned(), timestamp: ms * 1_000_000, content });

@@ -1,12 +1,12 @@
-//! What must be true: the rows that writers wrote, and what they were told about them.
+//! The expected state: the rows that writers wrote, and the answers they got.
 //!
-//! A row that was acknowledged must be found exactly once, bit for bit. If several values were sent for one
-//! series and instant, one of them is found; what is told of a family may be found as often as it was told
-//! differently, and is never deleted. A row whose push failed may be there once or not at all: the writer was
-//! not told. A row that was not written must not be there. A row that a delete
-//! request names must not be there once the request was acknowledged, if the row was settled before the
-//! request was made; one that was on its way meanwhile may be there or not. Rows are entries and samples
-//! alike: a row of the other signal is one that was not written.
+//! A row that was acknowledged must be found exactly once, bit for bit. If several values were sent for
+//! one series and instant, one of them is found. Different help texts of a metric family may all be
+//! found, and are never deleted. A row whose push failed may be found once or not at all, because its
+//! writer got no answer. A row that was not written must not be found. A row that a delete request
+//! covers must not be found once the request was acknowledged, if the row was settled before the request
+//! was sent; a row in transit at that time may be found or not. Rows are entries and samples alike; a
+//! row that is found in the other signal counts as not written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use sandur_model::{Signal, TimeRange};
 
 use crate::row::{Found, Row};
 
-/// What a writer was told about a row.
+/// The state of a row as far as its writer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It is durable.
     Acknowledged,
-    /// Nothing: the push failed or its writer was killed while it waited.
+    /// The push failed, or its writer was killed while it waited.
     Unknown,
     /// It was deleted.
     Deleted,
-    /// It was on its way while it was deleted, or it is not known whether it was deleted.
+    /// It was in transit when it was deleted, or it is not known whether the delete succeeded.
     Maybe,
 }
 
@@ -34,22 +34,22 @@ struct Written {
     signal: Signal,
     stream: String,
     timestamp: i64,
-    /// What was sent under its identity.
+    /// The contents that were sent under its identity.
     texts: BTreeSet<String>,
     is_told: bool,
     fate: Fate,
-    /// Pushes that were not answered.
+    /// Number of pushes without an answer.
     pushes: u32,
 }
 
-/// A delete request: which rows it names.
+/// A delete request.
 #[derive(Clone, Debug)]
 pub struct Deletion {
-    /// Of which signal.
+    /// The signal that it covers.
     pub signal: Signal,
-    /// Of which stream.
+    /// The stream that it covers.
     pub stream: String,
-    /// Of which times.
+    /// The times that it covers.
     pub range: TimeRange,
 }
 
@@ -68,7 +68,7 @@ impl Deletion {
 }
 
 impl Oracle {
-    /// Notes a row before it is sent.
+    /// Records a row before it is sent.
     pub fn sent(&mut self, signal: Signal, row: &Row) {
         let Found { identity, text } = row.found();
         let written = self.rows.entry(identity).or_insert_with(|| Written {
@@ -87,7 +87,7 @@ impl Oracle {
         }
     }
 
-    /// Notes that a push of a row was answered, and whether it was acknowledged.
+    /// Records that a push of a row was answered, and whether it was acknowledged.
     pub fn answered(&mut self, row: &Row, acknowledged: bool) {
         let Some(row) = self.rows.get_mut(&row.found().identity) else { return };
         row.pushes -= 1;
@@ -96,7 +96,8 @@ impl Oracle {
         }
     }
 
-    /// Notes a delete request before it is made: what it names may be gone from now on.
+    /// Records a delete request before it is sent: the rows that it covers may disappear from now on.
+    /// Returns those that are settled.
     pub fn deleting(&mut self, deletion: &Deletion) -> Vec<String> {
         self.deletions.push(deletion.clone());
         let mut settled = Vec::new();
@@ -111,7 +112,7 @@ impl Oracle {
         settled
     }
 
-    /// Notes that a delete request was acknowledged: the rows that were settled before it are gone.
+    /// Records that a delete request was acknowledged: the rows that were settled before it are deleted.
     pub fn deleted(&mut self, settled: &[String]) {
         for line in settled {
             if let Some(row) = self.rows.get_mut(line) {
@@ -120,19 +121,20 @@ impl Oracle {
         }
     }
 
-    /// Rows that were sent, and how many of them were acknowledged.
+    /// Returns the number of rows that were sent, and of those that were acknowledged.
     pub fn counts(&self) -> (usize, usize) {
         let acknowledged = self.rows.values().filter(|row| row.fate == Fate::Acknowledged).count();
         (self.rows.len(), acknowledged)
     }
 
-    /// Rows that are deleted.
+    /// Returns the number of deleted rows.
     pub fn deleted_rows(&self) -> usize {
         self.rows.values().filter(|row| row.fate == Fate::Deleted).count()
     }
 
-    /// Compares what `reader` found of a signal with what was written. With `all` every acknowledged row must
-    /// be there and every deleted one gone; without it only rows beyond what was written are wrong.
+    /// Compares the rows of a signal that `reader` found with those that were written. With `all`, every
+    /// acknowledged row must be found and no deleted one; without it, only rows that were not written
+    /// are errors.
     pub fn check(&self, reader: &str, signal: Signal, found: &[Found], all: bool) -> Result<()> {
         let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         for Found { identity, text } in found {
@@ -140,7 +142,7 @@ impl Oracle {
         }
         for (line, texts) in &counts {
             let Some(row) = self.rows.get(*line).filter(|row| row.signal == signal) else {
-                bail!("{reader} found among {signal} a row that nobody wrote: '{line}' {texts:?}");
+                bail!("{reader} found among {signal} a row that was never written: '{line}' {texts:?}");
             };
             if let Some(other) = texts.keys().find(|text| !row.texts.contains(**text)) {
                 bail!("{reader} found '{line}' as '{other}', written was {:?}", row.texts);
@@ -178,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_doubled_and_invented_rows_are_noticed() {
+    fn lost_duplicated_and_invented_rows_are_detected() {
         let mut oracle = Oracle::default();
         oracle.sent(Signal::Logs, &row("a", 1));
         oracle.answered(&row("a", 1), true);
@@ -188,7 +190,7 @@ mod tests {
         assert!(check(&["a", "b"], true).is_ok());
         assert!(check(&["b"], true).is_err(), "lost");
         assert!(check(&["b"], false).is_ok());
-        assert!(check(&["a", "b", "b"], false).is_err(), "doubled");
+        assert!(check(&["a", "b", "b"], false).is_err(), "duplicated");
         assert!(check(&["a", "x"], false).is_err(), "invented");
         assert!(oracle.check("r", Signal::Metrics, &lines(&["a"]), false).is_err(), "of the other signal");
         assert!(oracle.check("r", Signal::Metrics, &[], true).is_ok());
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_rows_that_are_found_are_noticed() {
+    fn deleted_rows_that_are_found_are_detected() {
         let mut oracle = Oracle::default();
         for (line, timestamp) in [("settled", 1), ("late", 9), ("on its way", 2)] {
             oracle.sent(Signal::Logs, &row(line, timestamp));
@@ -211,13 +213,13 @@ mod tests {
         oracle.answered(&row("on its way", 0), true);
         let check = |found: &[&str], all| oracle.check("r", Signal::Logs, &lines(found), all);
         assert!(check(&["late"], true).is_ok() && check(&["late", "on its way"], true).is_ok());
-        assert!(check(&["late", "settled"], true).is_err(), "it is back");
-        assert!(check(&[], true).is_err(), "more than was asked for");
+        assert!(check(&["late", "settled"], true).is_err(), "it reappeared");
+        assert!(check(&[], true).is_err(), "more was deleted than requested");
         assert_eq!(oracle.deleted_rows(), 1);
     }
 
     #[test]
-    fn other_bits_and_two_values_of_an_instant_are_noticed() {
+    fn changed_bits_and_two_values_of_an_instant_are_detected() {
         let sample = |bits| Row {
             stream: "s".to_owned(),
             timestamp: 1_000_000,
@@ -236,9 +238,9 @@ mod tests {
         };
         assert!(check(&[sample(2), help("new")]).is_ok());
         assert!(check(&[sample(1), help("old"), help("new")]).is_ok());
-        assert!(check(&[sample(3), help("new")]).is_err(), "bits that nobody sent");
+        assert!(check(&[sample(3), help("new")]).is_err(), "bits that were never sent");
         assert!(check(&[sample(1), sample(2), help("new")]).is_err(), "both values");
-        assert!(check(&[sample(1)]).is_err(), "nothing is told");
+        assert!(check(&[sample(1)]).is_err(), "the help text is missing");
         assert!(check(&[sample(1), help("new"), help("new")]).is_err());
     }
 }

@@ -1,11 +1,14 @@
-//! Points of an old day, which become rollups while more of them come: none is lost, and none counts twice.
+//! Points of an old day that are rolled up while more of them arrive: none is lost, and none is counted
+//! twice.
 //!
-//! The value of a point is a power of two by its second in the step, so the sum of a rollup tells of which
-//! points it was made. Each point is sent once. It is found as it was sent, or in the one rollup of its step;
-//! all of the acknowledged ones are found, and none that nobody sent. Every second series has a tag.
+//! The value of a point is a power of two, given by its second within the step, so the sum of a rollup
+//! identifies the points that it contains. Each point is sent once. It is found either as it was sent,
+//! or in the one rollup of its step. All acknowledged points are found, and none that was never sent.
+//! Every second series has a tag.
 //!
-//! Of points that were not acknowledged a process that adopts a dead one may store copies, and do so again
-//! when it was interrupted. A copy that comes to a step that is rolled stays beside the rollup.
+//! A process that adopts a dead writer may store copies of points that were not acknowledged, and more
+//! copies if it is interrupted. A copy that arrives after its step was rolled up stays in addition to
+//! the rollup.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,29 +24,29 @@ use crate::corrections::Instant;
 
 /// The first node of the paths of these points, and the name of series with a tag.
 const ROOT: &str = "old";
-/// The tag that tells them apart.
+/// The tag that distinguishes tagged series.
 const TAG: &str = "p";
 const NAME: &str = "__name__";
 /// Seconds of a step.
 const STEP: i64 = 60;
-/// Seconds of a step that may have a point: their sum is exact.
+/// Only the first seconds of a step may have a point, so that their sum is exact.
 const POINTS: i64 = 48;
-/// Days from the points to the begin of a run.
+/// Days between the points and the start of a run.
 const DAYS: i64 = 3;
 
-/// The rules: points below [`ROOT`] become steps of a minute after a day.
+/// The rollup rule: after a day, points below [`ROOT`] become steps of a minute.
 pub struct Minutes {
-    /// When a step is due.
+    /// The age at which a step is rolled up.
     ages_ns: [i64; 1],
     matcher: Matcher,
 }
 
-/// What these series have.
+/// The matcher of these series.
 pub fn matcher() -> Result<Matcher> {
     Ok(Matcher::new(NAME, MatchOp::Regex, format!("{ROOT}(\\..+)?"))?)
 }
 
-/// The labels of a series as it is sent: of a path, or of a name with a tag.
+/// Returns the labels under which a series is sent: those of a path, or of a name with a tag.
 pub fn labels_of(series: &str) -> Result<Labels> {
     let tag = series.split_once(';').and_then(|(name, tag)| Some((name, tag.split_once('=')?)));
     Ok(match tag {
@@ -58,7 +61,7 @@ fn name_of(labels: &Labels) -> String {
 }
 
 impl Minutes {
-    /// The rules.
+    /// The rollup rule.
     pub fn new() -> Result<Self> {
         Ok(Self { ages_ns: [DAY_NS], matcher: matcher()? })
     }
@@ -85,19 +88,19 @@ impl RollupSteps for Minutes {
     }
 }
 
-/// A series as it is found.
+/// A series that a reader found.
 #[derive(Debug)]
 pub struct FoundSeries {
     /// Its labels.
     pub labels: Labels,
-    /// Milliseconds and values.
+    /// Samples: milliseconds since the epoch, and values.
     pub samples: Vec<(i64, f64)>,
 }
 
-/// A step of a path, by its begin in milliseconds.
+/// A step of a path, by its start in milliseconds since the epoch.
 type Step = (String, i64);
 
-/// The points of a step, as bits of a sum.
+/// The points of a step, as the bits of a sum.
 #[derive(Clone, Copy, Debug, Default)]
 struct Points {
     sent: u64,
@@ -110,7 +113,7 @@ pub struct OldPoints {
     steps: BTreeMap<Step, Points>,
 }
 
-/// What is found of a step.
+/// What a reader found for a step.
 #[derive(Debug, Default)]
 struct FoundStep {
     as_sent: u64,
@@ -118,8 +121,8 @@ struct FoundStep {
 }
 
 impl OldPoints {
-    /// Chooses points that were not sent yet and notes them: of a path and a minute of the day, at most so
-    /// many.
+    /// Chooses up to `count` points that were not sent yet, of a path and a minute of the day, and
+    /// records them as sent.
     pub fn send(&mut self, start_ns: i64, (path, minute): (u64, i64), count: u32) -> Vec<(Instant, u64)> {
         let day = (start_ns - DAYS * DAY_NS).div_euclid(DAY_NS) * DAY_NS;
         let series = match path % 2 {
@@ -135,7 +138,7 @@ impl OldPoints {
         chosen.into_iter().map(|second| ((path.clone(), begin_ms + second * 1_000), value(second))).collect()
     }
 
-    /// Notes that these points were acknowledged.
+    /// Records that these points were acknowledged.
     pub fn acknowledged(&mut self, points: &[(Instant, u64)]) {
         for ((path, ms), _) in points {
             let (step, bit) = step_of(path, *ms);
@@ -145,8 +148,8 @@ impl OldPoints {
         }
     }
 
-    /// Steps of which a rollup is found, given all series below [`ROOT`]. With `all` every acknowledged point
-    /// must be there.
+    /// Checks all series below [`ROOT`] that a reader found. With `all`, every acknowledged point must
+    /// be found. Returns the number of steps that are rolled up.
     pub fn check(&self, reader: &str, found: &[FoundSeries], all: bool) -> Result<usize> {
         let found = steps_of(reader, found)?;
         for (step, FoundStep { as_sent, aggregates }) in &found {
@@ -156,9 +159,12 @@ impl OldPoints {
                 false => points_of(aggregates)
                     .with_context(|| format!("{reader} found a wrong rollup at {step:?}: {aggregates:?}"))?,
             };
-            ensure!((as_sent | rolled) & !sent == 0, "{reader} found points at {step:?} that nobody sent");
+            ensure!(
+                (as_sent | rolled) & !sent == 0,
+                "{reader} found points at {step:?} that were never sent"
+            );
             let twice = as_sent & rolled & acknowledged;
-            ensure!(twice == 0, "{reader} found points at {step:?} in a rollup and beside it: {twice:#b}");
+            ensure!(twice == 0, "{reader} found points at {step:?} both in a rollup and as sent: {twice:#b}");
         }
         for (step, points) in self.steps.iter().filter(|_| all) {
             let is_there = |step: &FoundStep| step.as_sent | points_of(&step.aggregates).unwrap_or(0);
@@ -192,14 +198,14 @@ fn steps_of(reader: &str, found: &[FoundSeries]) -> Result<BTreeMap<Step, FoundS
                     let before = of_step.aggregates.insert(aggregate, *value);
                     ensure!(before.is_none(), "{reader} found two rollups of {path} at {ms}");
                 }
-                _ => bail!("{reader} found {value} of {labels} at {ms}, which nobody made"),
+                _ => bail!("{reader} found {value} of {labels} at {ms}, which was never made"),
             }
         }
     }
     Ok(steps)
 }
 
-/// The points of which all aggregates of a step were made.
+/// Returns the points from which all aggregates of a step were computed.
 fn points_of(aggregates: &BTreeMap<Aggregate, f64>) -> Option<u64> {
     let of = |aggregate| aggregates.get(&aggregate).copied();
     let points = of(Aggregate::Sum)? as u64;
@@ -212,7 +218,7 @@ fn points_of(aggregates: &BTreeMap<Aggregate, f64>) -> Option<u64> {
     is_made_of.then_some(points)
 }
 
-/// The rules for an engine.
+/// Returns the rollup rule for an engine.
 pub fn rules() -> Result<RollupsNow> {
     let rules: Arc<dyn RollupSteps> = Arc::new(Minutes::new()?);
     Ok(Arc::new(move || Some(Arc::clone(&rules))))
@@ -229,7 +235,7 @@ mod tests {
         FoundSeries { labels, samples: samples.to_vec() }
     }
 
-    /// A rollup of points of which this is the sum.
+    /// The rollup of points with this sum.
     fn rolled(begin_ms: i64, sum: u64) -> Vec<FoundSeries> {
         let (count, first) = (sum.count_ones(), 1u64 << sum.trailing_zeros());
         let last = 1u64 << sum.ilog2();
@@ -245,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_doubled_and_invented_points_are_noticed() {
+    fn lost_duplicated_and_invented_points_are_detected() {
         let mut points = OldPoints::default();
         let tagged = points.send(4 * DAY_NS, (2, 2), 1);
         assert_eq!(name_of(&labels_of(&tagged[0].0.0).unwrap()), "old;p=2");
@@ -264,10 +270,10 @@ mod tests {
         assert!(check(rolled(begin, 1)).is_err(), "an acknowledged point is not in the rollup");
         assert!(check(raw(&[(begin, 1.0)])).is_err(), "lost");
         let doubled = raw(&[(begin + 1_000, 2.0)]);
-        assert!(check(rolled(begin, 3).into_iter().chain(doubled).collect()).is_err(), "doubled");
+        assert!(check(rolled(begin, 3).into_iter().chain(doubled).collect()).is_err(), "duplicated");
         let again = raw(&[(begin + 2_000, 4.0)]);
         assert_eq!(check(rolled(begin, 7).into_iter().chain(again).collect()).unwrap(), 1, "a copy");
-        assert!(check(rolled(begin, 19)).is_err(), "nobody sent it");
+        assert!(check(rolled(begin, 19)).is_err(), "it was never sent");
         assert!(check(raw(&[(begin, 3.0), (begin + 1_000, 2.0)])).is_err(), "another value");
         let mut fewer = rolled(begin, 3);
         fewer.pop();

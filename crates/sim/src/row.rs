@@ -1,4 +1,4 @@
-//! What writers write, of both signals: what tells a row from others, and what it says bit for bit.
+//! The rows that writers write, for both signals, with the identity and the exact content of each.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,29 +9,29 @@ use sandur_model::{
     Exemplar, FloatHistogram, HistogramSample, Labels, MetricMetadata, STALE_BITS, SampleBatch, TenantId,
 };
 
-/// What a row says.
+/// The content of a row.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// An entry of a log.
     Line(String),
     /// A float sample.
     Float {
-        /// Of its value.
+        /// The bits of its value.
         bits: u64,
-        /// When counting began.
+        /// The start of its counter, in milliseconds since the epoch; 0: unknown.
         start: i64,
     },
     /// A native histogram.
     Histogram(HistogramSample),
     /// An exemplar.
     Exemplar {
-        /// Of its value.
+        /// The bits of its value.
         bits: u64,
-        /// Its trace.
+        /// The value of its label `trace_id`.
         trace: String,
     },
-    /// Help of the family that is named as the stream is. It belongs to no time and is never deleted; what is
-    /// told last may stand beside what was told before, or in its place.
+    /// Help text of the metric family with the stream's name. It has no time and is never deleted. A
+    /// later text may replace an earlier one, or exist in addition to it.
     Help(String),
 }
 
@@ -46,17 +46,17 @@ pub struct Row {
     pub content: Content,
 }
 
-/// A row as a reader finds it: what tells it from others, and what it says.
+/// A row as a reader finds it: its identity and its content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    /// Of one identity one row is found, or several different ones where [`Row::is_told`].
+    /// The identity. One row is found per identity, or several different ones if [`Row::is_told`].
     pub identity: String,
-    /// All that it says.
+    /// The complete content.
     pub text: String,
 }
 
 impl Row {
-    /// As a reader finds it.
+    /// Returns the row as a reader finds it.
     pub fn found(&self) -> Found {
         let Self { stream, timestamp, content } = self;
         let ms = timestamp.div_euclid(1_000_000);
@@ -77,13 +77,13 @@ impl Row {
         Found { identity, text }
     }
 
-    /// Whether it is told of a family, and not measured at a time.
+    /// Returns whether it describes a metric family, without a time.
     pub fn is_told(&self) -> bool {
         matches!(self.content, Content::Help(_))
     }
 }
 
-/// All of a histogram, floats by their bits.
+/// Formats a histogram, with its floats as bits.
 fn text_of(histogram: &FloatHistogram) -> String {
     let FloatHistogram { reset, schema, zero_threshold, zero_count, count, sum, positive, negative, bounds } =
         histogram;
@@ -96,7 +96,7 @@ fn text_of(histogram: &FloatHistogram) -> String {
     text
 }
 
-/// A batch of the samples, exemplars and help among rows of one series.
+/// Makes a batch of the samples, exemplars and help texts among rows of one series.
 pub fn batch_of(stream: &str, rows: &[Row]) -> SampleBatch {
     let labels = Arc::new(Labels::from_pairs([("__name__", "sim"), ("stream", stream)]));
     let mut batch = SampleBatch::new(TenantId::default_tenant());
@@ -123,7 +123,7 @@ pub fn batch_of(stream: &str, rows: &[Row]) -> SampleBatch {
     batch
 }
 
-/// The rows of a batch: the inverse of [`batch_of`].
+/// Returns the rows of a batch; the inverse of [`batch_of`].
 pub fn rows_of(batch: &SampleBatch) -> Vec<Row> {
     let stream_of = |labels: &Labels| labels.get("stream").unwrap_or_default().to_owned();
     let at = |ms: i64| ms * 1_000_000;
@@ -147,7 +147,7 @@ pub fn rows_of(batch: &SampleBatch) -> Vec<Row> {
     rows
 }
 
-/// An exemplar as a row.
+/// Converts an exemplar to a row.
 pub fn exemplar_row(series: &Labels, one: &Exemplar) -> Row {
     let trace = one.labels.get("trace_id").unwrap_or_default().to_owned();
     Row {
@@ -157,13 +157,13 @@ pub fn exemplar_row(series: &Labels, one: &Exemplar) -> Row {
     }
 }
 
-/// What is told of a family as a row.
+/// Converts the description of a metric family to a row.
 pub fn help_row(one: &MetricMetadata) -> Row {
     let content = Content::Help(one.help.as_ref().into());
     Row { stream: one.family.as_ref().into(), timestamp: 0, content }
 }
 
-/// Something that a series may have at a time.
+/// Returns random content for a series at a time.
 pub fn some_content(env: &Env, ms: i64, number: u64) -> Content {
     let start = if env.random_below(4) == 0 { ms - env.random_below(90_000) as i64 } else { 0 };
     match env.random_below(10) {
@@ -176,7 +176,7 @@ pub fn some_content(env: &Env, ms: i64, number: u64) -> Content {
     }
 }
 
-/// A number as they are measured, or one that is hard to keep.
+/// Returns the bits of a usual number, or of one that is hard to preserve.
 fn some_bits(env: &Env, number: u64) -> u64 {
     match env.random_below(8) {
         0 => STALE_BITS,
@@ -189,7 +189,8 @@ fn some_bits(env: &Env, number: u64) -> u64 {
     }
 }
 
-/// Of integers or floats, with exponential or custom buckets, and whether it was sent with integers.
+/// Returns a random histogram of integers or floats, with exponential or custom buckets, and whether it
+/// was sent with integers.
 fn some_histogram(env: &Env, number: u64) -> (Arc<FloatHistogram>, bool) {
     let integer = env.random_below(2) == 0;
     let counts = |indices: Vec<i32>| {

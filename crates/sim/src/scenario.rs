@@ -1,5 +1,5 @@
-//! One seeded run: writers of both signals, kills, pauses, deletes, merges, rollups and garbage collection
-//! over a failing store.
+//! One seeded run: writers of both signals, kills, pauses, deletes, merges, rollups and garbage
+//! collection over a store that fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,51 +19,51 @@ use crate::oracle::{Deletion, Oracle};
 use crate::rolled::OldPoints;
 use crate::row::{Content, Row, some_content};
 
-/// Simulated time begins here: 2026-11-21 00:00 UTC.
+/// The start of simulated time: 2026-11-21 00:00 UTC.
 const START_NS: i64 = 1_795_219_200_000_000_000;
-/// Rounds of writing and trouble.
+/// Number of rounds of writes and faults.
 const ROUNDS: u64 = 12;
-/// How long the world is given to calm down: adoption takes 30 s, garbage collection its grace.
+/// The quiet time after the faults stop: adoption takes 30 s, garbage collection its grace period.
 const QUIET: Duration = Duration::from_secs(1_800);
 
-/// So small a block makes a large day of a few hundred points.
+/// With this block size, a few hundred points need several blocks of a day.
 const SMALL_BLOCK: u64 = 256;
 
-/// No run takes longer: one that does asks for something for ever.
+/// The limit of simulated time of a run. A longer run retries something endlessly.
 const RUN_MAX: Duration = Duration::from_secs(6 * 3_600);
-/// Requests that are shown of a run that does not end.
+/// Number of requests that are shown for a run that does not end.
 const LAST_REQUESTS: usize = 12;
 
-/// What a run was like.
+/// The figures of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Hash of every request to the store, its time and its fate: equal for equal seeds.
+    /// Hash of every request to the store, with its time and outcome; equal for equal seeds.
     pub trace: u64,
-    /// Requests to the store.
+    /// Number of requests to the store.
     pub requests: usize,
-    /// Rows that were written.
+    /// Number of rows that were written.
     pub rows: usize,
-    /// Rows that were acknowledged and not deleted.
+    /// Number of rows that were acknowledged and not deleted.
     pub acknowledged: usize,
-    /// Rows that were deleted.
+    /// Number of rows that were deleted.
     pub deleted: usize,
-    /// Delete requests that were acknowledged.
+    /// Number of delete requests that were acknowledged.
     pub deletes: usize,
-    /// Instants of carbon's series.
+    /// Number of instants of carbon metrics.
     pub instants: usize,
-    /// Values of them that were acknowledged.
+    /// Number of their values that were acknowledged.
     pub corrections: usize,
-    /// Steps of an old day that became rollups.
+    /// Number of steps of an old day that were rolled up.
     pub rolled: usize,
-    /// Nodes that were killed.
+    /// Number of nodes that were killed.
     pub kills: usize,
-    /// Nodes that were cut off for longer than it takes to be adopted.
+    /// Number of nodes that were cut off for longer than adoption takes.
     pub zombies: usize,
-    /// Faults by kind.
+    /// Number of faults by kind.
     pub faults: Vec<(&'static str, u64)>,
 }
 
-/// Runs one seed to its end; an error is a violated invariant.
+/// Runs one seed to its end. An error is a violated invariant.
 pub fn run(seed: u64) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     let outcome = runtime.block_on(async move {
@@ -71,13 +71,13 @@ pub fn run(seed: u64) -> Result<Outcome> {
         let (env, world) = (scenario.env.clone(), scenario.world.clone());
         let outcome = env.timeout(RUN_MAX, scenario.play()).await;
         let what = match outcome {
-            _ if world.is_exhausted() => "asked the store without end".to_owned(),
+            _ if world.is_exhausted() => "sent requests to the store endlessly".to_owned(),
             None => format!("did not end within {RUN_MAX:?} of simulated time"),
             Some(outcome) => return outcome,
         };
         let trace = world.trace();
         let last = trace[trace.len().saturating_sub(LAST_REQUESTS)..].join("\n  ");
-        bail!("the run {what}; it last did\n  {last}")
+        bail!("the run {what}; its last requests were\n  {last}")
     });
     outcome.with_context(|| format!("seed {seed} (repeat it with `cargo xtask sim --seed {seed}`)"))
 }
@@ -86,7 +86,7 @@ fn lock<T>(oracle: &Mutex<T>) -> MutexGuard<'_, T> {
     oracle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends values of carbon's, and notes what became of them.
+/// Sends values of carbon metrics, and records whether they were acknowledged.
 async fn send(node: &Node, corrections: &Mutex<Corrections>, values: &[(Instant, u64)]) {
     let sent = lock(corrections).sent(values);
     let before = node.engine.incarnation();
@@ -185,7 +185,7 @@ impl Scenario {
         lock(&self.oracle)
     }
 
-    /// Starts a node in every empty place. A store that fails just now leaves the place empty.
+    /// Starts the nodes that are missing. A node stays missing if the store fails just then.
     async fn start_missing(&mut self) {
         for place in 0..self.nodes.len() {
             if self.nodes[place].is_none() {
@@ -197,7 +197,8 @@ impl Scenario {
         }
     }
 
-    /// A writer that pushes a few entries or samples to a random node, now and then the same ones again.
+    /// Starts a writer that pushes a few entries or samples to a random node, sometimes the same ones
+    /// again.
     async fn write(&mut self) {
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
         let Some(node) = self.nodes[place].clone() else { return };
@@ -206,14 +207,15 @@ impl Scenario {
         let rows = self.some_rows(signal, &stream);
         let again = self.env.random_below(4) == 0;
         let (oracle, env) = (Arc::clone(&self.oracle), self.env.clone());
-        // Each push is noted before the first one: a delete request in between meets rows on their way.
+        // Every push is recorded before the first one is sent: a delete request in between may meet rows
+        // in transit.
         for row in rows.iter().cycle().take(rows.len() * (1 + usize::from(again))) {
             lock(&oracle).sent(signal, row);
         }
         let writer = self.env.spawn("writer", async move {
             for _ in 0..1 + u32::from(again) {
                 env.sleep(Duration::from_millis(env.random_below(2_000))).await;
-                // A push that failed may still arrive: it is never answered.
+                // A push that failed may still arrive, so it stays unanswered.
                 if node.push(signal, &stream, &rows).await.is_ok() {
                     let mut oracle = lock(&oracle);
                     rows.iter().for_each(|row| oracle.answered(row, true));
@@ -224,7 +226,8 @@ impl Scenario {
         self.writers.push(writer);
     }
 
-    /// A writer that sends values of carbon's, mostly of instants that have one, to a random node.
+    /// Starts a writer that sends values of carbon metrics to a random node, mostly for instants that
+    /// have a value.
     fn correct(&mut self) {
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
         let Some(node) = self.nodes[place].clone() else { return };
@@ -240,11 +243,11 @@ impl Scenario {
         self.writers.push(writer);
     }
 
-    /// A writer that sends points of an old day to a random node.
+    /// Starts a writer that sends points of an old day to a random node.
     fn write_old(&mut self) {
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
         let Some(node) = self.nodes[place].clone() else { return };
-        // Several minutes of each of several slots.
+        // Several minutes in each of several slots.
         let minute = self.env.random_below(10) as i64 * 130 + self.env.random_below(2) as i64;
         let (path, count) = (self.env.random_below(2), 4 + self.env.random_below(45) as u32);
         let points = lock(&self.old).send(START_NS, (path, minute), count);
@@ -271,7 +274,7 @@ impl Scenario {
 
     fn some_rows(&mut self, signal: Signal, stream: &str) -> Vec<Row> {
         let count = 1 + self.env.random_below(20);
-        // Some hours, or some weeks.
+        // Rows that are late by some hours, or by some weeks.
         let far = if self.shape.is_thin && self.env.random_below(4) == 0 { 200 } else { 1 };
         let late_ns = self.env.random_below(3) as i64 * self.env.random_below(7_200_000_000_000) as i64 * far;
         let first_ns = self.env.now_ns() - late_ns;
@@ -298,7 +301,7 @@ impl Scenario {
         rows
     }
 
-    /// A time that the series has no sample of, about this one; now and then one that it has.
+    /// Returns a time near `ms` at which the series has no sample; sometimes one at which it has.
     fn some_instant(&mut self, stream: &str, ms: i64) -> i64 {
         if self.env.random_below(12) == 0
             && let Some(known) = self.instants.range((stream.to_owned(), ms - 60_000)..).next()
@@ -313,7 +316,7 @@ impl Scenario {
         free
     }
 
-    /// A delete request for a stream of a signal and some time, at a random node.
+    /// Sends a delete request for a stream of a signal and some time to a random node.
     async fn delete(&mut self, place: usize) {
         let Some(node) = self.nodes[place].clone() else { return };
         let signal = Signal::ALL[self.env.random_below(2) as usize];
@@ -330,7 +333,7 @@ impl Scenario {
         }
     }
 
-    /// Something happens to a random node, or nothing.
+    /// Applies a random fault to a random node, or none.
     async fn trouble(&mut self) {
         let place = self.env.random_below(self.nodes.len() as u64) as usize;
         match self.env.random_below(8) {
@@ -346,7 +349,7 @@ impl Scenario {
             }
             2 => {
                 if let Some(node) = self.nodes[place].clone() {
-                    // A flush may fail while the store does; the background tries again.
+                    // A flush may fail while the store does; the background task retries it.
                     let _ = node.engine.flush().await;
                 }
             }
@@ -359,11 +362,11 @@ impl Scenario {
         }
     }
 
-    /// Ends a node as a power cut does, with the writers that wait for it.
+    /// Kills a node and the writers that wait for it, as a loss of power does.
     fn kill(&mut self, place: usize) {
         let Some(node) = self.nodes[place].take() else { return };
         self.kills += 1;
-        // Writers hold the node too: a killed process answers no request.
+        // Writers reference the node too: a killed process answers no request.
         self.writers.clear();
         drop(node);
     }
@@ -375,7 +378,7 @@ impl Scenario {
             for signal in Signal::ALL {
                 match node.rows(signal).await {
                     Ok(rows) => self.oracle().check(&node.name, signal, &rows, all)?,
-                    // While the store fails a query may fail too, but it must say so.
+                    // While the store fails a query may fail too, but it must return an error.
                     Err(error) if all => return Err(error),
                     Err(_) => {}
                 }
@@ -393,7 +396,7 @@ impl Scenario {
         }
     }
 
-    /// The steps of the old day that are rolled.
+    /// Checks the points of the old day. Returns the number of steps that are rolled up.
     async fn check_old(&self, node: &Node, all: bool) -> Result<usize> {
         match node.old_points().await {
             Ok(found) => lock(&self.old).check(&node.name, &found, all),
@@ -402,8 +405,9 @@ impl Scenario {
         }
     }
 
-    /// Corrects values that are in blocks, twice, by processes of which the second begins when the first has
-    /// ended: the new ones are found in memory, after both died, and in blocks, whatever is merged.
+    /// Twice corrects values that are in blocks, by processes of which the second starts after the first
+    /// has ended. The new values must be found in memory, after both have died, and in blocks, whatever
+    /// is merged.
     async fn correct_settled(&mut self) -> Result<()> {
         lock(&self.corrections).settle();
         self.check_readers(true).await.context("of what is settled")?;
@@ -415,15 +419,15 @@ impl Scenario {
             self.env.sleep(Duration::from_secs(5)).await;
             self.check_readers(true).await.context("from the WAL of a dead process")?;
         }
-        // Nobody knows in which order they died.
+        // The order in which they died is not known.
         (0..self.nodes.len()).for_each(|place| self.kill(place));
         self.start_missing().await;
         self.env.sleep(QUIET).await;
         self.check_readers(true).await.context("after they were adopted")
     }
 
-    /// Corrects some of all values by a node, which dies before they are in blocks and begins anew. Gives the
-    /// incarnation that died.
+    /// Corrects some values on a node, kills it before the values are in blocks, and starts it again.
+    /// Returns the incarnation that died.
     async fn correct_and_end(&mut self, place: usize) -> Result<Id> {
         let Some(node) = self.nodes[place].clone() else { bail!("a node is missing") };
         let mut values = Vec::new();
@@ -443,8 +447,8 @@ impl Scenario {
         Ok(incarnation)
     }
 
-    /// No more faults: everything that was acknowledged must be found by everyone, and by a node that
-    /// starts from nothing but the bucket. Gives the steps of the old day that are rolled.
+    /// Turns the faults off: every node must find all acknowledged rows, and so must a node that starts
+    /// with an empty cache. Returns the number of steps of the old day that are rolled up.
     async fn calm_down(&mut self) -> Result<usize> {
         self.world.quiet(true);
         self.env.set_clock_skew(Duration::ZERO, true);
@@ -453,7 +457,7 @@ impl Scenario {
         self.world.settle().await;
         self.start_missing().await;
         if self.nodes.iter().any(Option::is_none) {
-            bail!("a node does not start over a store that works");
+            bail!("a node does not start although the store works");
         }
         for writer in self.writers.drain(..) {
             writer.join().await?;
@@ -461,7 +465,7 @@ impl Scenario {
         self.env.sleep(QUIET).await;
         self.check_readers(true).await.context("after the faults ended")?;
         for node in self.nodes.iter().flatten() {
-            node.engine.flush().await.context("a flush over a store that works")?;
+            node.engine.flush().await.context("a flush while the store works")?;
         }
         self.check_readers(true).await.context("after a flush")?;
         self.correct_settled().await?;
@@ -478,7 +482,7 @@ impl Scenario {
         Ok(rolled)
     }
 
-    /// Every delete request that was acknowledged is processed, whatever blocks the other signal has.
+    /// Checks that every acknowledged delete request is processed, whatever blocks the other signal has.
     fn check_deletes(&self, node: &Node) -> Result<()> {
         let snapshot = node.engine.view().snapshot.clone();
         for (dataset, id) in &self.deletes {
@@ -491,7 +495,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Every reference of the catalog leads to an object.
+    /// Checks that every reference of the catalog leads to an object.
     async fn check_store(&self) -> Result<()> {
         let store = Store::from_object_store(self.world.objects(), self.env.clone(), StoreOptions::default());
         let report = sandur_catalog::check(&store, &self.env).await?;

@@ -1,4 +1,4 @@
-//! Goals: promises of the simulation hold for a few seeds at each change; `cargo xtask sim` runs thousands.
+//! Runs a few seeds of the simulation at each change; `cargo xtask sim` runs thousands.
 
 mod damage;
 mod seeds;

@@ -1,10 +1,9 @@
-//! Goal: an answer from the step cache is the one that evaluating anew gives, whatever happens to the
-//! rows meanwhile.
+//! Goal: an answer from the step cache equals a new evaluation, whatever happens to the rows meanwhile.
 //!
-//! Method: seeded runs of an engine over a store in memory. Late, repeated and current rows are pushed, heads
-//! are flushed, blocks merged, removed and rewritten by retention, lines deleted and shown again, in any
-//! order and also while a query runs; then every query is asked twice, with the cache and without. The cache
-//! is small, so that units also go for lack of memory.
+//! Method: seeded runs of an engine over a store in memory. Late, repeated and current rows are pushed,
+//! heads are flushed, blocks merged, removed and rewritten by retention, lines deleted and restored, in
+//! any order and also while a query runs. Then every query is sent twice, with the cache and without.
+//! The cache is small, so that units are also evicted.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is how it fails
 
@@ -26,7 +25,7 @@ use sandur_store::{Store, StoreOptions};
 const S: i64 = 1_000_000_000;
 /// 2026-11-20 10:00 UTC.
 const START_NS: i64 = 1_795_168_800 * S;
-/// How long rows are kept, and those of single streams.
+/// Retention of rows, and of those of single streams.
 const RETENTION_NS: i64 = 20 * 3_600 * S;
 const RETENTION_OF: [(&str, i64); 2] = [("s1", 8 * 3_600 * S), ("s2", 23 * 3_600 * S)];
 const STEPS: usize = 25;
@@ -84,7 +83,7 @@ impl World {
         Self { env, engine, results, written: 0 }
     }
 
-    /// Some rows of one stream: mostly of now, sometimes of up to a day ago, sometimes the same again.
+    /// Makes some rows of one stream: mostly current, sometimes up to a day old, sometimes repeated.
     fn batch(&mut self) -> LogBatch {
         let env = &self.env;
         let stream = format!("s{}", env.random_below(3));
@@ -120,7 +119,8 @@ impl World {
         }
     }
 
-    /// Hides rows of up to some hours, whole streams or some of their lines; some are removed later.
+    /// Deletes rows of up to some hours, of whole streams or of some of their lines; some are removed
+    /// later.
     async fn create_delete(&self) {
         let env = &self.env;
         let query = [r#"{stream="s1"}"#, r#"{job="sim"} |= "n=3""#][env.random_below(2) as usize];
@@ -130,7 +130,7 @@ impl World {
         self.engine.create_delete(&Dataset::logs(tenant.clone()), query, start_ms, end_ms).await.unwrap();
     }
 
-    /// Shows the rows of the oldest request again, if it was not processed yet.
+    /// Cancels the oldest delete request, if it was not processed yet.
     async fn cancel_delete(&self) {
         let tenant = TenantId::default_tenant();
         let requests = self.engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap();
@@ -168,7 +168,8 @@ impl World {
         answer.unwrap()
     }
 
-    /// Asks while rows come. What the query answers is anybody's guess; what it leaves in the cache is not.
+    /// Sends a query while rows arrive. The answer is not determined, but the entries that it leaves in
+    /// the cache are.
     async fn ask_while_rows_come(&mut self, request: &Request) {
         let (env, engine) = (self.env.clone(), Arc::clone(&self.engine));
         let batches: Vec<LogBatch> = (0..3).map(|_| self.batch()).collect();
@@ -200,7 +201,8 @@ async fn play(seed: u64) -> ResultsCache {
             world.ask_while_rows_come(&request).await;
         }
         for _ in 0..2 {
-            // Blocks may leave in the background meanwhile: the kept answer is that of before or of after.
+            // Retention may remove blocks meanwhile, so the cached answer must equal the one before or
+            // the one after.
             let before = world.ask(&request, false).await;
             let kept = world.ask(&request, true).await;
             if kept != before {
@@ -218,7 +220,7 @@ fn context(env: &Env) -> QueryContext {
     QueryContext::new(env.clone(), TenantId::default_tenant(), budget, Duration::from_secs(3_600))
 }
 
-/// Hits, outdated and evicted units of several runs.
+/// Returns the hits, the outdated units and the evicted units of several runs.
 fn play_all(seeds: std::ops::RangeInclusive<u64>) -> (u64, u64, u64) {
     let (mut hits, mut outdated, mut evicted) = (0, 0, 0);
     for seed in seeds {
@@ -233,14 +235,14 @@ fn play_all(seeds: std::ops::RangeInclusive<u64>) -> (u64, u64, u64) {
 }
 
 #[test]
-fn answers_of_the_step_cache_do_not_differ_from_fresh_ones() {
+fn answers_of_the_step_cache_equal_new_evaluations() {
     let (hits, outdated, _) = play_all(1..=2);
-    assert!(hits > 20 && outdated > 5, "{hits} {outdated}: the runs were real");
+    assert!(hits > 20 && outdated > 5, "{hits} {outdated}: the runs did enough");
 }
 
 #[test]
 #[ignore = "takes minutes; `cargo xtask sim` runs it"]
 fn answers_of_the_step_cache_never_differ_from_fresh_ones() {
     let (hits, outdated, evicted) = play_all(1..=40);
-    assert!(hits > 100 && outdated > 20 && evicted > 10, "{hits} {outdated} {evicted}: the runs were real");
+    assert!(hits > 100 && outdated > 20 && evicted > 10, "{hits} {outdated} {evicted}: the runs did enough");
 }
