@@ -1,6 +1,6 @@
-//! A memory cgroup: what runs in it is killed by the kernel when it takes more than the limit.
+//! A memory cgroup: the kernel kills processes in it when they exceed the limit.
 //!
-//! Invariant: the group is removed with its value, and the servers in it have ended by then.
+//! Invariant: dropping the value removes the group. The servers in it must have ended by then.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 
-/// Where version 1 and version 2 of cgroups keep memory, and the file of a group that has its limit.
+/// The directories of memory groups in versions 1 and 2 of cgroups, and the file with the limit of a
+/// group.
 const HIERARCHIES: [(&str, &str); 2] =
     [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
 
-/// A group of this process's own.
+/// A memory cgroup of this process.
 #[derive(Debug)]
 pub struct MemoryCgroup {
     directory: PathBuf,
 }
 
 impl MemoryCgroup {
-    /// Makes a group that may have so much memory.
+    /// Creates a group with a memory limit in bytes.
     pub fn new(bytes: u64) -> Result<Self> {
         static GROUPS: AtomicU32 = AtomicU32::new(0);
         let number = GROUPS.fetch_add(1, Ordering::Relaxed);
@@ -35,10 +36,10 @@ impl MemoryCgroup {
                 return Ok(group);
             }
         }
-        bail!("no memory cgroup can be made below /sys/fs/cgroup: run as root, where memory is delegated")
+        bail!("cannot create a memory cgroup below /sys/fs/cgroup: run as root, where memory is delegated")
     }
 
-    /// The file that processes enter the group by: they write their number to it.
+    /// Returns the file to which a process writes its id in order to join the group.
     pub fn entrance(&self) -> PathBuf {
         self.directory.join("cgroup.procs")
     }
@@ -46,7 +47,7 @@ impl MemoryCgroup {
 
 impl Drop for MemoryCgroup {
     fn drop(&mut self) {
-        // A group that is left behind has no processes and costs nothing.
+        // A group that cannot be removed has no processes and costs nothing.
         let _ = fs::remove_dir(&self.directory);
     }
 }

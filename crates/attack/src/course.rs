@@ -1,4 +1,4 @@
-//! A course: every attack in turn over the same servers, with a verdict after each.
+//! A course: runs every attack against the same servers, with a verdict after each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,34 +12,34 @@ use crate::pause::Pause;
 use crate::victim::{Carbon, Setup, Victim};
 use crate::watch::{Bystander, Watched};
 
-/// What is wanted of a course.
+/// The options of a course.
 pub struct Course<'a> {
     /// How servers are started.
     pub setup: Setup,
-    /// The attacks.
+    /// The attacks to run.
     pub attacks: Vec<&'a Attack>,
-    /// How much of each.
+    /// The extent of each attack.
     pub size: Size,
-    /// Decides what is drawn.
+    /// Seed of everything random.
     pub seed: u64,
-    /// Longest wait of the bystander for an answer.
+    /// The longest time that the bystander may wait for an answer.
     pub answer_within: Duration,
 }
 
-/// What one attack showed.
+/// The result of one attack.
 #[derive(Debug)]
 pub struct Verdict {
-    /// Its name.
+    /// The name of the attack.
     pub name: &'static str,
-    /// Answers by status.
+    /// Number of answers by status.
     pub answers: BTreeMap<u16, u64>,
-    /// What the bystander met.
+    /// What the bystander observed.
     pub watched: Watched,
-    /// Most resident memory of the database during the attack, in bytes.
+    /// Peak of the database's resident memory during the attack, in bytes.
     pub peak_bytes: u64,
-    /// How long it took.
+    /// The duration of the attack.
     pub took: Duration,
-    /// Defects; none is a pass.
+    /// Defects; the attack passes if there are none.
     pub findings: Vec<String>,
 }
 
@@ -59,7 +59,8 @@ impl Victims {
     }
 }
 
-/// Runs the course; a verdict per attack, and one for the lines that were acknowledged.
+/// Runs the course. Shows a verdict for each attack, and one for the acknowledged lines. Returns whether
+/// there are no defects.
 pub fn run(env: &Env, course: &Course<'_>, mut shown: impl FnMut(&Verdict)) -> Result<bool> {
     let mut victims = Victims::start(env, &course.setup)?;
     let mut bystander = Bystander::default();
@@ -69,7 +70,8 @@ pub fn run(env: &Env, course: &Course<'_>, mut shown: impl FnMut(&Verdict)) -> R
         clean &= verdict.findings.is_empty();
         shown(&verdict);
         if victims.database.ended().is_some() || victims.cache.ended().is_some() {
-            victims = Victims::start(env, &course.setup).context("starting again after an attack")?;
+            victims = Victims::start(env, &course.setup)
+                .context("cannot start the servers again after an attack")?;
         }
     }
     let last = acknowledged(env, course, (victims, &bystander))?;
@@ -100,7 +102,7 @@ fn one(
     let watched = std::thread::scope(|scope| {
         let watching = scope.spawn(|| bystander.watch(env, address, &pause));
         if let Err(error) = (attack.run)(&ground) {
-            ground.tally.finding(format!("the attack could not be carried out: {error:#}"));
+            ground.tally.finding(format!("the attack could not be run: {error:#}"));
         }
         pause.end();
         watching.join().unwrap_or_else(|_| Watched {
@@ -131,19 +133,19 @@ fn judge(course: &Course<'_>, victims: &mut Victims, verdict: &mut Verdict) {
     let bound = course.setup.memory_limit + course.setup.memory_limit / 10;
     if verdict.peak_bytes > bound {
         let (peak, limit) = (verdict.peak_bytes >> 20, course.setup.memory_limit >> 20);
-        findings.push(format!("{peak} MiB were resident; the limit is {limit} MiB and a tenth"));
+        findings.push(format!("resident memory was {peak} MiB; the limit is 110 % of {limit} MiB"));
     }
     if let Some(failure) = &verdict.watched.failure {
-        findings.push(format!("the bystander was not served: {failure}"));
+        findings.push(format!("a request of the bystander failed: {failure}"));
     }
     if verdict.watched.slowest > course.answer_within {
         let (slowest, what) = (verdict.watched.slowest, verdict.watched.waited_for);
         let most = course.answer_within;
-        findings.push(format!("the bystander waited {slowest:?} for {what}; {most:?} are allowed"));
+        findings.push(format!("the bystander waited {slowest:?} for {what}; the limit is {most:?}"));
     }
 }
 
-/// Kills the database, starts it again and counts what the bystander was acknowledged.
+/// Kills the database, starts it again and counts the lines that were acknowledged to the bystander.
 fn acknowledged(
     env: &Env,
     course: &Course<'_>,
@@ -151,7 +153,7 @@ fn acknowledged(
 ) -> Result<Verdict> {
     let began = env.monotonic();
     victims.database.kill()?;
-    let again = course.setup.serve(env).context("starting again after kill -9")?;
+    let again = course.setup.serve(env).context("cannot start the database again after kill -9")?;
     let mut findings = Vec::new();
     let mut watched = Watched::default();
     match bystander.check_all(env, again.address) {

@@ -1,20 +1,20 @@
-//! Addresses of loopback for processes that are about to start.
+//! Loopback addresses for processes that are about to start.
 //!
-//! **Invariant.** They lie below the ports that the kernel gives to connections and to listeners that ask for
-//! any: until the process listens, no connection of another test takes its port.
+//! **Invariant.** The ports are below those that the kernel assigns to connections, and to listeners
+//! without a port. Until the process listens, no connection of another test takes its port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The first port, and how many there are; Linux gives those from 32768 on by itself.
+/// The first port, and the number of ports. By default Linux assigns ports from 32768 on.
 const FIRST: u32 = 10_240;
 const PORTS: u32 = 22_528;
-/// How far apart processes begin to look that were started one after the other.
+/// Distance between the first ports that processes with consecutive ids try.
 const APART: u32 = 61;
 
-/// An address at which nobody listens, and which this process was not told before.
+/// Returns an address at which no process listens, and which this process did not get before.
 pub fn free_address() -> io::Result<SocketAddr> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut refused = None;
@@ -27,7 +27,7 @@ pub fn free_address() -> io::Result<SocketAddr> {
             Err(error) => refused = Some(error),
         }
     }
-    Err(refused.unwrap_or_else(|| io::Error::other("there are no ports to look at")))
+    Err(refused.unwrap_or_else(|| io::Error::other("there are no ports to try")))
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_once_and_can_be_listened_at() {
+    fn addresses_are_returned_once_and_can_be_bound() {
         let told: Vec<SocketAddr> = (0..100).map(|_| free_address().unwrap()).collect();
         assert_eq!(told.iter().collect::<HashSet<_>>().len(), 100);
         let held: Vec<TcpListener> = told.iter().map(|address| TcpListener::bind(address).unwrap()).collect();

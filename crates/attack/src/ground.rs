@@ -1,4 +1,4 @@
-//! What an attack stands on: addresses, seed, size, and requests whose answers are counted.
+//! The environment of an attack: addresses, seed, size, and requests whose answers are counted.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,52 +11,52 @@ use serde_json::json;
 use crate::raw;
 use crate::victim::{Carbon, Setup};
 
-/// How much of an attack is wanted.
+/// The extent of an attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Each kind of input once: part of `make test`.
+    /// Each kind of input once, as in `make test`.
     Short,
-    /// Every size of every kind.
+    /// Every size of every kind of input.
     Full,
 }
 
-/// The address that attacks come from.
+/// The local address of attackers.
 pub const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
-/// What an attack may use.
+/// The environment of an attack.
 pub struct Ground<'a> {
-    /// The world.
+    /// Clock, tasks and randomness.
     pub env: &'a Env,
-    /// The database.
+    /// The address of the database.
     pub address: SocketAddr,
-    /// The memcached server.
+    /// The address of the memcached server.
     pub cache: SocketAddr,
-    /// The database's listeners of carbon.
+    /// The addresses of the database's carbon listeners.
     pub carbon: Carbon,
-    /// How servers are started, for attacks that need their own.
+    /// How servers are started, for attacks that need one of their own.
     pub setup: &'a Setup,
-    /// How much is wanted.
+    /// The extent of the attack.
     pub size: Size,
-    /// Decides what is drawn.
+    /// Seed of everything random.
     pub seed: u64,
-    /// What was answered.
+    /// The answers and findings so far.
     pub tally: Tally,
 }
 
-/// Answers by status, and what must not have happened.
+/// Counts answers and collects findings.
 #[derive(Default)]
 pub struct Tally(Mutex<Counts>);
 
-/// What a [`Tally`] holds.
+/// The contents of a [`Tally`].
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Answers by status.
+    /// Number of answers by status.
     pub answers: BTreeMap<u16, u64>,
-    /// Defects, each with the input that showed it.
+    /// Defects, each with the input that revealed it.
     pub findings: Vec<String>,
 }
 
-/// More findings than this repeat each other.
+/// The largest number of findings; more would be repetitions.
 const FINDINGS_MAX: usize = 10;
 
 impl Tally {
@@ -64,8 +64,8 @@ impl Tally {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts an answer; `500` is a defect of the server, whatever was sent, and so is `499` to a client that
-    /// waits for its answer.
+    /// Counts an answer. `500` is always a defect of the server, and so is `499` to a client that waits
+    /// for its answer.
     pub fn answer(&self, status: u16, what: &str) {
         self.with(|counts| *counts.answers.entry(status).or_default() += 1);
         if matches!(status, 499 | 500) {
@@ -73,7 +73,7 @@ impl Tally {
         }
     }
 
-    /// Notes a defect.
+    /// Records a defect.
     pub fn finding(&self, text: String) {
         self.with(|counts| {
             if counts.findings.len() < FINDINGS_MAX {
@@ -82,14 +82,14 @@ impl Tally {
         });
     }
 
-    /// Everything so far.
+    /// Returns a copy of the counts.
     pub fn counts(&self) -> Counts {
         self.with(|counts| counts.clone())
     }
 }
 
 impl Ground<'_> {
-    /// Either number, by the size of the course.
+    /// Returns one of two values, depending on the size of the course.
     pub fn pick<T>(&self, short: T, full: T) -> T {
         match self.size {
             Size::Short => short,
@@ -97,12 +97,12 @@ impl Ground<'_> {
         }
     }
 
-    /// A connection of the attacker to the database.
+    /// Connects to the database from the attacker's address.
     pub fn connect(&self) -> io::Result<TcpStream> {
         raw::connect_from(ATTACKER, self.address)
     }
 
-    /// Asks; an answer that never comes is a defect.
+    /// Sends a request and returns the body of the answer. A missing answer is a defect.
     pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Option<Vec<u8>> {
         let what = || format!("{method} {} with {} bytes", &path[..path.len().min(120)], body.len());
         match raw::request((ATTACKER, self.address), method, path, headers, body) {
@@ -117,7 +117,7 @@ impl Ground<'_> {
         }
     }
 
-    /// Stores lines of the stream `{job="JOB"}` of the attacker's tenant, for queries to meet.
+    /// Stores lines of the stream `{job="JOB"}` of the attacker's tenant, for queries to read.
     pub fn store_lines(&self, job: &str, lines: &[String]) {
         let now = self.env.now_ns();
         let entry = |(n, line): (usize, &String)| json!([(now + n as i64).to_string(), line]);

@@ -1,4 +1,4 @@
-//! `sandur-attack`: the command line. `cargo xtask attack` builds the release server and calls it.
+//! `sandur-attack`: the command line. `cargo xtask attack` builds the release server and runs it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ fn main() -> Result<ExitCode> {
     let env = Env::system(1);
     println!("seed {}, {} attacks", course.seed, course.attacks.len());
     let clean = run(&env, &course, print)?;
-    println!("{}", if clean { "every attack was withstood" } else { "there are findings" });
+    println!("{}", if clean { "the servers withstood every attack" } else { "there are findings" });
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -42,18 +42,18 @@ fn command() -> Command {
     let flag = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
-    let program = Arg::new("sandur").long("sandur").value_name("PROGRAM").help("The server's program");
+    let program = Arg::new("sandur").long("sandur").value_name("PROGRAM").help("Path of the server program");
     let within = Arg::new("answer-within").long("answer-within").value_name("TIME").default_value("1s");
     Command::new("sandur-attack")
-        .about("Throw hostile input at a running server and check that it stands")
+        .about("Send hostile input to a running server and check that it withstands it")
         .arg(program.default_value("target/release/sandur"))
-        .arg(number("seed", "1", "Decides what is drawn"))
+        .arg(number("seed", "1", "Seed of everything random"))
         .arg(number("memory-limit", "256", "Memory limit of the server in MiB"))
-        .arg(within.help("Longest wait of the bystander for an answer"))
-        .arg(flag("cgroup", "Run the database in a memory cgroup of 1.1 times its limit; takes root"))
-        .arg(flag("short", "Each kind of input once"))
-        .arg(flag("list", "List the attacks and stop"))
-        .arg(Arg::new("attack").value_name("NAME").num_args(0..).help("Only these attacks"))
+        .arg(within.help("Longest time that the bystander may wait for an answer"))
+        .arg(flag("cgroup", "Run the database in a memory cgroup of 1.1 times its limit; requires root"))
+        .arg(flag("short", "Use each kind of input once"))
+        .arg(flag("list", "List the attacks and exit"))
+        .arg(Arg::new("attack").value_name("NAME").num_args(0..).help("Run only these attacks"))
 }
 
 fn course(matches: &ArgMatches, directory: PathBuf) -> Result<Course<'static>> {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         command().debug_assert();
         assert!(chosen(&["no such attack".to_owned()]).is_err());
         assert_eq!(chosen(&[]).unwrap().len(), ATTACKS.len());

@@ -1,9 +1,9 @@
-//! Waits that can be ended.
+//! Waits that another thread can end.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Waits that another thread can end.
+/// A wait that another thread can end.
 #[derive(Default)]
 pub struct Pause {
     ended: Mutex<bool>,
@@ -11,7 +11,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// Waits; `false` when the end came meanwhile.
+    /// Waits for `length`. Returns `false` if the end was requested.
     pub fn wait(&self, length: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(ended, length, |ended| !*ended);

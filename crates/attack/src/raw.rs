@@ -1,4 +1,4 @@
-//! Sockets below the level of a well-behaved client: from a chosen address, with heads and bodies in pieces.
+//! Sockets without an HTTP client: connections from a chosen address, and heads and bodies in pieces.
 
 use std::io::{self, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-/// Longest wait for a part of an answer of an attack: an answer that takes longer is none. The server has to
+/// The longest time to wait for a part of an answer; after that it counts as missing. The server must
 /// end every query sooner ([`crate::victim::ARGUMENTS`]).
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -22,7 +22,7 @@ pub fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// The head of a request with a body of this length.
+/// Returns the head of a request with a body of this length.
 pub fn head(method: &str, path: &str, headers: &[(&str, &str)], length: u64) -> String {
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n");
     for (name, value) in headers {
@@ -31,14 +31,13 @@ pub fn head(method: &str, path: &str, headers: &[(&str, &str)], length: u64) -> 
     head + "\r\n"
 }
 
-/// Reads an answer to its end, which has to come: a body that is cut off is none. The connection may stay
-/// open.
+/// Reads a complete answer; a truncated body is an error. The connection may stay open.
 pub fn read_answer(stream: &mut TcpStream) -> io::Result<(u16, Vec<u8>)> {
     let (answer, _) = sandur_bench::http::read_answer(&mut BufReader::new(stream))?;
     Ok((answer.status, answer.body))
 }
 
-/// One request on a connection of its own; the status and the body.
+/// Sends one request on a new connection. Returns the status and the body.
 pub fn request(
     (source, to): (Ipv4Addr, SocketAddr),
     method: &str,
@@ -50,6 +49,6 @@ pub fn request(
     let sent = stream
         .write_all(head(method, path, headers, body.len() as u64).as_bytes())
         .and_then(|()| stream.write_all(body));
-    // A server may refuse a body before it was sent; its answer counts.
+    // A server may refuse a body before it is completely sent; its answer counts.
     read_answer(&mut stream).map_err(|error| sent.err().unwrap_or(error))
 }

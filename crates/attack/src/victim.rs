@@ -1,4 +1,4 @@
-//! The servers under attack: `sandur serve` on a directory and `sandur cache serve`, as children.
+//! The servers under attack: `sandur serve` on a directory and `sandur cache serve`, as child processes.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -13,60 +13,60 @@ use crate::free_address;
 use crate::pause::Pause;
 use crate::raw;
 
-/// Longest wait for readiness and for an end.
+/// The longest time until a server is ready.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Interval of looking.
+/// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Arguments of the server in a course: fewer connections than the attacks open, so that running out of them
-/// is part of it, and deadlines that the dear queries reach before an attack gives their answers up.
-/// Listings, which have the deadline of queries of samples, are to be whole by then.
+/// Arguments of the server in a course. They permit fewer connections than the attacks open, so that the
+/// limit is part of the test, and set deadlines that expensive queries reach before an attack gives up
+/// on their answers. Listings, which have the deadline of sample queries, must be complete by then.
 pub const ARGUMENTS: [&str; 6] =
     ["--http-max-connections", "256", "--limits-query-timeout", "10s", "--query-timeout", "1m"];
 
-/// How a server is started, and started again.
+/// How a server is started.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The `sandur` program.
+    /// Path of the `sandur` program.
     pub program: PathBuf,
-    /// Its store, logs and ports are in here.
+    /// The directory of its store, logs and ports.
     pub directory: PathBuf,
     /// `--memory-limit` in bytes.
     pub memory_limit: u64,
-    /// More arguments of `serve`.
+    /// Further arguments of `serve`.
     pub arguments: Vec<String>,
-    /// Files that the process may have open, where not as many as this one.
+    /// The limit of open files of the process; the default is that of this process.
     pub open_files: Option<u32>,
-    /// The memory cgroup that the process runs in, by the file through which it is entered.
+    /// The file by which the process joins a memory cgroup.
     pub cgroup: Option<PathBuf>,
 }
 
-/// A running process.
+/// A running server process.
 pub struct Victim {
     child: Child,
-    /// Where it listens.
+    /// The address of its listener.
     pub address: SocketAddr,
     log: PathBuf,
 }
 
-/// Where a database listens for carbon's protocols.
+/// The addresses of a database's carbon listeners.
 #[derive(Clone, Copy, Debug)]
 pub struct Carbon {
-    /// Lines.
+    /// Plaintext lines.
     pub plaintext: SocketAddr,
     /// Pickles.
     pub pickle: SocketAddr,
-    /// Messages of go-carbon's.
+    /// go-carbon's protobuf messages.
     pub protobuf: SocketAddr,
 }
 
 impl Carbon {
-    /// Addresses that nobody listens at.
+    /// Returns addresses at which no process listens.
     pub fn free() -> Result<Self> {
         Ok(Self { plaintext: free_address()?, pickle: free_address()?, protobuf: free_address()? })
     }
 
-    /// The arguments that make a server listen there.
+    /// Returns the arguments that make a server listen there.
     pub fn arguments(&self) -> Vec<String> {
         let listeners = [
             ("--carbon-listen", self.plaintext),
@@ -78,7 +78,7 @@ impl Carbon {
 }
 
 impl Setup {
-    /// The directory of the store.
+    /// Returns the directory of the store.
     pub fn store(&self) -> PathBuf {
         self.directory.join("data")
     }
@@ -88,7 +88,7 @@ impl Setup {
         self.serve_store(env, &self.store())
     }
 
-    /// Starts the database over another directory.
+    /// Starts the database on another directory.
     pub fn serve_store(&self, env: &Env, store: &Path) -> Result<Victim> {
         let address = free_address()?;
         let limit = self.memory_limit.to_string();
@@ -104,7 +104,7 @@ impl Setup {
         Ok(victim)
     }
 
-    /// The command that starts the program. If there are limits, a shell sets them first.
+    /// Returns the command that starts the program. If there are limits, a shell sets them first.
     fn confined(&self) -> Command {
         let files = self.open_files.map(|most| format!("ulimit -n {most} && "));
         let cgroup = self.cgroup.as_ref().map(|entrance| format!("echo $$ > '{}' && ", entrance.display()));
@@ -142,7 +142,7 @@ impl Victim {
         let (began, pause) = (env.monotonic(), Pause::default());
         while !ready(self) {
             if let Some(status) = self.ended() {
-                bail!("the server ended with {status}; its last words:\n{}", self.last_words());
+                bail!("the server ended with {status}; the end of its log:\n{}", self.last_words());
             }
             if env.monotonic() - began > PATIENCE {
                 bail!("the server was not ready within {PATIENCE:?}:\n{}", self.last_words());
@@ -152,12 +152,12 @@ impl Victim {
         Ok(())
     }
 
-    /// How the process ended, if it has.
+    /// Returns the exit status of the process, if it has ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 
-    /// The most memory that was resident since [`Victim::forget_peak`], in bytes.
+    /// Returns the peak of resident memory since [`Victim::forget_peak`], in bytes.
     pub fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -165,20 +165,20 @@ impl Victim {
         kib.unwrap_or(0) << 10
     }
 
-    /// Begins to look for the most resident memory anew. Where the kernel does not allow it, the peak is that
-    /// of the whole life of the process.
+    /// Resets the peak of resident memory. If the kernel does not permit it, the peak is that since the
+    /// start of the process.
     pub fn forget_peak(&self) {
         let _ = fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5");
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of its log.
     pub fn last_words(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(12)..].join("\n")
     }
 
-    /// Ends the process at once, as a power cut would.
+    /// Kills the process, as a loss of power would.
     pub fn kill(mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -188,7 +188,7 @@ impl Victim {
 
 impl Drop for Victim {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,7 +1,7 @@
-//! The bystander: another tenant on another address who pushes and queries while an attack runs.
+//! The bystander: another tenant at another address that pushes and queries during an attack.
 //!
-//! Every request is a connection of its own, so that a server without room for newcomers is noticed. What
-//! was acknowledged is counted and asked for at the end of the course.
+//! Every request uses a new connection, so that a server without room for new connections is detected.
+//! At the end of the course, all acknowledged lines are counted.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -13,28 +13,28 @@ use serde_json::{Value, json};
 use crate::pause::Pause;
 use crate::raw;
 
-/// The address that the bystander comes from.
+/// The local address of the bystander.
 const BYSTANDER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 7);
 /// Pause between two rounds.
 const ROUND_EVERY: Duration = Duration::from_millis(100);
 
-/// Asks once, and says whether the answer is as it should.
+/// Sends one request and checks its answer.
 type Round = fn(&mut Bystander, &Env, SocketAddr) -> Result<()>;
 
-/// What the bystander met during an attack.
+/// What the bystander observed during an attack.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
-    /// Pushes and queries that were answered as they should.
+    /// Number of pushes and queries with correct answers.
     pub answered: u64,
-    /// The longest wait for an answer.
+    /// The longest time until an answer.
     pub slowest: Duration,
-    /// What it waited for then.
+    /// The request that took this time.
     pub waited_for: &'static str,
     /// The first failure.
     pub failure: Option<String>,
 }
 
-/// The bystander's own count of what was acknowledged.
+/// The bystander's count of acknowledged lines.
 #[derive(Debug, Default)]
 pub struct Bystander {
     next: u64,
@@ -43,7 +43,7 @@ pub struct Bystander {
 }
 
 impl Bystander {
-    /// Pushes and queries until the pause ends.
+    /// Pushes and queries until the pause is ended.
     pub fn watch(&mut self, env: &Env, address: SocketAddr, pause: &Pause) -> Watched {
         let mut watched = Watched::default();
         if self.first_ns == 0 {
@@ -89,12 +89,12 @@ impl Bystander {
     fn query(&mut self, env: &Env, address: SocketAddr) -> Result<()> {
         let counted = self.count(env, address).context("a query of another tenant")?;
         if counted < self.acknowledged {
-            bail!("{counted} lines of {} acknowledged ones were answered", self.acknowledged);
+            bail!("the answer has {counted} lines of {} acknowledged ones", self.acknowledged);
         }
         Ok(())
     }
 
-    /// How many lines the server has.
+    /// Returns the number of lines that the server has.
     fn count(&self, env: &Env, address: SocketAddr) -> Result<u64> {
         let now = env.now_ns();
         let seconds = (now - self.first_ns) / 1_000_000_000 + 60;
@@ -115,11 +115,11 @@ impl Bystander {
         Ok(value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 
-    /// Fails unless every acknowledged line is there, once. A line whose push failed may be there or not.
+    /// Fails unless every acknowledged line exists once. A line whose push failed may exist or not.
     pub fn check_all(&self, env: &Env, address: SocketAddr) -> Result<u64> {
         let counted = self.count(env, address)?;
         if counted < self.acknowledged || counted > self.next {
-            bail!("{counted} lines are there; {} were acknowledged of {} sent", self.acknowledged, self.next);
+            bail!("found {counted} lines; {} were acknowledged of {} sent", self.acknowledged, self.next);
         }
         Ok(counted)
     }

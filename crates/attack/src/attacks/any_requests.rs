@@ -1,8 +1,8 @@
-//! Requests of any method to any path of the server's own reference, with any values for its parameters and
-//! with bodies that come behind their heads, many on one connection.
+//! Requests with any method to any path of the server's own reference, with any values of parameters and
+//! with bodies that follow their heads, many per connection.
 //!
-//! A connection may only end behind an answer that said so: a client that is about to send its next request
-//! on it would take the end for a failure of that request.
+//! A connection may only end after an answer that announced it. Otherwise a client that is about to send
+//! its next request would take the end for a failure of that request.
 
 use std::io::{self, BufReader, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use crate::raw;
 /// This attack.
 pub static ATTACK: Attack = Attack {
     name: "any-requests",
-    about: "any method and parameter of every route, many requests to a connection",
+    about: "any method and parameter of every route, many requests per connection",
     run,
 };
 
@@ -53,7 +53,7 @@ const TYPES: &[&str] =
     &["application/x-www-form-urlencoded", "application/json", "application/x-protobuf", "text/plain"];
 const ENCODINGS: &[&str] = &["gzip", "snappy", "zstd", "x"];
 
-/// A path of the reference with the parameters that it takes.
+/// A path of the reference with its parameters.
 #[derive(Clone, Default)]
 struct Path {
     text: String,
@@ -69,7 +69,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
         let is_first = open.is_none();
         let mut stream = match open.take() {
             Some(stream) => stream,
-            None => BufReader::new(ground.connect().context("the server takes no connection")?),
+            None => BufReader::new(ground.connect().context("the server accepts no connection")?),
         };
         match exchange(&mut stream, &head, &body) {
             Ok((status, keeps)) => {
@@ -85,7 +85,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The paths of `sandur docs http-api`, but those that end the server.
+/// Returns the paths of `sandur docs http-api`, except those that stop the server.
 fn paths(ground: &Ground<'_>) -> Result<Vec<Path>> {
     let printed = Command::new(&ground.setup.program).args(["docs", "http-api"]).output()?;
     let page = String::from_utf8(printed.stdout)?;
@@ -105,7 +105,7 @@ fn paths(ground: &Ground<'_>) -> Result<Vec<Path>> {
     Ok(paths)
 }
 
-/// What is asked, in words, and the head and the body of the request.
+/// Returns a random request: a description, the head and the body.
 fn request(paths: &[Path], draws: &mut Draws) -> (String, String, Vec<u8>) {
     let path = &paths[draws.below(paths.len())];
     let mut pairs = Vec::new();
@@ -139,7 +139,7 @@ fn request(paths: &[Path], draws: &mut Draws) -> (String, String, Vec<u8>) {
     (format!("{method} {target} {headers:?} {body_text}"), head, body)
 }
 
-/// A path with a value for each of its variables.
+/// Fills the variables of a path with values.
 fn filled(path: &str, draws: &mut Draws) -> String {
     let mut parts = path.split('{');
     let mut filled = parts.next().unwrap_or_default().to_owned();
@@ -150,7 +150,8 @@ fn filled(path: &str, draws: &mut Draws) -> String {
     filled
 }
 
-/// Sends the body behind the head, as clients do; the status, and whether the connection stays open.
+/// Sends the body after the head, as clients do. Returns the status, and whether the connection stays
+/// open.
 fn exchange(stream: &mut BufReader<TcpStream>, head: &str, body: &[u8]) -> io::Result<(u16, bool)> {
     stream.get_mut().write_all(head.as_bytes())?;
     stream.get_mut().write_all(body)?;
@@ -158,7 +159,7 @@ fn exchange(stream: &mut BufReader<TcpStream>, head: &str, body: &[u8]) -> io::R
     Ok((answer.status, keeps))
 }
 
-/// A value for any parameter.
+/// Returns a value for any parameter.
 fn value(draws: &mut Draws) -> &'static str {
     let of = match draws.below(4) {
         0 | 1 => TEXTS,

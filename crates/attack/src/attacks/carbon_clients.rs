@@ -1,6 +1,6 @@
-//! Hostile clients of carbon's listeners: lines without an end, messages that are announced and never sent,
-//! pickles that would run code or grow, compressed streams that unpack to much, idle connections, and points
-//! with numbers and names at the edge of what they may be.
+//! Hostile clients of carbon's listeners: endless lines, messages that are announced and never sent,
+//! pickles that would run code or grow, compressed streams that decompress to much, idle connections,
+//! and points with numbers and names at the limits of what is permitted.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,11 +18,11 @@ use crate::raw;
 pub static ATTACK: Attack =
     Attack { name: "carbon-clients", about: "hostile lines, pickles, messages and streams of carbon", run };
 
-/// The address of the client that must be served.
+/// The address of a well-behaved client that must be served.
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
-/// How long hostile connections are held.
+/// How long hostile connections are kept open.
 const HELD: Duration = Duration::from_secs(3);
-/// Zeros that a stream unpacks to.
+/// Number of zeros that a stream decompresses to.
 const BOMB_BYTES: usize = 256 << 20;
 
 const NUMBERS: &[&str] = &[
@@ -59,11 +59,11 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     neighbour(ground)
 }
 
-/// Sends to a listener; the connection if it is kept open.
+/// Sends bytes to a listener. Returns the connection if it is to be kept open.
 fn send(to: SocketAddr, bytes: &[u8], is_kept: bool) -> Option<std::net::TcpStream> {
     let mut stream = raw::connect_from(ATTACKER, to).ok()?;
     stream.set_write_timeout(Some(Duration::from_millis(500))).ok()?;
-    // A listener may close before everything is sent.
+    // A listener may close the connection before everything is sent.
     let _ = stream.write_all(bytes);
     is_kept.then_some(stream)
 }
@@ -90,7 +90,7 @@ fn plaintext(ground: &Ground<'_>) -> Vec<Vec<u8>> {
     all
 }
 
-/// A message of this length, as the framed protocols have it.
+/// Encodes a message with its length, as in the framed protocols.
 fn framed(body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap_or(u32::MAX);
     [&length.to_be_bytes(), body].concat()
@@ -98,21 +98,21 @@ fn framed(body: &[u8]) -> Vec<u8> {
 
 fn pickles() -> Vec<Vec<u8>> {
     [
-        // Would call a function.
+        // A pickle that would call a function.
         b"cos\nsystem\n(S'true'\ntR.".to_vec(),
         b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c\x04true\x85R.".to_vec(),
-        // Lists within lists, and marks without an end.
+        // Lists within lists, and endless marks.
         [b"(l".repeat(200_000), b"a".repeat(200_000), b".".to_vec()].concat(),
         b"(".repeat(1 << 20),
         b"]".repeat(1 << 20),
-        // Each list is put into the next one twice: its text would double a hundred times.
+        // Each list is inserted into the next one twice: its text would double a hundred times.
         [b"]q\x00".to_vec(), b"]h\x00ah\x00aq\x00".repeat(100), b".".to_vec()].concat(),
-        // Strings that announce more than there is.
+        // Strings that announce more bytes than there are.
         b"\x80\x02T\xff\xff\xff\x7fabc.".to_vec(),
         b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7fabc.".to_vec(),
-        // A number of a hundred thousand digits.
+        // A number with a hundred thousand digits.
         [b"L".to_vec(), b"9".repeat(100_000), b"L\n.".to_vec()].concat(),
-        // A memo at the edge of its index.
+        // A memo at the limit of its index.
         b"\x80\x02]r\xff\xff\xff\xffj\xff\xff\xff\xff.".to_vec(),
         b".".to_vec(),
         Vec::new(),
@@ -121,12 +121,12 @@ fn pickles() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// Messages that never come whole.
+/// Returns messages that are never complete.
 fn announced() -> Vec<Vec<u8>> {
     let lengths = [u32::MAX, 1 << 31, 64 << 20, 1 << 20, 1];
     let cut = lengths.map(|length| [&length.to_be_bytes()[..], b"("].concat());
     let mut all = cut.to_vec();
-    // A field of 2^60 bytes, and bytes that are no field.
+    // A field of 2^60 bytes, and bytes that are not a field.
     all.push(framed(b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x0f"));
     all.push(framed(&[0xFF; 4_096]));
     all.push(vec![0; 3]);
@@ -146,7 +146,7 @@ fn bombs(ground: &Ground<'_>, to: SocketAddr) -> Result<()> {
             drop(send(to, stream, false));
         }
         ground.ask("POST", "/graphite/carbon", &[("Content-Encoding", "gzip")], stream);
-        // Cut, and with a byte changed.
+        // Truncated, and with one byte changed.
         drop(send(to, &stream[..stream.len() / 2], false));
         let mut damaged = stream.clone();
         damaged[stream.len() / 2] ^= 0xFF;
@@ -155,23 +155,26 @@ fn bombs(ground: &Ground<'_>, to: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// A polite client afterwards: its point is stored.
+/// Afterwards, checks that the point of a well-behaved client is stored.
 fn neighbour(ground: &Ground<'_>) -> Result<()> {
     let name = format!("polite.seed{}.value", ground.seed);
     let now = ground.env.now_ns() / 1_000_000_000;
     let mut stream = raw::connect_from(NEIGHBOUR, ground.carbon.plaintext)?;
     stream.write_all(format!("{name} 42 {now}\n").as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)?;
-    // It is closed when everything is stored.
-    ensure!(std::io::copy(&mut stream, &mut std::io::sink())? == 0, "carbon's protocol has no answers");
+    // The server closes the connection once everything is stored.
+    ensure!(
+        std::io::copy(&mut stream, &mut std::io::sink())? == 0,
+        "carbon's protocol must not send answers"
+    );
     let path = format!("/render?format=json&from=-10min&target={}", escaped(&name));
     let answer = raw::request((NEIGHBOUR, ground.address), "GET", &path, &[], b"");
-    let (status, body) = answer.context("asking for a polite client's point")?;
+    let (status, body) = answer.context("cannot query the point of a well-behaved client")?;
     let text = String::from_utf8_lossy(&body);
     if status != 200 || !text.contains("[42") {
-        ground
-            .tally
-            .finding(format!("the point of a polite client of carbon is answered with {status} {text:.200}"));
+        ground.tally.finding(format!(
+            "the query for the point of a well-behaved client of carbon is answered with {status} {text:.200}"
+        ));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Chains and nestings of every operator, stage and construct, on every endpoint that reads a query.
+//! Chains and nestings of every operator, stage and construct, on every endpoint that parses a query.
 
 use anyhow::Result;
 
@@ -7,11 +7,11 @@ use crate::ground::Ground;
 
 /// This attack.
 pub static ATTACK: Attack =
-    Attack { name: "chains", about: "queries whose length decides the depth of their tree", run };
+    Attack { name: "chains", about: "queries whose tree is as deep as they are long", run };
 
-/// A query has at most this many bytes at the edge.
+/// The largest query in bytes that the API accepts.
 const QUERY_MAX: usize = 128 << 10;
-/// The short attack takes every so many-th form; the tests of the language take all.
+/// The short attack uses every n-th form; the tests of the language cover all.
 const SHORT_STEP: usize = 101;
 
 fn run(ground: &Ground<'_>) -> Result<()> {
@@ -32,7 +32,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
 
 fn everywhere(ground: &Ground<'_>, text: &str) {
     ground.form("/loki/api/v1/query_range", &[("query", text), ("step", "60")]);
-    // As much as fits into the head of a request.
+    // As much of the query as fits into the head of a request.
     let end = (0..=20_000.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     let escaped = sandur_bench::http::escaped(&text[..end]);
     let tail = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")];

@@ -1,4 +1,4 @@
-//! Compression bombs of every encoding, and honest bodies that compress well, many at once.
+//! Compression bombs of every encoding, and many concurrent valid bodies that compress well.
 
 use std::io::Write;
 
@@ -10,12 +10,15 @@ use super::Attack;
 use crate::ground::Ground;
 
 /// This attack.
-pub static ATTACK: Attack =
-    Attack { name: "compressed-bodies", about: "bombs, and bodies that become much larger when opened", run };
+pub static ATTACK: Attack = Attack {
+    name: "compressed-bodies",
+    about: "bombs, and bodies that become much larger when decompressed",
+    run,
+};
 
-/// Plain bytes of a bomb.
+/// Decompressed bytes of a bomb.
 const BOMB_BYTES: usize = 256 << 20;
-/// Plain bytes of honest bodies: one that a small server must refuse, one that it can take.
+/// Decompressed bytes of valid bodies: one that a small server must refuse, one that it can accept.
 const BODY_BYTES: [usize; 2] = [28 << 20, 10 << 20];
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 const PROTOBUF: (&str, &str) = ("Content-Type", "application/x-protobuf");
@@ -66,7 +69,7 @@ fn bombs(ground: &Ground<'_>) -> Result<()> {
         ("lz4", lz4),
         ("snappy", snap::raw::Encoder::new().compress_vec(&zeros)?),
         ("gzip", twice),
-        // A block of snappy that announces 4 GiB and holds nothing.
+        // A snappy block that announces 4 GiB and is empty.
         ("snappy", vec![0xFF, 0xFF, 0xFF, 0xFF, 0x0F]),
     ];
     std::thread::scope(|scope| {
@@ -86,7 +89,7 @@ fn bombs(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Many lines that hardly differ: some hundred kilobytes on the wire.
+/// Returns a body of many similar lines: some hundred kilobytes when compressed.
 fn honest(ground: &Ground<'_>, bytes: usize) -> Result<Vec<u8>> {
     let line = "GET /api/v1/items 200 ".repeat(20);
     let count = bytes / (line.len() + 40);

@@ -1,5 +1,6 @@
-//! Damaged, missing, swapped and older objects of a stopped store: a start either refuses and names the
-//! remedy, or answers what is undamaged. It never crashes, and a check never calls the store sound.
+//! Damaged, missing, swapped and older objects of a stopped store: a start either fails and names the
+//! remedy, or answers with the undamaged data. It never crashes, and a check never reports the store as
+//! sound.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A store with several runs: blocks, WAL files, a catalog with some entries.
+/// Fills a store in several runs: blocks, WAL files, a catalog with some entries.
 fn fill(ground: &Ground<'_>, store: &Path) -> Result<()> {
     for round in 0..4 {
         let server = ground.setup.serve_store(ground.env, store)?;
@@ -59,7 +60,7 @@ fn fill(ground: &Ground<'_>, store: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Some objects of each folder of the store.
+/// Chooses some objects of each folder of the store.
 fn chosen(ground: &Ground<'_>, store: &Path) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     list(store, Path::new(""), &mut all)?;
@@ -113,18 +114,18 @@ fn damage(object: &Path, kind: &str, seed: u64) -> Result<()> {
             let at = seed as usize % bytes.len().max(1);
             bytes[at] ^= 0x40;
         }
-        "junk" => bytes = b"this is no object of ours".repeat(100),
-        // An object of the same folder in its place, as a restore of the wrong day leaves it.
+        "junk" => bytes = b"this is not one of our objects".repeat(100),
+        // Replaces it by another object of the same folder, as when a wrong backup is restored.
         _ => {
-            let folder = object.parent().context("an object lies in a folder")?;
+            let folder = object.parent().context("an object is in a folder")?;
             let mut others: Vec<PathBuf> = fs::read_dir(folder)?
                 .filter_map(|entry| Some(entry.ok()?.path()))
                 .filter(|p| p.is_file())
                 .collect();
             others.sort();
-            bytes = fs::read(others.first().context("the object itself is there")?)?;
+            bytes = fs::read(others.first().context("the folder contains the object itself")?)?;
             if others.first().is_some_and(|first| first == object) {
-                bytes = fs::read(others.last().context("the object itself is there")?)?;
+                bytes = fs::read(others.last().context("the folder contains the object itself")?)?;
             }
         }
     }
@@ -136,14 +137,14 @@ fn try_it(ground: &Ground<'_>, store: &Path, what: &str) -> Result<()> {
         Ok(server) => {
             let lines = count(ground, &server)?;
             if lines > (4 * LINES) as u64 {
-                ground.tally.finding(format!("{what}: {lines} lines of {} are answered", 4 * LINES));
+                ground.tally.finding(format!("{what}: the answer has {lines} lines of {}", 4 * LINES));
             }
             server.kill()?;
         }
         Err(refusal) => {
             let said = format!("{refusal:#}");
             if !said.contains("sandur repair") && !said.contains("sandur check") {
-                ground.tally.finding(format!("{what}: the start was refused without a remedy: {said}"));
+                ground.tally.finding(format!("{what}: the start failed without naming a remedy: {said}"));
             }
             if said.contains("signal: ") || said.contains("panicked") {
                 ground.tally.finding(format!("{what}: the start crashed: {said}"));
@@ -168,7 +169,7 @@ fn count(ground: &Ground<'_>, server: &Victim) -> Result<u64> {
     Ok(value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// A complaint about what `sandur check` says, if there is one.
+/// Returns a finding about the output of `sandur check`, if there is one.
 fn check_says(setup: &Setup, store: &Path) -> Result<Option<String>> {
     let mut command = Command::new(&setup.program);
     let output = command.args(["check", "--store", &format!("file://{}", store.display())]).output()?;

@@ -1,5 +1,4 @@
-//! Delete requests whose queries are short and become large when they are compiled, and queries that apply
-//! them.
+//! Delete requests with short queries that become large when compiled, and queries that apply them.
 
 use anyhow::Result;
 
@@ -10,7 +9,7 @@ use crate::ground::Ground;
 pub static ATTACK: Attack =
     Attack { name: "delete-filters", about: "delete requests that are large when they are compiled", run };
 
-/// From small to far too large.
+/// Returns filters from small to far too large.
 fn filters() -> Vec<String> {
     let of = |most: usize| {
         [

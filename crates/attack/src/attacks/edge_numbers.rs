@@ -1,4 +1,4 @@
-//! Numbers at the edge of their types, wherever a parameter, a literal or a template takes one.
+//! Numbers at the limits of their types, in every parameter, literal and template.
 
 use anyhow::Result;
 
@@ -7,7 +7,7 @@ use crate::ground::Ground;
 
 /// This attack.
 pub static ATTACK: Attack =
-    Attack { name: "edge-numbers", about: "numbers at the edge of their types in every place", run };
+    Attack { name: "edge-numbers", about: "numbers at the limits of their types in every place", run };
 
 pub(super) const NUMBERS: &[&str] = &[
     "0",
@@ -86,7 +86,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     let escape = sandur_bench::http::escaped;
     let query = escape(r#"{job="a"}"#);
     let metric = escape(r#"rate({job="a"}[5m])"#);
-    // The short form draws every seventh; which ones, the seed decides.
+    // The short form uses every seventh input; the seed determines which.
     let (mut n, every) = (ground.seed, ground.pick(7, 1));
     let mut is_due = || {
         n += 1;

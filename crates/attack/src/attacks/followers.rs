@@ -1,5 +1,5 @@
-//! Websockets that follow everything and never read, while much is pushed, and some that send a message
-//! without end.
+//! Websockets that follow everything and never read while much is pushed, and some that send an endless
+//! message.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -30,7 +30,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             continue;
         }
         if n % 4 == 0 {
-            // A frame that announces 2^63 bytes, masked, and one that is cut off.
+            // A masked frame that announces 2^63 bytes and is cut off.
             let _ =
                 stream.write_all(&[0x82, 0xFF, 0x7F, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 2, 3, 4]);
         } else if n % 4 == 1 {
@@ -39,7 +39,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
         }
         held.push(stream);
     }
-    // At once: the server may be sending to each of them, which it does with patience.
+    // Concurrently: the server may be sending to each of them, and waits for slow readers for a while.
     thread::scope(|scope| {
         for stream in &mut endless {
             scope.spawn(|| send_without_end(ground, stream));
@@ -52,7 +52,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A message in fragments, none of which is the last, until the server takes no more.
+/// Sends a message in fragments, none of which is the last, until the server closes the connection.
 fn send_without_end(ground: &Ground<'_>, stream: &mut TcpStream) {
     const FRAGMENT: usize = 1 << 20;
     let fragments = ground.pick(8, 63);

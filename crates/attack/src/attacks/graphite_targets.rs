@@ -1,5 +1,6 @@
-//! Graphite's targets, patterns and times: every function within itself and given the edges of its types,
-//! patterns whose braces and stars multiply, and requests for more than anybody can have.
+//! Graphite's targets, patterns and times: every function nested within itself and with arguments at the
+//! limits of their types, patterns whose braces and wildcards multiply, and requests for more than
+//! memory can hold.
 
 use anyhow::Result;
 use sandur_graphite::{FORMATS, FUNCTIONS, Function, Kind};
@@ -10,13 +11,13 @@ use crate::ground::Ground;
 /// This attack.
 pub static ATTACK: Attack = Attack {
     name: "graphite-targets",
-    about: "targets, patterns and times whose size decides what they cost",
+    about: "targets, patterns and times whose cost grows with their size",
     run,
 };
 
-/// Bytes of a target: a request takes somewhat more.
+/// The largest target in bytes; a request may be somewhat longer.
 const TARGET_MAX: usize = 100 << 10;
-/// The short attack takes every so many-th function; the tests of the language take all.
+/// The short attack uses every n-th function; the tests of the language cover all.
 const SHORT_STEP: usize = 31;
 
 const NUMBERS: &[&str] = &[
@@ -33,7 +34,7 @@ const NUMBERS: &[&str] = &[
 ];
 const LENGTHS: &[&str] =
     &["1s", "-1s", "0s", "9999999999999y", "1000000h", "1y1y1y", "-99999999999999999999d"];
-/// Parameters of pictures whose value is a number.
+/// Image parameters with numeric values.
 const SIZES: &[&str] =
     &["fontSize", "margin", "lineWidth", "areaAlpha", "yMin", "yMax", "width", "height", "yUnitSystem"];
 const TIMES: &[&str] = &[
@@ -76,7 +77,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Series for functions to meet: what they write has more than one point, and names of several levels.
+/// Stores series that functions can read, with more than one point each, and names of several levels.
 fn store(ground: &Ground<'_>) {
     let now = ground.env.now_ns() / 1_000_000_000;
     let line = |n: i64| format!("attack.graphite.host{}.m{} {n} {}\n", n % 20, n % 100, now - n % 7 * 60);
@@ -91,7 +92,7 @@ fn render(ground: &Ground<'_>, target: &str, more: &[(&str, &str)]) {
     ground.form("/render", &form);
 }
 
-/// The function over `inner`, its numbers and lengths of time as given.
+/// Returns a call of the function with the given series, numbers and lengths of time.
 fn call(function: &Function, inner: &str, number: &str, length: &str) -> String {
     let argument = |kind: Kind| match kind {
         Kind::SeriesList | Kind::SeriesLists => inner.to_owned(),
@@ -107,7 +108,7 @@ fn call(function: &Function, inner: &str, number: &str, length: &str) -> String 
     format!("{}({})", function.name, arguments.join(","))
 }
 
-/// The function within itself, as deep as a target may be long.
+/// Nests the function within itself, as deep as the length of a target permits.
 fn nested(function: &Function, depth: usize) -> String {
     let mut text = "attack.graphite.*.*".to_owned();
     for _ in 0..depth {
@@ -120,7 +121,7 @@ fn nested(function: &Function, depth: usize) -> String {
     text
 }
 
-/// As many alternatives with numbers as a pattern may have.
+/// Returns as many alternatives with numbers as a pattern may have.
 fn numbered(form: &str, between: &str) -> String {
     let all: Vec<String> = (0..3_500).map(|n| form.replace("{}", &n.to_string())).collect();
     all.join(between)
@@ -159,8 +160,8 @@ fn patterns() -> Vec<String> {
     ]
 }
 
-/// Requests whose texts are repeated: for each series, for each value, for each place of a text, or by
-/// reading them again.
+/// Returns requests whose texts are repeated: per series, per value, per occurrence, or by parsing them
+/// again.
 fn repeated() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let long = |bytes| "A".repeat(bytes);
     let all = "attack.graphite.*.*";
@@ -238,7 +239,8 @@ fn parameters(ground: &Ground<'_>) {
     });
 }
 
-/// Pictures as large as they may be, of lines that cost most: wide, dashed, stacked, and with long names.
+/// Requests images of the largest size with the most expensive lines: wide, dashed, stacked, and with
+/// long names.
 fn pictures(ground: &Ground<'_>) {
     let large = [("format", "png"), ("width", "8000"), ("height", "500"), ("hideLegend", "false")];
     let (title, colors) = ("W\u{feff}語".repeat(20_000), vec!["red"; 20_000].join(","));

@@ -1,4 +1,4 @@
-//! More connections than the server has room for, all of them silent.
+//! More connections than the server permits, all of them silent.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::pause::Pause;
 
 /// This attack.
 pub static ATTACK: Attack =
-    Attack { name: "idle-connections", about: "more silent connections than there is room for", run };
+    Attack { name: "idle-connections", about: "more silent connections than the server permits", run };
 
-/// How long they are held.
+/// How long the connections are kept open.
 const HELD: Duration = Duration::from_secs(5);
 
 fn run(ground: &Ground<'_>) -> Result<()> {
     let mut held = Vec::new();
-    // The course gives the server room for 256.
+    // The course limits the server to 256 connections.
     for _ in 0..ground.pick(400, 900) {
         if let Ok(stream) = ground.connect() {
             held.push(stream);
@@ -25,7 +25,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     }
     Pause::default().wait(ground.pick(HELD, HELD * 6));
     drop(held);
-    // What was held is free again.
+    // Afterwards the connections are free again.
     ground.ask("GET", "/loki/api/v1/labels", &[], b"");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Requests that are no requests: broken heads, wrong lengths, unknown methods and paths, random bytes.
+//! Malformed requests: broken heads, wrong lengths, unknown methods and paths, random bytes.
 
 use std::io::{Read, Write};
 
@@ -55,7 +55,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Sends bytes; whether they are answered is the server's choice, that it lives is what counts.
+/// Sends bytes. The server need not answer, but it must not crash.
 fn send(ground: &Ground<'_>, bytes: &[u8]) {
     let Ok(mut stream) = ground.connect() else { return };
     let _ = stream.write_all(bytes);

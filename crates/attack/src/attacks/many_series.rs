@@ -1,6 +1,6 @@
-//! Queries over more series than memory holds, many at once: what killed store gateways elsewhere. They are
-//! in flight together, select everything by several matchers, ask for labels of all series, and group by a
-//! label that each series has for itself.
+//! Many concurrent queries over more series than fit into memory, a kind of load that has killed store
+//! gateways of other systems. They select everything by several matchers, request labels of all series,
+//! and group by a label that is unique for each series.
 
 use anyhow::Result;
 
@@ -9,11 +9,11 @@ use crate::ground::Ground;
 
 /// This attack.
 pub static ATTACK: Attack =
-    Attack { name: "many-series", about: "many dear PromQL queries and label calls at once", run };
+    Attack { name: "many-series", about: "many expensive PromQL queries and label calls at once", run };
 
-/// Clients at a time, in the short form and in the full one.
+/// Number of concurrent clients, in the short form and in the full one.
 const TOGETHER: (usize, usize) = (4, 32);
-/// What they ask.
+/// The queries of the clients.
 const QUERIES: &[&str] = &[
     "sum by (id) (churn)",
     "count_values(\"v\", churn)",

@@ -1,5 +1,5 @@
-//! Hostile clients of the memcached server: announced values that never come, endless lines, idle
-//! connections, answers that nobody reads, random bytes in both protocols.
+//! Hostile clients of the memcached server: announced values that are never sent, endless lines, idle
+//! connections, unread answers, random bytes in both protocols.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -16,9 +16,9 @@ use crate::raw;
 pub static ATTACK: Attack =
     Attack { name: "memcached-clients", about: "half-sent values, endless lines, unread answers", run };
 
-/// The address of the client that must be served.
+/// The address of a well-behaved client that must be served.
 const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 8);
-/// How long hostile connections are held.
+/// How long hostile connections are kept open.
 const HELD: Duration = Duration::from_secs(3);
 
 fn run(ground: &Ground<'_>) -> Result<()> {
@@ -48,7 +48,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
             let Ok(mut stream) = raw::connect_from(ATTACKER, ground.cache) else { continue };
             stream.set_write_timeout(Some(Duration::from_millis(500)))?;
             let _ = stream.write_all(command);
-            // One in eight is answered or cut off; the others are neither read nor ended.
+            // One in eight connections is read to its end; the others are neither read nor closed.
             if round % 8 == 0 {
                 ended(&mut stream);
             } else {
@@ -68,14 +68,14 @@ fn ended(stream: &mut TcpStream) {
     let _ = stream.take(1 << 20).read_to_end(&mut answer);
 }
 
-/// A polite client afterwards.
+/// Afterwards, checks that a well-behaved client is served.
 fn neighbour(ground: &Ground<'_>) -> Result<()> {
     let mut stream = raw::connect_from(NEIGHBOUR, ground.cache)?;
     stream.write_all(b"set polite 0 0 5\r\nhello\r\nget polite\r\nquit\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     if answer != "STORED\r\nVALUE polite 0 5\r\nhello\r\nEND\r\n" {
-        ground.tally.finding(format!("the memcached server answered a polite client with {answer:?}"));
+        ground.tally.finding(format!("the memcached server answered a well-behaved client with {answer:?}"));
     }
     Ok(())
 }

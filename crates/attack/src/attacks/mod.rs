@@ -34,13 +34,13 @@ use crate::ground::Ground;
 pub struct Attack {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// A description in one sentence.
     pub about: &'static str,
-    /// Carries it out; what the server does wrong is noted in the ground's tally.
+    /// Runs the attack; defects of the server are recorded in the ground's tally.
     pub run: fn(&Ground<'_>) -> Result<()>,
 }
 
-/// Every attack, from the cheapest to the dearest.
+/// Every attack, from the cheapest to the most expensive.
 pub static ATTACKS: &[&Attack] = &[
     &chains::ATTACK,
     &promql_chains::ATTACK,

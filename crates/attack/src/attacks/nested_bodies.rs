@@ -1,4 +1,5 @@
-//! Bodies and lines whose nesting decides the depth of a parser: JSON, OTLP values, lines behind `| json`.
+//! Bodies and lines whose nesting determines the depth of a parser: JSON, OTLP values, lines for `|
+//! json`.
 
 use anyhow::Result;
 
@@ -36,7 +37,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     stored_lines(ground)
 }
 
-/// An OTLP request of nested array values, from the inside out.
+/// Encodes an OTLP request of nested array values, from the inside out.
 fn nested_protobuf(depth: usize) -> Vec<u8> {
     let mut value = vec![0x0A, 1, b'x'];
     // body of a record, array value, its values: each a field of its own
@@ -54,7 +55,7 @@ fn nested_protobuf(depth: usize) -> Vec<u8> {
     value
 }
 
-/// Lines that parsers meet at query time.
+/// Stores lines that parsers process at query time.
 fn stored_lines(ground: &Ground<'_>) -> Result<()> {
     let lines = [
         "{\"a\":".repeat(10_000) + "1" + &"}".repeat(10_000),

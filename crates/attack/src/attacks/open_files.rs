@@ -1,4 +1,5 @@
-//! A server with few open files, and more silent connections than it may have: the store must find its files.
+//! A server with a low limit of open files, and more silent connections than the limit: the store must
+//! still be able to open its files.
 
 use anyhow::Result;
 use sandur_base::Env;
@@ -12,11 +13,11 @@ use crate::victim::Setup;
 /// This attack.
 pub static ATTACK: Attack = Attack {
     name: "open-files",
-    about: "more silent connections than a server may have open files, while it is pushed to",
+    about: "more silent connections than a server may have open files, during pushes",
     run,
 };
 
-/// Files that the server may have open.
+/// The limit of open files.
 const LIMIT: u32 = 256;
 
 fn run(ground: &Ground<'_>) -> Result<()> {

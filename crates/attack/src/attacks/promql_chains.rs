@@ -1,5 +1,5 @@
-//! PromQL: chains and nestings of every form of its tables, numbers at the edge of their types, and steps and
-//! windows that ask for more points than anybody can have.
+//! PromQL: chains and nestings of every form of its tables, numbers at the limits of their types, and
+//! steps and windows with more points than memory can hold.
 
 use anyhow::Result;
 
@@ -7,15 +7,12 @@ use super::Attack;
 use crate::ground::Ground;
 
 /// This attack.
-pub static ATTACK: Attack = Attack {
-    name: "promql-chains",
-    about: "PromQL whose length, steps or numbers decide what it costs",
-    run,
-};
+pub static ATTACK: Attack =
+    Attack { name: "promql-chains", about: "PromQL whose cost grows with its length, steps or numbers", run };
 
-/// A query has at most this many bytes at the edge.
+/// The largest query in bytes that the API accepts.
 const QUERY_MAX: usize = 128 << 10;
-/// The short attack takes every so many-th form and number; the tests of the language take all.
+/// The short attack uses every n-th form and number; the tests of the language cover all.
 const SHORT_STEP: usize = 101;
 
 const NUMBERS: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Regular expressions that are dear to compile or to search with, several at once, some abandoned.
+//! Regular expressions that are expensive to compile or to search with, several at once, some abandoned.
 
 use std::io::Write;
 
@@ -10,12 +10,12 @@ use crate::raw;
 
 /// This attack.
 pub static ATTACK: Attack =
-    Attack { name: "regexes", about: "regular expressions that are dear to compile and to search", run };
+    Attack { name: "regexes", about: "regular expressions that are expensive to compile and to search", run };
 
-/// Lines that the expressions search.
+/// Number of lines that the expressions search.
 const LINES: usize = 200;
 const LINE_BYTES: usize = 50_000;
-/// Bytes of a line in the short attack: a debug build searches some hundred times as slowly.
+/// Length of a line in the short attack: a debug build searches some hundred times more slowly.
 const LINE_BYTES_SHORT: usize = 300;
 
 fn expressions() -> Vec<String> {
@@ -66,7 +66,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Labels that PromQL makes long, and searches many times.
+/// Creates long labels in PromQL and searches them many times.
 fn labels(ground: &Ground<'_>) {
     let mut long = "label_replace(vector(1), \"a\", \"xayazaxayazaxaya\", \"\", \"\")".to_owned();
     for _ in 0..ground.pick(6, 12) {
@@ -83,12 +83,12 @@ fn labels(ground: &Ground<'_>) {
     });
 }
 
-/// Asks and leaves before the answer.
+/// Sends a query and disconnects before the answer.
 fn abandon(ground: &Ground<'_>, query: &str) {
     let Ok(mut stream) = ground.connect() else { return };
     let form = format!("query={}", sandur_bench::http::escaped(query));
     let headers = [("Content-Type", "application/x-www-form-urlencoded")];
     let head = raw::head("POST", "/loki/api/v1/query_range", &headers, form.len() as u64);
-    // Whether it arrives whole does not matter.
+    // The request need not arrive completely.
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(form.as_bytes()));
 }

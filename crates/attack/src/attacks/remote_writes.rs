@@ -1,5 +1,5 @@
-//! Remote write from hostile clients: bombs, messages that announce more than they hold, labels without end,
-//! histograms whose spans name more buckets than there are, and bodies that become many series.
+//! Hostile remote writes: bombs, messages that announce more than they contain, endless labels,
+//! histograms whose spans name more buckets than there are, and bodies that decode to many series.
 
 use anyhow::{Context, Result};
 
@@ -17,17 +17,17 @@ const V2: &[(&str, &str)] = &[
     ("Content-Type", "application/x-protobuf;proto=io.prometheus.write.v2.Request"),
     ("Content-Encoding", "snappy"),
 ];
-/// Plain bytes of a bomb.
+/// Decompressed bytes of a bomb.
 const BOMB_BYTES: usize = 256 << 20;
 
 fn run(ground: &Ground<'_>) -> Result<()> {
     for plain in hostile(ground) {
-        let body = snap::raw::Encoder::new().compress_vec(&plain).context("snappy takes any bytes")?;
+        let body = snap::raw::Encoder::new().compress_vec(&plain).context("snappy can compress any bytes")?;
         for headers in [V1, V2] {
             ground.ask("POST", PATH, headers, &body);
         }
     }
-    // Blocks of snappy that announce 4 GiB or end early.
+    // Snappy blocks that announce 4 GiB or end early.
     for body in [&[0xFF, 0xFF, 0xFF, 0xFF, 0x0F][..], &[0x80, 0x80, 0x80, 0x08, 0xFC, 1, 2], b"", b"\0"] {
         for headers in [V1, V2] {
             ground.ask("POST", PATH, headers, body);
@@ -42,7 +42,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Plain bodies: of both versions, because each is sent as either.
+/// Decompressed bodies of both versions. Each is sent as either version.
 fn hostile(ground: &Ground<'_>) -> Vec<Vec<u8>> {
     let label = |name: &str, value: &str| {
         let pair = [field(1, name.as_bytes()), field(2, value.as_bytes())].concat();
@@ -55,7 +55,7 @@ fn hostile(ground: &Ground<'_>) -> Vec<Vec<u8>> {
     let labels: Vec<u8> = (0..count).flat_map(|n| label(&format!("l{n}"), "v")).collect();
     let same: Vec<u8> = (0..count).flat_map(|_| label("l", "v")).collect();
     let samples = sample.repeat(count);
-    // A histogram with spans of four thousand million buckets, and one with more spans than buckets.
+    // A histogram with spans of four billion buckets, and one with more spans than buckets.
     let span = field(11, &[0x08, 0, 0x10, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F]);
     let histogram = field(4, &span.repeat(1_000));
     let symbols: Vec<u8> = (0..count).flat_map(|n| field(4, format!("s{n}").as_bytes())).collect();
@@ -75,7 +75,7 @@ fn hostile(ground: &Ground<'_>) -> Vec<Vec<u8>> {
     ]
 }
 
-/// Honest series that nobody has seen before, as an exporter with a label for each request makes them.
+/// Sends valid series that are all new, as of an exporter with a label that differs for each request.
 fn many_series(ground: &Ground<'_>, client: usize) {
     let now = ground.env.now_ns() / 1_000_000;
     for round in 0..ground.pick(2, 20) {
@@ -90,7 +90,7 @@ fn many_series(ground: &Ground<'_>, client: usize) {
     }
 }
 
-/// A series of version 1: labels, and samples as milliseconds and value.
+/// Encodes a series of version 1: labels, and samples as milliseconds and value.
 pub(super) fn sample_series(pairs: &[(&str, &str)], samples: impl Iterator<Item = (i64, f64)>) -> Vec<u8> {
     let labels = pairs.iter().flat_map(|(name, value)| {
         field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
@@ -106,7 +106,7 @@ pub(super) fn sample_series(pairs: &[(&str, &str)], samples: impl Iterator<Item 
     field(1, &series)
 }
 
-/// A field of bytes.
+/// Encodes a field of bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     put_varint(&mut out, bytes.len() as u64);

@@ -1,5 +1,5 @@
-//! Selectors of the index endpoints: many in one request, each dear to compile, and many labels to tell
-//! volumes apart by.
+//! Selectors of the index endpoints: many in one request, each expensive to compile, and many labels to
+//! group volumes by.
 
 use anyhow::Result;
 
@@ -7,12 +7,15 @@ use super::Attack;
 use crate::ground::Ground;
 
 /// This attack.
-pub static ATTACK: Attack =
-    Attack { name: "selectors", about: "index requests with as many dear selectors as fit into a form", run };
+pub static ATTACK: Attack = Attack {
+    name: "selectors",
+    about: "index requests with as many expensive selectors as fit into a form",
+    run,
+};
 
-/// A form has at most so many bytes.
+/// The largest form in bytes.
 const FORM_BYTES: usize = 900 << 10;
-/// Requests at a time.
+/// Number of concurrent requests.
 const TOGETHER: usize = 8;
 
 fn run(ground: &Ground<'_>) -> Result<()> {

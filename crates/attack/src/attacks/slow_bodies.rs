@@ -1,4 +1,4 @@
-//! Bodies that are announced large and arrive a byte at a time, and heads that never end.
+//! Bodies that announce a large length and arrive byte by byte, and request heads that never end.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use crate::raw;
 pub static ATTACK: Attack =
     Attack { name: "slow-bodies", about: "large announced bodies that arrive a byte at a time", run };
 
-/// What each body announces.
+/// The length that each body announces.
 const ANNOUNCED: u64 = 16 << 20;
 /// Time between two bytes.
 const BYTE_EVERY: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
         let kind = ["application/json", "application/x-protobuf", "application/x-www-form-urlencoded"][n % 3];
         let announced = if n % 3 == 2 { 1 << 20 } else { ANNOUNCED };
         let head = raw::head("POST", path, &[("Content-Type", kind)], announced);
-        // Every fifth never ends its head.
+        // Every fifth request head never ends.
         let sent = if n % 5 == 4 { &head[..head.len() - 2] } else { &head };
         if stream.write_all(sent.as_bytes()).is_ok() {
             senders.push(stream);
@@ -42,7 +42,7 @@ fn trickle(ground: &Ground<'_>, mut senders: Vec<TcpStream>) {
     let pause = Pause::default();
     for _ in 0..ground.pick(50, 400) {
         pause.wait(BYTE_EVERY);
-        // Who was cut off is not replaced: the server may do that.
+        // Connections that the server closed are not replaced; it may close them.
         senders.retain_mut(|stream| stream.write_all(b" ").is_ok());
     }
 }

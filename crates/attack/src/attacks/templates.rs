@@ -9,7 +9,7 @@ use crate::ground::Ground;
 pub static ATTACK: Attack =
     Attack { name: "templates", about: "templates whose results multiply on one line", run };
 
-/// Steps that make their argument longer, `X` is the argument.
+/// Template steps that make their argument longer; `X` is the argument.
 const STEPS: &[&str] = &[
     r#"replace "a" "aaaaaaaaaaaaaaaa" X"#,
     r#"X | Replace "a" "aaaaaaaaaaaaaaaa" -1"#,
@@ -29,7 +29,7 @@ const STEPS: &[&str] = &[
     "print X X X X",
     r#"join X X"#,
 ];
-/// Bytes of a template: a query has at most 128 KiB.
+/// The largest template in bytes; a query has at most 128 KiB.
 const TEMPLATE_MAX: usize = 64 << 10;
 const ENDLESS: &[&str] = &[
     r#"{{define "a"}}{{template "a" .}}{{end}}{{template "a" .}}"#,
@@ -65,7 +65,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The step in itself, as often as that fits into a query: some name their argument eight times.
+/// Nests the step within itself as often as a query permits; some steps use their argument eight times.
 fn nested(step: &str, depth: usize) -> String {
     let mut text = "__line__".to_owned();
     for _ in 0..depth {

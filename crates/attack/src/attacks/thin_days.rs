@@ -1,6 +1,7 @@
-//! Rows that are spread so thin over days and tenants that each could have a block of its own: a sample a day
-//! for a century, lines of thousands of days, thousands of tenants with a line each. Flushes must go on, make
-//! few blocks, and take no more memory than there is; also after a crash, which brings all of it back.
+//! Rows spread so thinly over days and tenants that each could need a block of its own: one sample per
+//! day for a century, lines of thousands of days, thousands of tenants with one line each. Flushes must
+//! succeed, write few blocks, and stay within the memory limit, also after a crash, which restores all
+//! of the rows.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,18 +23,18 @@ pub static ATTACK: Attack =
     Attack { name: "thin-days", about: "rows of a century of days and of thousands of tenants", run };
 
 const DAY_MS: i64 = 86_400_000;
-/// Blocks of a dataset that a flush makes of thin rows at most.
+/// The largest number of blocks per dataset that a flush writes for thin rows.
 const BLOCKS_OF_DATASET: u64 = 2;
 
 /// A server of its own, and what it acknowledged.
 struct Storm<'a> {
     ground: &'a Ground<'a>,
     address: SocketAddr,
-    /// Where its connections come from.
+    /// The local address of its connections.
     from: Ipv4Addr,
     draws: Draws,
     pushes: u64,
-    /// Rows by series and stream.
+    /// Number of rows by series and by stream.
     samples: BTreeMap<String, u64>,
     lines: BTreeMap<String, u64>,
     tenants: u64,
@@ -53,9 +54,9 @@ fn run(ground: &Ground<'_>) -> Result<()> {
         storm.push_century(round)?;
     }
     storm.push_tenants(ground.pick(300, 24_000))?;
-    storm.check_memory(server.peak_bytes(), "with pushes");
+    storm.check_memory(server.peak_bytes(), "during pushes");
     server.kill()?;
-    let server = setup.serve_store(ground.env, &store).context("the start with all of it in the WAL")?;
+    let server = setup.serve_store(ground.env, &store).context("the start with everything in the WAL")?;
     storm.address = server.address;
     storm.ask("POST", "/flush", &[], b"");
     storm.check_memory(server.peak_bytes(), "after a crash and a flush");
@@ -79,7 +80,8 @@ impl Storm<'_> {
         }
     }
 
-    /// A sample a day of some series, and a line a day of some streams, for up to a century.
+    /// Pushes one sample per day for some series, and one line per day for some streams, for up to a
+    /// century.
     fn push_century(&mut self, round: usize) -> Result<()> {
         let now_ms = self.ground.env.now_ns() / 1_000_000;
         let days = self.ground.pick(4_000, 36_500) as i64 / (1 + self.draws.below(3) as i64);
@@ -90,7 +92,8 @@ impl Storm<'_> {
             let stream = format!("{round}-{series}");
             let pairs = [("__name__", "thin"), ("id", stream.as_str())];
             let plain = sample_series(&pairs, times.iter().map(|time| (*time, 1.0)));
-            let body = snap::raw::Encoder::new().compress_vec(&plain).context("snappy takes any bytes")?;
+            let body =
+                snap::raw::Encoder::new().compress_vec(&plain).context("snappy can compress any bytes")?;
             if self.ask("POST", "/api/v1/write", V1, &body).is_some() {
                 self.samples.insert(stream.clone(), times.len() as u64);
             }
@@ -105,11 +108,11 @@ impl Storm<'_> {
         Ok(())
     }
 
-    /// A line of each of many tenants, and of some a sample.
+    /// Pushes a line for each of many tenants, and a sample for some.
     fn push_tenants(&mut self, count: usize) -> Result<()> {
         let now = self.ground.env.now_ns();
         for n in 0..count {
-            // A port stays taken for a minute after its connection.
+            // A port cannot be reused for a minute after its connection.
             self.from = Ipv4Addr::new(127, 0, 8, (n / 1_000) as u8);
             let tenant = format!("thin-{n}");
             let body = json!({"streams": [{"stream": {"job": "thin"}, "values": [[now.to_string(), "x"]]}]});
@@ -124,21 +127,21 @@ impl Storm<'_> {
     fn check_memory(&self, peak: u64, when: &str) {
         let bound = self.ground.setup.memory_limit + self.ground.setup.memory_limit / 10;
         if peak > bound {
-            self.ground.tally.finding(format!("{} MiB were resident {when}", peak >> 20));
+            self.ground.tally.finding(format!("resident memory was {} MiB {when}", peak >> 20));
         }
     }
 
-    /// Whether there are few objects for what was pushed. Each push may have been in a flush of its own, and
-    /// what a flush wrote before the crash is written again.
+    /// Checks that there are few objects for what was pushed. Each push may have been in a flush of its
+    /// own, and blocks that a flush wrote before the crash are written again.
     fn check_blocks(&self, store: &Path) {
         let found = files(&store.join("blocks"));
         let most = 2 * (BLOCKS_OF_DATASET * self.pushes + self.tenants);
         if found > most {
-            self.ground.tally.finding(format!("{found} blocks, {most} are enough"));
+            self.ground.tally.finding(format!("{found} blocks, of at most {most}"));
         }
     }
 
-    /// Whether all that was acknowledged is answered.
+    /// Checks that all acknowledged rows are in the answers.
     fn check_rows(&self) -> Result<()> {
         let now = self.ground.env.now_ns() / 1_000_000_000 + 86_400;
         let escape = sandur_bench::http::escaped;
@@ -148,7 +151,7 @@ impl Storm<'_> {
             ("/loki/api/v1/query", "{job=\"thin\",id=", &self.lines),
         ] {
             let mut found = 0;
-            // One by one: a query may not have the memory for the samples of all.
+            // Queries series one by one, since the samples of all may exceed the memory of a query.
             for id in expected.keys() {
                 let query = escape(&format!("sum(count_over_time({metric}\"{id}\"}}{range}))"));
                 let body = self.ask("GET", &format!("{path}?query={query}&time={now}"), &[], b"");
@@ -158,8 +161,7 @@ impl Storm<'_> {
             }
             let expected: u64 = expected.values().sum();
             if found != expected {
-                let text =
-                    format!("{found} rows of {expected} that were acknowledged are answered at {path}");
+                let text = format!("{path} answers with {found} of {expected} acknowledged rows");
                 self.ground.tally.finding(text);
             }
         }
@@ -167,7 +169,7 @@ impl Storm<'_> {
     }
 }
 
-/// Files below a directory.
+/// Returns the number of files below a directory.
 fn files(directory: &Path) -> u64 {
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
     let count = |entry: fs::DirEntry| if entry.path().is_dir() { files(&entry.path()) } else { 1 };

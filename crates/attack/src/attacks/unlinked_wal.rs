@@ -1,4 +1,4 @@
-//! The directory of the WAL disappears while the server runs: what is acknowledged afterwards must be there
+//! The WAL directory disappears while the server runs: rows that are acknowledged afterwards must exist
 //! after a crash.
 
 use std::fs;
@@ -26,7 +26,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     let mut acknowledged = 0;
     for n in 0..PUSHES {
         if n == PUSHES / 2 {
-            fs::remove_dir_all(store.join("wal")).context("the directory of the WAL")?;
+            fs::remove_dir_all(store.join("wal")).context("cannot remove the WAL directory")?;
         }
         let now = ground.env.now_ns().to_string();
         let body =
@@ -41,7 +41,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     }
     server.kill()?;
     let Ok(again) = ground.setup.serve_store(ground.env, &store) else {
-        // A start that refuses and says why is an answer, too, when nothing was acknowledged in between.
+        // If nothing was acknowledged meanwhile, a start that fails with a reason is acceptable too.
         if acknowledged > 0 {
             ground.tally.finding(format!("{acknowledged} lines were acknowledged into a removed directory"));
         }
@@ -59,7 +59,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     let value = &answer["data"]["result"][0]["value"][1];
     let found: u64 = value.as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
     if found < acknowledged {
-        ground.tally.finding(format!("{found} of {acknowledged} lines that were acknowledged are there"));
+        ground.tally.finding(format!("{found} of {acknowledged} acknowledged lines were found"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Large answers that nobody reads.
+//! Large answers that no client reads.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::raw;
 
 /// This attack.
 pub static ATTACK: Attack =
-    Attack { name: "unread-answers", about: "clients that ask for much and never read it", run };
+    Attack { name: "unread-answers", about: "clients that request much and never read it", run };
 
-/// Bytes of one line that is answered.
+/// Bytes of each line of the answer.
 const LINE_BYTES: usize = 100_000;
 /// How long the answers stay unread.
 const UNREAD: Duration = Duration::from_secs(5);

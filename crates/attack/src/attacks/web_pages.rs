@@ -1,4 +1,4 @@
-//! A web page that has its browser send requests to the listeners of line protocols, with lines as bodies.
+//! A web page makes its browser send requests to the listeners of line protocols, with lines as bodies.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::raw;
 pub static ATTACK: Attack =
     Attack { name: "web-pages", about: "requests of browsers to the listeners of line protocols", run };
 
-/// What no page may write.
+/// A name that no page may write.
 const NAME: &str = "attack.page";
 
 fn run(ground: &Ground<'_>) -> Result<()> {
@@ -47,16 +47,16 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Sends a request, and waits for the end of its connection, which the server has to bring about.
+/// Sends a request and waits until the server closes the connection.
 fn expect_end(ground: &Ground<'_>, listener: SocketAddr, request: &str) -> Result<()> {
     let mut stream = raw::connect_from(ATTACKER, listener)?;
     stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    // The server may end it in the middle.
+    // The server may close the connection in the middle.
     let _ = stream.write_all(request.as_bytes());
     let mut answer = Vec::new();
     let ended = stream.read_to_end(&mut answer);
     if ended.is_err_and(|error| matches!(error.kind(), std::io::ErrorKind::WouldBlock)) {
-        ground.tally.finding(format!("{listener} goes on after an HTTP request"));
+        ground.tally.finding(format!("{listener} keeps the connection open after an HTTP request"));
     }
     Ok(())
 }
