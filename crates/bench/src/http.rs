@@ -1,60 +1,60 @@
-//! As much of an HTTP/1.1 client as measurements need: one kept connection, requests one at a time.
+//! A minimal HTTP/1.1 client for measurements: one persistent connection, one request at a time.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Longest wait for a part of an answer.
+/// The longest time to wait for a part of a response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
-/// Bytes of an answer that are read.
+/// The largest response in bytes.
 const ANSWER_MAX: u64 = 1 << 30;
 
-/// A connection to a server, opened when it is needed and again when it was closed.
+/// A connection to a server. It is opened when needed, and again after it was closed.
 pub struct Connection {
     address: String,
     timeout: Duration,
     stream: Option<BufReader<TcpStream>>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
-    /// Its status.
+    /// The HTTP status.
     pub status: u16,
-    /// Its body, decoded from chunks.
+    /// The body, decoded from chunks.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The start of the body as text, for messages.
+    /// Returns the start of the body as text, for messages.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body[..self.body.len().min(300)]).trim().to_owned()
     }
 }
 
 impl Connection {
-    /// A connection to `host:port` or `http://host:port`.
+    /// A connection to `host:port` or `http://host:port`, which is not opened yet.
     pub fn new(address: &str) -> Self {
         let address = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
         Self { address: address.to_owned(), timeout: ANSWER_TIMEOUT, stream: None }
     }
 
-    /// With this longest wait for a part of an answer in place of two minutes.
+    /// Sets the longest time to wait for a part of a response; the default is two minutes.
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Asks.
+    /// Sends a GET request.
     pub fn get(&mut self, path: &str) -> io::Result<Answer> {
         self.request("GET", path, &[], &[])
     }
 
-    /// Asks with headers (`Name: value`).
+    /// Sends a GET request with headers (`Name: value`).
     pub fn get_with(&mut self, path: &str, headers: &[&str]) -> io::Result<Answer> {
         self.request("GET", path, headers, &[])
     }
 
-    /// Sends a body with headers (`Name: value`).
+    /// Sends a POST request with headers (`Name: value`).
     pub fn post(&mut self, path: &str, headers: &[&str], body: &[u8]) -> io::Result<Answer> {
         self.request("POST", path, headers, body)
     }
@@ -62,7 +62,8 @@ impl Connection {
     fn request(&mut self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> io::Result<Answer> {
         let kept = self.stream.is_some();
         match self.exchange(method, path, headers, body) {
-            // the server may have closed a kept connection just now: a new one decides
+            // the server may just have closed the persistent connection, so the request is repeated on a
+            // new one
             Err(_) if kept => {
                 self.stream = None;
                 self.exchange(method, path, headers, body)
@@ -98,7 +99,7 @@ impl Connection {
     }
 }
 
-/// Reads an answer to its end; tells also whether the connection can be used again.
+/// Reads a complete response. Also returns whether the connection can be used again.
 pub fn read_answer(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
     let bad = |what: &str| io::Error::other(format!("not an HTTP answer: {what}"));
     let status_line = read_line(from)?;
@@ -149,7 +150,7 @@ fn read_line(from: &mut impl BufRead) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
 }
 
-/// Text as a value in the query part of a path.
+/// Escapes a text as a value in the query part of a path.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() * 3);
     for &byte in text.as_bytes() {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_every_length_form_are_read() {
+    fn responses_with_every_form_of_length_are_read() {
         let sized = answer("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef").unwrap();
         assert_eq!(sized, (200, "abc".to_owned(), true));
         let chunked =

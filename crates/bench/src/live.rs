@@ -1,4 +1,5 @@
-//! The shop in real time: every second, what was written in the last one is pushed to a server.
+//! Sends the logs of the shop in real time: every second, the lines of the previous second are pushed to
+//! a server.
 
 use std::io;
 use std::time::Duration;
@@ -10,30 +11,30 @@ use crate::http::Connection;
 use crate::push_body;
 use crate::services::{Services, Stream};
 
-/// Path of Loki's push endpoint.
+/// The path of Loki's push endpoint.
 pub(crate) const PUSH_PATH: &str = "/loki/api/v1/push";
 
-/// Where to and how much.
+/// The destination and the rate.
 pub struct Target<'a> {
     /// `host:port` or a URL.
     pub address: &'a str,
-    /// `X-Scope-OrgID`, when the server asks for it.
+    /// The value of `X-Scope-OrgID`, if the server requires it.
     pub tenant: Option<&'a str>,
-    /// Requests of customers per second; each leaves about two lines.
+    /// Customers' requests per second; each has about two lines.
     pub requests_per_second: f64,
 }
 
-/// What happened in a second.
+/// The result of one second.
 #[derive(Clone, Debug)]
 pub struct Pushed {
-    /// Lines that were sent.
+    /// Number of lines that were sent.
     pub lines: u64,
-    /// Why they were not accepted; the stream goes on.
+    /// Why they were not accepted. The stream continues.
     pub failure: Option<String>,
 }
 
-/// Pushes second by second until `heard` returns false. Seconds that were missed while the server was
-/// slow are caught up.
+/// Pushes second by second until `heard` returns false. Seconds that were missed because the server was
+/// slow are sent late.
 pub async fn stream(
     env: &Env,
     services: &Services,
@@ -76,7 +77,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that takes one push and answers it.
+    /// A server that receives one push and answers it.
     fn serve_once(listener: &TcpListener, answer: &str) -> Vec<u8> {
         let (mut socket, _) = listener.accept().unwrap();
         let mut reader = BufReader::new(socket.try_clone().unwrap());
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_pushed_one_after_the_other_and_failures_are_heard() {
+    fn seconds_are_pushed_in_order_and_failures_are_reported() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let runtime =

@@ -40,11 +40,11 @@ fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg 
 }
 
 fn command() -> Command {
-    let seed = || number("seed", "1", "The same seed gives the same logs");
+    let seed = || number("seed", "1", "Seed; the same seed gives the same logs");
     let instances = || number("instances", "8", "Instances of each of the nine services");
-    let size = || text("size", "SIZE", "Bytes of log text, about").default_value("64MiB");
+    let size = || text("size", "SIZE", "Approximate bytes of log text").default_value("64MiB");
     let generate = Command::new("generate")
-        .about("Make up the logs of a shop: as a data set in files, or live to a server")
+        .about("Generate the logs of a shop: as a data set in files, or live to a server")
         .args([seed(), instances(), size().conflicts_with("to")])
         .arg(text("out", "DIR", "Directory of the data set").required_unless_present("to"))
         .arg(
@@ -53,23 +53,27 @@ fn command() -> Command {
                 .conflicts_with("to"),
         )
         .arg(text("end", "TIME", "Its end in RFC 3339; default: now").conflicts_with("to"))
-        .arg(text("to", "ADDR", "Push to this server instead, as time passes").conflicts_with("out"))
+        .arg(text("to", "ADDR", "Push to this server instead, in real time").conflicts_with("out"))
         .arg(
-            text("rate", "N", "Requests of customers per second, each of about two lines")
+            text("rate", "N", "Customers' requests per second; each has about two lines")
                 .default_value("20")
                 .value_parser(value_parser!(f64)),
         )
         .arg(text("for", "DURATION", "Stop after this time").requires("to"))
         .arg(text("tenant", "ID", "X-Scope-OrgID of the pushes").requires("to"));
     let run = Command::new("run")
-        .about("Measure the server: push, settle, query; medians (and spreads) of several runs")
+        .about("Measure the server: push, wait until idle, query; medians (and spreads) of several runs")
         .args([seed(), instances(), size()])
         .arg(text("data", "DIR", "Data set; default: one is generated"))
         .arg(number("runs", "3", "Runs, each on an empty store"))
-        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .arg(text(
+            "server",
+            "PATH",
+            "The sandur program; default: in the directory of this one, built if it is missing",
+        ))
         .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3155"))
-        .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench"))
-        .arg(text("dbm", "PATH", "The program dbmeasure, to measure beside rivals").requires("scripts"))
+        .arg(text("dir", "DIR", "Directory of data and results").default_value("target/bench"))
+        .arg(text("dbm", "PATH", "The program dbmeasure, to compare with rivals").requires("scripts"))
         .arg(text("scripts", "DIR", "Directory of its servers.sh"))
         .arg(
             text("rivals", "NAMES", "Rivals that servers.sh knows, comma separated")
@@ -79,7 +83,7 @@ fn command() -> Command {
         .arg(text("peer", "COMMAND", "Command that starts and stops rivals: `peer up|down|wipe NAME`"))
         .arg(text("peers", "DIR", "Directory of the rivals' process ids and data").requires("peer"));
     let server = Command::new("server")
-        .about("Start, stop or empty the server under measurement (for scripts)")
+        .about("Start, stop or empty the measured server (for scripts)")
         .hide(true)
         .arg(Arg::new("verb").required(true).value_parser(["up", "down", "wipe"]))
         .args([text("server", "PATH", "").required(true), text("dir", "DIR", "").required(true)])
@@ -95,16 +99,20 @@ fn command() -> Command {
 
 fn acks_command(data_set: [Arg; 2]) -> Command {
     Command::new("acks")
-        .about("Measure acknowledgements from a bucket: latency, throughput, requests and their price")
+        .about("Measure acknowledgements with a bucket: latency, throughput, requests and their price")
         .args(data_set)
-        .arg(text("size", "SIZE", "Bytes of log text, about").default_value("4GiB"))
+        .arg(text("size", "SIZE", "Approximate bytes of log text").default_value("4GiB"))
         .arg(text("data", "DIR", "Data set; default: one is generated"))
         .arg(
-            text("server", "PATH", "A sandur program; several take turns. Default: beside this one")
-                .action(ArgAction::Append),
+            text(
+                "server",
+                "PATH",
+                "A sandur program; several are measured alternately. Default: in the directory of this one",
+            )
+            .action(ArgAction::Append),
         )
         .arg(text("address", "ADDR", "Address on which servers listen").default_value("127.0.0.1:3157"))
-        .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench/acks"))
+        .arg(text("dir", "DIR", "Directory of data and results").default_value("target/bench/acks"))
         .arg(text("s3", "PATH", "The program versitygw").default_value(".tools/bin/versitygw"))
         .arg(number("rounds", "2", "Rounds, each with an empty bucket for every server"))
         .arg(text("lone", "DURATION", "Length of the load of one client").default_value("60s"))
@@ -113,27 +121,35 @@ fn acks_command(data_set: [Arg; 2]) -> Command {
 
 fn wide_command() -> Command {
     Command::new("wide")
-        .about("Measure memory and time of a query over very many series, alone and many at once")
-        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .about("Measure memory and time of a query over very many series, alone and many concurrently")
+        .arg(text(
+            "server",
+            "PATH",
+            "The sandur program; default: in the directory of this one, built if it is missing",
+        ))
         .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3158"))
-        .arg(text("dir", "DIR", "Where data goes").default_value("target/bench/wide"))
+        .arg(text("dir", "DIR", "Directory of data").default_value("target/bench/wide"))
         .arg(
             text("series", "N", "Numbers of series, comma separated")
                 .value_delimiter(',')
                 .value_parser(value_parser!(u64))
                 .default_value("100000,1000000"),
         )
-        .arg(number("at-once", "32", "Queries at once in the second load"))
-        .arg(text("memory-limit", "SIZE", "Limit of the server").default_value("512MiB"))
+        .arg(number("at-once", "32", "Concurrent queries in the second load"))
+        .arg(text("memory-limit", "SIZE", "Memory limit of the server").default_value("512MiB"))
 }
 
 fn churn_command() -> Command {
     Command::new("churn")
         .about("Measure a simulated day in which series are replaced: memory, and queries over its last hour")
-        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .arg(text(
+            "server",
+            "PATH",
+            "The sandur program; default: in the directory of this one, built if it is missing",
+        ))
         .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3159"))
-        .arg(text("dir", "DIR", "Where data goes").default_value("target/bench/churn"))
-        .arg(number("series", "20000", "Series at any time"))
+        .arg(text("dir", "DIR", "Directory of data").default_value("target/bench/churn"))
+        .arg(number("series", "20000", "Number of series at any time"))
         .arg(number("hours", "24", "Hours of a day"))
         .arg(number(
             "slice",
@@ -144,7 +160,7 @@ fn churn_command() -> Command {
             text(
                 "percent",
                 "N",
-                "Hundredths of the series that an hour replaces, comma separated: a day each",
+                "Percentages of the series that an hour replaces, comma separated: one day each",
             )
             .value_delimiter(',')
             .value_parser(value_parser!(u64))
@@ -154,17 +170,23 @@ fn churn_command() -> Command {
 
 fn cold_command(data_set: [Arg; 3]) -> Command {
     Command::new("cold")
-        .about(
-            "Ask queries over a bucket that is far away: first, again, after a kill; then in a storm of 503s",
-        )
+        .about("Measure queries over a remote bucket: first, again, after a kill; then in a storm of 503s")
         .args(data_set)
         .arg(text("data", "DIR", "Data set; default: one is generated"))
-        .arg(text("server", "PATH", "The sandur program; default: beside this one, built if it is absent"))
+        .arg(text(
+            "server",
+            "PATH",
+            "The sandur program; default: in the directory of this one, built if it is missing",
+        ))
         .arg(text("address", "ADDR", "Address on which our server listens").default_value("127.0.0.1:3156"))
-        .arg(text("dir", "DIR", "Where data and results go").default_value("target/bench/cold"))
+        .arg(text("dir", "DIR", "Directory of data and results").default_value("target/bench/cold"))
         .arg(text("s3", "PATH", "The program versitygw").default_value(".tools/bin/versitygw"))
-        .arg(number("series", "1000", "Series that are pushed beside the logs, with a day of samples"))
-        .arg(text("delay", "DURATION", "Time that every read of the bucket takes").default_value("30ms"))
+        .arg(number(
+            "series",
+            "1000",
+            "Series that are pushed in addition to the logs, with a day of samples",
+        ))
+        .arg(text("delay", "DURATION", "Latency of every read from the bucket").default_value("30ms"))
         .arg(text(
             "cache",
             "DIR",
@@ -172,11 +194,11 @@ fn cold_command(data_set: [Arg; 3]) -> Command {
         ))
         .arg(text("storm", "DURATION", "Length of the storm; 0s for none").default_value("60s"))
         .arg(number("storm-rate", "50", "Requests per second that the bucket answers in the storm"))
-        .arg(number("clients", "8", "Clients that ask queries in the storm"))
+        .arg(number("clients", "8", "Clients that send queries in the storm"))
         .arg(
             Arg::new("serve")
                 .value_name("ARGUMENT")
-                .help("More arguments of `sandur serve`, after --")
+                .help("Further arguments of `sandur serve`, after --")
                 .num_args(0..)
                 .last(true),
         )
@@ -211,7 +233,7 @@ async fn follow(env: &Env, arguments: &ArgMatches) -> Result<()> {
     print!("{}", report.text());
     let silent = report.silent_losses().len();
     if silent > 0 {
-        bail!("{silent} followers lost lines and were not told");
+        bail!("{silent} followers lost lines without notice");
     }
     println!("every follower's count adds up");
     Ok(())
@@ -312,7 +334,7 @@ async fn measure(env: &Env, arguments: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// The data set that is given, or a new one.
+/// Returns the given data set, or generates a new one.
 fn data_set(env: &Env, arguments: &ArgMatches, directory: &Path) -> Result<PathBuf> {
     if let Some(data) = argument(arguments, "data") {
         return Ok(data.into());
@@ -408,7 +430,7 @@ async fn measure_acks(env: &Env, arguments: &ArgMatches) -> Result<()> {
     Ok(())
 }
 
-/// The server's program: as given, or the one beside this.
+/// Returns the path of the server program: as given, or in the directory of this program.
 fn server_program(arguments: &ArgMatches) -> Result<PathBuf> {
     if let Some(program) = argument(arguments, "server") {
         return Ok(program.into());
@@ -416,7 +438,7 @@ fn server_program(arguments: &ArgMatches) -> Result<PathBuf> {
     built_server()
 }
 
-/// The program beside this one; it is built when it is not there.
+/// Returns the path of the server in the directory of this program, which is built if it is missing.
 fn built_server() -> Result<PathBuf> {
     let program = std::env::current_exe()?.with_file_name("sandur");
     let Some(cargo) = environment::variable("CARGO") else {
@@ -434,7 +456,7 @@ fn built_server() -> Result<PathBuf> {
         build.arg("--release");
     }
     if !build.status().context("cannot run cargo")?.success() {
-        bail!("the server could not be built");
+        bail!("building the server failed");
     }
     Ok(program)
 }

@@ -1,8 +1,8 @@
-//! Data sets in files: pushes that are ready to be sent, in packs, and a manifest.
+//! Data sets in files: packs of encoded pushes, and a manifest.
 //!
-//! A pack is a sequence of frames, little endian: u32 length of the body, u32 lines, u64 bytes of
-//! their text, i64 newest timestamp in milliseconds, body. One pack holds some instances' streams in
-//! the order of time; several packs are sent by several connections.
+//! A pack is a sequence of frames, little endian: u32 length of the body, u32 number of lines, u64 bytes
+//! of their text, i64 newest timestamp in milliseconds, body. A pack has the streams of some instances
+//! in order of time. Several connections send several packs.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -11,59 +11,60 @@ use std::path::{Path, PathBuf};
 use crate::push_body;
 use crate::services::{Services, Stream};
 
-/// Bytes of text in one push.
+/// Bytes of log text in one push.
 const PUSH_BYTES: u64 = 1 << 20;
-/// Packs of a data set.
+/// Number of packs of a data set.
 const PACKS: usize = 4;
-/// Bytes of one body that are believed, when a pack is read.
+/// The largest body in bytes that is accepted when a pack is read.
 const BODY_MAX: usize = 256 << 20;
 
-/// What to generate.
+/// The options of a data set to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Seed of the services.
+    /// Seed of the generated services.
     pub seed: u64,
-    /// Bytes of text, about.
+    /// Approximate bytes of log text.
     pub bytes: u64,
-    /// Instances of each service.
+    /// Number of instances of each service.
     pub instances: usize,
-    /// First second, since the epoch.
+    /// First second, in seconds since the epoch.
     pub from: i64,
-    /// Second after the last.
+    /// The second after the last one.
     pub to: i64,
 }
 
-/// What a data set holds.
+/// The contents of a data set.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
     /// File names of the packs.
     pub packs: Vec<String>,
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Bytes of their text.
+    /// Bytes of the lines' text.
     pub bytes: u64,
-    /// First second, since the epoch.
+    /// First second, in seconds since the epoch.
     pub from: i64,
-    /// Second after the last.
+    /// The second after the last one.
     pub to: i64,
     /// A trace id that occurs in a few lines.
     pub needle: String,
 }
 
-/// One push.
+/// One encoded push.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Lines in it.
+    /// Number of lines in it.
     pub lines: u64,
-    /// Bytes of their text.
+    /// Bytes of the lines' text.
     pub bytes: u64,
     /// Newest timestamp in milliseconds since the epoch.
     pub newest_ms: i64,
-    /// The body.
+    /// The encoded body.
     pub body: Vec<u8>,
 }
 
-/// Writes a data set into a directory, which is made; `progress` hears how much text there is so far.
+/// Writes a data set into a directory, which is created. `progress` is called with the bytes of text so
+/// far.
 pub fn generate(directory: &Path, wanted: Wanted, mut progress: impl FnMut(u64)) -> io::Result<Manifest> {
     std::fs::create_dir_all(directory)?;
     let services = Services::new(wanted.seed, wanted.instances);
@@ -104,10 +105,10 @@ pub fn generate(directory: &Path, wanted: Wanted, mut progress: impl FnMut(u64))
     Ok(manifest)
 }
 
-/// Requests per second that give about the wanted bytes.
+/// Returns the requests per second that give about the wanted bytes.
 fn rate_for(services: &Services, wanted: Wanted) -> f64 {
     let seconds = (wanted.to - wanted.from).max(1);
-    // a sample from all over the time, since traffic changes over the day
+    // samples from the complete time span, since traffic changes over the day
     let samples: Vec<i64> = (0..60).map(|n| wanted.from + seconds * n / 60).collect();
     let text =
         |second: i64| services.between(second, second + 1, 20.0).iter().map(Stream::text_bytes).sum::<u64>();
@@ -115,7 +116,7 @@ fn rate_for(services: &Services, wanted: Wanted) -> f64 {
     wanted.bytes as f64 / seconds as f64 / per_second.max(1.0) * 20.0
 }
 
-/// Instances are spread over the packs, as agents are over connections.
+/// Distributes instances over the packs, like agents over connections.
 fn pack_of(stream: &Stream) -> usize {
     let pod = stream.labels.get("pod").unwrap_or_default();
     let instance = pod.rsplit('-').next().and_then(|n| n.parse::<usize>().ok());
@@ -156,7 +157,7 @@ impl Manifest {
         std::fs::write(directory.join("manifest.json"), format!("{json:#}\n"))
     }
 
-    /// Reads a data set's manifest: one of ours, or one of the measuring program.
+    /// Reads the manifest of a data set: one of ours, or one of the external measuring program.
     pub fn load(directory: &Path) -> io::Result<Self> {
         let json: serde_json::Value =
             serde_json::from_slice(&std::fs::read(directory.join("manifest.json"))?)?;
@@ -172,7 +173,7 @@ impl Manifest {
         })
     }
 
-    /// Paths of the packs of a data set in `directory`.
+    /// Returns the paths of the packs of a data set in `directory`.
     pub fn paths(&self, directory: &Path) -> Vec<PathBuf> {
         self.packs.iter().map(|name| directory.join(name)).collect()
     }
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_data_set_is_about_as_large_as_wanted_and_repeats() {
+    fn a_data_set_has_about_the_wanted_size_and_is_reproducible() {
         let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let from = 1_795_176_000;
         let wanted = Wanted { seed: 5, bytes: 6 << 20, instances: 4, from, to: from + 600 };
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_pack_is_an_error() {
+    fn a_file_that_is_not_a_pack_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x");
         std::fs::write(&path, [0xFF; 100]).unwrap();

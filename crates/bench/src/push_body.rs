@@ -1,10 +1,10 @@
-//! Push bodies, protobuf in a snappy block: Loki's out of generated streams, remote write 1 out of series.
+//! Push bodies as protobuf in a snappy block: Loki's from generated streams, remote write 1 from series.
 
 use sandur_model::SECOND_NS;
 
 use crate::services::Stream;
 
-/// The protobuf form of a push of these streams.
+/// Encodes a push of these streams as protobuf.
 pub fn protobuf(streams: &[Stream]) -> Vec<u8> {
     let text: u64 = streams.iter().map(Stream::text_bytes).sum();
     let mut request = Vec::with_capacity(text as usize * 5 / 4);
@@ -32,22 +32,22 @@ pub fn protobuf(streams: &[Stream]) -> Vec<u8> {
     request
 }
 
-/// A push of these streams as it is sent: `Content-Type: application/x-protobuf`.
+/// Encodes a push of these streams as it is sent, with `Content-Type: application/x-protobuf`.
 pub fn snappy(streams: &[Stream]) -> Vec<u8> {
     let plain = protobuf(streams);
     snap::raw::Encoder::new().compress_vec(&plain).expect("a push is far below snappy's 4 GiB")
 }
 
-/// A series with samples by milliseconds.
+/// A series with samples in milliseconds.
 #[derive(Clone, Debug)]
 pub struct SampledSeries {
-    /// Labels by name.
+    /// Label names and values.
     pub labels: Vec<(&'static str, String)>,
-    /// Times and values.
+    /// Times in milliseconds since the epoch, and values.
     pub samples: Vec<(i64, f64)>,
 }
 
-/// A body of Prometheus's remote write 1 as it is sent.
+/// Encodes a body of Prometheus's remote write 1 as it is sent.
 pub fn remote_write(series: &[SampledSeries]) -> Vec<u8> {
     let (mut request, mut one, mut part) = (Vec::new(), Vec::new(), Vec::new());
     for SampledSeries { labels, samples } in series {
@@ -98,7 +98,7 @@ mod tests {
     use crate::services::Services;
 
     #[test]
-    fn the_decoder_reads_what_was_generated() {
+    fn the_decoder_decodes_generated_pushes() {
         let second = 1_795_176_000;
         let streams = Services::new(3, 2).between(second, second + 20, 20.0);
         let body = snappy(&streams).into();

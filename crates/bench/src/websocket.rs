@@ -1,22 +1,22 @@
-//! As much of a websocket client as following needs: text frames in, pongs out.
+//! A minimal websocket client for tails: receives text frames and answers pings.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Largest frame that is read.
+/// The largest accepted frame in bytes.
 const FRAME_MAX: u64 = 256 << 20;
-/// Longest wait for the next frame; servers ping every second.
+/// The longest time to wait for the next frame; servers ping every second.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a server sends.
+/// A frame from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// Text.
+    /// A text message.
     Text(Vec<u8>),
     /// A ping, which was answered.
     Ping,
-    /// The end, with code and reason.
+    /// The close frame, with code and reason.
     Close(u16, String),
 }
 
@@ -48,11 +48,11 @@ impl Websocket {
         Ok(Self { stream })
     }
 
-    /// The next frame; pings are answered.
+    /// Receives the next frame. Pings are answered.
     pub fn receive(&mut self) -> io::Result<Frame> {
         let frame = read_frame(&mut self.stream)?;
         if frame == Frame::Ping {
-            // An empty pong, masked as clients must, with a mask of zeros.
+            // An empty pong, masked as clients must do, with a mask of zeros.
             self.stream.get_mut().write_all(&[0x8A, 0x80, 0, 0, 0, 0])?;
         }
         Ok(frame)

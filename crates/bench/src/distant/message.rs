@@ -1,27 +1,27 @@
-//! Messages of HTTP/1.1 as a proxy sees them: a head that is read, a body that is passed on.
+//! HTTP/1.1 messages as a proxy handles them: it parses the head and forwards the body.
 
 use std::io::{self, BufRead, Read, Write};
 
-/// Bytes of a head that are believed.
+/// The largest head in bytes.
 const HEAD_MAX: u64 = 64 << 10;
-/// Bytes that are passed on at once.
+/// Bytes that are forwarded at once.
 const PIECE: usize = 64 << 10;
 
-/// The head of a request or an answer.
+/// The head of a request or a response.
 #[derive(Debug, Default)]
 pub struct Head {
-    /// Everything up to and with the empty line.
+    /// All bytes up to and including the empty line.
     pub bytes: Vec<u8>,
     /// `GET /path HTTP/1.1` or `HTTP/1.1 200 OK`.
     first_line: String,
     length: Option<u64>,
     is_chunked: bool,
-    /// Whether the connection ends with this message.
+    /// Whether the connection ends after this message.
     pub closes: bool,
 }
 
 impl Head {
-    /// Reads a head; nothing when the connection ended before it.
+    /// Reads a head. Returns `None` if the connection ended before it.
     pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut head = Self::default();
         loop {
@@ -58,17 +58,18 @@ impl Head {
         Ok(())
     }
 
-    /// A word of the first line: of a request method and path, of an answer the status is the second.
+    /// Returns a word of the first line: method and path of a request are words 0 and 1, the status of a
+    /// response is word 1.
     pub fn word(&self, at: usize) -> &str {
         self.first_line.split(' ').nth(at).unwrap_or_default()
     }
 
-    /// Whether an answer to `method` has a body.
+    /// Returns whether a response to `method` has a body.
     pub fn answers_with_body(&self, method: &str) -> bool {
         method != "HEAD" && !matches!(self.word(1), "204" | "304") && !self.word(1).starts_with('1')
     }
 
-    /// Passes the body on; how many bytes it has.
+    /// Forwards the body and returns its size in bytes.
     pub fn relay(&self, from: &mut impl BufRead, to: &mut impl Write) -> io::Result<u64> {
         if !self.is_chunked {
             return relay_exactly(from, to, self.length.unwrap_or(0));
@@ -82,7 +83,7 @@ impl Head {
             let size = text.split(';').next().unwrap_or_default().trim();
             let size = u64::from_str_radix(size, 16).map_err(io::Error::other)?;
             bytes += relay_exactly(from, to, size)?;
-            // The line end behind a chunk; trailers are not used by S3.
+            // Forwards the line end after a chunk; S3 does not use trailers.
             relay_exactly(from, to, 2)?;
             if size == 0 {
                 return Ok(bytes);
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_every_length_form_are_passed_on() {
+    fn bodies_with_every_form_of_length_are_forwarded() {
         let (head, bytes, body, rest) = relayed("PUT /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET");
         assert_eq!((head.word(0), head.word(1), bytes), ("PUT", "/a", 3));
         assert_eq!((body.as_str(), rest.as_str()), ("abc", "GET"));

@@ -1,6 +1,5 @@
-//! A bucket that is far away and has bad days, on this machine: an S3 server on loopback
-//! ([`sandur_s3_server::S3Server`]) behind a proxy ([`Proxy`]) that delays reads, refuses requests and
-//! counts them.
+//! A simulated remote bucket on this machine: an S3 server on loopback ([`sandur_s3_server::S3Server`])
+//! and a proxy ([`Proxy`]) that delays reads, refuses requests and counts them.
 
 mod message;
 mod proxy;

@@ -1,8 +1,8 @@
-//! A proxy before an S3 server that makes it far away and moody.
+//! A proxy that adds latency and errors to an S3 server.
 //!
-//! One thread per connection, with a connection of its own to the server: messages are passed on as
-//! they are, so signatures stay valid. A refused request is read to its end and answered with S3's
-//! `SlowDown`.
+//! There is one thread per connection, which has a connection of its own to the server. Messages are
+//! forwarded unchanged, so signatures stay valid. A refused request is read to its end and answered with
+//! S3's `SlowDown`.
 
 use std::io::{self, BufReader, BufWriter, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,14 +16,14 @@ use super::weather::Weather;
 const SLOW_DOWN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
     <Message>Please reduce your request rate.</Message></Error>";
 
-/// A running proxy; it takes no more connections when this is dropped.
+/// A running proxy. Dropping it stops accepting connections.
 pub struct Proxy {
     address: String,
     ended: Arc<AtomicBool>,
 }
 
 impl Proxy {
-    /// Starts it on a free port before the server at `target` (`host:port`).
+    /// Starts a proxy on a free port for the server at `target` (`host:port`).
     pub fn start(target: &str, weather: Arc<Weather>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
@@ -36,7 +36,7 @@ impl Proxy {
                 }
                 let (target, weather) = (target.clone(), Arc::clone(&weather));
                 let Ok(client) = connection else { continue };
-                // A connection that cannot be served is closed, which its client understands.
+                // If a connection cannot be served it is closed, which clients handle.
                 let serve = move || drop(Wire::open(client, &target).and_then(|mut wire| wire.run(&weather)));
                 if thread("connection", serve).is_err() {
                     continue;
@@ -46,7 +46,7 @@ impl Proxy {
         Ok(Self { address, ended })
     }
 
-    /// `host:port`.
+    /// Returns `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -55,24 +55,24 @@ impl Proxy {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts; it is gone when there is no answer.
+        // Wakes the accepting thread. If the connection fails, the thread has already ended.
         let _ = TcpStream::connect(&self.address);
     }
 }
 
-/// Blocking sockets are served by threads of their own: the measured server is another process.
+/// Blocking sockets need threads; the measured server is another process.
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new().name(format!("proxy-{name}")).spawn(work).map(drop)
 }
 
-#[allow(clippy::disallowed_methods)] // a thread that plays a long way
+#[allow(clippy::disallowed_methods)] // a thread that simulates latency
 fn travel(delay: Duration) {
     if !delay.is_zero() {
         std::thread::sleep(delay);
     }
 }
 
-/// A client's connection and the one to the server that belongs to it.
+/// A client's connection and the corresponding connection to the server.
 struct Wire {
     from_client: BufReader<TcpStream>,
     to_client: BufWriter<TcpStream>,
@@ -93,7 +93,7 @@ impl Wire {
         })
     }
 
-    /// Requests and answers in turn until either side closes.
+    /// Forwards requests and responses until either side closes.
     fn run(&mut self, weather: &Weather) -> io::Result<()> {
         while let Some(request) = Head::read(&mut self.from_client)? {
             let (method, path) = (request.word(0), request.word(1));
@@ -110,7 +110,7 @@ impl Wire {
             self.to_client.write_all(&answer.bytes)?;
             let has_body = answer.answers_with_body(method);
             let bytes = if has_body { answer.relay(&mut self.from_server, &mut self.to_client)? } else { 0 };
-            // Before the client can have all of it, and ask for what it needs next.
+            // Recorded before the client can have the complete response and send its next request.
             weather.end(chain);
             self.to_client.flush()?;
             weather.answered(method, path, bytes, weather.monotonic() - begun);
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
     use crate::http::Connection;
 
-    /// A server that answers every request with its path, until the last client is gone.
+    /// A server that answers every request with its path, until the last client has disconnected.
     fn echo(listener: &TcpListener, connections: usize) {
         for _ in 0..connections {
             let (client, _) = listener.accept().unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_pass_are_delayed_counted_and_refused() {
+    fn requests_are_forwarded_delayed_counted_and_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = listener.local_addr().unwrap().to_string();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

@@ -1,4 +1,4 @@
-//! How far away the bucket is, what it refuses, and what was asked of it.
+//! The latency of the simulated bucket, its errors, and the counts of requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use sandur_base::Env;
 
-/// What the proxy does to requests; changed while it runs.
+/// What the proxy does to requests. It can be changed while the proxy runs.
 pub struct Weather {
     env: Env,
     get_delay_us: AtomicU64,
     refused_percent: AtomicU64,
     requests_per_second: AtomicU64,
-    /// Requests that may still pass, and as of when.
+    /// The number of requests that may pass, and the time of this number.
     allowance: Mutex<(f64, Duration)>,
     block_gets: AtomicU64,
     block_bytes: AtomicU64,
@@ -20,27 +20,28 @@ pub struct Weather {
     wal_puts_us: Mutex<Vec<u64>>,
     requests: AtomicU64,
     refused: AtomicU64,
-    /// Of the reads of blocks that were answered, the most that waited for each other in turn.
+    /// The longest chain of sequential block reads that were answered.
     round_trips: AtomicU64,
 }
 
-/// What was asked of the bucket so far.
+/// Counts of requests to the bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Reads of blocks.
+    /// Number of block reads.
     pub block_gets: u64,
     /// Bytes of blocks that were read.
     pub block_bytes: u64,
-    /// Requests of the dear class: every PUT, POST (parts of an upload have both) and list.
+    /// Number of requests in the expensive class: every PUT, POST (multipart uploads have both) and
+    /// list.
     pub put_class: u64,
-    /// All requests.
+    /// Number of all requests.
     pub requests: u64,
-    /// Requests that were answered with 503.
+    /// Number of requests that were answered with 503.
     pub refused: u64,
 }
 
 impl Counted {
-    /// What came since.
+    /// Returns the counts since `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
             block_gets: self.block_gets - before.block_gets,
@@ -53,7 +54,7 @@ impl Counted {
 }
 
 impl Weather {
-    /// Near and calm.
+    /// Without delays and errors.
     pub fn new(env: Env) -> Self {
         let zero = || AtomicU64::new(0);
         let allowance = Mutex::new((0.0, env.monotonic()));
@@ -76,22 +77,22 @@ impl Weather {
         }
     }
 
-    /// Delays every read by so much.
+    /// Delays every read by this time.
     pub fn set_get_delay(&self, delay: Duration) {
         self.get_delay_us.store(delay.as_micros() as u64, Ordering::Relaxed);
     }
 
-    /// Refuses this share of all requests at random.
+    /// Refuses this percentage of all requests at random.
     pub fn set_refused_percent(&self, percent: u64) {
         self.refused_percent.store(percent, Ordering::Relaxed);
     }
 
-    /// Answers so many requests per second and refuses the rest; 0: answers all.
+    /// Answers at most this number of requests per second and refuses the rest; 0: answers all.
     pub fn set_requests_per_second(&self, requests: u64) {
         self.requests_per_second.store(requests, Ordering::Relaxed);
     }
 
-    /// What was asked so far.
+    /// Returns the counts so far.
     pub fn counted(&self) -> Counted {
         Counted {
             block_gets: self.block_gets.load(Ordering::Relaxed),
@@ -102,12 +103,12 @@ impl Weather {
         }
     }
 
-    /// The clock by which requests are timed.
+    /// Returns the time of the clock that measures requests.
     pub(super) fn monotonic(&self) -> Duration {
         self.env.monotonic()
     }
 
-    /// A request comes: whether it is refused.
+    /// Counts a new request and returns whether it is refused.
     pub(super) fn refuses(&self) -> bool {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let percent = self.refused_percent.load(Ordering::Relaxed);
@@ -124,14 +125,14 @@ impl Weather {
         let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
         let (left, since) = *allowance;
         let now = self.env.monotonic();
-        // A tenth of a second's worth may come at once.
+        // A burst of a tenth of a second's requests may pass.
         let left = (left + (now - since).as_secs_f64() * rate).min((rate / 10.0).max(1.0));
         let is_over = left < 1.0;
         *allowance = (if is_over { left } else { left - 1.0 }, now);
         is_over
     }
 
-    /// How long a request of this method waits.
+    /// Returns the delay of a request with this method.
     pub(super) fn delay(&self, method: &str) -> Duration {
         match method {
             "GET" => Duration::from_micros(self.get_delay_us.load(Ordering::Relaxed)),
@@ -139,34 +140,37 @@ impl Weather {
         }
     }
 
-    /// Times of the writes of the WAL since this was last asked, in microseconds.
+    /// Returns the durations of WAL writes since the last call, in microseconds.
     pub fn take_wal_puts_us(&self) -> Vec<u64> {
         std::mem::take(&mut *self.wal_puts_us.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Forgets the reads of blocks that were answered, for [`Self::round_trips`].
+    /// Resets [`Self::round_trips`].
     pub fn begin_round_trips(&self) {
         self.round_trips.store(0, Ordering::Relaxed);
     }
 
-    /// The longest chain of reads of blocks of which each began after the one before was answered: what one
-    /// client waits for, at most, since reads that do not need each other may form a chain, too.
+    /// Returns the longest chain of block reads each of which began after the previous one was answered.
+    /// It is an upper bound of the round trips that one client waits for, since independent reads may
+    /// form a chain too.
     pub fn round_trips(&self) -> u64 {
         self.round_trips.load(Ordering::Relaxed)
     }
 
-    /// A request begins: the length of the longest chain that it ends, if it is a read of a block.
+    /// Records the start of a request. Returns the length of the longest chain that it ends, or 0 if it
+    /// is not a block read.
     pub(super) fn begin(&self, method: &str, path: &str) -> u64 {
         let is_counted = is_read_of_block(method, path);
         if is_counted { self.round_trips.load(Ordering::Relaxed) + 1 } else { 0 }
     }
 
-    /// A request that ends a chain of this length was answered.
+    /// Records that the request at the end of a chain of this length was answered.
     pub(super) fn end(&self, chain: u64) {
         self.round_trips.fetch_max(chain, Ordering::Relaxed);
     }
 
-    /// A request was answered with so many bytes, so long after it began to come.
+    /// Records that a request was answered, with the bytes of the response and the time since the
+    /// request arrived.
     pub(super) fn answered(&self, method: &str, path: &str, bytes: u64, took: Duration) {
         let (object, parameters) = path.split_once('?').unwrap_or((path, ""));
         let is_list = method == "GET" && parameters.contains("list-type=");
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_and_lists_are_of_the_dear_class() {
+    fn writes_and_lists_are_in_the_expensive_class() {
         let weather = Weather::new(Env::simulated(1, 0));
         let took = Duration::from_millis(3);
         for (method, path) in [
@@ -213,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_at_once_are_one_round_trip_and_others_a_chain() {
+    fn concurrent_reads_are_one_round_trip_and_sequential_ones_a_chain() {
         let weather = Weather::new(Env::simulated(1, 0));
         let begin = |method| weather.begin(method, "/logs/a/blocks/1?x=1");
         let (first, second) = (begin("GET"), begin("GET"));
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn requests_over_the_limit_and_the_unlucky_are_refused() {
+    async fn requests_over_the_limit_and_random_ones_are_refused() {
         let env = Env::simulated(1, 0);
         let weather = Weather::new(env.clone());
         weather.set_requests_per_second(100);

@@ -1,8 +1,10 @@
-//! What an acknowledgement from a bucket takes, and what it costs.
+//! Measures the latency and the cost of acknowledgements with a bucket.
 //!
-//! Three loads follow each other on one server: a client that pushes little once a second; four connections
-//! that push as fast as they are answered; and many that share a steady rate. Each server has a bucket of
-//! its own, behind a proxy that counts and times what is asked of it, so the figures do not depend on what a
+//! Three loads run one after the other on each server: a client that pushes a little once per second;
+//! four connections that push as fast as they are answered; and many that share a constant rate. Each
+//! server has a bucket of its own and a proxy that counts and times its requests, so the figures do not
+//! depend on what a server reports about itself. With several servers, the rounds alternate between
+//! them.
 //! server says of itself. Rounds of several servers take turns.
 
 use std::path::PathBuf;
@@ -25,32 +27,32 @@ use crate::push_body;
 use crate::services::Services;
 
 const CONTENT_TYPE: &str = "Content-Type: application/x-protobuf";
-/// Connections that push as fast as they can.
+/// Number of connections that push as fast as they can.
 const EAGER: usize = 4;
-/// Connections that share a rate.
+/// Number of connections that share a rate.
 const SHARING: usize = 64;
-/// What a thousand requests of the dear class cost at the largest provider, in dollars.
+/// The price of a thousand requests of the expensive class at the largest provider, in US dollars.
 const THOUSAND_PUTS_USD: f64 = 0.005;
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Acks {
     /// The servers, each with the name of its column.
     pub places: Vec<(String, Place)>,
     /// The data set: the four connections push the first half, those with a rate the second.
     pub data: PathBuf,
-    /// The program versitygw.
+    /// Path of the program versitygw.
     pub s3: PathBuf,
-    /// How often.
+    /// The number of rounds.
     pub rounds: usize,
-    /// How long the client pushes that does so once a second.
+    /// The duration of the load of one client.
     pub lone: Duration,
-    /// Bytes of lines per second of all that share a rate.
+    /// Bytes of lines per second of all connections that share a rate.
     pub rate: u64,
 }
 
-/// Measures and gives a column per server; `told` hears what is going on.
+/// Runs the measurement and returns a column per server. `told` is called with progress messages.
 pub async fn acks(env: &Env, plan: &Acks, told: impl Fn(&str)) -> Result<Vec<Column>> {
     let manifest = Manifest::load(&plan.data).with_context(|| {
         format!("{} is not a data set: make one with `sandur-bench generate`", plan.data.display())
@@ -94,7 +96,7 @@ async fn one_round(
     sharing(subject, &frames, plan.rate, column).await
 }
 
-/// One client, one small push a second.
+/// One client sends one small push per second.
 async fn lone(subject: &Subject<'_>, length: Duration, column: &mut Column) -> Result<()> {
     let (env, services) = (subject.env, Services::new(1, 2));
     let mut connection = Connection::new(subject.address);
@@ -116,7 +118,7 @@ async fn lone(subject: &Subject<'_>, length: Duration, column: &mut Column) -> R
     Ok(())
 }
 
-/// As fast as answers come, until so many bytes were pushed.
+/// Pushes as fast as responses arrive, until this number of bytes was pushed.
 async fn eager(subject: &Subject<'_>, frames: &Frames, bytes: u64, column: &mut Column) -> Result<()> {
     let load = Load { connections: EAGER, bytes, rate: None };
     let figures = under(subject, frames, load).await?;
@@ -126,7 +128,7 @@ async fn eager(subject: &Subject<'_>, frames: &Frames, bytes: u64, column: &mut 
     Ok(())
 }
 
-/// Many connections that share a rate, until the data set is at its end.
+/// Many connections share a rate, until the end of the data set.
 async fn sharing(subject: &Subject<'_>, frames: &Frames, rate: u64, column: &mut Column) -> Result<()> {
     let load = Load { connections: SHARING, bytes: u64::MAX, rate: Some(rate) };
     let figures = under(subject, frames, load).await?;
@@ -149,7 +151,7 @@ struct Load {
     rate: Option<u64>,
 }
 
-/// What a load came to. Requests and processor time are counted until the server is quiet again.
+/// The figures of a load. Requests and CPU time are counted until the server is idle again.
 struct Figures {
     seconds: f64,
     megabytes: f64,
@@ -227,7 +229,7 @@ fn push_frames(
     }
 }
 
-/// Milliseconds until the acknowledgement.
+/// Pushes a body. Returns the milliseconds until the acknowledgement.
 fn push(env: &Env, connection: &mut Connection, body: &[u8]) -> Result<f64> {
     let asked = env.monotonic();
     let answer = connection.post(PUSH_PATH, &[CONTENT_TYPE], body)?;
@@ -237,7 +239,7 @@ fn push(env: &Env, connection: &mut Connection, body: &[u8]) -> Result<f64> {
     Ok((env.monotonic() - asked).as_secs_f64() * 1e3)
 }
 
-/// The data set, of which each connection takes the next push of its pack.
+/// The data set; each connection takes the next push of its pack.
 struct Frames(Vec<Mutex<PackReader>>);
 
 impl Frames {
@@ -259,7 +261,7 @@ impl Frames {
     }
 }
 
-/// By nearest rank.
+/// Returns a percentile by nearest rank.
 fn percentile(figures: &[f64], share: f64) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);

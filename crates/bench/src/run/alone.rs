@@ -1,4 +1,5 @@
-//! Our server alone: push a data set, let it settle, ask queries; several times, each from nothing.
+//! Measures our server alone: pushes a data set, waits until the server is idle, sends queries. Repeats
+//! this several times, each with an empty store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -13,28 +14,28 @@ use crate::http::{Connection, escaped};
 use crate::live::PUSH_PATH;
 use crate::pack::{Manifest, PackReader};
 
-/// Runs of each query after the first, which warms.
+/// Runs of each query after the first one, which warms the caches.
 const QUERY_RUNS: usize = 5;
-/// A server is quiet when it uses less than this share of a core ...
+/// A server is idle if it uses less than this share of a core ...
 const QUIET_SHARE: f64 = 0.05;
-/// ... for this many seconds on end; it is waited for at most so many seconds.
+/// ... for this number of seconds in succession. The wait ends after `QUIET_PATIENCE_SECONDS`.
 const QUIET_SECONDS: u32 = 3;
 const QUIET_PATIENCE_SECONDS: u32 = 120;
-/// How often a push is tried again after an answer that asks for it.
+/// How often a push is retried if the response requests it.
 const TRIES_MAX: u32 = 60;
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Alone {
     /// The server.
     pub place: Place,
     /// The data set.
     pub data: PathBuf,
-    /// How often.
+    /// The number of runs.
     pub runs: usize,
 }
 
-/// Measures and gives a column of figures; `told` hears what is going on.
+/// Runs the measurement and returns a column of figures. `told` is called with progress messages.
 pub async fn alone(env: &Env, plan: &Alone, mut told: impl FnMut(&str)) -> Result<Column> {
     let manifest = Manifest::load(&plan.data).with_context(|| {
         format!("{} is not a data set: make one with `sandur-bench generate`", plan.data.display())
@@ -64,7 +65,7 @@ async fn one_run(
     push_all(env, &plan.place.address, &plan.data, manifest)?;
     let wall = (env.monotonic() - started).as_secs_f64();
     let mut connection = Connection::new(&plan.place.address);
-    // like other stores of its kind, the server is asked to put everything into blocks
+    // as is usual for such stores, everything is flushed to blocks first
     let _ = connection.post("/flush", &[], &[]);
     settle(env, process).await;
     let cpu = process.cpu_seconds();
@@ -83,7 +84,7 @@ async fn one_run(
     Ok(())
 }
 
-/// Every pack has a connection of its own.
+/// Pushes each pack over a connection of its own.
 pub(super) fn push_all(env: &Env, address: &str, data: &Path, manifest: &Manifest) -> Result<()> {
     let failure = Mutex::new(None);
     std::thread::scope(|scope| {
@@ -121,7 +122,7 @@ fn push_pack(env: &Env, address: &str, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the server has nothing to do.
+/// Waits until the server is idle.
 pub(super) async fn settle(env: &Env, process: Process) {
     let mut quiet = 0;
     for _ in 0..QUIET_PATIENCE_SECONDS {
@@ -134,7 +135,7 @@ pub(super) async fn settle(env: &Env, process: Process) {
     }
 }
 
-/// Figures of a server that lost lines would mean nothing.
+/// Checks that the server has all lines; otherwise its figures would mean nothing.
 pub(super) fn check_lines(connection: &mut Connection, manifest: &Manifest) -> Result<()> {
     let range = manifest.to - manifest.from;
     let query = escaped(&format!("sum(count_over_time({{app=~\".+\"}}[{range}s]))"));
@@ -143,12 +144,12 @@ pub(super) fn check_lines(connection: &mut Connection, manifest: &Manifest) -> R
         .with_context(|| format!("a count was answered with {}: {}", answer.status, answer.text()))?;
     let counted = json["data"]["result"][0]["value"][1].as_str().and_then(|n| n.parse::<f64>().ok());
     if counted != Some(manifest.lines as f64) {
-        bail!("{} lines were pushed, the server counts {}", manifest.lines, counted.unwrap_or(0.0));
+        bail!("{} lines were pushed, but the server counts {}", manifest.lines, counted.unwrap_or(0.0));
     }
     Ok(())
 }
 
-/// The questions, each with its path.
+/// Returns the names and paths of the queries.
 pub(super) fn queries(manifest: &Manifest) -> Vec<(&'static str, String)> {
     let (start, end) = (manifest.from * 1_000_000_000, manifest.to * 1_000_000_000);
     let log = |query: &str, limit: u32| {
@@ -173,7 +174,7 @@ pub(super) fn queries(manifest: &Manifest) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The median time of a query in milliseconds.
+/// Returns the median duration of a query in milliseconds.
 fn ask(env: &Env, connection: &mut Connection, path: &str) -> Result<f64> {
     let mut times = Vec::new();
     for run in 0..=QUERY_RUNS {

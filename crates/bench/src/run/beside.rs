@@ -1,9 +1,9 @@
-//! Our server beside rivals, in turn, with an external measuring program.
+//! Measures our server and rivals alternately with an external program.
 //!
-//! The program (`dbmeasure`) and its scripts (`servers.sh`, `bench-one.sh`) know how to push, query
-//! and watch a server; a `peer` command starts and stops the rivals. They are given by path: nothing
-//! here builds or fetches a rival. Each round measures every server once, so that all of them share
-//! the machine's good and bad minutes; figures of one machine and hour are comparable, no others.
+//! The program (`dbmeasure`) and its scripts (`servers.sh`, `bench-one.sh`) push to a server, query and
+//! observe it. A `peer` command starts and stops the rivals. Their paths are options: nothing here
+//! builds or fetches a rival. Each round measures every server once, so that all of them share the
+//! machine's good and bad minutes. Only figures of the same machine and hour are comparable.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,30 +18,31 @@ use super::server::Place;
 /// The name of our server in result files.
 const OURS: &str = "sandur";
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Beside {
     /// Our server.
     pub place: Place,
-    /// The data set: one of the measuring program's, for its queries.
+    /// The data set, which must be one of the measuring program, because of its queries.
     pub data: PathBuf,
-    /// The measuring program.
+    /// Path of the measuring program.
     pub dbm: PathBuf,
     /// The directory of `servers.sh`.
     pub scripts: PathBuf,
-    /// Rivals that `servers.sh` knows.
+    /// Names of rivals that `servers.sh` supports.
     pub rivals: Vec<String>,
     /// The command that starts and stops rivals, and the directory of their process ids and data.
     pub peer: Option<(String, PathBuf)>,
-    /// This program, which starts and stops our server.
+    /// Path of this program, which starts and stops our server.
     pub this: PathBuf,
-    /// Where results go.
+    /// The directory of results.
     pub out: PathBuf,
-    /// Rounds.
+    /// The number of rounds.
     pub runs: usize,
 }
 
-/// Measures and gives a column of figures for each server; `told` hears what is going on.
+/// Runs the measurement and returns a column of figures per server. `told` is called with progress
+/// messages.
 pub fn beside(plan: &Beside, mut told: impl FnMut(&str)) -> Result<Vec<Column>> {
     if !plan.rivals.is_empty() && plan.peer.is_none() {
         bail!("rivals need --peer and --peers: the command that starts them, and its directory");
@@ -52,7 +53,7 @@ pub fn beside(plan: &Beside, mut told: impl FnMut(&str)) -> Result<Vec<Column>> 
         let out = plan.out.join(format!("run-{run}"));
         fs::create_dir_all(&out)?;
         for n in 0..names.len() {
-            // who comes first changes from round to round
+            // the first server changes from round to round
             let at = (n + run - 1) % names.len();
             told(&format!("run {run} of {}: {}", plan.runs, names[at]));
             measure(plan, names[at], &out)?;
@@ -100,12 +101,12 @@ fn measure(plan: &Beside, name: &str, out: &Path) -> Result<()> {
     let status = command.status().context("cannot run servers.sh")?;
     stop(plan, name);
     if !status.success() {
-        bail!("measuring {name} failed ({status}); see {} and the .err file beside it", log.display());
+        bail!("measuring {name} failed ({status}); see {} and the .err file in its directory", log.display());
     }
     Ok(())
 }
 
-/// Stops a server after its turn, so that the next one has the machine for itself.
+/// Stops a server after its turn, so that the next one has the machine to itself.
 fn stop(plan: &Beside, name: &str) {
     let stopped = match &plan.peer {
         Some((peer, _)) if name != OURS => {
@@ -118,11 +119,11 @@ fn stop(plan: &Beside, name: &str) {
         }
     };
     if !stopped.is_ok_and(|status| status.success()) {
-        eprintln!("{name} could not be stopped: it may disturb the next measurement");
+        eprintln!("cannot stop {name}: it may disturb the next measurement");
     }
 }
 
-/// Reads what the measuring program has written about a server.
+/// Reads the results of the measuring program for a server.
 fn gather(out: &Path, name: &str, column: &mut Column) -> Result<()> {
     let push = read(&out.join(format!("push-{name}.json")))?;
     let figure = |key: &str| push[key].as_f64().unwrap_or(0.0);
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_gathered_by_run() {
+    fn results_are_collected_by_run() {
         let directory = tempfile::tempdir().unwrap();
         let out = directory.path();
         let push = r#"{"raw_bytes":2000000,"wall_s":2.0,"user_s":0.5,"sys_s":0.5,"rss_peak":1000000,

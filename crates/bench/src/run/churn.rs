@@ -1,10 +1,10 @@
-//! What it costs that series die: a simulated day in which each hour replaces a share of the series, beside a
-//! day in which none is.
+//! Measures the cost of series churn: compares a simulated day in which each hour replaces a share of
+//! the series with a day without replacements.
 //!
-//! Each day has a server and a store of its own. A slice of the day is what the server holds in memory by
-//! default until it flushes, and it is flushed after each. Every series has a sample a minute while it lives,
-//! and there are equally many at any time. Memory is the kernel's high-water mark: of the day, and of the
-//! queries over the last hour after it. No query is asked twice.
+//! Each day has a server and a store of its own. A slice of the day is the time that the server holds in
+//! memory by default until it flushes; it is flushed after each slice. Every series has a sample per
+//! minute during its lifetime, and the number of series is constant. Memory is the kernel's high-water
+//! mark: during the day, and during the queries over its last hour. No query is repeated.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -21,55 +21,55 @@ use crate::push_body::SampledSeries;
 
 const HOUR_MS: i64 = 3_600_000;
 const MINUTE_MS: i64 = 60_000;
-/// How often each query is asked.
+/// How often each query is sent.
 const ASKED: u64 = 60;
-/// Longest wait for an answer.
+/// The longest time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Churn {
-    /// The server; each day has a directory within its own.
+    /// The server; each day uses a subdirectory.
     pub place: Place,
-    /// Series at any time.
+    /// Number of series at any time.
     pub series: u64,
     /// Hours of a day.
     pub hours: u64,
     /// Minutes of a slice, a divisor of an hour.
     pub slice: i64,
-    /// Hundredths of the series that an hour replaces, for each day.
+    /// Percentages of the series that an hour replaces, one per day.
     pub percents: Vec<u64>,
 }
 
-/// What a query over the last hour took.
+/// The cost of a query over the last hour.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LastHour {
-    /// Seconds, the median.
+    /// Duration in seconds, the median.
     pub seconds: f64,
     /// CPU seconds of the server, the mean.
     pub cpu_seconds: f64,
 }
 
-/// What was measured of a day.
+/// The figures of a day.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChurnRow {
-    /// Hundredths of the series that an hour replaced.
+    /// Percentage of the series that an hour replaced.
     pub percent: u64,
-    /// Series that there were.
+    /// Number of series of the day.
     pub series: u64,
-    /// Most resident bytes while the day was pushed.
+    /// Peak of resident bytes during the pushes of the day.
     pub push_peak: u64,
-    /// CPU seconds of the server until it was quiet.
+    /// CPU seconds of the server until it was idle.
     pub push_cpu_seconds: f64,
-    /// A sum of rates by job.
+    /// The query for a sum of rates by job.
     pub rates: LastHour,
-    /// The values of a label that every series has another value of.
+    /// The query for the values of a label that differs for every series.
     pub values: LastHour,
-    /// Most resident bytes while it was asked.
+    /// Peak of resident bytes during the queries.
     pub query_peak: u64,
 }
 
-/// Measures; `told` hears what is going on.
+/// Runs the measurement. `told` is called with progress messages.
 pub async fn churn(env: &Env, plan: &Churn, told: impl Fn(&str)) -> Result<Vec<ChurnRow>> {
     let mut rows = Vec::new();
     for percent in &plan.percents {
@@ -119,7 +119,7 @@ async fn measure(
 }
 
 async fn asked(env: &Env, process: Process, ask: impl Fn(u64) -> Result<()>) -> Result<LastHour> {
-    // What is read and kept by the first is not what the others take.
+    // The first query fills caches, so it is not measured.
     ask(0)?;
     settle(env, process).await;
     let (cpu, mut seconds) = (process.cpu_seconds(), Vec::new());
@@ -140,7 +140,7 @@ fn flush(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// A counter of an instance of one of the jobs, in the minutes of a slice.
+/// Returns a counter of an instance of one of the jobs, with the minutes of a slice.
 fn series_of(number: u64, slice_ms: i64, length: i64) -> SampledSeries {
     let (rate, first) = (number % 97 + 1, slice_ms / MINUTE_MS);
     let value = |minute: i64| (number + rate * (minute as u64 % 10_000) * 60) as f64;
@@ -154,7 +154,7 @@ fn ask_rates(place: &Place, number: u64, end_ms: i64) -> Result<()> {
 }
 
 fn ask_values(place: &Place, series: u64, number: u64, end_ms: i64) -> Result<()> {
-    // Within the last hour, in which the same series live all the time.
+    // Within the last hour, during which the set of series is constant.
     let (start, end) = ((end_ms - HOUR_MS) / 1_000 + 60 + number as i64, end_ms / 1_000 - 60);
     let path = format!("/api/v1/label/instance/values?start={start}&end={end}");
     count_of(place, &path, "\"instance-", series)
@@ -169,7 +169,7 @@ fn count_of(place: &Place, path: &str, what: &str, wanted: u64) -> Result<()> {
     Ok(())
 }
 
-/// A table in Markdown.
+/// Returns a table in Markdown.
 pub fn churn_table(rows: &[ChurnRow]) -> String {
     let mut text = String::from(
         "| replaced an hour | series in the day | resident at most, pushed | CPU s | sum of rates: ms (CPU) \
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_counts_on_from_one_slice_to_the_next() {
+    fn a_series_continues_from_one_slice_to_the_next() {
         let (one, next) = (series_of(45, 0, 5), series_of(45, 5 * MINUTE_MS, 5));
         assert_eq!(one.labels[2], ("job", "job-05".to_owned()));
         assert_eq!((one.samples.len(), one.samples[4].0, next.samples[0].0), (5, 240_000, 300_000));

@@ -1,8 +1,8 @@
-//! Queries over a bucket that is far away: the first time, again, and after a kill and a restart.
+//! Measures queries over a remote bucket: the first time, again, and after a kill and a restart.
 //!
-//! Each query is asked of a server that has just started with empty caches, once more, and once more
-//! after the server was killed and started again. Reads of blocks are counted on their way to the bucket,
-//! ranges by the server's own metrics.
+//! Each query is sent to a server that has just started with empty caches, then once more, and once more
+//! after the server was killed and started again. Block reads are counted by the proxy before the
+//! bucket, ranges by the server's own metrics.
 
 use std::fmt::Write;
 use std::fs;
@@ -24,25 +24,25 @@ use crate::http::{Connection, escaped};
 use crate::pack::Manifest;
 use crate::push_body::SampledSeries;
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Cold {
-    /// The server; its bucket is set by the measurement.
+    /// The server. The measurement sets its bucket.
     pub place: Place,
     /// The data set.
     pub data: PathBuf,
-    /// The program versitygw.
+    /// Path of the program versitygw.
     pub s3: PathBuf,
-    /// Series that are pushed beside the logs, with a day of samples.
+    /// Number of series that are pushed in addition to the logs, with a day of samples.
     pub series: u64,
-    /// Time that every read of the bucket takes longer.
+    /// Additional latency of every read from the bucket.
     pub get_delay: Duration,
-    /// The directory that the server keeps its cache in; removed before each first run, and at the end.
+    /// The cache directory of the server. It is removed before each first run, and at the end.
     pub cache: Option<PathBuf>,
 }
 
 impl Cold {
-    /// Removes the server's cache, which may be as large as half of the disk. The server must be down.
+    /// Removes the server's cache, which may use up to half of the disk. The server must not be running.
     pub fn remove_cache(&self) -> Result<()> {
         let Some(cache) = self.cache.as_ref().filter(|cache| cache.exists()) else { return Ok(()) };
         fs::remove_dir_all(cache).with_context(|| format!("cannot remove {}", cache.display()))
@@ -51,44 +51,44 @@ impl Cold {
 
 /// Hours of samples.
 const HOURS: i64 = 24;
-/// Seconds from one sample to the next.
+/// Seconds between two samples.
 const STEP: i64 = 15;
 /// Hours of samples in a body.
 const BODY_HOURS: i64 = 2;
 
-/// One run of a query.
+/// The figures of one run of a query.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Measured {
-    /// Milliseconds until the whole answer was there.
+    /// Milliseconds until the complete answer arrived.
     pub ms: f64,
-    /// What was asked of the bucket.
+    /// The requests to the bucket.
     pub counted: Counted,
-    /// Ranges of blocks that were wanted.
+    /// Number of ranges of blocks that were needed.
     pub ranges: f64,
-    /// Reads that were planned for them.
+    /// Number of reads that were planned for them.
     pub reads: f64,
-    /// Reads of blocks that waited for each other, at most.
+    /// The longest chain of sequential block reads.
     pub round_trips: u64,
 }
 
-/// The runs of all queries.
+/// The figures of all queries.
 #[derive(Clone, Debug, Default)]
 pub struct ColdReport {
-    /// By query: its name, the first run, the second, and the first after a kill.
+    /// By query: its name, and the first run, the second, and the first after a kill.
     pub queries: Vec<(String, [Measured; 3])>,
 }
 
-/// The bucket and the way to it, for as long as it is measured.
+/// The bucket and its proxy, for the duration of a measurement.
 pub struct Distant {
-    /// What happens on the way.
+    /// The latency, errors and counts of the proxy.
     pub weather: Arc<Weather>,
-    // In the order in which they end: the proxy before the server behind it.
+    // Fields are dropped in this order: the proxy before its server.
     _proxy: Proxy,
     _server: S3Server,
 }
 
-/// Measures; `told` hears what is going on. The second part is the bucket, with the data set in it and the
-/// server stopped, for further measurements.
+/// Runs the measurement. `told` is called with progress messages. Also returns the bucket, with the data
+/// set in it and the server stopped, for further measurements.
 pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(ColdReport, Distant)> {
     let manifest = Manifest::load(&plan.data).with_context(|| {
         format!("{} is not a data set: make one with `sandur-bench generate`", plan.data.display())
@@ -110,7 +110,7 @@ pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(Co
 }
 
 impl Distant {
-    /// An empty bucket for a server, which is told of it.
+    /// Starts an empty bucket and sets it as the bucket of a server.
     pub async fn before(env: &Env, place: &mut Place, s3: &Path) -> Result<Self> {
         let server = S3Server::start(s3, &place.directory.join("bucket"))?;
         let weather = Arc::new(Weather::new(env.clone()));
@@ -139,7 +139,7 @@ async fn load(env: &Env, plan: &Cold, manifest: &Manifest, told: &impl Fn(&str))
     loaded
 }
 
-/// Flash has everything that was read so long ago.
+/// After this time, flash has everything that was read.
 const WRITTEN_AFTER: Duration = Duration::from_millis(1_500);
 
 async fn three_runs(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<[Measured; 3]> {
@@ -147,7 +147,8 @@ async fn three_runs(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Re
     plan.place.up(env).await?;
     let first = ask(env, plan, weather, path)?;
     let second = ask(env, plan, weather, path)?;
-    // What was read a moment ago is on flash within a second; a process that is killed sooner reads it again.
+    // Data that was just read is on flash within a second; a process that is killed earlier reads it
+    // again.
     env.sleep(WRITTEN_AFTER).await;
     plan.place.kill(env).await?;
     plan.place.up(env).await?;
@@ -172,7 +173,7 @@ fn ask(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<Measured
     Ok(Measured { ms, counted, ranges, reads: grown("sandur_store_ranges_read_total"), round_trips })
 }
 
-/// A gauge of a host of one of ten jobs, for as long as a body has, from this second.
+/// Returns a gauge of a host of one of ten jobs, for the time span of one body from `start` on.
 fn series_of(number: u64, start: i64) -> SampledSeries {
     let labels = [
         ("__name__", "node_load".to_owned()),
@@ -180,7 +181,7 @@ fn series_of(number: u64, start: i64) -> SampledSeries {
         ("job", format!("job-{}", number % 10)),
     ];
     let times = (1..=BODY_HOURS * 3_600 / STEP).map(|place| start + place * STEP);
-    // A slow wave with the noise of a hash, in hundredths.
+    // A slow wave plus the noise of a hash, in hundredths.
     let value = |time: i64| {
         let noise = (time as u64 ^ number << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 57;
         ((time / 600 % 100) * 20 + noise as i64 + number as i64 % 50) as f64 / 100.0
@@ -191,7 +192,7 @@ fn series_of(number: u64, start: i64) -> SampledSeries {
     }
 }
 
-/// Queries over the day of samples.
+/// Returns the queries over the day of samples.
 fn panels(end: i64) -> [(&'static str, String); 2] {
     let start = end - HOURS * 3_600;
     let range = |query: &str, step: i64| {
@@ -204,7 +205,7 @@ fn panels(end: i64) -> [(&'static str, String); 2] {
 }
 
 impl ColdReport {
-    /// A table in Markdown, with the sums in its last row.
+    /// Returns a table in Markdown, with the sums in its last row.
     pub fn table(&self) -> String {
         let mut text = String::from(
             "| query | first, ms | GETs | round trips | bytes | ranges | again, ms | GETs | faster \
@@ -250,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_series_goes_on_from_one_body_to_the_next() {
+    fn a_series_continues_from_one_body_to_the_next() {
         let (one, next) = (series_of(3, 0), series_of(3, BODY_HOURS * 3_600));
         let last = one.samples.last().unwrap().0;
         assert_eq!((one.samples.len(), next.samples[0].0 - last), (480, 15_000));

@@ -1,6 +1,6 @@
-//! Measuring a server: [`alone`] with a client of our own, [`beside`] rivals with an external program,
-//! [`cold`] over a bucket that is far away, and then in a [`storm`]; [`acks`] from a bucket, and their price;
-//! [`wide`] queries over very many series; [`churn`] of series over a day.
+//! Measurements of a server: [`alone`] with our own client, [`beside`] rivals with an external program,
+//! [`cold`] over a remote bucket and then in a [`storm`], [`acks`] with a bucket and their price,
+//! [`wide`] queries over very many series, [`churn`] of series over a day.
 
 mod acks;
 mod alone;

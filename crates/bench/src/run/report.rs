@@ -1,20 +1,22 @@
-//! Figures of several runs as a table: the median, and the lowest and highest in parentheses.
+//! Formats the figures of several runs as a table: the median, with the lowest and highest in
+//! parentheses.
 
 use std::fmt::Write;
 
-/// One row: a name and its figures, one for each run.
+/// A row: a name and one figure per run.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What was measured, with its unit.
+    /// The measured quantity, with its unit.
     pub name: String,
-    /// By run.
+    /// The figures, by run.
     pub figures: Vec<f64>,
 }
 
-/// Columns of a table: a server and its rows. All columns have the same rows, as far as they have them.
+/// A column of a table: a server and its rows. All columns have the same rows, except those that they
+/// lack.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// The server.
+    /// The name of the server.
     pub name: String,
     /// Its rows.
     pub rows: Vec<Row>,
@@ -26,7 +28,7 @@ impl Column {
         Self { name: name.to_owned(), rows: Vec::new() }
     }
 
-    /// Adds a figure of one run to a row.
+    /// Adds the figure of one run to a row.
     pub fn add(&mut self, row: &str, figure: f64) {
         match self.rows.iter_mut().find(|r| r.name == row) {
             Some(row) => row.figures.push(figure),
@@ -35,14 +37,14 @@ impl Column {
     }
 }
 
-/// The lower median; nothing of nothing.
+/// Returns the lower median; `None` if there are no figures.
 pub fn median(figures: &[f64]) -> Option<f64> {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
-/// A table in Markdown.
+/// Returns a table in Markdown.
 pub fn table(columns: &[Column]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for row in columns.iter().flat_map(|column| &column.rows) {
@@ -77,7 +79,7 @@ fn spread(figures: &[f64]) -> String {
     format!("{} ({}..{})", rounded(middle), rounded(low), rounded(high))
 }
 
-/// Three digits that count.
+/// Formats a figure with three significant digits.
 fn rounded(figure: f64) -> String {
     match figure.abs() {
         100.0.. => format!("{figure:.0}"),

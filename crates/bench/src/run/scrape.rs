@@ -1,14 +1,14 @@
-//! Sums over a server's `/metrics`.
+//! Sums of a server's `/metrics`.
 
 use anyhow::{Result, bail};
 
 use crate::http::Connection;
 
-/// The metrics of a server at one moment.
+/// The metrics of a server at one time.
 pub struct Scrape(String);
 
 impl Scrape {
-    /// Asks for them.
+    /// Requests the metrics.
     pub fn take(connection: &mut Connection) -> Result<Self> {
         let answer = connection.get("/metrics")?;
         if answer.status != 200 {
@@ -17,12 +17,12 @@ impl Scrape {
         Ok(Self(String::from_utf8_lossy(&answer.body).into_owned()))
     }
 
-    /// The sum of a metric over its labels.
+    /// Returns the sum of a metric over its labels.
     pub fn sum(&self, name: &str) -> f64 {
         self.sum_with(name, "")
     }
 
-    /// The same of the series that have this text in their labels, such as `class="wal"`.
+    /// Returns the sum over the series whose labels contain this text, such as `class="wal"`.
     pub fn sum_with(&self, name: &str, label: &str) -> f64 {
         let values = self.0.lines().filter_map(|line| {
             let rest = line.strip_prefix(name)?;

@@ -1,5 +1,5 @@
-//! A client that pushes series by remote write 1 and waits where the server has no room; the counters that it
-//! pushes to measure queries over many, and the query.
+//! A client that pushes series by remote write 1 and retries when the server has no room. It also has
+//! the counters, and the query over them, of measurements with many series.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use sandur_base::Env;
 use crate::http::{Connection, escaped};
 use crate::push_body::{SampledSeries, remote_write};
 
-/// Jobs that counters have, groups of the answer.
+/// Number of jobs of the counters, which is the number of groups in the answer.
 pub(super) const JOBS: u64 = 20;
 const HEADERS: &[&str] = &["Content-Type: application/x-protobuf", "Content-Encoding: snappy"];
-/// Connections that push.
+/// Number of connections that push.
 const PUSHERS: u64 = 4;
-/// Series of a body.
+/// Number of series of a body.
 const BODY_SERIES: u64 = 500;
-/// How often a body is sent again that the server has no room for.
+/// How often a body is retried if the server has no room for it.
 const TRIES_MAX: u32 = 600;
 
-/// Pushes the series of these numbers over several connections; gives when all are acknowledged.
+/// Pushes the series with these numbers over several connections. Returns when all are acknowledged.
 pub(super) fn push(
     env: &Env,
     address: &str,
@@ -62,7 +62,7 @@ fn send(env: &Env, connection: &mut Connection, body: &[u8]) -> Result<()> {
     bail!("the server had no room for a body {TRIES_MAX} times")
 }
 
-/// A counter of an instance of one of the jobs.
+/// Returns a counter of an instance of one of the jobs.
 pub(super) fn counter(number: u64, samples: impl Iterator<Item = (i64, f64)>) -> SampledSeries {
     let labels = [
         ("__name__", "requests_total".to_owned()),
@@ -72,8 +72,9 @@ pub(super) fn counter(number: u64, samples: impl Iterator<Item = (i64, f64)>) ->
     SampledSeries { labels: labels.to_vec(), samples: samples.collect() }
 }
 
-/// The path of a query for the sum of the rates of counters by job, by the minute, between two seconds.
-/// Another number asks for another window, by whole seconds: the samples are the same.
+/// Returns the path of a query for the sum of the rates of counters by job, with a step of a minute,
+/// between two times in seconds. Each `number` gives another window in whole seconds over the same
+/// samples.
 pub(super) fn rates_path(number: u64, start: i64, end: i64) -> String {
     let query = escaped(&format!("sum by (job) (rate(requests_total[{}s]))", 300 + number));
     format!("/api/v1/query_range?query={query}&start={start}&end={end}&step=60")

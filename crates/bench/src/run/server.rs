@@ -1,4 +1,4 @@
-//! A server process under measurement: started on an empty directory, watched through the kernel.
+//! The measured server process: started on an empty directory and observed through the kernel.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -12,40 +12,40 @@ use sandur_base::Env;
 use crate::http::Connection;
 use sandur_s3_server::S3Server;
 
-/// Longest wait for readiness and for the end.
+/// The longest time to wait until the server is ready or has stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Interval of looking.
+/// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The kernel counts processor time in hundredths of a second on every Linux that we know.
+/// The unit of the kernel's CPU time, in which it is hundredths of a second on every known Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A `sandur serve` of ours: where its parts are.
+/// The files and the address of a `sandur serve` process.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The `sandur` program.
+    /// Path of the `sandur` program.
     pub program: PathBuf,
-    /// Its data, its log and the file with its process id are in here.
+    /// The directory of its data, its log and the file with its process id.
     pub directory: PathBuf,
-    /// `host:port` on which it listens.
+    /// The address `host:port` of its listener.
     pub address: String,
     /// The URL of the bucket that it uses instead of a directory.
     pub bucket: Option<String>,
-    /// More arguments of `serve`.
+    /// Further arguments of `serve`.
     pub arguments: Vec<String>,
 }
 
 impl Place {
-    /// A server whose store is a directory.
+    /// A server with a directory as its store.
     pub fn new(program: PathBuf, directory: PathBuf, address: String) -> Self {
         Self { program, directory, address, bucket: None, arguments: Vec::new() }
     }
 
-    /// Where the data is.
+    /// Returns the directory of the data.
     pub fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
-    /// The file with the process id.
+    /// Returns the path of the file with the process id.
     pub fn pid_file(&self) -> PathBuf {
         self.directory.join("pid")
     }
@@ -53,7 +53,7 @@ impl Place {
     /// Starts the server and waits until it is ready.
     pub async fn up(&self, env: &Env) -> Result<Process> {
         if TcpStream::connect(&self.address).is_ok() {
-            bail!("something listens on {} already: stop it or choose another --address", self.address);
+            bail!("another process listens on {} already: stop it or choose another --address", self.address);
         }
         fs::create_dir_all(&self.directory)?;
         let log = File::create(self.directory.join("log"))?;
@@ -69,7 +69,7 @@ impl Place {
         while !connection.get("/ready").is_ok_and(|answer| answer.status == 200) {
             if !process.lives() || env.monotonic() - started > PATIENCE {
                 let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
-                bail!("the server did not become ready; its last words:\n{}", last_lines(&log));
+                bail!("the server did not become ready; the end of its log:\n{}", last_lines(&log));
             }
             env.sleep(LOOK_EVERY).await;
         }
@@ -84,24 +84,24 @@ impl Place {
         Ok(format!("file://{}", data.display()))
     }
 
-    /// Asks the server to stop and waits until it has; nothing when it does not run.
+    /// Stops the server and waits until it has ended. Does nothing if it is not running.
     pub async fn down(&self, env: &Env) -> Result<()> {
         self.end(env, "-TERM").await
     }
 
-    /// Kills the server, as a power cut would end it.
+    /// Kills the server, as a loss of power would.
     pub async fn kill(&self, env: &Env) -> Result<()> {
         self.end(env, "-KILL").await
     }
 
     async fn end(&self, env: &Env, signal: &str) -> Result<()> {
         let Ok(pid) = fs::read_to_string(self.pid_file()) else { return Ok(()) };
-        let process = Process(pid.trim().parse().context("the pid file holds no number")?);
-        // an id may have been given to another program since
+        let process = Process(pid.trim().parse().context("the pid file does not contain a number")?);
+        // the id may have been reused by another program
         if process.lives() && process.program() == fs::canonicalize(&self.program).ok() {
             Command::new("kill").args([signal, pid.trim()]).status().context("cannot run kill")?;
             let asked = env.monotonic();
-            // the kernel closes the listener of a killed process a moment after the process counts as dead
+            // the kernel closes the listener of a killed process shortly after the process has ended
             while process.lives() || TcpStream::connect(&self.address).is_ok() {
                 if env.monotonic() - asked > PATIENCE {
                     bail!("the server (process {}) did not stop within a minute", process.0);
@@ -126,24 +126,24 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(5)..].join("\n")
 }
 
-/// A process as the kernel shows it.
+/// A process, as the kernel reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct Process(pub u32);
 
 impl Process {
-    /// Whether it runs; one that has ended and was not waited for does not.
+    /// Returns whether it is running. A zombie is not.
     pub fn lives(self) -> bool {
         self.stat().is_some_and(|stat| !stat.starts_with('Z'))
     }
 
-    /// User and system time in seconds.
+    /// Returns its user and system time in seconds.
     pub fn cpu_seconds(self) -> f64 {
         let stat = self.stat().unwrap_or_default();
         let ticks = |at: usize| stat.split(' ').nth(at).and_then(|t| t.parse::<f64>().ok()).unwrap_or(0.0);
         (ticks(11) + ticks(12)) / TICKS_PER_SECOND
     }
 
-    /// Most memory that was resident, in bytes.
+    /// Returns its peak of resident memory in bytes.
     pub fn resident_peak_bytes(self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -151,28 +151,29 @@ impl Process {
         kib.unwrap_or(0) * 1024
     }
 
-    /// Makes the most that was resident what is resident now, which it gives.
+    /// Resets the peak of resident memory to the present value, which is returned.
     pub fn reset_resident_peak(self) -> Result<u64> {
         let file = format!("/proc/{}/clear_refs", self.0);
         fs::write(&file, "5").with_context(|| format!("cannot write {file}"))?;
         Ok(self.resident_peak_bytes())
     }
 
-    /// The file that the process runs, also when it was replaced since.
+    /// Returns the program file of the process, even if it was replaced since.
     fn program(self) -> Option<PathBuf> {
         let path = fs::read_link(format!("/proc/{}/exe", self.0)).ok()?;
         let text = path.to_str()?;
         Some(text.strip_suffix(" (deleted)").unwrap_or(text).into())
     }
 
-    /// The kernel's line on the process, from the state on (the name before it may hold anything).
+    /// Returns the kernel's line about the process, starting with the state (the name before it may
+    /// contain anything).
     fn stat(self) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
         Some(text.rsplit_once(") ")?.1.to_owned())
     }
 }
 
-/// Bytes that the files below a directory take on the disk.
+/// Returns the bytes on disk of the files below a directory.
 pub fn disk_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(directory) else { return 0 };
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_tells_about_this_process() {
+    fn the_kernel_reports_figures_of_this_process() {
         let this = Process(std::process::id());
         assert!(this.lives() && this.resident_peak_bytes() > 1 << 20);
         let mut sum = 0u64;
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_stopped_although_its_program_was_replaced() {
+    fn a_server_is_stopped_even_if_its_program_was_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("program");
         fs::copy("/bin/sleep", &program).unwrap();
@@ -225,17 +226,17 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_taken_is_reported() {
+    fn an_address_in_use_is_reported() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let place = Place::new("/bin/echo".into(), "/nonexistent".into(), address);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let error = runtime.block_on(place.up(&Env::system(1))).unwrap_err().to_string();
-        assert!(error.contains("something listens on 127.0.0.1:"), "{error}");
+        assert!(error.contains("another process listens on 127.0.0.1:"), "{error}");
     }
 
     #[test]
-    fn a_program_that_is_no_server_is_reported_with_its_words() {
+    fn a_program_that_is_not_a_server_is_reported_with_its_output() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("place");
         let place = Place::new("/bin/echo".into(), inside, "127.0.0.1:1".to_owned());

@@ -1,4 +1,4 @@
-//! A storm of 503s over a server that is pushed to and queried: does ingest go on, do queries come back?
+//! A storm of 503s for a server that gets pushes and queries: do pushes and queries still succeed?
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -17,44 +17,44 @@ use crate::live::{Target, stream};
 use crate::pack::Manifest;
 use crate::services::Services;
 
-/// Classes that make requests in a storm.
+/// Classes of requests that a server sends in a storm.
 const CLASSES: [&str; 5] = ["wal", "block", "catalog", "gc", "member"];
 
-/// What happens.
+/// The options of a storm.
 #[derive(Clone, Copy, Debug)]
 pub struct Storm {
-    /// How long it lasts.
+    /// The duration.
     pub length: Duration,
-    /// Requests that the bucket answers per second; it refuses the rest.
+    /// Number of requests per second that the bucket answers; it refuses the rest.
     pub requests_per_second: u64,
-    /// Clients that ask one query after the other.
+    /// Number of clients that send queries one after the other.
     pub clients: usize,
 }
 
-/// What came of it.
+/// The figures of a storm.
 #[derive(Clone, Debug, Default)]
 pub struct StormReport {
-    /// Seconds of logs that were pushed and acknowledged, and those that were not.
+    /// Number of seconds of logs whose push was acknowledged, and of those whose push failed.
     pub pushes: (u64, u64),
-    /// Why a push failed.
+    /// The last failure of a push.
     pub push_failure: Option<String>,
-    /// Queries that were answered, and those that were not.
+    /// Number of queries that were answered, and of those that failed.
     pub queries: (u64, u64),
-    /// Why a query failed.
+    /// The last failure of a query.
     pub query_failure: Option<String>,
-    /// The slowest query, in milliseconds.
+    /// Duration of the slowest query, in milliseconds.
     pub slowest_ms: u64,
-    /// Requests that the server sent to the bucket.
+    /// Number of requests that the server sent to the bucket.
     pub requests: f64,
-    /// Those that repeated a failed one.
+    /// Number of requests that repeated a failed one.
     pub retries: f64,
-    /// By class of requests: how many, and how many of them were retries.
+    /// By class of requests: the number of requests, and of retries among them.
     pub by_class: Vec<(&'static str, f64, f64)>,
-    /// Requests that were refused.
+    /// Number of requests that were refused.
     pub refused: u64,
 }
 
-/// Starts the server, and asks and pushes through the storm.
+/// Starts the server, and pushes and queries during the storm.
 pub async fn storm(
     env: &Env,
     place: &Place,
@@ -146,7 +146,7 @@ fn ask_until(
     }
 }
 
-/// Pushes each second's lines; how many pushes were acknowledged. Blocks its thread.
+/// Pushes each second's lines. Returns how many pushes were acknowledged. Blocks its thread.
 fn push_until(env: &Env, address: &str, until: Duration) -> Result<StormReport> {
     let services = Services::new(1, 2);
     let target = Target { address, tenant: None, requests_per_second: 50.0 };
@@ -167,7 +167,7 @@ fn push_until(env: &Env, address: &str, until: Duration) -> Result<StormReport> 
 }
 
 impl StormReport {
-    /// In words.
+    /// Formats the figures as text.
     pub fn text(&self) -> String {
         let because = |failure: &Option<String>| {
             failure.as_ref().map_or(String::new(), |failure| format!(" (the last one: {failure})"))

@@ -1,5 +1,5 @@
-//! Followers under load: while lines are pushed at a rate, every follower counts what it received and what
-//! it was told that it lost; both must add up to what was pushed.
+//! Measures tails under load: while lines are pushed at a rate, every follower counts the lines that it
+//! received and those reported to it as dropped. Both must add up to the lines pushed.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,60 +18,60 @@ use crate::websocket::{Frame, Websocket};
 
 /// Bytes of a line.
 const LINE_BYTES: usize = 400;
-/// Lines of a push: 800 KB.
+/// Number of lines of a push: 800 KB.
 const PUSH_LINES: usize = 2_000;
-/// Pings, one a second, with nothing between them, after which nothing more is expected.
+/// Number of consecutive pings, one per second, after which no more lines are expected.
 const QUIET_PINGS_MAX: u32 = 30;
 
-/// What is asked of the server.
+/// The options of the load.
 #[derive(Clone, Debug)]
 pub struct TailLoad {
     /// `host:port`.
     pub address: String,
-    /// Followers that read as fast as they can.
+    /// Number of followers that read as fast as they can.
     pub readers: usize,
-    /// Followers that read nothing until everything was pushed.
+    /// Number of followers that read nothing until everything was pushed.
     pub sleepers: usize,
-    /// Bytes of lines per second; 0: as fast as the server takes them.
+    /// Bytes of lines per second; 0: as fast as the server accepts them.
     pub bytes_per_second: u64,
-    /// How much is pushed.
+    /// Bytes of lines in total.
     pub bytes: u64,
 }
 
-/// What one follower saw.
+/// The result of one follower.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowerReport {
-    /// It slept while lines were pushed.
+    /// Whether it slept while lines were pushed.
     pub slept: bool,
-    /// Lines that arrived.
+    /// Number of lines that arrived.
     pub received: u64,
-    /// Lines that it was told of.
+    /// Number of lines that the server reported as dropped.
     pub dropped: u64,
     /// Why the server closed the connection, if it did.
     pub closed: Option<String>,
 }
 
-/// What happened.
+/// The result of the measurement.
 #[derive(Clone, Debug)]
 pub struct TailReport {
-    /// Lines pushed and acknowledged.
+    /// Number of lines that were pushed and acknowledged.
     pub lines: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How long the pushing took.
+    /// The duration of the pushes.
     pub took: Duration,
     /// The followers, readers first.
     pub followers: Vec<FollowerReport>,
 }
 
 impl TailReport {
-    /// Followers that lost lines without being told.
+    /// Returns the followers that lost lines without a report.
     pub fn silent_losses(&self) -> Vec<&FollowerReport> {
         let silent = |f: &&FollowerReport| f.closed.is_none() && f.received + f.dropped != self.lines;
         self.followers.iter().filter(silent).collect()
     }
 
-    /// The figures in words.
+    /// Formats the figures as text.
     pub fn text(&self) -> String {
         let seconds = self.took.as_secs_f64();
         let rate = self.bytes as f64 / seconds / 1e6;
@@ -84,7 +84,7 @@ impl TailReport {
             let FollowerReport { slept, received, dropped, closed } = follower;
             let kind = if *slept { "sleeper" } else { "reader" };
             let end = closed.as_deref().map(|reason| format!(", closed: {reason}")).unwrap_or_default();
-            text += &format!("{kind} {number}: {received} received, {dropped} told as dropped{end}\n");
+            text += &format!("{kind} {number}: {received} received, {dropped} reported as dropped{end}\n");
         }
         text
     }
@@ -133,7 +133,7 @@ pub async fn tail(env: &Env, load: &TailLoad) -> Result<TailReport> {
     let started = env.monotonic();
     let pushed = push(env, load, &app).await;
     let took = env.monotonic() - started;
-    // The followers must end in any case.
+    // The followers must end even if a push failed.
     total.set(*pushed.as_ref().unwrap_or(&0));
     let mut followers = Vec::new();
     for task in tasks {
@@ -173,7 +173,7 @@ async fn push(env: &Env, load: &TailLoad, app: &str) -> Result<u64> {
     Ok(pushed)
 }
 
-/// Text of which every line shows another part.
+/// Returns a text of which every line shows another part.
 fn filler(env: &Env) -> String {
     (0..4096).map(|_| (b'a' + env.random_below(26) as u8) as char).collect()
 }
@@ -185,7 +185,7 @@ fn line(number: u64, filler: &str) -> String {
     head + &filler[from..from + rest]
 }
 
-/// A message of `tail`, counted.
+/// A message of `tail`, of which only the counts are decoded.
 #[derive(Deserialize)]
 struct Message {
     #[serde(default)]
@@ -221,7 +221,7 @@ fn follow(mut socket: Websocket, slept: bool, total: &Total) -> FollowerReport {
                     return report;
                 }
             },
-            // Nothing more comes: whatever is missing was lost without words.
+            // No more lines arrive: those that are missing were lost without a report.
             Ok(Frame::Ping) if total.get().is_some() && quiet_pings >= QUIET_PINGS_MAX => return report,
             Ok(Frame::Ping) => quiet_pings += u32::from(total.get().is_some()),
             Ok(Frame::Close(code, reason)) => {
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loss_without_words_is_seen() {
+    fn a_loss_without_a_report_is_detected() {
         let follower = |received, dropped, closed: Option<&str>| FollowerReport {
             received,
             dropped,

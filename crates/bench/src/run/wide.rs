@@ -1,9 +1,10 @@
-//! What a query over very many series takes: memory beyond idle, and time, alone and many at once.
+//! Measures a query over very many series: the memory beyond idle, and the time, for one query and for
+//! many concurrent ones.
 //!
-//! Each server has a limit, a store of its own and so many series of one metric, a sample a minute for an
-//! hour; blocks are merged before anything is asked. Memory is the kernel's high-water mark, which is put
-//! back to what is resident before each load. No query is asked twice, so that none is answered from steps
-//! that were kept.
+//! Each server has a memory limit, a store of its own, and a number of series of one metric, with a
+//! sample per minute for an hour. Blocks are merged before the first query. Memory is the kernel's
+//! high-water mark, which is reset before each load. No query is repeated, so that none is answered from
+//! the step cache.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -19,42 +20,42 @@ use crate::http::Connection;
 use crate::push_body::SampledSeries;
 
 const MINUTES: i64 = 60;
-/// Longest wait for an answer of one of many.
+/// The longest time to wait for an answer of one of many queries.
 const PATIENCE: Duration = Duration::from_secs(1_800);
 
-/// What to measure.
+/// The options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Wide {
-    /// The server; each number of series has a directory within its own.
+    /// The server; each number of series uses a subdirectory.
     pub place: Place,
     /// Numbers of series, each on a server of its own.
     pub series: Vec<u64>,
-    /// Queries at once, in the second load.
+    /// Number of concurrent queries in the second load.
     pub at_once: u64,
 }
 
-/// What was measured of one number of series.
+/// The figures for one number of series.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WideRow {
-    /// Series.
+    /// Number of series.
     pub series: u64,
-    /// Resident bytes before anything was asked.
+    /// Resident bytes before the first query.
     pub idle: u64,
-    /// Most resident bytes of one query.
+    /// Peak of resident bytes during one query.
     pub alone_peak: u64,
-    /// Most bytes that one query had reserved at once, as its statistics tell.
+    /// Peak of bytes that one query reserved, from its statistics.
     pub reserved: u64,
     /// Seconds of one query: the median of several.
     pub alone_seconds: f64,
-    /// Most resident bytes of many at once.
+    /// Peak of resident bytes during many concurrent queries.
     pub many_peak: u64,
-    /// Seconds until all of many were answered.
+    /// Seconds until all of the concurrent queries were answered.
     pub many_seconds: f64,
-    /// How many were at once.
+    /// Number of concurrent queries.
     pub at_once: u64,
 }
 
-/// Measures; `told` hears what is going on.
+/// Runs the measurement. `told` is called with progress messages.
 pub async fn wide(env: &Env, plan: &Wide, told: impl Fn(&str)) -> Result<Vec<WideRow>> {
     let mut rows = Vec::new();
     for series in &plan.series {
@@ -83,7 +84,7 @@ async fn measure(
     push(env, &place.address, 0..series, |number| series_of(number, end_ms))?;
     let _ = Connection::new(&place.address).post("/flush", &[], &[]);
     settle(env, process).await;
-    // Started anew, a server holds nothing but what it needs to answer.
+    // After a restart, a server only uses the memory that it needs to answer.
     place.down(env).await?;
     let process = place.up(env).await?;
     settle(env, process).await;
@@ -108,7 +109,7 @@ async fn measure(
     Ok(row)
 }
 
-/// A counter of an instance of one of the jobs.
+/// Returns a counter of an instance of one of the jobs.
 fn series_of(number: u64, end_ms: i64) -> SampledSeries {
     let rate = number % 97 + 1;
     let samples = (0..MINUTES).map(|minute| {
@@ -122,7 +123,7 @@ fn path_of(number: u64, end_ms: i64) -> String {
     rates_path(number, end_ms / 1_000 - (MINUTES - 6) * 60, end_ms / 1_000)
 }
 
-/// Asks once; the most bytes that the query had reserved.
+/// Sends a query. Returns the peak of bytes that it reserved.
 fn ask(address: &str, number: u64, end_ms: i64) -> Result<u64> {
     let mut connection = Connection::new(address).with_timeout(PATIENCE);
     let answer = connection.get(&(path_of(number, end_ms) + "&stats=true"))?;
@@ -146,7 +147,7 @@ fn ask_at_once(address: &str, queries: u64, end_ms: i64) -> Result<()> {
     })
 }
 
-/// A table in Markdown.
+/// Returns a table in Markdown.
 pub fn wide_table(rows: &[WideRow]) -> String {
     let mut text = String::from(
         "| series | idle | one query: reserved | beyond idle | seconds | at once | resident at most | \
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_compares_many_at_once_with_one_after_the_other() {
+    fn the_table_compares_concurrent_with_sequential_queries() {
         let row = WideRow {
             series: 1_000,
             idle: 10 << 20,
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_query_is_another_and_every_series_has_a_job() {
+    fn queries_differ_and_every_series_has_a_job() {
         assert_ne!(path_of(1, 0), path_of(2, 0));
         let series = series_of(45, 3_600_000);
         assert_eq!(series.labels[2], ("job", "job-05".to_owned()));

@@ -1,26 +1,27 @@
-//! What goes wrong now and then, and for how long.
+//! The incidents of the shop and their times.
 //!
-//! Time is cut into periods of [`PERIOD_S`]; each has at most one incident, chosen by seed and period.
+//! Time is divided into periods of [`PERIOD_S`]. Each has at most one incident, which is chosen by seed
+//! and period.
 
 use super::random::Dice;
 
 /// Seconds of a period.
 const PERIOD_S: i64 = 480;
 
-/// A kind of trouble.
+/// A kind of incident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incident {
     /// The bank answers late or not at all: slow and failing payments.
     BankTimeouts,
-    /// The database waits for a lock: everything that touches it is slow.
+    /// The database waits for a lock, and all its users are slow.
     DatabaseLock,
-    /// A service is killed for its memory and starts again.
+    /// A service is killed because of its memory and restarts.
     OutOfMemory,
-    /// Someone tries passwords.
+    /// An attacker guesses passwords.
     PasswordGuessing,
 }
 
-/// The incident of a second, if there is one.
+/// Returns the incident of a second, if there is one.
 pub(crate) fn at(seed: u64, second: i64) -> Option<Incident> {
     let period = second.div_euclid(PERIOD_S);
     let mut dice = Dice::of(&[seed, 0x1C, period as u64]);
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trouble_is_rare_lasts_and_comes_in_every_kind() {
+    fn incidents_are_rare_last_a_while_and_have_every_kind() {
         let day: Vec<Option<Incident>> = (0..86_400).map(|second| at(7, second)).collect();
         let troubled = day.iter().filter(|i| i.is_some()).count();
         assert!((5_000..20_000).contains(&troubled), "{troubled}");

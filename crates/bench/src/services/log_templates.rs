@@ -1,11 +1,11 @@
-//! How each service writes: one function per kind of line.
+//! The formats of the services' lines: one function per kind of line.
 
 use std::fmt::Write;
 
 use super::random::Dice;
 use super::request::Request;
 
-/// Method and path of requests, by falling frequency; `#` becomes a number.
+/// Method and path of requests, by decreasing frequency; `#` becomes a number.
 pub(crate) const ROUTES: [(&str, &str); 9] = [
     ("GET", "/api/products/#"),
     ("GET", "/"),
@@ -18,7 +18,7 @@ pub(crate) const ROUTES: [(&str, &str); 9] = [
     ("PUT", "/api/cart/#"),
 ];
 
-/// Customers, by falling activity.
+/// Customers, by decreasing activity.
 pub(crate) const USERS: [&str; 16] = [
     "ada",
     "grace",
@@ -53,7 +53,7 @@ fn time(request: &Request, after_ms: u64, format: &str) -> String {
     at.strftime(format).to_string()
 }
 
-/// Apache's combined format with the time taken.
+/// Apache's combined log format with the duration.
 pub(crate) fn access_line(dice: &mut Dice, request: &Request, status: u16, took_ms: u64) -> String {
     let when = time(request, took_ms, "%d/%b/%Y:%H:%M:%S +0000");
     let Request { client, user, method, path, .. } = request;
@@ -77,7 +77,7 @@ pub(crate) fn gateway_error(dice: &mut Dice, request: &Request, status: u16, too
     )
 }
 
-/// logfmt, as Go programs write it.
+/// logfmt in the style of Go programs.
 pub(crate) fn auth_line(dice: &mut Dice, request: &Request, accepted: bool, guessing: bool) -> String {
     let when = time(request, 10, "%Y-%m-%dT%H:%M:%S%.3fZ");
     let Request { client, user, trace, .. } = request;
@@ -131,7 +131,7 @@ pub(crate) fn catalog_failure(dice: &mut Dice, request: &Request) -> String {
     text
 }
 
-/// What a Java program says when it runs out of memory.
+/// The line of a Java program that runs out of memory.
 pub(crate) fn crash_line(dice: &mut Dice, request: &Request) -> String {
     let when = time(request, 2, "%Y-%m-%d %H:%M:%S,%3f");
     format!(
@@ -140,7 +140,7 @@ pub(crate) fn crash_line(dice: &mut Dice, request: &Request) -> String {
     )
 }
 
-/// And when it is started again.
+/// The line of its restart.
 pub(crate) fn restart_line(dice: &mut Dice, request: &Request) -> String {
     let when = time(request, 350, "%Y-%m-%d %H:%M:%S,%3f");
     format!("{when} INFO  [main] shop.Main - started in {} ms, 16 workers", dice.between(900, 4_000))
@@ -231,7 +231,7 @@ pub(crate) fn postgres_line(dice: &mut Dice, request: &Request, waited_ms: u64) 
     )
 }
 
-/// The machines' own log.
+/// The log of the machines.
 pub(crate) fn kernel_line(dice: &mut Dice, request: &Request) -> String {
     let when = time(request, 0, "%b %e %H:%M:%S");
     let host = dice.between(1, 9);
@@ -251,7 +251,7 @@ pub(crate) fn kernel_line(dice: &mut Dice, request: &Request) -> String {
     }
 }
 
-/// The kernel's word on a process that took too much.
+/// The kernel's line about a process that it killed because of its memory.
 pub(crate) fn killed_line(request: &Request, pid: u64) -> String {
     let when = time(request, 1, "%b %e %H:%M:%S");
     format!(

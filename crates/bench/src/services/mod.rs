@@ -1,12 +1,12 @@
-//! The logs of a made-up shop, deterministic by seed.
+//! Generates the logs of a simulated shop, deterministically from a seed.
 //!
-//! Customers' requests pass through several services, and each writes in its own manner: an access
-//! log, logfmt, JSON, the text of a Java and of a Python program, a database, a kernel. Lines of one
-//! request share a trace id, in the text or in structured metadata. Traffic rises and falls over the
-//! day, and now and then there is an [`Incident`].
+//! Customers' requests pass through several services. Each service writes in its own format: an access
+//! log, logfmt, JSON, the texts of a Java and of a Python program, a database, a kernel. The lines of
+//! one request share a trace id, in the text or in structured metadata. Traffic rises and falls over the
+//! day, and sometimes there is an [`Incident`].
 //!
-//! What happens in a second depends on seed, second and rate alone. Everything a request leaves is
-//! written within the second of its start, so that a range of seconds is complete in itself.
+//! The lines of a second depend only on seed, second and rate. All lines of a request are within the
+//! second in which it starts, so a range of seconds is complete in itself.
 
 mod incident;
 mod log_templates;
@@ -27,7 +27,7 @@ use second::Second;
 pub struct Line {
     /// Nanoseconds since the epoch.
     pub timestamp: i64,
-    /// The text; may hold line breaks (stack traces).
+    /// The text, which may contain line breaks (stack traces).
     pub text: String,
     /// Structured metadata.
     pub metadata: Vec<(&'static str, String)>,
@@ -91,17 +91,17 @@ impl Service {
     }
 }
 
-/// The shop: the same seed and number of instances write the same lines.
+/// The shop. The same seed and number of instances give the same lines.
 #[derive(Clone, Debug)]
 pub struct Services {
     seed: u64,
     instances: usize,
-    /// By service, then by instance.
+    /// Labels of streams, by service, then by instance.
     labels: Vec<Arc<Labels>>,
 }
 
 impl Services {
-    /// A shop whose services run as this many instances each (at least one).
+    /// A shop in which each service has this many instances (at least one).
     pub fn new(seed: u64, instances: usize) -> Self {
         let instances = instances.max(1);
         let regions = ["eu-west", "us-east", "ap-south"];
@@ -117,14 +117,13 @@ impl Services {
         Self { seed, instances, labels: labels.collect() }
     }
 
-    /// The incident of a second (since the epoch), if there is one.
+    /// Returns the incident of a second since the epoch, if there is one.
     pub fn incident(&self, second: i64) -> Option<Incident> {
         incident::at(self.seed, second)
     }
 
-    /// What is written in the seconds from `from` to before `to` (since the epoch) when customers make
-    /// about this many requests per second; each leaves about two lines. Streams without lines
-    /// are left out.
+    /// Returns the lines of the seconds from `from` to before `to` (since the epoch) for about this many
+    /// requests per second; each request has about two lines. Streams without lines are omitted.
     pub fn between(&self, from: i64, to: i64, requests_per_second: f64) -> Vec<Stream> {
         let mut streams: Vec<Stream> =
             self.labels.iter().map(|labels| Stream { labels: labels.clone(), lines: Vec::new() }).collect();
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pieces_make_up_the_whole_and_seeds_differ() {
+    fn a_range_equals_its_seconds_and_seeds_differ() {
         let shop = Services::new(1, 3);
         let whole = all_lines(&shop.between(MONDAY, MONDAY + 60, 20.0));
         let mut pieces: Vec<_> =
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn every_service_writes_every_level_somewhere_and_requests_can_be_followed() {
+    fn every_service_and_level_occurs_and_requests_can_be_traced() {
         let shop = Services::new(1, 1);
         let lines = all_lines(&shop.between(MONDAY, MONDAY + 3_600, 5.0));
         for service in Service::EVERY {
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn incidents_show_in_the_lines() {
+    fn incidents_are_visible_in_the_lines() {
         let shop = Services::new(1, 1);
         let second = (MONDAY..).find(|s| shop.incident(*s) == Some(Incident::BankTimeouts)).unwrap();
         let count = |from: i64| {

@@ -1,11 +1,11 @@
-//! Repeatable randomness: a generator that is seeded by any number of words.
+//! Reproducible randomness: a generator that is seeded with any number of words.
 
-/// splitmix64 (Steele, Lea, Flood 2014): small, fast, and good enough for made-up logs.
+/// splitmix64 (Steele, Lea, Flood 2014): small, fast, and good enough for generated logs.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
 
 impl Dice {
-    /// Dice that fall the same way for the same words.
+    /// A generator with a sequence that these words determine.
     pub(crate) fn of(words: &[u64]) -> Self {
         let mut dice = Self(0x5AD0);
         for &word in words {
@@ -14,7 +14,7 @@ impl Dice {
         dice
     }
 
-    /// Any number.
+    /// Returns any number.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -23,33 +23,34 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is at least 1.
+    /// Returns a number below `bound`, which is at least 1.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from `low` to below `high`.
+    /// Returns a number from `low` to below `high`.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below((high - low).max(1))
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent` / 100.
     pub(crate) fn percent(&mut self, percent: f64) -> bool {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64 * 100.0 < percent
     }
 
-    /// One of several, the first ones far more often than the last, as names and paths are.
+    /// Returns one of several items; the first ones are far more frequent than the last, as with names
+    /// and paths.
     pub(crate) fn favour<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         let skewed = (self.below(1 << 20) * self.below(1 << 20)) >> 20;
         &from[((skewed * from.len() as u64) >> 20) as usize]
     }
 
-    /// One of several, all equally often.
+    /// Returns one of several items with equal probability.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
 
-    /// Milliseconds around `typical`, now and then several times as long.
+    /// Returns milliseconds around `typical`, sometimes several times as many.
     pub(crate) fn latency_ms(&mut self, typical: u64) -> u64 {
         let tail = if self.percent(2.0) { self.between(3, 12) } else { 1 };
         (typical / 2 + self.below(typical.max(1))) * tail + 1
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dice_repeat_and_stay_in_their_bounds() {
+    fn sequences_are_reproducible_and_within_their_bounds() {
         let rolls = |words: &[u64]| {
             (0..100)
                 .map({

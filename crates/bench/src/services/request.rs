@@ -1,14 +1,14 @@
-//! A request of a customer on its way through the services.
+//! A customer's request to the services.
 
-/// A request on its way.
+/// A customer's request.
 pub(crate) struct Request {
-    /// Nanoseconds since the epoch.
+    /// The start, in nanoseconds since the epoch.
     pub(crate) start: i64,
     pub(crate) trace: String,
     pub(crate) user: &'static str,
     pub(crate) client: String,
     pub(crate) path: String,
     pub(crate) method: &'static str,
-    /// Which instance of each service serves it.
+    /// The instance of each service that serves it.
     pub(crate) instance: u64,
 }

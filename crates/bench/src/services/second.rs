@@ -1,4 +1,4 @@
-//! One second of the shop: which requests come, and what they make the services write.
+//! One second of the shop: its requests, and the lines that the services write for them.
 
 use sandur_model::{MILLISECOND_NS, SECOND_NS};
 
@@ -8,10 +8,10 @@ use super::random::Dice;
 use super::request::Request;
 use super::{Line, Service};
 
-/// Lines of one request are at most this far apart, so that they fit into the second.
+/// The lines of one request are within this many milliseconds, so that they are within the second.
 const REQUEST_MAX_MS: u64 = 400;
 
-/// A second being written.
+/// A second that is being generated.
 pub(crate) struct Second {
     dice: Dice,
     second: i64,
@@ -25,7 +25,7 @@ impl Second {
         Self { dice: Dice::of(&[seed, second as u64]), second, incident, lines: Vec::new() }
     }
 
-    /// Lets about this many requests come, more by day than by night.
+    /// Generates about this many requests, more by day than by night.
     pub(crate) fn pass(&mut self, requests_per_second: f64) {
         let hour = self.second.rem_euclid(86_400) as f64 / 3_600.0;
         let day = 1.0 + 0.4 * ((hour - 9.0) / 24.0 * std::f64::consts::TAU).sin();
@@ -37,7 +37,7 @@ impl Second {
         self.background();
     }
 
-    /// The lines with service and instance, oldest first.
+    /// Returns the lines with service and instance, oldest first.
     pub(crate) fn into_lines(mut self) -> Vec<(Service, u64, Line)> {
         self.lines.sort_by_key(|(_, _, line)| line.timestamp);
         self.lines
@@ -107,7 +107,7 @@ impl Second {
         (if missing { 404 } else { 200 }, took)
     }
 
-    /// A database query; says how many milliseconds a lock added.
+    /// Simulates a database query. Returns by how many milliseconds a lock delayed it.
     fn query(&mut self, request: &Request) -> u64 {
         let locked = self.incident == Some(Incident::DatabaseLock) && self.dice.percent(70.0);
         let waited = if locked { self.dice.between(900, 5_000) } else { 0 };
@@ -150,7 +150,7 @@ impl Second {
         (if failed { 502 } else { 201 }, took + 4)
     }
 
-    /// What is written without a request: by the machines, and by a service that is killed.
+    /// Writes lines that belong to no request: of the machines, and of a service that is killed.
     fn background(&mut self) {
         let nobody = Request {
             start: self.second * SECOND_NS + self.dice.below(500) as i64 * MILLISECOND_NS,
