@@ -1,17 +1,17 @@
-//! Requests: a path, parameters, and what kind of answer comes back.
+//! Requests: a path, parameters, and the type of the answer.
 
 use crate::corpus::{HALF_NS, MIDDLE_NS, SECOND_NS};
 use crate::grammar::{Query, log_query, metric_query, spoilt};
 use crate::random::Random;
 
-/// How answers of a request are to be read.
+/// How the answer to a request is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Streams, matrix, vector or scalar.
+    /// A query result: streams, matrix, vector or scalar.
     Query,
-    /// `data` is a list of words or label sets whose order means nothing.
+    /// `data` is a list of words or label sets in any order.
     Set,
-    /// Counts of streams, chunks, bytes, entries.
+    /// Counts of streams, chunks, bytes and entries.
     IndexStats,
     /// Sums of bytes by series.
     Volume,
@@ -19,24 +19,24 @@ pub enum Shape {
     DetectedLabels,
     /// `fields`.
     DetectedFields,
-    /// The whole body counts.
+    /// The complete body is significant.
     Exact,
 }
 
 /// A request to both servers.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Path without parameters.
+    /// The path without parameters.
     pub path: String,
-    /// The query, which stands in the parameters under `query` too.
+    /// The query, which is also in the parameters as `query`.
     pub query: Option<Query>,
-    /// Names and values in order.
+    /// Names and values of parameters, in order.
     pub parameters: Vec<(String, String)>,
     /// Further headers.
     pub headers: Vec<&'static str>,
-    /// Parameters travel as a form.
+    /// Whether parameters are sent as a form.
     pub by_post: bool,
-    /// How to read the answer.
+    /// How the answer is compared.
     pub shape: Shape,
 }
 
@@ -47,13 +47,13 @@ impl Ask {
         Self { path, query: None, parameters: Vec::new(), headers: Vec::new(), by_post: false, shape }
     }
 
-    /// With one more parameter.
+    /// Adds a parameter.
     pub fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.parameters.push((name.to_owned(), value.to_string()));
         self
     }
 
-    /// With this query instead of the one it has.
+    /// Replaces the query.
     pub fn with_query(&self, query: Query) -> Self {
         let mut other = self.clone();
         other.parameters.retain(|(name, _)| name != "query");
@@ -62,12 +62,12 @@ impl Ask {
         other
     }
 
-    /// The value of a parameter.
+    /// Returns the value of a parameter.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The query as text.
+    /// Returns the text of the query.
     pub fn query_text(&self) -> &str {
         self.parameter("query").unwrap_or_default()
     }
@@ -81,7 +81,7 @@ impl std::fmt::Display for Ask {
     }
 }
 
-/// Query number `index` of a seed.
+/// Returns query number `index` of a seed.
 pub fn random_query(seed: u64, index: u64) -> Ask {
     let mut random = Random::fork(seed, index);
     let random = &mut random;
@@ -109,7 +109,7 @@ fn at_a_time(random: &mut Random) -> Ask {
     Ask::new("query", Shape::Query).with("time", moment(random, time))
 }
 
-/// Start and end: the whole corpus, or a part of it.
+/// Returns start and end: of the complete corpus, or of a part of it.
 pub fn range(random: &mut Random) -> (i64, i64) {
     match random.below(10) {
         0..=4 => (MIDDLE_NS - HALF_NS - 60 * SECOND_NS, MIDDLE_NS + HALF_NS + 60 * SECOND_NS),
@@ -149,13 +149,14 @@ fn over_a_range(random: &mut Random, is_log: bool) -> Ask {
         ask = ask.with("direction", random.pick(&["forward", "backward", "FORWARD"]));
     }
     if interval {
-        // Loki's ingesters stop at the limit before they leave lines out, its store does not: none is hit.
+        // Loki's ingesters apply the limit before they drop lines, its store afterwards; therefore the
+        // limit is high.
         ask = ask.with("interval", random.pick(&["10s", "60", "1.5"])).with("limit", "5000");
     }
     ask
 }
 
-/// A time in one of the forms that the API takes.
+/// Formats a time in one of the forms that the API accepts.
 pub fn moment(random: &mut Random, time_ns: i64) -> String {
     let whole = time_ns % SECOND_NS == 0;
     match random.below(10) {
@@ -201,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_can_be_made_again_and_cases_differ() {
+    fn cases_are_reproducible_and_differ() {
         let text = |index| random_query(3, index).to_string();
         assert_eq!(text(5), text(5));
         let different: std::collections::BTreeSet<String> = (0..500).map(text).collect();

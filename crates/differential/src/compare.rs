@@ -1,7 +1,7 @@
-//! How two answers differ.
+//! Compares two answers.
 //!
-//! An answer is read into rows whose order and numbers can be looked at apart from their contents, so that
-//! a difference gets the narrowest name that fits it.
+//! An answer is converted to rows whose order and numbers can be compared separately from their
+//! contents, so that a difference gets the most specific kind.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,18 @@ use serde_json::Value;
 
 use crate::ask::{Ask, Shape};
 
-/// Numbers that differ by less than this share of the larger one are the same number summed in another
-/// order: doubles have 53 bits, 2⁻⁵³ ≈ 1.1e-16, and sums over some thousand values of both signs lose a
-/// few digits of these.
+/// The relative difference up to which numbers count as the same sum in another order: doubles have 53
+/// bits, 2⁻⁵³ ≈ 1.1e-16, and sums over some thousand values of both signs lose a few more digits.
 pub const TOLERANCE: f64 = 1e-9;
 
-/// What kind of difference it is, from the outside to the inside.
+/// The kind of a difference, from the outermost to the innermost part of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The status of the answers.
     Status,
     /// The text of an error.
     ErrorText,
-    /// The type of the result, or no JSON at all.
+    /// The type of the result, or invalid JSON.
     Shape,
     /// `warnings` or `encodingFlags`.
     Remarks,
@@ -30,7 +29,7 @@ pub enum Kind {
     Order,
     /// The same entries, in another order where their times are equal.
     TieOrder,
-    /// Entries differ only at the time at which the limit cut.
+    /// Entries differ only at the time at which the limit truncates.
     TieCut,
     /// Numbers differ within [`TOLERANCE`].
     Rounding,
@@ -40,12 +39,12 @@ pub enum Kind {
     Content,
 }
 
-/// A difference.
+/// A difference of two answers.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// What Loki says and what we say, in short.
+    /// A short description with both answers.
     pub detail: String,
 }
 
@@ -53,10 +52,10 @@ fn difference(kind: Kind, detail: impl Into<String>) -> Option<Difference> {
     Some(Difference { kind, detail: detail.into() })
 }
 
-/// A stream or series: labels, then times and values.
+/// A stream or series: its labels, and times and values.
 type Row = (String, Vec<(String, String)>);
 
-/// How `ours` differs from `loki`; nothing when it does not.
+/// Returns how `ours` differs from `loki`, if it does.
 pub fn compare(ask: &Ask, loki: &Answer, ours: &Answer) -> Option<Difference> {
     let (loki_text, our_text) = (text(loki), text(ours));
     if loki.status != ours.status {
@@ -88,7 +87,7 @@ fn text(answer: &Answer) -> String {
     String::from_utf8_lossy(&answer.body).into_owned()
 }
 
-/// Characters of a text that are shown.
+/// The largest number of characters of a text that are shown.
 const SHORT_CHARS: usize = 400;
 
 fn short(text: &str) -> String {
@@ -105,7 +104,7 @@ fn compare_values(what: &str, loki: &Value, ours: &Value) -> Option<Difference> 
     )
 }
 
-/// Lists whose order means nothing, and everything around them.
+/// Compares lists in any order, and everything around them.
 fn compare_sets(loki: &Value, ours: &Value, names: &[&str]) -> Option<Difference> {
     let sorted = |value: &Value| {
         let mut value = value.clone();
@@ -141,7 +140,7 @@ fn sort_parsers(field: &mut Value) {
     }
 }
 
-/// Bytes and chunks are a matter of storage; streams and entries are not.
+/// Compares streams and entries; bytes and chunks depend on the storage.
 fn compare_stats(loki: &Value, ours: &Value) -> Option<Difference> {
     for name in ["streams", "entries"] {
         if loki[name] != ours[name] {
@@ -176,7 +175,7 @@ fn compare_results(ask: &Ask, loki: &Value, ours: &Value) -> Option<Difference> 
     compare_rows(ask, loki, ours, left["resultType"] == "streams")
 }
 
-/// Rows of any result; nothing when it is none that has rows.
+/// Returns the rows of a result; `None` if it has no rows.
 fn rows(result: &Value) -> Option<Vec<Row>> {
     let list = result.as_array()?;
     list.iter()
@@ -230,12 +229,12 @@ fn compare_rows(ask: &Ask, mut loki: Vec<Row>, mut ours: Vec<Row>, streams: bool
     difference(Kind::Content, content(&left, &right))
 }
 
-/// Whether a series has several values at one time.
+/// Returns whether a series has several values at one time.
 fn repeats_times(rows: &[Row]) -> bool {
     rows.iter().any(|(_, values)| values.windows(2).any(|pair| pair[0].0 == pair[1].0))
 }
 
-/// Where two texts part that are too long to be shown whole.
+/// Shows where two texts start to differ that are too long to be shown completely.
 fn parting(loki: &str, ours: &str) -> Option<String> {
     let at = loki.chars().zip(ours.chars()).take_while(|(a, b)| a == b).count();
     let around = |text: &str| text.chars().skip(at.saturating_sub(40)).take(120).collect::<String>();
@@ -245,7 +244,7 @@ fn parting(loki: &str, ours: &str) -> Option<String> {
         .then(|| format!("      part at {at} of {lengths:?}: {}\n        | {}", around(loki), around(ours)))
 }
 
-/// The first rows that differ.
+/// Describes the first rows that differ.
 fn content(left: &[Row], right: &[Row]) -> String {
     let index = |rows: &[Row]| -> BTreeMap<String, Vec<(String, String)>> { rows.iter().cloned().collect() };
     let (loki, ours) = (index(left), index(right));
@@ -279,7 +278,7 @@ fn content(left: &[Row], right: &[Row]) -> String {
     told.join("\n")
 }
 
-/// Whether streams differ only where times are equal.
+/// Returns the kind if streams differ only among entries with equal times.
 fn tie(ask: &Ask, left: &[Row], right: &[Row]) -> Option<Kind> {
     let entries = |rows: &[Row]| {
         let mut all: Vec<(String, String, String)> = rows
@@ -325,7 +324,7 @@ fn numerically_equal(left: &[Row], right: &[Row]) -> bool {
     left.len() == right.len() && left.iter().zip(right).all(|(a, b)| a.0 == b.0 && same_values(&a.1, &b.1))
 }
 
-/// Whether two numbers are the same within [`TOLERANCE`].
+/// Returns whether two numbers are the same within [`TOLERANCE`].
 pub fn close(left: &str, right: &str) -> bool {
     if left == right {
         return true;
@@ -343,7 +342,8 @@ fn numbers_by_time(rows: &[Row]) -> BTreeMap<String, Vec<String>> {
     times
 }
 
-/// Volumes are sizes of what is stored: the series and their number count, and that sizes are alike.
+/// Compares volumes. They are sizes of stored data, so only the set of series and the similarity of
+/// sizes are significant.
 fn compare_volumes(left: &[Row], right: &[Row]) -> Option<Difference> {
     let names = |rows: &[Row]| {
         let mut names: Vec<String> = rows.iter().map(|r| r.0.clone()).collect();
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_and_errors_are_told_apart() {
+    fn statuses_and_errors_are_distinguished() {
         let ask = Ask::new("query", Shape::Query);
         let kind = |a: Answer, b: Answer| compare(&ask, &a, &b).map(|d| d.kind);
         assert_eq!(kind(answer(400, "x"), answer(400, "x\n")), None);
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_orders_and_contents_are_told_apart() {
+    fn numbers_order_and_contents_are_distinguished() {
         let row = |name: &str, value: &str| json!({"metric": {"a": name}, "values": [[1, value]]});
         let matrix = |rows: &[Value]| result("matrix", json!(rows));
         let base = matrix(&[row("x", "1"), row("y", "0.3")]);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_are_told_from_contents() {
+    fn ties_are_distinguished_from_contents() {
         let streams = |values: Value| result("streams", json!([{"stream": {"a": "b"}, "values": values}]));
         let base = streams(json!([["2", "x"], ["1", "p"], ["1", "q"]]));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Requests to the read endpoints beside queries.
+//! Requests to the read endpoints other than queries.
 
 use crate::ask::{Ask, Shape, moment, range};
 use crate::corpus::{HALF_NS, MIDDLE_NS, SECOND_NS};
@@ -21,7 +21,8 @@ const SELECTORS: &[&str] = &[
 const WRONG_SELECTORS: &[&str] =
     &["{", "{}", r#"{app=~".*"}"#, "x", r#"{app="web"} |"#, r#"{app="web"} |= "x""#, ""];
 
-/// Request number `index` of a seed. Loki tells labels from what it has not flushed yet, sizes from the rest.
+/// Returns request number `index` of a seed. Loki reports labels of what it has not flushed yet, and
+/// sizes of the rest.
 pub fn random_endpoint(seed: u64, index: u64, flushed: bool) -> Ask {
     let mut random = Random::fork(seed ^ 0x00E5_D901, index);
     let random = &mut random;

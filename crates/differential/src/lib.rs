@@ -1,20 +1,22 @@
-//! Asks Loki, Prometheus or graphite-web and Sandur the same questions and compares the answers.
+//! Sends the same requests to Loki, Prometheus or graphite-web and to Sandur, and compares the answers.
 //!
-//! **What it is.** [`corpus`] makes logs, [`servers`] starts both servers on loopback and pushes the logs to
-//! both, [`ask`] makes requests (with queries from [`grammar`] or from [`templates`] read from a folder),
-//! [`compare`] finds out how two answers differ, [`rules`] knows the differences that are meant, with the
-//! reason, [`controls`] checks with other requests that it is the reason, and [`shrink`] makes the query of a
-//! difference smaller. [`prometheus`] has the same parts for metrics, [`graphite`] for Graphite.
+//! **What it is.** [`corpus`] generates logs; [`servers`] starts both servers on loopback and pushes the
+//! logs to both; [`ask`] generates requests, with queries from [`grammar`] or from [`templates`] that
+//! are read from a folder; [`compare`] finds how two answers differ; [`rules`] lists the intended
+//! differences with their reasons; [`controls`] verifies a reason with other requests; and [`shrink`]
+//! reduces the query of a difference. [`prometheus`] has the same parts for metrics, [`graphite`] for
+//! Graphite.
 //!
-//! **What it is not.** No part of the product and no part of `cargo xtask test`: it needs a Loki, which
-//! `cargo xtask differential loki` builds. It says nothing about speed.
+//! **What it is not.** It is not part of the product or of `cargo xtask test`: it needs a Loki, which
+//! `cargo xtask differential loki` builds. It does not measure speed.
 //!
-//! **Life of a case.** Seed and number decide the request alone. Both servers are asked at the same time;
-//! equal answers are forgotten. A difference that no rule explains is asked again, for Loki may answer
-//! differently by itself; what remains is made smaller and printed with seed and number.
+//! **Life of a case.** Seed and number determine the request completely. It is sent to both servers at
+//! the same time; equal answers are discarded. If no rule explains a difference, the request is sent
+//! again, because Loki's own answers may vary. The query of a persistent difference is reduced and
+//! printed with seed and number.
 //!
 //! **Invariants.** A rule explains one kind of difference for one reason and is listed in
-//! `docs/reference/loki-compatibility.md`; without a rule no difference passes.
+//! `docs/reference/loki-compatibility.md`. Without a rule every difference is reported.
 
 pub mod ask;
 pub mod compare;

@@ -1,4 +1,4 @@
-//! `sandur-differential`: the command line. `cargo xtask differential` builds everything and calls it.
+//! `sandur-differential`: the command line. `cargo xtask differential` builds everything and runs it.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,19 +38,19 @@ fn command() -> Command {
         text(name, "N", help).default_value(default).value_parser(value_parser!(u64))
     };
     Command::new("sandur-differential")
-        .about("Ask Loki and Sandur the same and compare the answers")
+        .about("Send the same requests to Loki and Sandur and compare the answers")
         .subcommand(prometheus::command::command())
         .subcommand(graphite::command::command())
-        .arg(text("loki", "PROGRAM", "Loki's program").default_value(".tools/bin/loki"))
-        .arg(text("sandur", "PROGRAM", "Our program").default_value("target/debug/sandur"))
+        .arg(text("loki", "PROGRAM", "Path of the Loki program").default_value(".tools/bin/loki"))
+        .arg(text("sandur", "PROGRAM", "Path of our program").default_value("target/debug/sandur"))
         .arg(text("templates", "PATH", "Folder pkg/logql/bench/queries of Loki's sources"))
         .arg(number("seed", "1", "Seed of logs and queries"))
-        .arg(number("seeds", "1", "Number of seeds, from that one on"))
+        .arg(number("seeds", "1", "Number of consecutive seeds"))
         .arg(number("queries", "5000", "Random queries per seed"))
         .arg(number("endpoints", "600", "Random requests to other endpoints per seed"))
-        .arg(text("case", "N", "Ask only this random query of the seed").value_parser(value_parser!(u64)))
-        .arg(text("query", "LOGQL", "Ask only this query"))
-        .arg(text("time", "NS", "Ask the query at this time and not over a range"))
+        .arg(text("case", "N", "Send only this random query of the seed").value_parser(value_parser!(u64)))
+        .arg(text("query", "LOGQL", "Send only this query"))
+        .arg(text("time", "NS", "Evaluate the query at this time instead of over a range"))
         .arg(text("step", "STEP", "Step of the query").default_value("60"))
         .arg(
             Arg::new("blocks")
@@ -58,13 +58,10 @@ fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Compare Sandur over memory with Sandur over blocks, without Loki"),
         )
-        .arg(
-            Arg::new("serve")
-                .long("serve")
-                .action(ArgAction::SetTrue)
-                .help("Ask nothing: print the addresses of both and keep them until interrupted"),
-        )
-        .arg(Arg::new("rules").long("rules").action(ArgAction::SetTrue).help("Print the rules and stop"))
+        .arg(Arg::new("serve").long("serve").action(ArgAction::SetTrue).help(
+            "Send no requests: print the addresses of both servers and keep them running until interrupted",
+        ))
+        .arg(Arg::new("rules").long("rules").action(ArgAction::SetTrue).help("Print the rules and exit"))
 }
 
 async fn whole(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
@@ -103,7 +100,8 @@ async fn start(env: &Env, programs: &Programs<'_>, seed: u64) -> Result<Servers>
     Ok(servers)
 }
 
-/// Templates and half of the random requests with the rows in memory, the rest with them in the stores.
+/// Sends the templates and half of the random requests while the rows are in memory, and the rest after
+/// they were flushed.
 fn all(
     servers: &mut Servers,
     report: &mut Report,
@@ -162,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_consistent() {
         command().debug_assert();
     }
 }

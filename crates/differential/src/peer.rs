@@ -1,4 +1,4 @@
-//! One of the two servers, as the other side of a connection.
+//! A client of one of the two servers.
 
 use std::io;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use sandur_bench::http::{Answer, Connection, escaped};
 
 use crate::ask::Ask;
 
-/// Longest wait for an answer: the corpus is small, and Loki never answers some queries.
+/// The longest time to wait for an answer: the corpus is small, and Loki never answers some queries.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A server and the connection to it.
@@ -17,17 +17,18 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The server at `host:port`.
+    /// A client of the server at `host:port`.
     pub fn new(address: &str) -> Self {
         Self { address: address.to_owned(), connection: Connection::new(address).with_timeout(PATIENCE) }
     }
 
-    /// `host:port`.
+    /// Returns `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Asks. A connection that breaks is an answer too, with status 0: the run goes on and tells of it.
+    /// Sends a request. A connection error becomes an answer with status 0, so that the run continues
+    /// and reports it.
     pub fn ask(&mut self, ask: &Ask) -> Answer {
         self.try_ask(ask).unwrap_or_else(|e| Answer { status: 0, body: e.to_string().into_bytes() })
     }
@@ -52,7 +53,7 @@ impl Peer {
         self.connection.post("/loki/api/v1/push", &["Content-Type: application/json"], body.as_bytes())
     }
 
-    /// Writes what is in memory to the store.
+    /// Flushes memory to the store.
     pub fn flush(&mut self) -> io::Result<Answer> {
         self.connection.post("/flush", &[], &[])
     }

@@ -1,16 +1,16 @@
-//! A seeded generator: the same seed gives the same data and the same questions on every machine.
+//! A seeded generator: the same seed gives the same data and requests on every machine.
 
-/// SplitMix64: small, and good enough to choose words.
+/// SplitMix64, which is small and good enough to choose words.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// A generator that always goes the same way from `seed`.
+    /// A generator whose sequence `seed` determines.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -19,27 +19,27 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 for a bound of 0.
+    /// Returns a number below `bound`; 0 for a bound of 0.
     pub fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
     }
 
-    /// A number from `from` to `to`, both included.
+    /// Returns a number from `from` to `to`, inclusive.
     pub fn between(&mut self, from: i64, to: i64) -> i64 {
         from + self.below((to - from + 1).max(1) as usize) as i64
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true with a probability of `percent` / 100.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of them.
+    /// Returns one of several items.
     pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
         from[self.below(from.len())]
     }
 
-    /// A generator of its own for number `index`, so that one case can be made again without the others.
+    /// A generator of its own for number `index`, so that one case can be repeated without the others.
     pub fn fork(seed: u64, index: u64) -> Self {
         let mut mixer = Self::new(seed ^ index.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         Self::new(mixer.draw())
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fork_depends_on_seed_and_index_alone() {
+    fn a_fork_depends_only_on_seed_and_index() {
         assert_eq!(Random::fork(7, 3).draw(), Random::fork(7, 3).draw());
         assert_ne!(Random::fork(7, 3).draw(), Random::fork(7, 4).draw());
         assert_ne!(Random::fork(7, 3).draw(), Random::fork(8, 3).draw());

@@ -1,7 +1,7 @@
-//! Differences that are meant, or that are Loki's own indecision: each with its reason.
+//! The intended differences, and those of Loki's own nondeterminism, each with its reason.
 //!
-//! A rule looks at the request, the difference and both answers, and explains as little as it can.
-//! `docs/reference/loki-compatibility.md` is written from this table.
+//! A rule checks the request, the difference and both answers, and explains as little as possible.
+//! `docs/reference/loki-compatibility.md` is generated from this table.
 
 use std::collections::BTreeSet;
 
@@ -13,44 +13,44 @@ use crate::compare::{Difference, Kind, close, compare};
 use crate::controls;
 use crate::grammar::Query;
 
-/// A difference with both answers.
+/// A difference with its request and both answers.
 pub struct Case<'a> {
     /// The request.
     pub ask: &'a Ask,
     /// How the answers differ.
     pub difference: &'a Difference,
-    /// What Loki answers.
+    /// Loki's answer.
     pub loki: &'a Answer,
-    /// What we answer.
+    /// Our answer.
     pub ours: &'a Answer,
 }
 
-/// The request without what a rule is about; none when that cannot be left out.
+/// Returns the request without the construct that a rule is about; `None` if that cannot be removed.
 pub type Control = fn(&Ask) -> Option<Ask>;
 
-/// A difference that is explained.
+/// An explained difference.
 #[derive(Clone, Copy)]
 pub struct Rule {
-    /// Short name, printed in reports.
+    /// A short name, printed in reports.
     pub id: &'static str,
     /// What differs.
     pub what: &'static str,
-    /// Why it is so.
+    /// The reason of the difference.
     pub reason: &'static str,
-    /// Whether this difference is that one.
+    /// Returns whether the rule explains a difference.
     pub explains: fn(&Case<'_>) -> bool,
-    /// What has to hold besides.
+    /// A further condition.
     pub check: Check,
 }
 
-/// What other requests have to show before a rule explains anything.
+/// A condition on the answers to control requests.
 #[derive(Clone, Copy)]
 pub enum Check {
-    /// Nothing.
+    /// No condition.
     None,
-    /// Both answer this request alike.
+    /// Both answer this request equally.
     Alike(Control),
-    /// Loki formats the query that we answered as it formats the one of the request.
+    /// Loki formats the query of our answer in the same way as the query of the request.
     FormattedAlike,
 }
 
@@ -64,7 +64,7 @@ impl Rule {
     }
 }
 
-/// The rule that asks Loki again; [`crate::run`] applies it.
+/// The rule that sends the request to Loki again; [`crate::run`] applies it.
 pub const VARIES: &str = "loki-varies";
 
 const fn rule(
@@ -84,30 +84,30 @@ fn contains(answer: &Answer, text: &str) -> bool {
     String::from_utf8_lossy(&answer.body).contains(text)
 }
 
-/// Whether a parser refused the query.
+/// Returns whether a parser rejected the query.
 fn refuses_text(answer: &Answer) -> bool {
     answer.status == 400 && (begins(answer, "parse error") || contains(answer, "\"error\":\"parse error"))
 }
 
-/// Whether it was refused for a token, not for what the query means.
+/// Returns whether the query was rejected because of a token, not because of its meaning.
 fn names_token(answer: &Answer) -> bool {
     refuses_text(answer) && contains(answer, "parse error at line")
 }
 
-/// The value of a number alone.
+/// Returns the value of a scalar answer.
 fn scalar(answer: &Answer) -> Option<Value> {
     let body: Value = serde_json::from_slice(&answer.body).ok()?;
     let is_scalar = body.pointer("/data/resultType")? == "scalar";
     is_scalar.then(|| body.pointer("/data/result/1").cloned()).flatten()
 }
 
-/// Whether Loki could not match series one to one.
+/// Returns whether Loki could not match series one to one.
 fn unmatched(answer: &Answer) -> bool {
     let words = ["many-to-many matching not allowed", "multiple matches for labels"];
     answer.status >= 400 && words.iter().any(|word| contains(answer, word))
 }
 
-/// Whether both answer with the same numbers in the same order, whatever series they belong to.
+/// Returns whether both answers have the same numbers in the same order, regardless of their series.
 fn in_step(case: &Case<'_>) -> bool {
     let numbers = |answer: &Answer| -> Option<Vec<String>> {
         let body: Value = serde_json::from_slice(&answer.body).ok()?;
@@ -118,18 +118,18 @@ fn in_step(case: &Case<'_>) -> bool {
     loki.len() == ours.len() && loki.iter().zip(&ours).all(|(a, b)| close(a, b))
 }
 
-/// Whether a stage or filter of the query is a cause.
+/// Returns whether a stage or filter of the query is a cause.
 fn has(case: &Case<'_>, is_cause: fn(&str) -> bool) -> bool {
     case.ask.shape == Shape::Query && controls::parts(case.ask).iter().any(|part| is_cause(part))
 }
 
-/// Whether the difference is gone when both answers go through `change`.
+/// Returns whether the difference disappears when `change` is applied to both answers.
 fn without(case: &Case<'_>, change: fn(&mut Value)) -> bool {
     let changed = |answer: &Answer| -> Option<Answer> {
         let mut body: Value = serde_json::from_slice(&answer.body).ok()?;
         let streams = body.pointer_mut("/data/result")?.as_array_mut()?;
         streams.iter_mut().for_each(change);
-        // A changed label may change the order of the streams.
+        // A changed label may change the order of streams.
         streams.sort_by_key(Value::to_string);
         Some(Answer { status: answer.status, body: body.to_string().into_bytes() })
     };
@@ -137,8 +137,8 @@ fn without(case: &Case<'_>, change: fn(&mut Value)) -> bool {
     compare(case.ask, &loki, &ours).is_none()
 }
 
-/// Whether Loki's streams hold all of our entries; it may have more of them where a limit cuts, since what
-/// occurs once makes room for others.
+/// Returns whether Loki's streams contain all of our entries. At a limit Loki may have more, since
+/// removing duplicates makes room for others.
 fn holds_ours(case: &Case<'_>) -> bool {
     let entries = |answer: &Answer| -> Option<BTreeSet<String>> {
         let body: Value = serde_json::from_slice(&answer.body).ok()?;
@@ -153,17 +153,17 @@ fn holds_ours(case: &Case<'_>) -> bool {
     loki.zip(ours).is_some_and(|(loki, ours)| !ours.is_empty() && ours.is_subset(&loki))
 }
 
-/// Takes out what a failed template says of itself: in labels, and in the parsed labels of entries.
+/// Removes the error details of a failed template from labels and from the parsed labels of entries.
 fn template_details(stream: &mut Value) {
     change_details(stream, |text| if text.starts_with("template: ") { "" } else { text });
 }
 
-/// Leaves the beginning of what a failure says, which quotes as much of a value as the value has.
+/// Truncates the error details of a failure, which quote a value of any length.
 fn long_details(stream: &mut Value) {
     change_details(stream, |text| &text[..text.floor_char_boundary(DETAILS_SHOWN)]);
 }
 
-/// Less than what our messages show of a value.
+/// A length that is smaller than what our messages quote of a value.
 const DETAILS_SHOWN: usize = 4_000;
 
 fn change_details(stream: &mut Value, change: fn(&str) -> &str) {
@@ -180,7 +180,7 @@ fn change_details(stream: &mut Value, change: fn(&str) -> &str) {
     }
 }
 
-/// Leaves one of equal entries.
+/// Removes duplicates of equal entries.
 fn repetitions(stream: &mut Value) {
     if let Some(entries) = stream["values"].as_array_mut() {
         entries.dedup();
@@ -560,7 +560,7 @@ pub const RULES: &[Rule] = &[
     ),
 ];
 
-/// The rules as a table for the page on compatibility.
+/// Returns the rules as a table for the page on compatibility.
 pub fn table() -> String {
     let mut page = String::from("| rule | what differs | why |\n|---|---|---|\n");
     for rule in RULES {

@@ -1,4 +1,4 @@
-//! A whole run: cases in order, differences gathered, explained or made smaller, and a report.
+//! A complete run: sends cases in order, collects differences, explains or reduces them, and reports.
 
 use std::collections::BTreeMap;
 
@@ -11,44 +11,46 @@ use crate::rules::{Case, Check, RULES, Rule, VARIES};
 use crate::servers::Servers;
 use crate::shrink::shrink;
 
-/// How often Loki is asked again to see whether it answers itself differently.
+/// How often a request is sent to Loki again in order to see whether its answers vary.
 const REPEATS: usize = 6;
-/// How many causes of differences a query may have beside one.
+/// How many further causes of differences a query may have in addition to one.
 const OTHERS_MAX: usize = 2;
 
-/// Where a case comes from, to be printed so that it can be asked again.
+/// The origin of a case, printed so that it can be repeated.
 pub type Origin = String;
 
-/// What a run found.
+/// The result of a run.
 #[derive(Default)]
 pub struct Report {
-    /// Requests made.
+    /// Number of requests sent.
     pub asked: usize,
-    /// Requests that Loki answered with an error.
+    /// Number of requests that Loki answered with an error.
     pub refused: usize,
-    /// Requests that Loki answered with nothing in it.
+    /// Number of requests with an empty answer of Loki.
     pub empty: usize,
-    /// Requests that Loki did not answer in time.
+    /// Number of requests that Loki did not answer in time.
     pub unanswered: usize,
-    /// Differences by the rule that explains them.
+    /// Number of differences by the rule that explains them.
     pub explained: BTreeMap<&'static str, usize>,
-    /// Differences that no rule explains, by their kind; each was printed when it was found.
+    /// Number of differences that no rule explains, by their kind. Each was printed when it was found.
     pub findings: BTreeMap<String, usize>,
 }
 
-/// Asks both the same.
+/// Sends a request to both.
 fn both(servers: &mut Servers, ask: &Ask) -> (Answer, Answer) {
     (servers.loki.ask(ask), servers.ours.ask(ask))
 }
 
-/// The rule that explains how two answers differ: one that explains all of it, or else one beside others.
+/// Returns the rule that explains how two answers differ: one that explains all of it, or one of
+/// several.
 fn explanation(servers: &mut Servers, case: &Case<'_>, others: usize) -> Option<&'static Rule> {
     (0..=others).find_map(|others| {
         RULES.iter().find(|rule| (rule.explains)(case) && confirmed(servers, rule, case, others))
     })
 }
 
-/// Whether other requests say so, too; a control may show differences for as many other reasons.
+/// Returns whether control requests confirm a rule. A control may show differences with up to `others`
+/// other reasons.
 fn confirmed(servers: &mut Servers, rule: &Rule, case: &Case<'_>, others: usize) -> bool {
     let control = match rule.check {
         Check::None => return true,
@@ -66,7 +68,8 @@ fn confirmed(servers: &mut Servers, rule: &Rule, case: &Case<'_>, others: usize)
         && (explanation(servers, &case, others - 1).is_some() || loki_gives(servers, &case, others - 1))
 }
 
-/// Whether Loki, asked again, gives our answer: then its first one was one of several.
+/// Returns whether Loki gives our answer when the request is repeated: its first answer then was one of
+/// several.
 fn loki_gives(servers: &mut Servers, case: &Case<'_>, others: usize) -> bool {
     for _ in 0..REPEATS {
         let loki = servers.loki.ask(case.ask);
@@ -79,7 +82,7 @@ fn loki_gives(servers: &mut Servers, case: &Case<'_>, others: usize) -> bool {
     false
 }
 
-/// How both answers to a request differ, if no rule explains it.
+/// Returns how both answers to a request differ, if no rule explains it.
 fn unexplained(servers: &mut Servers, ask: &Ask) -> Option<Kind> {
     let (loki, ours) = both(servers, ask);
     let difference = compare(ask, &loki, &ours)?;
@@ -88,7 +91,7 @@ fn unexplained(servers: &mut Servers, ask: &Ask) -> Option<Kind> {
 }
 
 impl Report {
-    /// Asks one request and notes how the answers differ.
+    /// Sends a request and records how the answers differ.
     pub fn ask(&mut self, servers: &mut Servers, origin: Origin, ask: &Ask) {
         let (loki, ours) = both(servers, ask);
         self.asked += 1;

@@ -1,4 +1,4 @@
-//! Both servers as children on loopback, on empty directories, with the same logs.
+//! Both servers as child processes on loopback, with empty directories and the same logs.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -13,12 +13,12 @@ use sandur_bench::http::Connection;
 use crate::corpus;
 use crate::peer::Peer;
 
-/// Longest wait for readiness.
+/// The longest time to wait until a server is ready.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Interval of looking.
+/// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A server that ends with its owner.
+/// A server process that is killed when the value is dropped.
 struct Running {
     child: Child,
     log: PathBuf,
@@ -26,7 +26,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -34,26 +34,26 @@ impl Drop for Running {
 
 /// Both servers.
 pub struct Servers {
-    /// Loki.
+    /// Loki, or another Sandur.
     pub loki: Peer,
     /// Sandur.
     pub ours: Peer,
-    /// The other one is a Sandur too and shall keep its rows in blocks.
+    /// Whether the other server is a Sandur too, which keeps its rows in blocks.
     blocks: bool,
     _processes: [Running; 2],
 }
 
-/// Programs and a place for their data.
+/// The programs, and a directory for their data.
 pub struct Programs<'a> {
-    /// Loki's binary; without it a second Sandur, which keeps its rows in blocks, takes its place.
+    /// Path of Loki's binary. Without it a second Sandur, which keeps its rows in blocks, replaces it.
     pub loki: Option<&'a Path>,
-    /// Our binary.
+    /// Path of our binary.
     pub sandur: &'a Path,
     /// An empty directory.
     pub directory: &'a Path,
 }
 
-/// Starts both and waits until they are ready.
+/// Starts both servers and waits until they are ready.
 pub async fn start(env: &Env, programs: &Programs<'_>) -> Result<Servers> {
     let (other_port, grpc_port, our_port) = free_ports()?;
     let other = match programs.loki {
@@ -66,7 +66,7 @@ pub async fn start(env: &Env, programs: &Programs<'_>) -> Result<Servers> {
             let log = fs::read_to_string(&process.log).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
             let last = lines[lines.len().saturating_sub(8)..].join("\n");
-            format!("a server did not start; it said:\n{last}")
+            format!("a server did not start; its output:\n{last}")
         })?;
     }
     let [loki, ours] = [other_port, our_port].map(|port| Peer::new(&address(port)));
@@ -127,7 +127,7 @@ async fn ready(env: &Env, address: &str, process: &mut Running) -> Result<()> {
 }
 
 impl Servers {
-    /// Pushes the logs of a seed to both.
+    /// Pushes the logs of a seed to both servers.
     pub fn push(&mut self, seed: u64) -> Result<()> {
         for body in corpus::push_bodies(&corpus::streams(seed)) {
             let (loki, ours) = (self.loki.push(&body)?, self.ours.push(&body)?);
@@ -143,8 +143,9 @@ impl Servers {
     }
 }
 
-/// A Loki in one process with its own defaults, but for what a test of old logs on one machine needs:
-/// no results cache, no refusal of old entries, no limit on ingestion, everything that is optional on.
+/// Returns the configuration of a Loki in one process. It has Loki's own defaults, except for what a
+/// test with old logs on one machine needs: no results cache, no rejection of old entries, no ingestion
+/// limit, and all optional features on.
 fn loki_config(directory: &Path, port: u16, grpc_port: u16) -> String {
     format!(
         "auth_enabled: false
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_differ_and_stand_in_the_configuration() {
+    fn ports_differ_and_are_in_the_configuration() {
         let (a, b, c) = free_ports().unwrap();
         assert!(a != b && b != c && a != c);
         let config = loki_config(Path::new("/data"), a, b);

@@ -1,12 +1,12 @@
-//! Makes the query of a difference smaller while the difference stays.
+//! Reduces the query of a difference while the difference persists.
 
 use crate::ask::Ask;
 use crate::compare::Kind;
 
-/// Requests that are tried at most.
+/// The largest number of requests that are tried.
 const TRIES_MAX: usize = 120;
 
-/// The smallest request found that `differs` in the same kind.
+/// Returns the smallest request found for which `differs` returns the same kind.
 pub fn shrink(ask: &Ask, kind: Kind, differs: &mut dyn FnMut(&Ask) -> Option<Kind>) -> Ask {
     let mut best = ask.clone();
     let mut tries = 0;
@@ -34,7 +34,7 @@ mod tests {
     use crate::grammar::{Log, Query};
 
     #[test]
-    fn the_stage_that_matters_remains() {
+    fn the_stage_that_causes_the_difference_remains() {
         let stages =
             ["| json", "|= \"x\"", "| drop a", "| decolorize", "| keep b"].map(str::to_owned).to_vec();
         let log = Log { matchers: vec!["a=\"b\"".to_owned(), "c=\"d\"".to_owned()], stages };

@@ -1,7 +1,7 @@
-//! Query templates of Loki's own benchmark, read from a folder outside the repository.
+//! Reads query templates of Loki's own benchmark from a folder outside of the repository.
 //!
-//! The files are YAML of one simple form, of which this reads what it needs: the list under `queries:`,
-//! its `query`, `kind`, `directions`, and the step of its time range.
+//! The files are YAML of a simple form. Only the list under `queries:` is read, with its `query`,
+//! `kind`, `directions`, and the step of its time range.
 
 use std::fs;
 use std::path::Path;
@@ -12,17 +12,17 @@ use crate::ask::{Ask, Shape};
 use crate::corpus::{HALF_NS, MIDDLE_NS, SECOND_NS};
 use crate::grammar::Query;
 
-/// A template.
+/// A query template.
 #[derive(Clone, Debug, Default)]
 pub struct Template {
-    /// File and number, for messages.
+    /// File and index, for messages.
     pub name: String,
     query: String,
     metric: bool,
     format: String,
 }
 
-/// All templates below a folder, in the order of file names.
+/// Reads all templates below a folder, in the order of file names.
 pub fn read(folder: &Path) -> Result<Vec<Template>> {
     let mut files = Vec::new();
     gather(folder, &mut files)?;
@@ -35,7 +35,7 @@ pub fn read(folder: &Path) -> Result<Vec<Template>> {
     }
     if all.is_empty() {
         bail!(
-            "{} holds no templates: give the folder pkg/logql/bench/queries of Loki's sources",
+            "{} has no templates: give the folder pkg/logql/bench/queries of Loki's sources",
             folder.display()
         );
     }
@@ -75,7 +75,7 @@ fn parse(name: &str, text: &str) -> Vec<Template> {
     all
 }
 
-/// A value in one of YAML's ways of quoting.
+/// Decodes a value in any of YAML's quoting styles.
 fn scalar(value: &str) -> String {
     let value = value.trim();
     if let Some(inner) = value.strip_prefix('\'').and_then(|v| v.strip_suffix('\'')) {
@@ -90,8 +90,8 @@ fn scalar(value: &str) -> String {
 }
 
 impl Template {
-    /// The requests that this template makes over the corpus: selectors and windows of several kinds, both
-    /// directions for lines, range and instant for numbers.
+    /// Returns the requests of this template for the corpus: with selectors and ranges of several kinds,
+    /// both directions for lines, and range and instant queries for numbers.
     pub fn asks(&self) -> Vec<Ask> {
         let selectors: &[&str] = match self.format.as_str() {
             "json" => &[r#"{app="api"}"#],

@@ -1,15 +1,15 @@
-//! One function per kind of line.
+//! Generators of lines, one function per kind.
 //!
-//! Values repeat and collide on purpose: a field of a line is also a label of some stream, a number is
-//! sometimes no number, and quoting is sometimes wrong.
+//! Values repeat and collide on purpose: a field of a line has the name of a label of some stream, a
+//! number is sometimes not a number, and quoting is sometimes wrong.
 
 use crate::random::Random;
 
-/// A line and what belongs to it.
+/// A line and its metadata.
 pub(super) struct Made {
     pub(super) line: String,
     pub(super) metadata: Vec<(String, String)>,
-    /// The time is cut to the minute, where other entries are too.
+    /// Whether the time is truncated to the minute, at which there are other entries too.
     pub(super) on_the_second: bool,
 }
 
@@ -40,7 +40,7 @@ const MESSAGES: &[&str] = &[
     "Exception in thread main",
 ];
 
-/// `key=value` lines, with quoting right and wrong.
+/// `key=value` lines, with correct and wrong quoting.
 pub(super) fn logfmt(random: &mut Random, index: usize) -> Made {
     let mut line = format!(
         "ts=2026-01-05T09:{:02}:{:02}Z level={} method={} path={} status={}",
@@ -68,7 +68,7 @@ pub(super) fn logfmt(random: &mut Random, index: usize) -> Made {
     made(line)
 }
 
-/// JSON objects: nested, odd, sometimes broken.
+/// JSON objects: nested, unusual, sometimes invalid.
 pub(super) fn json(random: &mut Random, index: usize) -> Made {
     let level = random.pick(LEVELS);
     let message = random.pick(MESSAGES);
@@ -101,7 +101,7 @@ pub(super) fn json(random: &mut Random, index: usize) -> Made {
     made(line + "}")
 }
 
-/// Lines for people: empty, coloured, in other scripts.
+/// Free text: empty, coloured, in other scripts.
 pub(super) fn text(random: &mut Random, index: usize) -> Made {
     made(match random.below(16) {
         0 => String::new(),
@@ -137,7 +137,7 @@ pub(super) fn access(random: &mut Random, index: usize) -> Made {
     ))
 }
 
-/// What Promtail's `pack` stage makes.
+/// Output of Promtail's `pack` stage.
 pub(super) fn packed(random: &mut Random, index: usize) -> Made {
     made(match random.below(8) {
         0 => format!(r#"{{"_entry":"level=info n={index}","pod":"p-{}","app":"inner"}}"#, random.below(3)),
@@ -155,7 +155,7 @@ pub(super) fn packed(random: &mut Random, index: usize) -> Made {
     })
 }
 
-/// Lines whose facts are in structured metadata.
+/// Lines whose values are in structured metadata.
 pub(super) fn metadata(random: &mut Random, index: usize) -> Made {
     let mut made =
         made(format!("{} trace={:04x} level={}", random.pick(MESSAGES), index % 7, random.pick(LEVELS)));
@@ -174,7 +174,7 @@ pub(super) fn metadata(random: &mut Random, index: usize) -> Made {
     made
 }
 
-/// Numbers that grow and start again, and things that look like numbers.
+/// Counters that grow and are reset, and values that look like numbers.
 pub(super) fn counter(random: &mut Random, index: usize) -> Made {
     let total = (index % 60) * 7 + random.below(5);
     let odd = random.pick(&["1", "-2.5", "1e3", "NaN", "+Inf", "0x10", "1_000", "", "-0", ".5", "5."]);
@@ -185,7 +185,7 @@ pub(super) fn counter(random: &mut Random, index: usize) -> Made {
     ))
 }
 
-/// Several entries of one stream at one time.
+/// Several entries of one stream at the same time.
 pub(super) fn ties(random: &mut Random, index: usize) -> Made {
     let line = format!("tie n={index} value={}", random.below(4));
     Made { line, metadata: Vec::new(), on_the_second: true }

@@ -1,7 +1,7 @@
-//! The logs that both servers hold: small, awkward, and the same for the same seed.
+//! The logs that are pushed to both servers: few, awkward, and reproducible by seed.
 //!
-//! Times lie around a fixed hour, so that a question means the same on every day. Most timestamps occur
-//! once; one stream repeats them on purpose, because what happens then is a question of its own.
+//! Times are around a fixed hour, so that a request means the same on every day. Most timestamps occur
+//! once. One stream repeats them on purpose, to test the order of entries with equal times.
 
 mod lines;
 
@@ -9,34 +9,34 @@ use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// Middle of the corpus: 2026-01-05T09:00:00Z, where hours meet.
+/// Middle of the corpus: 2026-01-05T09:00:00Z, a full hour.
 pub const MIDDLE_NS: i64 = 1_767_603_600 * SECOND_NS;
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub const SECOND_NS: i64 = 1_000_000_000;
-/// The corpus reaches this far to either side of the middle.
+/// The corpus extends this many nanoseconds to either side of the middle.
 pub const HALF_NS: i64 = 20 * 60 * SECOND_NS;
 
-/// A line with its time and metadata.
+/// A log entry.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Nanoseconds since the epoch.
     pub time_ns: i64,
     /// The line.
     pub line: String,
-    /// Structured metadata.
+    /// Structured metadata, as names and values.
     pub metadata: Vec<(String, String)>,
 }
 
-/// A stream.
+/// A stream of entries.
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// Its labels.
     pub labels: Vec<(&'static str, &'static str)>,
-    /// Its entries in the order in which they are pushed, which is not that of time.
+    /// Its entries in the order in which they are pushed, which differs from the order of time.
     pub entries: Vec<Entry>,
 }
 
-/// What makes a stream: labels, its kind of line, how many.
+/// The description of a stream: its labels, the kind of its lines, and their number.
 struct Recipe {
     labels: &'static [(&'static str, &'static str)],
     line: fn(&mut Random, usize) -> lines::Made,
@@ -84,7 +84,7 @@ const RECIPES: &[Recipe] = &[
     },
 ];
 
-/// All streams of a seed.
+/// Returns all streams of a seed.
 pub fn streams(seed: u64) -> Vec<Stream> {
     let make = |(number, recipe): (usize, &Recipe)| {
         let mut random = Random::fork(seed, number as u64);
@@ -98,7 +98,7 @@ fn entries(recipe: &Recipe, number: usize, random: &mut Random) -> Vec<Entry> {
         .map(|index| {
             let made = (recipe.line)(random, index);
             let share = 2 * HALF_NS / recipe.entries as i64;
-            // the stream's number and the entry's make the time unique over the whole corpus
+            // the numbers of stream and entry make the time unique within the corpus
             let jitter = random.between(0, share / 1_000_000 - 1) * 1_000_000;
             let exact = MIDDLE_NS - HALF_NS + index as i64 * share + jitter + number as i64 * 1000 + 1;
             let time_ns = if made.on_the_second { exact / (60 * SECOND_NS) * 60 * SECOND_NS } else { exact };
@@ -106,7 +106,7 @@ fn entries(recipe: &Recipe, number: usize, random: &mut Random) -> Vec<Entry> {
         })
         .collect();
     for _ in 0..recipe.entries / 10 {
-        // late entries and exact repetitions, which are stored once
+        // late entries, and exact repetitions, which are stored once
         let (from, to) = (random.below(entries.len()), random.below(entries.len()));
         if random.chance(70) {
             let late = entries.remove(from);
@@ -119,7 +119,7 @@ fn entries(recipe: &Recipe, number: usize, random: &mut Random) -> Vec<Entry> {
     entries
 }
 
-/// Bodies for `/loki/api/v1/push`, to be sent one after the other.
+/// Returns bodies for `/loki/api/v1/push`, to be sent one after the other.
 pub fn push_bodies(streams: &[Stream]) -> Vec<String> {
     const ENTRIES_PER_PUSH: usize = 50;
     let rounds = streams.iter().map(|s| s.entries.len().div_ceil(ENTRIES_PER_PUSH)).max().unwrap_or(0);
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_corpus_and_it_holds_what_it_should() {
+    fn the_corpus_is_reproducible_and_has_all_kinds_of_entries() {
         let (first, again) = (push_bodies(&streams(5)), push_bodies(&streams(5)));
         assert_eq!(first, again);
         assert_ne!(first, push_bodies(&streams(6)));

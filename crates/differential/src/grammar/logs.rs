@@ -1,17 +1,17 @@
-//! Queries for lines: selectors, line filters and stages.
+//! Log queries: selectors, line filters and stages.
 
 use super::templates::{label_format, line_format};
 use super::tree::Log;
 use super::words::{self, Kind, names, quoted};
 use crate::random::Random;
 
-/// A query for lines.
+/// Returns a log query.
 pub fn log_query(random: &mut Random) -> Log {
     let (log, _) = of_kind(random);
     log
 }
 
-/// A query for lines and what its selector finds.
+/// Returns a log query, and the kind of lines that its selector finds.
 pub(super) fn of_kind(random: &mut Random) -> (Log, Kind) {
     let (first, kind) = words::SELECTORS[random.below(words::SELECTORS.len())];
     let mut matchers = vec![first.to_owned()];
@@ -168,7 +168,7 @@ fn json(random: &mut Random) -> String {
     format!("| json {}", random.pick(&expressions))
 }
 
-/// A filter over labels, `depth` operators deep at most.
+/// Returns a filter over labels with at most `depth` nested operators.
 pub(super) fn label_filter(random: &mut Random, depth: usize) -> String {
     if depth > 0 && random.chance(25) {
         let (left, right) = (label_filter(random, depth - 1), label_filter(random, depth - 1));

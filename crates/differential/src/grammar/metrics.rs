@@ -1,11 +1,11 @@
-//! Queries for numbers: windows, vectors, operators.
+//! Metric queries: ranges, vectors, operators.
 
 use super::logs::{label_filter, of_kind};
 use super::tree::{Metric, Unwrap};
 use super::words::{self, Kind, grouping};
 use crate::random::Random;
 
-/// A query for numbers, `depth` levels deep at most.
+/// Returns a metric query with at most `depth` levels.
 pub fn metric_query(random: &mut Random, depth: usize) -> Metric {
     if depth == 0 {
         return window(random);
@@ -19,7 +19,8 @@ pub fn metric_query(random: &mut Random, depth: usize) -> Metric {
     }
 }
 
-/// A query for numbers that is no number itself: Loki never answers an aggregation of one.
+/// Returns a metric query that is not a plain number, since Loki never answers an aggregation of a
+/// number.
 fn series_query(random: &mut Random, depth: usize) -> Metric {
     match metric_query(random, depth) {
         Metric::Constant(_) => window(random),
@@ -48,7 +49,7 @@ const OF_VALUES: &[&str] = &[
     "absent_over_time",
 ];
 
-/// Functions that may be grouped.
+/// Functions that may have a grouping.
 const GROUPED: &[&str] = &[
     "avg_over_time",
     "min_over_time",
@@ -63,7 +64,7 @@ const GROUPED: &[&str] = &[
 fn window(random: &mut Random) -> Metric {
     let (mut log, kind) = of_kind(random);
     if random.chance(60) {
-        // otherwise most windows hold a line with an error, which ends the query
+        // otherwise most ranges contain a line with an error, which fails the query
         log.stages.push(random.pick(&["| __error__=\"\"", "| drop __error__, __error_details__"]).to_owned());
     }
     let with_values = random.chance(45);
@@ -134,7 +135,7 @@ fn vector(random: &mut Random, depth: usize) -> Metric {
 
 fn binary(random: &mut Random, depth: usize) -> Metric {
     let left = metric_query(random, depth - 1);
-    // the same vector on both sides is what most people divide
+    // users most often divide by the same vector
     let right = match random.below(10) {
         0..=3 => Metric::Constant(random.pick(CONSTANTS).to_owned()),
         4..=6 => left.clone(),

@@ -1,7 +1,7 @@
-//! Made-up queries: a tree that prints itself as LogQL, so that a failing one can be made smaller.
+//! Random queries: trees that print themselves as LogQL, so that a failing query can be reduced.
 //!
-//! [`tree`] is the shape, [`words`] the vocabulary that fits the corpus, [`logs`], [`metrics`] and
-//! [`templates`] choose, [`spoil`] makes queries that must be refused.
+//! [`tree`] defines the structure, [`words`] the vocabulary of the corpus. [`logs`], [`metrics`] and
+//! [`templates`] generate queries, and [`spoil`] generates invalid ones.
 
 mod logs;
 mod metrics;
@@ -24,7 +24,7 @@ mod tests {
     use crate::random::Random;
 
     #[test]
-    fn the_whole_language_occurs() {
+    fn every_construct_of_the_language_occurs() {
         let mut text = String::new();
         for index in 0..3000 {
             let mut random = Random::fork(1, index);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_queries_are_smaller_and_end() {
+    fn repeated_reduction_of_queries_ends() {
         for index in 0..300 {
             let mut random = Random::fork(2, index);
             let mut query = Query::Metric(metric_query(&mut random, 3));

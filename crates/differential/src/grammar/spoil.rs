@@ -1,10 +1,10 @@
-//! Queries that are wrong: for their status and their text.
+//! Invalid queries, to compare status and text of errors.
 
 use super::logs::log_query;
 use super::metrics::metric_query;
 use crate::random::Random;
 
-/// A query that mostly must be refused.
+/// Returns a query that is mostly invalid.
 pub fn spoilt(random: &mut Random) -> String {
     if random.chance(45) {
         return random.pick(WRONG).to_owned();
@@ -27,7 +27,7 @@ pub fn spoilt(random: &mut Random) -> String {
     tokens.concat()
 }
 
-/// Words, spaces and signs; strings stay whole.
+/// Splits a text into words, spaces and punctuation; strings are kept as one token.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut rest = text;
@@ -85,7 +85,7 @@ const STRAY: &[&str] = &[
     "ip",
 ];
 
-/// Wrong in every way that users meet.
+/// Queries with every kind of error that users make.
 const WRONG: &[&str] = &[
     "",
     " ",

@@ -1,4 +1,4 @@
-//! `line_format` and `label_format` with every function of templates.
+//! `line_format` and `label_format` with every template function.
 
 use super::words;
 use crate::random::Random;
@@ -24,7 +24,7 @@ pub(super) fn label_format(random: &mut Random) -> String {
     format!("| label_format {}", all.join(", "))
 }
 
-/// Templates hold double quotes: backticks unless there are backticks inside.
+/// Templates contain double quotes, so they are in backticks unless they contain backticks too.
 fn written(before: &str, template: &str) -> String {
     if template.contains('`') {
         return format!("{before}{:?}", template);
@@ -72,7 +72,7 @@ fn pipeline(random: &mut Random) -> String {
     text
 }
 
-/// Functions that take a string last and give a string, so that they can stand in any order.
+/// Functions with a string as last argument and as result, so that they can be combined in any order.
 const PIPED: &[&str] = &[
     "ToLower",
     "ToUpper",
@@ -122,7 +122,7 @@ const PIPED: &[&str] = &[
     "index \"a\"",
 ];
 
-/// Whole actions.
+/// Complete actions.
 const WHOLE: &[&str] = &[
     "__line__",
     "__timestamp__",

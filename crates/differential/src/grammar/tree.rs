@@ -1,19 +1,19 @@
-//! Queries as trees: printing and making smaller.
+//! Queries as trees, which can be printed and reduced.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Any query.
+/// A query of any type.
 #[derive(Clone, Debug)]
 pub enum Query {
-    /// Gives lines.
+    /// A log query.
     Log(Log),
-    /// Gives numbers.
+    /// A metric query.
     Metric(Metric),
-    /// Text that no tree stands for: spoilt, or given by the user.
+    /// Text without a tree: an invalid query, or one from the user.
     Text(String),
 }
 
-/// A selector and its stages.
+/// A selector with its stages.
 #[derive(Clone, Debug)]
 pub struct Log {
     /// Matchers as text.
@@ -22,16 +22,16 @@ pub struct Log {
     pub stages: Vec<String>,
 }
 
-/// `| unwrap` with the filters behind it.
+/// `| unwrap` with the label filters after it.
 #[derive(Clone, Debug)]
 pub struct Unwrap {
-    /// The label, perhaps with a conversion.
+    /// The label, possibly with a conversion.
     pub what: String,
     /// Label filters after it.
     pub filters: Vec<String>,
 }
 
-/// A query for numbers.
+/// A metric query.
 #[derive(Clone, Debug)]
 pub enum Metric {
     /// A number or `vector(n)`.
@@ -42,13 +42,13 @@ pub enum Metric {
         function: String,
         /// The number before the selector.
         parameter: Option<String>,
-        /// The lines.
+        /// The log query.
         log: Log,
-        /// What is taken as value.
+        /// The label whose values are used.
         unwrap: Option<Unwrap>,
-        /// `[5m]`, perhaps with an offset.
+        /// The range such as `[5m]`, possibly with an offset.
         range: String,
-        /// The window stands right after the selector.
+        /// Whether the range directly follows the selector.
         early_range: bool,
         /// `by (..)` or `without (..)`.
         grouping: Option<String>,
@@ -63,10 +63,10 @@ pub enum Metric {
         inner: Box<Metric>,
         /// `by (..)` or `without (..)`.
         grouping: Option<String>,
-        /// The grouping stands before the parenthesis.
+        /// Whether the grouping precedes the parenthesis.
         early_grouping: bool,
     },
-    /// Two sides.
+    /// A binary operation.
     Binary {
         /// Left side.
         left: Box<Metric>,
@@ -74,7 +74,7 @@ pub enum Metric {
         operator: String,
         /// Right side.
         right: Box<Metric>,
-        /// Parentheses around the sides.
+        /// Whether both sides are in parentheses.
         parentheses: bool,
     },
     /// `label_replace`.
@@ -87,7 +87,7 @@ pub enum Metric {
 }
 
 impl Query {
-    /// Queries with something taken away, the largest cut first.
+    /// Returns queries from which a part was removed, with the largest reduction first.
     pub fn smaller(&self) -> Vec<Self> {
         match self {
             Self::Log(log) => log.smaller().into_iter().map(Self::Log).collect(),
@@ -96,14 +96,14 @@ impl Query {
         }
     }
 
-    /// Changes every node, the innermost first.
+    /// Calls `change` for every node, the innermost first.
     pub fn each_metric(&mut self, change: &mut dyn FnMut(&mut Metric)) {
         if let Self::Metric(metric) = self {
             metric.each(change);
         }
     }
 
-    /// Changes every selector with its stages.
+    /// Calls `change` for every selector with its stages.
     pub fn each_log(&mut self, change: &mut dyn FnMut(&mut Log)) {
         if let Self::Log(log) = self {
             change(log);
@@ -115,7 +115,7 @@ impl Query {
         });
     }
 
-    /// Changes every list of stages, and of filters behind `unwrap`.
+    /// Calls `change` for every list of stages, and of filters after `unwrap`.
     pub fn each_part(&mut self, change: &mut dyn FnMut(&mut Vec<String>)) {
         self.each_log(&mut |log| change(&mut log.stages));
         self.each_metric(&mut |metric| {
@@ -127,7 +127,7 @@ impl Query {
 }
 
 impl Log {
-    /// Without one of the stages or matchers.
+    /// Removes one of the stages or matchers.
     fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();
         if self.stages.len() > 3 {

@@ -1,8 +1,8 @@
-//! Words that occur in the corpus, and some that do not.
+//! Words of the corpus, and some that do not occur in it.
 
 use crate::random::Random;
 
-/// What kind of lines a selector finds; decides which parser makes sense.
+/// The kind of lines that a selector finds, which determines the matching parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Logfmt,
@@ -14,7 +14,7 @@ pub(super) enum Kind {
     Counter,
 }
 
-/// A first matcher and the kind of lines that it finds.
+/// A first matcher, and the kind of lines that it finds.
 pub(super) const SELECTORS: &[(&str, Kind)] = &[
     (r#"app="web""#, Kind::Logfmt),
     (r#"app="web""#, Kind::Logfmt),
@@ -142,7 +142,7 @@ pub(super) const ADDRESSES: &[&str] = &[
     "0.0.0.0/0",
 ];
 
-/// Labels and fields.
+/// Names of labels and fields.
 pub const NAMES: &[&str] = &[
     "app",
     "env",
@@ -187,7 +187,7 @@ pub const NAMES: &[&str] = &[
     "word",
 ];
 
-/// Fields that mostly hold numbers, and some that do not.
+/// Fields that mostly contain numbers, and some that do not.
 pub(super) const NUMERIC: &[&str] = &[
     "status",
     "latency",
@@ -237,7 +237,7 @@ pub(super) const NUMBERS: &[&str] = &["0", "1", "200", "300", "500", "499.5", "-
 pub(super) const DURATIONS: &[&str] = &["12ms", "1s", "1.5s", "250us", "2m", "1h", "0s", "100ns", "1m30s"];
 pub(super) const SIZES: &[&str] = &["1KB", "1KiB", "512B", "3.5MB", "0B", "1GB", "10kb"];
 
-/// A string in one of the two ways of quoting. `text` is written as it stands within double quotes.
+/// Quotes a string in one of two ways. `text` is given as it is written within double quotes.
 pub(super) fn quoted(random: &mut Random, text: &str) -> String {
     if !text.contains(['\\', '"', '`']) && random.chance(30) {
         return format!("`{text}`");
@@ -245,7 +245,7 @@ pub(super) fn quoted(random: &mut Random, text: &str) -> String {
     format!("\"{text}\"")
 }
 
-/// One to three different names, as a list.
+/// Returns a list of one to three different names.
 pub(super) fn names(random: &mut Random) -> String {
     let mut all: Vec<&str> = (0..=random.below(3)).map(|_| random.pick(NAMES)).collect();
     all.sort_unstable();
@@ -253,7 +253,7 @@ pub(super) fn names(random: &mut Random) -> String {
     all.join(", ")
 }
 
-/// `by (..)` or `without (..)`.
+/// Returns `by (..)` or `without (..)`.
 pub(super) fn grouping(random: &mut Random) -> String {
     let word = if random.chance(75) { "by" } else { "without" };
     let common = ["level", "app", "detected_level", "env", "status", "method", "cluster", "app, env", ""];

@@ -1,8 +1,8 @@
-//! Answers and how they differ.
+//! Answers, and their comparison.
 
 use serde_json::Value;
 
-/// By how much numbers may differ, in parts of the larger one.
+/// The permitted difference of numbers, relative to the larger one.
 const TOLERANCE: f64 = 1e-9;
 
 /// A series of an answer.
@@ -12,7 +12,7 @@ pub struct Row {
     pub target: String,
     /// Its tags.
     pub tags: Value,
-    /// Values and times.
+    /// Values and times in seconds since the epoch.
     pub points: Vec<(Option<f64>, i64)>,
 }
 
@@ -21,18 +21,18 @@ pub struct Row {
 pub enum Answer {
     /// Series.
     Rows(Vec<Row>),
-    /// A refusal of what was asked.
+    /// An error that rejects the request.
     Refused(String),
-    /// An exception, or no answer in time: graphite-web has none.
+    /// An exception, or no answer in time; graphite-web then has no answer.
     Failed(String),
 }
 
-/// What differs.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// They answer, we refuse.
+    /// graphite-web answers, we reject.
     Refused,
-    /// They refuse, we answer.
+    /// graphite-web rejects, we answer.
     Answered,
     /// Our answer is broken.
     Broken,
@@ -51,18 +51,18 @@ pub enum Kind {
 /// A difference.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What differs.
+    /// The kind.
     pub kind: Kind,
-    /// Where and how, for people.
+    /// A readable description.
     pub detail: String,
 }
 
 impl Answer {
-    /// The answer that a JSON text is.
+    /// Parses an answer in JSON.
     pub fn read(body: &str) -> Self {
         let finite = body.replace("-1e9999", "\"-inf\"").replace("1e9999", "\"inf\"");
         let Ok(value) = serde_json::from_str::<Value>(&finite) else {
-            return Self::Failed(format!("no JSON: {}", body.chars().take(300).collect::<String>()));
+            return Self::Failed(format!("not JSON: {}", body.chars().take(300).collect::<String>()));
         };
         let rows = value.as_array().and_then(|rows| rows.iter().map(row).collect::<Option<Vec<_>>>());
         rows.map_or_else(|| Self::Failed("no series".to_owned()), Self::Rows)
@@ -84,7 +84,7 @@ fn row(value: &Value) -> Option<Row> {
     Some(Row { target, tags: value["tags"].clone(), points: points.collect::<Option<_>>()? })
 }
 
-/// How our answer differs; `cancels` where differences of large numbers stand in the answer.
+/// Returns how our answer differs. `cancels` says that the answer contains differences of large numbers.
 pub fn compare(theirs: &Answer, ours: &Answer, cancels: bool) -> Option<Difference> {
     let difference = |kind, detail: String| Some(Difference { kind, detail });
     let (left, right) = match (theirs, ours) {
@@ -126,7 +126,7 @@ pub fn compare(theirs: &Answer, ours: &Answer, cancels: bool) -> Option<Differen
     })
 }
 
-/// Whether tags are the same; numbers in them may be written otherwise.
+/// Returns whether tags are the same; numbers in them may be formatted differently.
 fn is_same_tags(left: &Value, right: &Value) -> bool {
     let (Some(left), Some(right)) = (left.as_object(), right.as_object()) else { return left == right };
     let is_same = |(name, own): (&String, &Value)| {
@@ -141,7 +141,7 @@ fn is_close_number(a: Option<f64>, b: Option<f64>) -> bool {
     a.is_some() && is_close(a, b, 0.0)
 }
 
-/// Whether two values agree, in proportion to the larger one or to a scale.
+/// Returns whether two values agree, relative to the larger one or to a scale.
 fn is_close(a: Option<f64>, b: Option<f64>, scale: f64) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_told_apart() {
+    fn kinds_of_differences_are_distinguished() {
         let answer = |name: &str, point: &str| {
             Answer::read(&format!(r#"[{{"target":"{name}","tags":{{}},"datapoints":[{point}]}}]"#))
         };

@@ -1,4 +1,4 @@
-//! Random arguments: for each parameter values that mostly fit.
+//! Random arguments: for each parameter, values that mostly fit.
 
 use sandur_graphite::{Kind, Parameter};
 
@@ -28,7 +28,7 @@ const AGGREGATIONS: &[&str] = &[
     "maxSeries",
 ];
 
-/// The names that group functions take, some of which take no series alone.
+/// The names that group functions accept; some of these functions accept no single series.
 const CALLBACKS: &[&str] = &[
     "sum",
     "average",
@@ -63,7 +63,7 @@ fn float(random: &mut Random) -> String {
     random.pick(&fixed).to_owned()
 }
 
-/// A value for a parameter of a function.
+/// Returns an argument for a parameter of a function.
 pub(super) fn argument(
     random: &mut Random,
     function: &str,
@@ -137,7 +137,7 @@ fn number(random: &mut Random, name: &str) -> String {
     }
 }
 
-/// A text for a parameter of texts.
+/// Returns a text for a parameter with texts.
 fn words(random: &mut Random, function: &str, parameter: &Parameter) -> String {
     let from: &[&str] = match (function, parameter.name) {
         ("events", _) => &["deploy", "web", "none"],

@@ -1,4 +1,4 @@
-//! Questions: targets, and the parameters beside them.
+//! Requests: targets and other parameters.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,17 +7,17 @@ use super::grammar::random_target;
 use super::series::{LENGTH, NOW};
 use crate::random::Random;
 
-/// A question.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Targets.
+    /// The targets.
     pub targets: Vec<Expression>,
-    /// Other parameters.
+    /// The other parameters.
     pub others: Vec<(&'static str, String)>,
 }
 
 impl Ask {
-    /// All parameters.
+    /// Returns all parameters.
     pub fn parameters(&self) -> Vec<(String, String)> {
         let targets = self.targets.iter().map(|target| ("target".to_owned(), target.to_string()));
         let others = self.others.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
@@ -25,12 +25,12 @@ impl Ask {
         targets.chain(others).chain(always).collect()
     }
 
-    /// All targets as one text.
+    /// Returns all targets as one text.
     pub fn text(&self) -> String {
         self.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
-    /// Questions that are a step smaller.
+    /// Returns requests that are one step smaller.
     pub fn smaller(&self) -> Vec<Self> {
         let mut smaller = Vec::new();
         if self.targets.len() > 1 {
@@ -63,7 +63,7 @@ impl Display for Ask {
     }
 }
 
-/// Question number `index` of a seed.
+/// Returns request number `index` of a seed.
 pub fn random_ask(seed: u64, index: u64) -> Ask {
     let random = &mut Random::fork(seed, index);
     let count = if random.chance(90) { 1 } else { 2 };

@@ -15,7 +15,7 @@ use super::rules;
 use super::run::{Pair, Report};
 use super::series::Known;
 
-/// The arguments.
+/// Returns the description of the arguments.
 pub fn command() -> Command {
     let text = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -24,21 +24,21 @@ pub fn command() -> Command {
         text(name, "N", help).default_value(default).value_parser(value_parser!(u64))
     };
     Command::new("graphite")
-        .about("Ask graphite-web and Sandur the same and compare the answers")
+        .about("Send the same requests to graphite-web and Sandur and compare the answers")
         .arg(
-            text("python", "PROGRAM", "A Python that has graphite-web")
+            text("python", "PROGRAM", "Path of a Python with graphite-web")
                 .default_value(".tools/graphite-web/bin/python"),
         )
-        .arg(number("seed", "1", "Seed of series and questions"))
-        .arg(number("seeds", "1", "Number of seeds, from that one on"))
-        .arg(number("queries", "5000", "Questions per seed"))
-        .arg(text("case", "N", "Ask only this question of the seed").value_parser(value_parser!(u64)))
-        .arg(text("query", "TARGET", "Ask only this target"))
-        .arg(text("from", "TIME", "Its beginning").default_value("-1h"))
-        .arg(Arg::new("rules").long("rules").action(ArgAction::SetTrue).help("Print the rules and stop"))
+        .arg(number("seed", "1", "Seed of series and requests"))
+        .arg(number("seeds", "1", "Number of consecutive seeds"))
+        .arg(number("queries", "5000", "Requests per seed"))
+        .arg(text("case", "N", "Send only this request of the seed").value_parser(value_parser!(u64)))
+        .arg(text("query", "TARGET", "Send only this target"))
+        .arg(text("from", "TIME", "Start of its time range").default_value("-1h"))
+        .arg(Arg::new("rules").long("rules").action(ArgAction::SetTrue).help("Print the rules and exit"))
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
     if matches.get_flag("rules") {
         print!("{}", rules::table());

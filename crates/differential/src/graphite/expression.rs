@@ -1,15 +1,15 @@
-//! Targets as trees: printing and making smaller.
+//! Targets as trees, which can be printed and reduced.
 
 use std::fmt::{self, Display, Formatter};
 
 /// A piece of a target.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// Text that has to be there.
+    /// Mandatory text.
     Text(String),
-    /// Text without which the target still is one.
+    /// Text without which the target is still valid.
     Optional(String),
-    /// A target in it.
+    /// A nested target.
     Inner(Expression),
 }
 
@@ -30,12 +30,12 @@ impl Display for Expression {
 }
 
 impl Expression {
-    /// A target that is nothing but text.
+    /// A target that consists of text only.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![Part::Text(text.into())] }
     }
 
-    /// Targets that are a step smaller, those that are much smaller first.
+    /// Returns targets that are one step smaller, with the largest reductions first.
     pub fn smaller(&self) -> Vec<Self> {
         let mut smaller = self.descendants();
         for (at, part) in self.parts.iter().enumerate() {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn smaller_targets_lose_a_piece_or_are_one() {
+    fn smaller_targets_lack_a_piece_or_are_one() {
         let inner = Expression { parts: vec![Part::Text("scale(total".into()), Part::Optional(",2".into())] };
         let outer =
             Expression { parts: vec![Part::Text("sum(".into()), Part::Inner(inner), Part::Text(")".into())] };

@@ -1,4 +1,4 @@
-//! Random targets: functions of graphite-web's in each other over paths, tags and made series.
+//! Random targets: nested functions of graphite-web over paths, tags and generated series.
 
 use sandur_graphite::{FUNCTIONS, Function, Kind, Origin};
 
@@ -6,22 +6,22 @@ use super::arguments::argument;
 use super::expression::{Expression, Part};
 use crate::random::Random;
 
-/// Most calls in each other.
+/// The largest depth of nested calls.
 const DEPTH_MAX: usize = 4;
 
-/// Its answers are of chance.
+/// Its answers are random.
 const LEFT_OUT: &[&str] = &["randomWalk"];
-/// Names that carbonapi has for functions of graphite-web.
+/// Names that carbonapi, but not graphite-web, has for functions.
 const OF_CARBONAPI: &[&str] = &["toLowerCase", "toUpperCase"];
 
-/// A target.
+/// Returns a random target.
 pub fn random_target(random: &mut Random) -> Expression {
     let depth = 1 + random.below(DEPTH_MAX);
     let target = series(random, depth);
     if random.chance(2) { spoilt(random, &target) } else { target }
 }
 
-/// A target with something in it that is not right.
+/// Returns a target with an error in it.
 fn spoilt(random: &mut Random, target: &Expression) -> Expression {
     let mut text = target.to_string();
     let places: Vec<usize> = text.char_indices().map(|(place, _)| place).collect();
@@ -37,7 +37,7 @@ fn spoilt(random: &mut Random, target: &Expression) -> Expression {
     Expression::text(text)
 }
 
-/// Series: a call, or what is stored.
+/// Returns series: a call, or stored series.
 pub fn series(random: &mut Random, depth: usize) -> Expression {
     if depth == 0 || random.chance(8) {
         return stored(random);
@@ -51,7 +51,7 @@ pub fn series(random: &mut Random, depth: usize) -> Expression {
     call(random, function, depth)
 }
 
-/// A path, a pattern or tags.
+/// Returns a path, a pattern or tags.
 fn stored(random: &mut Random) -> Expression {
     let paths = [
         "app.web1.cpu.user",
@@ -87,7 +87,7 @@ fn stored(random: &mut Random) -> Expression {
     Expression::text(random.pick(&tags))
 }
 
-/// A call with arguments that mostly fit.
+/// Returns a call with arguments that mostly fit.
 fn call(random: &mut Random, function: &Function, depth: usize) -> Expression {
     let names = [function.name].into_iter().chain(function.aliases.iter().copied());
     let names: Vec<&str> = names.filter(|name| !OF_CARBONAPI.contains(name)).collect();

@@ -1,9 +1,10 @@
-//! The same for Graphite: a real graphite-web and we, asked the same targets over the same series.
+//! The same for Graphite: sends the same targets over the same series to a real graphite-web and to
+//! Sandur.
 //!
-//! [`series`] makes series, which graphite-web reads from whisper's files and we from memory; [`ask`] makes
-//! questions with targets of [`grammar`]; [`answer`] reads and compares what comes back; [`rules`] knows the
-//! differences that are meant; [`run`] makes the question of any other smaller and prints it. [`oracle`] is
-//! graphite-web in a process, [`ours`] is the language in this one.
+//! [`series`] generates series, which graphite-web reads from whisper files and our side from memory.
+//! [`ask`] generates requests with targets of [`grammar`]. [`answer`] parses and compares the answers.
+//! [`rules`] lists the intended differences. [`run`] reduces the request of any other difference and
+//! prints it. [`oracle`] is graphite-web in a process, [`ours`] is our language in this process.
 
 pub mod answer;
 pub mod arguments;

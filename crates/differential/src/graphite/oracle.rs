@@ -1,4 +1,4 @@
-//! A real graphite-web in a process of its own, which is asked through a pipe.
+//! A real graphite-web in a separate process, with which it communicates through a pipe.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -12,10 +12,10 @@ use super::answer::Answer;
 use super::ask::Ask;
 use super::series::Known;
 
-/// The program that graphite-web runs in.
+/// The program that runs graphite-web.
 const PROGRAM: &str = include_str!("oracle.py");
 
-/// graphite-web.
+/// A graphite-web process.
 pub struct Oracle {
     child: Child,
     input: ChildStdin,
@@ -24,14 +24,14 @@ pub struct Oracle {
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Oracle {
-    /// Starts it by a Python that has graphite-web, over the series, in an empty directory.
+    /// Starts it with a Python that has graphite-web, over the series, in an empty directory.
     pub fn start(python: &Path, directory: &Path, known: &Known) -> Result<Self> {
         let (program, series) = (directory.join("oracle.py"), directory.join("series.json"));
         fs::write(&program, PROGRAM)?;
@@ -46,7 +46,10 @@ impl Oracle {
         };
         let mut oracle = Self { child, input, output: BufReader::new(output) };
         if oracle.line()?.trim() != "ready" {
-            bail!("graphite-web did not start; it said:\n{}", fs::read_to_string(&log).unwrap_or_default());
+            bail!(
+                "graphite-web did not start; its output:\n{}",
+                fs::read_to_string(&log).unwrap_or_default()
+            );
         }
         Ok(oracle)
     }
@@ -57,7 +60,7 @@ impl Oracle {
         Ok(line)
     }
 
-    /// Asks; with `strict` graphite-web checks the arguments of functions.
+    /// Sends a request. With `strict` graphite-web checks the arguments of functions.
     pub fn ask(&mut self, ask: &Ask, strict: bool) -> Result<Answer> {
         let request = json!({"params": ask.parameters(), "enforce": strict});
         writeln!(self.input, "{request}")?;

@@ -1,4 +1,4 @@
-//! Graphite's language in this process.
+//! Our implementation of Graphite's language, in this process.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use super::answer::Answer;
 use super::ask::Ask;
 use super::series::{Known, NOW};
 
-/// Longest wait for an answer.
+/// The longest time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Memory of a request.
+/// Memory budget of a request, in bytes.
 const QUERY_BYTES: u64 = 1 << 30;
 
 /// The language over series in memory.
@@ -25,13 +25,13 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Over these.
+    /// Over this data.
     pub fn over(known: Known) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         Ok(Self { env: Env::system(1), known, runtime })
     }
 
-    /// Asks.
+    /// Evaluates a request.
     pub fn ask(&self, ask: &Ask) -> Answer {
         let pairs: Vec<(String, String)> = ask.parameters();
         let request = match RenderRequest::read(&pairs, NOW, &Zone::utc()) {
@@ -47,7 +47,7 @@ impl Ours {
         };
         match budget.used() {
             0 => answer,
-            kept => Answer::Failed(format!("{kept} bytes stay reserved")),
+            kept => Answer::Failed(format!("{kept} bytes are still reserved")),
         }
     }
 }

@@ -1,39 +1,39 @@
-//! Differences that are meant, each with its reason.
+//! The intended differences, each with its reason.
 //!
-//! A rule looks at the question, the difference and both answers, and explains as little as it can.
+//! A rule checks the request, the difference and both answers, and explains as little as possible.
 
 use std::fmt::Write as _;
 
 use super::answer::{Answer, Difference, Kind};
 use super::ask::Ask;
 
-/// A difference with what led to it.
+/// A difference with its request and answers.
 pub struct Case<'a> {
-    /// The question.
+    /// The request.
     pub ask: &'a Ask,
-    /// Its targets.
+    /// The text of its targets.
     pub text: String,
     /// How the answers differ.
     pub difference: &'a Difference,
-    /// What graphite-web answers.
+    /// graphite-web's answer.
     pub theirs: &'a Answer,
-    /// What we answer.
+    /// Our answer.
     pub ours: &'a Answer,
 }
 
-/// A difference that is explained.
+/// An explained difference.
 pub struct Rule {
-    /// Short name, printed in reports.
+    /// A short name, printed in reports.
     pub id: &'static str,
     /// What differs.
     pub what: &'static str,
-    /// Why it is so.
+    /// The reason of the difference.
     pub reason: &'static str,
-    /// Whether this difference is that one.
+    /// Returns whether the rule explains a difference.
     pub explains: fn(&Case<'_>) -> bool,
 }
 
-/// Functions that evaluate their first argument again, in other times.
+/// Functions that evaluate their first argument again, at other times.
 const AGAIN: &[&str] = &[
     "moving",
     "exponentialMovingAverage",
@@ -108,7 +108,7 @@ pub const RULES: &[Rule] = &[
         what: "an argument that a function cannot use, beside no series",
         reason: "graphite-web does not look at it when there are no series to compute with",
         explains: |case| {
-            // With series graphite-web raises an exception for these.
+            // With series graphite-web raises an exception in these cases.
             let always = ["needs a number of points", "has a group that"];
             let has_none = matches!(case.theirs, Answer::Rows(rows) if rows.is_empty());
             let why = refusal(case);
@@ -165,7 +165,7 @@ fn mentions(case: &Case<'_>, parts: &[&str]) -> bool {
     parts.iter().any(|part| case.text.contains(part))
 }
 
-/// Why we refuse, where graphite-web answers.
+/// Returns why we reject a request that graphite-web answers.
 fn refusal<'a>(case: &Case<'a>) -> &'a str {
     match (case.theirs, case.ours) {
         (Answer::Rows(_), Answer::Refused(why)) => why,
@@ -173,7 +173,7 @@ fn refusal<'a>(case: &Case<'a>) -> &'a str {
     }
 }
 
-/// The rules as a table.
+/// Returns the rules as a table in Markdown.
 pub fn table() -> String {
     let mut out = String::from("| rule | what differs | why |\n|---|---|---|\n");
     for rule in RULES {
@@ -189,6 +189,6 @@ mod tests {
     #[test]
     fn the_page_of_differences_has_every_rule() {
         let page = include_str!("../../../../docs/reference/graphite-differences.md");
-        assert!(page.contains(&table()), "the page is to have:\n{}", table());
+        assert!(page.contains(&table()), "the page must contain:\n{}", table());
     }
 }

@@ -1,4 +1,5 @@
-//! A whole run: questions in order, differences explained or made smaller and printed.
+//! A complete run: sends requests in order, explains differences, and reduces and prints those without a
+//! rule.
 
 use std::collections::BTreeMap;
 
@@ -10,24 +11,24 @@ use super::oracle::Oracle;
 use super::ours::Ours;
 use super::rules::{Case, RULES};
 
-/// Questions that are tried at most to make one smaller.
+/// The largest number of requests that are tried in order to reduce one.
 const TRIES_MAX: usize = 200;
 
-/// Functions in whose answers differences of large numbers stand.
+/// Functions whose results contain differences of large numbers.
 const CANCELLING: &[&str] =
     &["stdev", "stddev", "linearRegression", "holtWinters", "diff", "erivative", "perSecond", "offsetToZero"];
 
-/// Both who are asked.
+/// Both sides.
 pub struct Pair {
     /// graphite-web.
     pub theirs: Oracle,
-    /// We.
+    /// Our language.
     pub ours: Ours,
 }
 
 impl Pair {
-    /// Both answers and how they differ, and the rule that explains it. graphite-web answers without and
-    /// with checks of arguments, and ours may be either.
+    /// Returns how both answers differ, and the rule that explains it. graphite-web answers with and
+    /// without checks of arguments; our answer may agree with either.
     fn unexplained(&mut self, ask: &Ask) -> Result<Outcome> {
         let (theirs, ours) = (self.theirs.ask(ask, false)?, self.ours.ask(ask));
         let text = ask.text();
@@ -48,25 +49,25 @@ enum Outcome {
     Differs(Difference, Option<&'static str>),
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Default)]
 pub struct Report {
-    /// Questions asked.
+    /// Number of requests sent.
     pub asked: usize,
-    /// Those that both refused.
+    /// Number of requests that both rejected.
     pub refused: usize,
-    /// Those that graphite-web has no answer to.
+    /// Number of requests without an answer of graphite-web.
     pub failed: usize,
-    /// Those that had nothing in the answer.
+    /// Number of requests with an empty answer.
     pub empty: usize,
-    /// Differences by the rule that explains them.
+    /// Number of differences by the rule that explains them.
     pub explained: BTreeMap<&'static str, usize>,
-    /// Differences that no rule explains, by their kind.
+    /// Number of differences that no rule explains, by their kind.
     pub findings: BTreeMap<Kind, usize>,
 }
 
 impl Report {
-    /// Asks both.
+    /// Sends a request to both and compares the answers.
     pub fn ask(&mut self, pair: &mut Pair, origin: &str, ask: &Ask) -> Result<()> {
         self.asked += 1;
         match pair.unexplained(ask)? {
@@ -83,7 +84,7 @@ impl Report {
         Ok(())
     }
 
-    /// Prints what was found.
+    /// Prints the result.
     pub fn print(&self) {
         let Self { asked, refused, failed, empty, explained, findings } = self;
         println!("{asked} asked, {refused} refused by both, {failed} without an answer of graphite-web");
@@ -93,7 +94,7 @@ impl Report {
     }
 }
 
-/// The smallest question found that differs in the same kind.
+/// Returns the smallest request found with a difference of the same kind.
 fn shrink(pair: &mut Pair, ask: &Ask, difference: Difference) -> Result<(Ask, Difference)> {
     let mut best = (ask.clone(), difference);
     let mut tries = 0;

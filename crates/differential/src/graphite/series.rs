@@ -1,4 +1,4 @@
-//! Random series with gaps, and how they are read: as whisper reads a file of one archive.
+//! Random series with gaps, read as whisper reads a file with one archive.
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -8,14 +8,15 @@ use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// The present of all questions.
+/// The present time of all requests, in seconds since the epoch.
 pub const NOW: i64 = 1_615_809_637;
-/// Time before the present that has values.
+/// Seconds before the present that have values.
 pub const LENGTH: i64 = 3 * 3600;
-/// Time that a file holds.
+/// Seconds that a file retains.
 const RETENTION: i64 = 2 * 86_400;
 
-/// Paths and steps: one metric in another step than its neighbours, names that share parts, and one alone.
+/// Paths and steps: one metric with another step than its neighbours, names with common parts, and one
+/// alone.
 const PATHS: &[(&str, i64)] = &[
     ("app.web1.cpu.user", 60),
     ("app.web1.cpu.system", 60),
@@ -48,32 +49,32 @@ const PATHS: &[(&str, i64)] = &[
 pub struct RandomSeries {
     /// Its name.
     pub name: &'static str,
-    /// Seconds from one value to the next.
+    /// The step in seconds.
     pub step: i64,
-    /// Times and values, the last ones first.
+    /// Times in seconds since the epoch and values, the last ones first.
     pub values: Vec<(i64, f64)>,
 }
 
 /// An event.
 #[derive(Clone, Debug)]
 pub struct RandomEvent {
-    /// When.
+    /// The time in seconds since the epoch.
     pub when: i64,
     /// Its tags.
     pub tags: Vec<&'static str>,
 }
 
-/// What both know.
+/// The data that both sides have.
 #[derive(Clone, Debug)]
 pub struct Known {
-    /// Series.
+    /// The series.
     pub series: Vec<RandomSeries>,
-    /// Events.
+    /// The events.
     pub events: Vec<RandomEvent>,
 }
 
 impl Known {
-    /// The series and events of a seed.
+    /// Returns the series and events of a seed.
     pub fn random(seed: u64) -> Self {
         let one = |(index, (name, step)): (usize, &(&'static str, i64))| {
             let random = &mut Random::fork(seed, 1 << 40 | index as u64);
@@ -89,7 +90,7 @@ impl Known {
         Self { series: PATHS.iter().enumerate().map(one).collect(), events }
     }
 
-    /// All of it as the program reads it.
+    /// Returns everything as JSON for the program of graphite-web.
     pub fn to_json(&self) -> Value {
         let series = self.series.iter().map(|one| {
             json!({"name": one.name, "step": one.step, "points": RETENTION / one.step, "values": one.values})
@@ -99,7 +100,7 @@ impl Known {
     }
 }
 
-/// One of several shapes, with gaps of several lengths.
+/// Returns values in one of several shapes, with gaps of several lengths.
 fn values(random: &mut Random, step: i64) -> Vec<(i64, f64)> {
     let shape = random.below(8);
     let mut last = random.between(-5, 50) as f64;
@@ -134,7 +135,8 @@ fn values(random: &mut Random, step: i64) -> Vec<(i64, f64)> {
 }
 
 impl RandomSeries {
-    /// Times of the first value and after the last, and values; none outside of what is kept.
+    /// Returns the time of the first value, the time after the last, and the values; `None` outside of
+    /// the retention.
     fn read(&self, window: Window) -> Option<(i64, i64, Vec<Option<f64>>)> {
         let oldest = window.now - RETENTION / self.step * self.step;
         if window.from > window.now || window.until < oldest {
@@ -227,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn series_depend_on_the_seed_alone_and_have_gaps() {
+    fn series_are_reproducible_and_have_gaps() {
         let (one, two) = (Known::random(3), Known::random(3));
         assert_eq!(one.to_json(), two.to_json());
         assert_ne!(one.to_json(), Known::random(4).to_json());
@@ -236,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_read_as_from_a_file() {
+    fn a_window_is_read_as_from_a_whisper_file() {
         let one = RandomSeries { name: "a", step: 60, values: vec![(NOW - 37, 1.0)] };
         let window = Window { from: NOW - 130, until: NOW, now: NOW };
         let (start, end, values) = one.read(window).unwrap();

@@ -1,4 +1,4 @@
-//! Answers in one form, whether they came as JSON or from the engine in this process.
+//! Answers in a common form, from JSON or from the engine in this process.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,15 @@ use serde_json::Value;
 /// The labels of a series.
 pub type Names = BTreeMap<String, String>;
 
-/// A native histogram as the API tells it.
+/// A native histogram as the API returns it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told {
-    /// Observations.
+    /// Number of observations.
     pub count: f64,
-    /// Their sum.
+    /// Sum of the observations.
     pub sum: f64,
-    /// For each bucket that is not empty: which bounds belong to it, its bounds, its observations.
+    /// For each bucket that is not empty: which bounds are inclusive, as in the API; and the bounds and
+    /// the count.
     pub buckets: Vec<(u64, [f64; 3])>,
 }
 
@@ -30,10 +31,10 @@ pub enum Point {
     Histogram(Told),
 }
 
-/// A series of an answer: times in milliseconds and samples, floats first.
+/// A series of an answer: times in milliseconds since the epoch, and samples; floats come first.
 pub type Row = (Names, Vec<(i64, Point)>);
 
-/// What was answered.
+/// The data of an answer.
 #[derive(Clone, Debug)]
 pub enum Data {
     /// A number.
@@ -46,29 +47,29 @@ pub enum Data {
     Matrix(Vec<Row>),
 }
 
-/// An answer.
+/// An answer of a server or of the engine.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// What was answered, or why nothing was.
+    /// The data, or the text of the error.
     pub outcome: Result<Data, String>,
     /// The type of the error, if the answer has one.
     pub error_type: Option<String>,
-    /// Warnings.
+    /// The warnings.
     pub warnings: Vec<String>,
-    /// Infos.
+    /// The infos.
     pub infos: Vec<String>,
 }
 
 impl Answer {
-    /// A refusal.
+    /// Returns an error.
     pub fn refusal(error: impl Into<String>) -> Self {
         Self { outcome: Err(error.into()), error_type: None, warnings: Vec::new(), infos: Vec::new() }
     }
 
-    /// An answer of the API.
+    /// Parses an answer of the API.
     pub fn from_json(body: &[u8]) -> Self {
         let Ok(body) = serde_json::from_slice::<Value>(body) else {
-            return Self::refusal(format!("no JSON: {}", String::from_utf8_lossy(body)));
+            return Self::refusal(format!("not JSON: {}", String::from_utf8_lossy(body)));
         };
         if let Some(error) = body["error"].as_str() {
             let error = error.strip_prefix("invalid parameter \"query\": ").unwrap_or(error);
@@ -83,7 +84,7 @@ impl Answer {
         Self { outcome, error_type: None, warnings: texts("warnings"), infos: texts("infos") }
     }
 
-    /// An answer of the engine.
+    /// Converts an answer of the engine.
     pub fn from_engine(answer: Result<sandur_promql::Answer, sandur_query::Error>, time_ms: i64) -> Self {
         let answer = match answer {
             Ok(answer) => answer,
@@ -194,7 +195,7 @@ fn label_names(metric: &Value) -> Option<Names> {
 }
 
 impl Data {
-    /// Whether it says nothing.
+    /// Returns whether it has no series.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Vector(rows) | Self::Matrix(rows) if rows.is_empty())
     }

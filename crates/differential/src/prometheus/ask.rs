@@ -1,4 +1,4 @@
-//! Questions: an expression, and when.
+//! Queries: an expression and its times.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,34 +9,34 @@ use super::grammar::{random_expression, spoilt};
 use super::series::{BEGIN_MS, LENGTH_MS};
 use crate::random::Random;
 
-/// A question.
+/// A query.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// What.
+    /// The expression.
     pub expression: Expression,
-    /// When; without a step at one instant.
+    /// The times; without a step, one instant.
     pub times: Times,
 }
 
 impl Ask {
-    /// Whether it asks for a range.
+    /// Returns whether it is a range query.
     pub fn is_range(&self) -> bool {
         self.times.step > 0
     }
 
-    /// The same of another expression.
+    /// Returns the same query with another expression.
     pub fn of(&self, expression: Expression) -> Self {
         Self { expression, times: self.times }
     }
 
-    /// Whether the answer is in an order of its own.
+    /// Returns whether the order of series in the answer is significant.
     pub fn is_ordered(&self) -> bool {
         let text = self.expression.to_string();
-        // What is chosen of one group comes by its value.
+        // Series that are chosen from one group are sorted by value.
         !self.is_range() && ["sort", "topk(", "bottomk("].iter().any(|head| text.starts_with(head))
     }
 
-    /// Path of the API and parameters.
+    /// Returns the path of the API and the parameters.
     pub fn parameters(&self) -> (&'static str, Vec<(&'static str, String)>) {
         let seconds = |ms: i64| format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000));
         let Times { start, end, step } = self.times;
@@ -58,7 +58,7 @@ impl Display for Ask {
     }
 }
 
-/// Question number `index` of a seed.
+/// Returns query number `index` of a seed.
 pub fn random_ask(seed: u64, index: u64) -> Ask {
     let random = &mut Random::fork(seed, index);
     let is_range = random.chance(60);

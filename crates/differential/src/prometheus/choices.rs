@@ -1,8 +1,10 @@
-//! Whether answers differ because `topk`, `bottomk` or `limitk` had to choose among equal series.
+//! Decides whether answers differ because `topk`, `bottomk` or `limitk` had to choose among equal
+//! series.
 //!
-//! Such a difference is one of labels alone: each step has the same values in both answers. Where the choice
-//! is within another expression anything may follow from it, so the choice itself is asked at the same steps
-//! and over the whole time of the series: the difference is explained when one of these is among equals.
+//! Such a difference concerns only labels: at each step both answers have the same values. If the choice
+//! is part of another expression, it may have any consequence. Therefore the choice itself is evaluated
+//! at the same steps and over the complete time of the series. The difference is explained if one of
+//! these answers differs by a choice among equals.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +17,25 @@ use super::expression::{Expression, Part};
 use super::rules::Case;
 use super::series::{BEGIN_MS, LENGTH_MS};
 
-/// The aggregations that choose.
+/// The aggregations that choose series.
 const CHOOSING: [&str; 3] = ["topk", "bottomk", "limitk"];
 
-/// Step of a question for a choice: that of the series that have most samples.
+/// The step at which a choice is evaluated: that of the densest series.
 const STEP_MS: i64 = 15_000;
 
-/// Whether a text has one of them.
+/// Returns whether a text contains one of them.
 pub fn has_choice(text: &str) -> bool {
     CHOOSING.iter().any(|name| text.contains(name))
 }
 
-/// The aggregation of a question that is for a choice, or for one with its names kept.
+/// Returns the aggregation of an expression that is a choice, or a choice whose names are kept.
 fn choice(text: &str) -> Option<&'static str> {
     let text = text.strip_prefix(NAMED.0).unwrap_or(text);
     CHOOSING.into_iter().find(|name| text.starts_with(name))
 }
 
-/// Before and after a choice whose names go: equal series that only names tell apart look the same without.
+/// Text before and after a choice that drops metric names. Without the names, equal series that only
+/// differ in the name would look the same.
 const NAMED: (&str, &str) = ("label_replace(", ", \"chosen\", \"$1\", \"__name__\", \"(.*)\")");
 
 fn named(choice: &Expression) -> Expression {
@@ -41,7 +44,8 @@ fn named(choice: &Expression) -> Expression {
     Expression { kind: choice.kind, parts }
 }
 
-/// Whether a difference may follow from a choice among equals: it is one by itself, or has a choice within.
+/// Returns whether a difference may follow from a choice among equals: by itself, or because the
+/// expression contains a choice.
 pub fn may_follow(case: &Case<'_>) -> bool {
     let within = case.text.get(1..).is_some_and(has_choice);
     match case.difference.kind {
@@ -50,7 +54,8 @@ pub fn may_follow(case: &Case<'_>) -> bool {
     }
 }
 
-/// Questions for the choices within a question, unless it is for one itself whose difference is of equals.
+/// Returns queries for the choices within an expression, unless the expression itself is a choice among
+/// equals.
 pub fn choices_within(case: &Case<'_>) -> Vec<Ask> {
     if is_of_equals(case) {
         return Vec::new();
@@ -64,14 +69,14 @@ pub fn choices_within(case: &Case<'_>) -> Vec<Ask> {
     choices.flat_map(asked).collect()
 }
 
-/// Questions for a part of a question: at the times of the question and, because a subquery has other steps,
-/// over all times.
+/// Returns queries for a part of an expression: at the times of the original query, and, since a
+/// subquery has other steps, over the complete time.
 pub fn by_itself(case: &Case<'_>, part: &Expression) -> Vec<Ask> {
     let whole = Times { start: BEGIN_MS, end: BEGIN_MS + LENGTH_MS, step: STEP_MS };
     [case.ask.times, whole].map(|times| Ask { expression: part.clone(), times }).to_vec()
 }
 
-/// Whether a question is for a choice, and both answers have the same values at each step.
+/// Returns whether an expression is a choice for which both answers have the same values at each step.
 fn is_of_equals(case: &Case<'_>) -> bool {
     let Some(name) = choice(&case.text) else { return false };
     let is_counted = name == "limitk";
@@ -84,13 +89,13 @@ fn is_of_equals(case: &Case<'_>) -> bool {
     }
 }
 
-/// The numbers of each time, in order; histograms count as infinity.
+/// Returns the sorted numbers of each time; histograms count as infinity.
 fn by_time(answer: &Answer) -> Option<BTreeMap<i64, Vec<f64>>> {
     let Ok(Data::Vector(rows) | Data::Matrix(rows)) = &answer.outcome else { return None };
     let mut all: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (time, point) in rows.iter().flat_map(|(_, points)| points) {
         let number = match point {
-            // NaN has one of many bit patterns, by which it would be sorted.
+            // NaN has many bit patterns, which would affect the order.
             Point::Float(number) if number.is_nan() => f64::NAN,
             Point::Float(number) => *number,
             Point::Histogram(_) => f64::INFINITY,
@@ -127,7 +132,8 @@ mod tests {
         )
     }
 
-    /// Whether a difference may follow from a choice, and which choices have to be asked for that.
+    /// Returns whether a difference may follow from a choice, and the choices that must be evaluated to
+    /// confirm it.
     fn explained(text: &str, theirs: &[(&str, &str)], ours: &[(&str, &str)]) -> (bool, Vec<String>) {
         let (theirs, ours) = (vector(theirs), vector(ours));
         let difference = &compare(&theirs, &ours, false).unwrap();
@@ -145,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_among_equals_has_other_labels_and_the_same_values() {
+    fn a_choice_among_equals_has_different_labels_and_equal_values() {
         let of = |text, theirs: &[_], ours: &[_]| explained(text, theirs, ours).0;
         assert!(of("topk(up)", &[("x", "3"), ("y", "1")], &[("x", "3"), ("z", "1")]));
         assert!(!of("topk(up)", &[("x", "3"), ("y", "1")], &[("x", "3"), ("z", "2")]));
@@ -156,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_within_an_expression_is_asked_by_itself() {
+    fn a_choice_within_an_expression_is_evaluated_by_itself() {
         let (theirs, ours) = (&[("x", "3")], &[("x", "4")]);
         let named = format!("{}topk(1, up{}", NAMED.0, NAMED.1);
         let all = ["topk(1, up", "topk(1, up", &named, &named].map(str::to_owned).to_vec();

@@ -15,7 +15,7 @@ use super::rules;
 use super::run::{Pair, Report};
 use super::series::{BEGIN_MS, LENGTH_MS, series};
 
-/// The arguments.
+/// Returns the description of the arguments.
 pub fn command() -> Command {
     let text = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -27,20 +27,35 @@ pub fn command() -> Command {
         Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
     };
     Command::new("prometheus")
-        .about("Ask Prometheus and Sandur the same and compare the answers")
-        .arg(text("prometheus", "PROGRAM", "Prometheus's program").default_value(".tools/bin/prometheus"))
-        .arg(text("sandur", "PROGRAM", "Our program; without it the engine over series in this process"))
-        .arg(number("seed", "1", "Seed of series and questions"))
-        .arg(number("seeds", "1", "Number of seeds, from that one on"))
-        .arg(number("queries", "5000", "Questions per seed"))
-        .arg(text("case", "N", "Ask only this question of the seed").value_parser(value_parser!(u64)))
-        .arg(text("query", "PROMQL", "Ask only this, over the whole time of the series or at one time"))
-        .arg(text("time", "MS", "Ask it at this time").value_parser(value_parser!(i64)))
-        .arg(text("step", "MS", "Step of its range").default_value("60000").value_parser(value_parser!(i64)))
-        .arg(flag("rules", "Print the rules and stop"))
+        .about("Send the same queries to Prometheus and Sandur and compare the answers")
+        .arg(
+            text("prometheus", "PROGRAM", "Path of the Prometheus program")
+                .default_value(".tools/bin/prometheus"),
+        )
+        .arg(text(
+            "sandur",
+            "PROGRAM",
+            "Path of our program; without it, the engine over series in this process is used",
+        ))
+        .arg(number("seed", "1", "Seed of series and queries"))
+        .arg(number("seeds", "1", "Number of consecutive seeds"))
+        .arg(number("queries", "5000", "Queries per seed"))
+        .arg(text("case", "N", "Send only this query of the seed").value_parser(value_parser!(u64)))
+        .arg(text(
+            "query",
+            "PROMQL",
+            "Send only this query, over the complete time of the series or at one time",
+        ))
+        .arg(text("time", "MS", "Evaluate the query at this time").value_parser(value_parser!(i64)))
+        .arg(
+            text("step", "MS", "Step of a range query")
+                .default_value("60000")
+                .value_parser(value_parser!(i64)),
+        )
+        .arg(flag("rules", "Print the rules and exit"))
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
     if matches.get_flag("rules") {
         print!("{}", rules::table());
@@ -75,7 +90,7 @@ pub fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
     Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Half of the questions with the samples in memory, the rest with them in the store.
+/// Sends half of the queries while the samples are in memory, and the rest after they were flushed.
 fn ask_all(pair: &mut Pair, matches: &ArgMatches, seed: u64, queries: u64) -> Result<Report> {
     let mut report = Report::default();
     if let Some(ask) = single(matches, seed) {

@@ -1,30 +1,30 @@
-//! How two answers differ.
+//! Compares two answers.
 
 use std::fmt::Write as _;
 
 use super::answer::{Answer, Data, Names, Point, Row, Told};
 
-/// By how much numbers may differ, in parts of the larger one.
+/// The permitted difference of numbers, relative to the larger one.
 const TOLERANCE: f64 = 1e-12;
-/// Annotations that Prometheus's API tells at most, of warnings and of infos.
+/// The largest number of warnings, and of infos, that Prometheus's API returns.
 const TOLD_MAX: usize = 10;
 
-/// What differs.
+/// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// One answers, the other refuses.
+    /// One returns an answer, the other an error.
     Refused,
-    /// Both refuse, with other words.
+    /// Both return errors, with different texts.
     Words,
-    /// Both refuse in the same words, with other types of errors.
+    /// Both return errors with the same text, but different types.
     ErrorType,
-    /// The types of the answers.
+    /// The types of the results.
     Shape,
-    /// Which series there are.
+    /// The set of series.
     Series,
     /// The times of samples, or whether they are histograms.
     Samples,
-    /// Numbers.
+    /// The values of samples.
     Values,
     /// The order of series that were sorted.
     Order,
@@ -37,9 +37,9 @@ pub enum Kind {
 /// A difference.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// What differs.
+    /// The kind.
     pub kind: Kind,
-    /// Where and how, for people.
+    /// A readable description.
     pub detail: String,
 }
 
@@ -47,7 +47,7 @@ fn difference(kind: Kind, detail: impl Into<String>) -> Option<Difference> {
     Some(Difference { kind, detail: detail.into() })
 }
 
-/// How our answer differs from Prometheus's; with `ordered` the order of series counts.
+/// Returns how our answer differs from Prometheus's. With `ordered` the order of series is significant.
 pub fn compare(theirs: &Answer, ours: &Answer, ordered: bool) -> Option<Difference> {
     let (left, right) = match (&theirs.outcome, &ours.outcome) {
         (Ok(left), Ok(right)) => (left, right),
@@ -70,7 +70,7 @@ fn compare_error_types(theirs: &Answer, ours: &Answer) -> Option<Difference> {
     }
 }
 
-/// Whether an annotation says that others were left out.
+/// Returns whether an annotation says that others were omitted.
 fn tells_of_more(text: &str) -> bool {
     text.ends_with("annotations omitted")
 }
@@ -82,7 +82,7 @@ fn compare_notes(kind: Kind, theirs: &[String], ours: &[String]) -> Option<Diffe
         list
     };
     let (left, right) = (sorted(theirs), sorted(ours));
-    // Of many it tells ten, in no order.
+    // Of many annotations the API returns ten, in no particular order.
     let is_cut = theirs.iter().any(|text| tells_of_more(text)) || ours.iter().any(|text| tells_of_more(text));
     let fits = match is_cut {
         true => left.len().min(right.len()) >= TOLD_MAX,
@@ -163,7 +163,7 @@ fn compare_points(left: &[(i64, Point)], right: &[(i64, Point)]) -> Option<(Kind
         .map(|((time, a), (_, b))| (Kind::Values, format!("at {time}: {a:?}\n      | {b:?}")))
 }
 
-/// Whether points have the same times and close values.
+/// Returns whether points have the same times and close values.
 pub fn are_same_points(left: &[(i64, Point)], right: &[(i64, Point)]) -> bool {
     compare_points(left, right).is_none()
 }
@@ -186,7 +186,7 @@ fn same_histogram(left: &Told, right: &Told) -> bool {
         && left.buckets.iter().zip(&right.buckets).all(same_bucket)
 }
 
-/// Whether two numbers are the same within [`TOLERANCE`]; all that are no numbers are.
+/// Returns whether two numbers are the same within [`TOLERANCE`]; NaN equals NaN.
 pub fn close(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= TOLERANCE * a.abs().max(b.abs())
 }
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_apart() {
+    fn kinds_of_differences_are_distinguished() {
         let base = r#"{"metric":{"a":"1"},"values":[[1,"1"],[2.5,"0.3"]]}"#;
         let rounded = r#"{"metric":{"a":"1"},"values":[[1,"1"],[2.5,"0.30000000000000004"]]}"#;
         let other = r#"{"metric":{"a":"1"},"values":[[1,"1"],[2.5,"0.31"]]}"#;

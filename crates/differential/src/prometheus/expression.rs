@@ -1,4 +1,4 @@
-//! Expressions as trees: printing and making smaller.
+//! Expressions as trees, which can be printed and reduced.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -18,18 +18,18 @@ pub enum Kind {
 /// A piece of an expression.
 #[derive(Clone, Debug)]
 pub enum Part {
-    /// Text that has to be there.
+    /// Mandatory text.
     Text(String),
-    /// Text without which the expression still is one.
+    /// Text without which the expression is still valid.
     Optional(String),
-    /// An expression in it.
+    /// A nested expression.
     Inner(Expression),
 }
 
 /// An expression.
 #[derive(Clone, Debug)]
 pub struct Expression {
-    /// What it gives.
+    /// The type of its result.
     pub kind: Kind,
     /// Its pieces in order.
     pub parts: Vec<Part>,
@@ -45,12 +45,12 @@ impl Display for Expression {
 }
 
 impl Expression {
-    /// An expression that is nothing but text.
+    /// An expression that consists of text only.
     pub fn text(kind: Kind, text: impl Into<String>) -> Self {
         Self { kind, parts: vec![Part::Text(text.into())] }
     }
 
-    /// Expressions that are a step smaller, those that are much smaller first.
+    /// Returns expressions that are one step smaller, with the largest reductions first.
     pub fn smaller(&self) -> Vec<Self> {
         let mut smaller: Vec<Self> = self.descendants().into_iter().filter(|e| e.kind == self.kind).collect();
         if self.parts.len() > 1 {
@@ -77,7 +77,7 @@ impl Expression {
         smaller
     }
 
-    /// The expressions in it.
+    /// Returns the expressions nested in it.
     pub fn descendants(&self) -> Vec<Self> {
         let mut found = Vec::new();
         for part in &self.parts {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn smaller_expressions_lose_a_piece_or_are_one() {
+    fn smaller_expressions_lack_a_piece_or_are_one() {
         let selector = Expression {
             kind: Kind::Vector,
             parts: vec![Part::Text("up".into()), Part::Optional(" offset 5m".into())],

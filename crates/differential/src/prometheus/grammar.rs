@@ -1,6 +1,6 @@
-//! Random expressions: mostly sound ones of every form of the language, some that are refused.
+//! Random expressions: mostly valid ones of every form of the language, and some invalid ones.
 //!
-//! Functions come from the language's own table, so that none is forgotten.
+//! Functions come from the language's own table, so that none is missing.
 
 use sandur_promql::{FUNCTIONS, Function};
 
@@ -8,7 +8,7 @@ use super::expression::{Expression, Kind, Part};
 use super::series::{BEGIN_MS, BOUNDS, LENGTH_MS};
 use crate::random::Random;
 
-/// Writes an expression of text and others.
+/// Builds an expression from texts and other expressions.
 macro_rules! expression {
     ($kind:expr; $($part:expr),* $(,)?) => {
         Expression { kind: $kind, parts: vec![$($part.into()),*] }
@@ -83,18 +83,18 @@ const NUMBERS: [&str; 22] = [
     "0x1F", "5m", "1e-3", "4", "7", "60",
 ];
 
-/// Expression number `index` of a seed as a tree.
+/// Returns a random expression as a tree.
 pub fn random_expression(random: &mut Random, is_range: bool) -> Expression {
     let depth = random.between(0, 3);
     match random.below(20) {
         0 => scalar(random, depth),
-        // A range query answers no ranges.
+        // A range query cannot return range vectors.
         1 if !is_range || random.chance(5) => matrix(random, depth),
         _ => vector(random, depth),
     }
 }
 
-/// The text of an expression with a mistake in it.
+/// Returns the text of an expression with an error in it.
 pub fn spoilt(random: &mut Random) -> Expression {
     let text = random_expression(random, true).to_string();
     let chars: Vec<char> = text.chars().collect();
@@ -110,7 +110,7 @@ pub fn spoilt(random: &mut Random) -> Expression {
     Expression::text(Kind::Vector, spoilt + &chars[end..].iter().collect::<String>())
 }
 
-/// An expression of this kind, seldom one of another.
+/// Returns an expression of this kind, rarely one of another kind.
 fn of_kind(random: &mut Random, kind: Kind, depth: i64) -> Expression {
     let kind = match random.below(200) {
         0 => Kind::Scalar,
@@ -174,7 +174,7 @@ fn matcher(random: &mut Random) -> String {
     format!("{label}{operator}\"{value}\"")
 }
 
-/// A selector without window and offset.
+/// Returns a selector without range and offset.
 fn selector(random: &mut Random) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     match random.below(40) {
@@ -197,7 +197,7 @@ fn selector(random: &mut Random) -> Vec<Part> {
     parts
 }
 
-/// `offset` and `@`.
+/// Appends `offset` and `@`.
 fn moved(random: &mut Random, parts: &mut Vec<Part>) {
     let at = |random: &mut Random| match random.below(4) {
         0 => " @ start()".to_owned(),
@@ -228,7 +228,7 @@ fn window(random: &mut Random) -> String {
         0 => "[2m * 3]".to_owned(),
         1 => "[step() + 1m]".to_owned(),
         2 => "[max_of(step(), 3m)]".to_owned(),
-        // Some are none, at some steps.
+        // Some are invalid at some steps.
         3 => random
             .pick(&["[step() - 30s]", "[5m % step()]", "[range() / 3]", "[-max_of(1m, step())]"])
             .to_owned(),
@@ -514,7 +514,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn most_expressions_are_read_and_every_function_comes() {
+    fn most_expressions_are_valid_and_every_function_occurs() {
         let mut missing: Vec<&str> = FUNCTIONS.iter().map(|function| function.name).collect();
         let mut other =
             vec!["fill_left(5) fill_right(7)", "dotted.name{", "nan_seconds", "typed_", "[step() - "];

@@ -1,9 +1,11 @@
-//! The same for metrics: a real Prometheus and we, asked the same expressions over the same series.
+//! The same for metrics: sends the same expressions over the same series to a real Prometheus and to
+//! Sandur.
 //!
-//! [`series`] makes series, which [`remote_write`] sends to both; [`ask`] makes questions with expressions of
-//! [`grammar`]; [`answer`] and [`compare`] read and compare what comes back; [`rules`] knows the differences
-//! that are meant, [`choices`] those of equal series; [`run`] makes the question of any other smaller and
-//! prints it. We are either a server or the engine over the same series in this process ([`peers`]).
+//! [`series`] generates series, which [`remote_write`] encodes for both. [`ask`] generates queries with
+//! expressions of [`grammar`]. [`answer`] and [`compare`] parse and compare the answers. [`rules`] lists
+//! the intended differences, and [`choices`] those of equal series. [`run`] reduces the query of any
+//! other difference and prints it. Our side is either a server or the engine over the same series in
+//! this process ([`peers`]).
 
 pub mod answer;
 pub mod ask;

@@ -1,4 +1,4 @@
-//! Who is asked: a real Prometheus, and we, as a server or as the engine over series in memory.
+//! The two peers: a real Prometheus; and Sandur, as a server or as the engine over series in memory.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -19,21 +19,21 @@ use super::ask::Ask;
 use super::remote_write;
 use super::series::{RandomSeries, Sample};
 
-/// Longest wait for readiness, and for an answer.
+/// The longest time to wait until a server is ready, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Interval of looking.
+/// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Memory of a query of the engine in this process.
+/// Memory budget of a query of the engine in this process, in bytes.
 const QUERY_BYTES: u64 = 1 << 30;
 
-/// What Prometheus has to be told so that it knows the whole language.
+/// Prometheus's feature flags that enable the complete language.
 const FEATURES: &str = "promql-experimental-functions,promql-delayed-name-removal,\
                         promql-binop-fill-modifiers,promql-unquoted-utf8-names";
 
-/// Keeps old samples, and takes them in any order.
+/// Accepts old samples in any order.
 const CONFIG: &str = "storage:\n  tsdb:\n    out_of_order_time_window: 30d\n";
 
-/// A server that ends with its owner.
+/// A server process that is killed when the value is dropped.
 pub struct Server {
     child: Child,
     connection: Connection,
@@ -42,7 +42,7 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -94,7 +94,7 @@ impl Server {
         Ok(server)
     }
 
-    /// `host:port`.
+    /// Returns `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -115,7 +115,7 @@ impl Server {
         Ok(())
     }
 
-    /// Writes what is in memory to the store.
+    /// Flushes memory to the store.
     pub fn flush(&mut self) -> Result<()> {
         self.connection.post("/flush", &[], &[])?;
         Ok(())
@@ -146,7 +146,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine over the series.
+    /// An engine over these series.
     pub fn over(series: &[RandomSeries]) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let mut source = MemorySeries::default();
@@ -181,7 +181,7 @@ impl Engine {
     }
 }
 
-/// One of those who are asked.
+/// One of the two peers.
 pub enum Peer {
     /// A server.
     Server(Server),
@@ -190,7 +190,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// Asks.
+    /// Sends a query.
     pub fn ask(&mut self, ask: &Ask) -> Answer {
         match self {
             Self::Server(server) => server.ask(ask),

@@ -1,16 +1,16 @@
-//! Requests of remote write 1.0: protobuf in a snappy block.
+//! Encodes requests of remote write 1.0: protobuf in a snappy block.
 //!
-//! Only what is needed to send series; field numbers are those of `prometheus.WriteRequest`.
+//! Only the parts that are needed to send series. Field numbers are those of `prometheus.WriteRequest`.
 
 use sandur_model::histogram::{Buckets, CounterReset};
 use sandur_model::{FloatHistogram, is_stale};
 
 use super::series::{BEGIN_MS, LENGTH_MS, RandomSeries, Sample};
 
-/// Milliseconds of data in a request.
+/// Milliseconds of samples in a request.
 const SLICE_MS: i64 = 5 * 60_000;
 
-/// A message that grows.
+/// A protobuf message that is being built.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -54,7 +54,7 @@ fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Bodies that together bring all samples, in the order of time.
+/// Returns bodies that together contain all samples, in order of time.
 pub fn bodies(series: &[RandomSeries]) -> Vec<Vec<u8>> {
     let mut bodies = Vec::new();
     let mut from = BEGIN_MS - SLICE_MS;
@@ -129,7 +129,7 @@ fn native(message: &mut Message, histogram: &FloatHistogram, integer: bool, time
     }
 }
 
-/// Spans, deltas of integers, or counts.
+/// Encodes buckets as spans with deltas of integers, or with counts.
 fn buckets(message: &mut Message, [spans, deltas, counts]: [u64; 3], buckets: &Buckets, integer: bool) {
     for span in buckets.spans() {
         message.message(spans, |message| {

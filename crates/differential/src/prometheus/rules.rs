@@ -1,7 +1,7 @@
-//! Differences that are meant, each with its reason.
+//! The intended differences, each with its reason.
 //!
-//! A rule looks at the question, the difference and both answers, and explains as little as it can.
-//! `docs/reference/prometheus-differences.md` is written from this table.
+//! A rule checks the query, the difference and both answers, and explains as little as possible.
+//! `docs/reference/prometheus-differences.md` is generated from this table.
 
 use std::collections::BTreeSet;
 
@@ -10,35 +10,36 @@ use super::ask::Ask;
 use super::choices;
 use super::compare::{Difference, Kind, are_same_points, close};
 
-/// A difference with what led to it.
+/// A difference with its query and answers.
 pub struct Case<'a> {
-    /// The question.
+    /// The query.
     pub ask: &'a Ask,
-    /// Its expression.
+    /// The text of its expression.
     pub text: String,
     /// How the answers differ.
     pub difference: &'a Difference,
-    /// What Prometheus answers.
+    /// Prometheus's answer.
     pub theirs: &'a Answer,
-    /// What we answer.
+    /// Our answer.
     pub ours: &'a Answer,
 }
 
-/// A difference that is explained.
+/// An explained difference.
 pub struct Rule {
-    /// Short name, printed in reports.
+    /// A short name, printed in reports.
     pub id: &'static str,
     /// What differs.
     pub what: &'static str,
-    /// Why it is so.
+    /// The reason of the difference.
     pub reason: &'static str,
-    /// Whether this difference is that one.
+    /// Returns whether the rule explains a difference.
     pub explains: fn(&Case<'_>) -> bool,
-    /// Other questions, one of which has to differ by the same rule and by itself, when there are any.
+    /// Returns control queries. If there are any, one of them must differ by the same rule without
+    /// further controls.
     pub controls: fn(&Case<'_>) -> Vec<Ask>,
 }
 
-/// The difference needs no other question.
+/// For rules without control queries.
 fn none(_: &Case<'_>) -> Vec<Ask> {
     Vec::new()
 }
@@ -50,7 +51,7 @@ pub const RULES: &[Rule] = &[
         what: "which series `topk`, `bottomk` and `limitk` choose among equal ones, and all that follows",
         reason: "Prometheus takes those that its storage gives first: in the order of their creation",
         explains: |case| {
-            // Those of one may be the same without their names, or for a match, those of the other not.
+            // One answer may have equal series without their names, or for a match, and the other not.
             let are_same = |answer: &Answer| {
                 let text = answer.outcome.as_ref().err();
                 text.is_some_and(|text| text == SAME_LABELS || is_of_matching(text))
@@ -147,7 +148,7 @@ pub const RULES: &[Rule] = &[
                 _ => return false,
             };
             let of_pairs = |text: &String| NOTES_OF_PAIRS.iter().any(|what| text.contains(what));
-            // Of two operators that note the same, the last one that noted it has the place.
+            // Of two operators with the same note, the last one determines its position.
             let is_noted = |text: &String| {
                 let elsewhere = || ours.iter().any(|own| without_place(own) == without_place(text));
                 ours.contains(text) || of_pairs(text) && elsewhere()
@@ -172,7 +173,7 @@ pub const RULES: &[Rule] = &[
                     detail.contains("Histogram") && (detail.contains("NaN") || is_reset)
                         || is_negated && any(["histogram_quantile", "histogram_fraction"])
                 }
-                // Texts of histograms, as labels.
+                // Texts of histograms, as label values.
                 Kind::Series => {
                     let texts = |answer| -> BTreeSet<Names> {
                         labels_of(answer).into_iter().map(without_nan_buckets).collect()
@@ -295,7 +296,7 @@ pub const RULES: &[Rule] = &[
         what: "the order of series with equal values in `sort`, `sort_desc`, `topk` and `bottomk`",
         reason: "Prometheus's sorting does not keep the order of equal ones",
         explains: |case| {
-            // Close ones, too: of two powers that differ in their last bit here may be equal there.
+            // Includes close values: two powers that differ in their last bit here may be equal there.
             let rows = |answer: &Answer| match &answer.outcome {
                 Ok(Data::Vector(rows)) => rows.clone(),
                 _ => Vec::new(),
@@ -332,26 +333,27 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Whether an expression names series of native histograms.
+/// Returns whether an expression selects series of native histograms.
 fn is_of_histograms(text: &str) -> bool {
     ["native", "nan_", "custom", "mixed"].iter().any(|name| text.contains(name))
 }
 
-/// Whether a refusal is about series that match several others.
+/// Returns whether an error is about series that match several others.
 fn is_of_matching(text: &str) -> bool {
     text.starts_with("found duplicate series") || text.starts_with("multiple matches for labels")
 }
 
-/// Whether one refusal is about series that match several others, and one about series that are the same.
+/// Returns whether one error is about series that match several others, and the other about equal
+/// series.
 fn are_of_samples(theirs: &str, ours: &str) -> bool {
     let is_same = |text: &str| text == SAME_LABELS;
     is_same(theirs) && is_of_matching(ours) || is_of_matching(theirs) && is_same(ours)
 }
 
-/// Two series of an answer have the same labels.
+/// The error for two series of an answer with the same labels.
 const SAME_LABELS: &str = "vector cannot contain metrics with the same labelset";
 
-/// What is wrong with a query before there is a sample.
+/// Errors of a query that are detected before there is a sample.
 const EARLIER: [&str; 7] = [
     "modifier can only be used with",
     "overflows int64",
@@ -362,10 +364,10 @@ const EARLIER: [&str; 7] = [
     "invalid regular expression in label_replace",
 ];
 
-/// A part of the warning of histograms that cannot be added.
+/// Part of the warning about histograms that cannot be added.
 const MIXED_SCHEMAS: &str = "mix of histograms with exponential and custom buckets schemas";
 
-/// Parts of notes about one pair of samples.
+/// Parts of notes about a single pair of samples.
 const NOTES_OF_PAIRS: [&str; 4] = [
     "incompatible sample types",
     "incompatible bucket layout",
@@ -373,27 +375,28 @@ const NOTES_OF_PAIRS: [&str; 4] = [
     "mismatched custom buckets",
 ];
 
-/// Whether the last digits of a large number decide: by the rest of a division, the place in a period, or the
-/// slope of a line.
+/// Returns whether the last digits of a large number are significant: in the remainder of a division, in
+/// the position in a period, or in the slope of a line.
 fn tells_last_digits(text: &str) -> bool {
     let has = |names: &[&str]| names.iter().any(|name| text.contains(name));
     let is_large = has(&["^", "exp(", "sinh(", "cosh("]);
     text.contains('%') || (is_large && (is_period_of(text) || has(&["deriv(", "predict_linear("])))
 }
 
-/// Whether both have as many labels of `count_values`, made of numbers that last digits decide.
+/// Returns whether both answers have the same number of `count_values` labels, which are made of numbers
+/// with significant last digits.
 fn has_other_values(case: &Case<'_>) -> bool {
     case.text.contains("count_values")
         && tells_last_digits(&case.text)
         && labels_of(case.theirs).len() == labels_of(case.ours).len()
 }
 
-/// A note without the place that it is about.
+/// Returns a note without its position.
 fn without_place(text: &str) -> &str {
     text.rsplit_once(" (").map_or(text, |(note, _)| note)
 }
 
-/// Questions for the `changes` within a question whose series or samples differ.
+/// Returns queries for the `changes` within an expression whose series or samples differ.
 fn changes_within(case: &Case<'_>) -> Vec<Ask> {
     if case.difference.kind == Kind::Values {
         return Vec::new();
@@ -403,28 +406,28 @@ fn changes_within(case: &Case<'_>) -> Vec<Ask> {
     changes.flat_map(|part| choices::by_itself(case, &part)).collect()
 }
 
-/// Whether an expression compares.
+/// Returns whether an expression has a comparison.
 fn is_compared(text: &str) -> bool {
     ["==", "!=", ">", "<"].iter().any(|operator| text.contains(operator))
 }
 
-/// Whether one of the numbers that differ is infinite, or made of infinity.
+/// Returns whether one of the differing numbers is infinite or computed from infinity.
 fn overflows(case: &Case<'_>) -> bool {
     let detail = &case.difference.detail;
     let grows = ["^", "exp(", "sinh(", "cosh("].iter().any(|name| case.text.contains(name));
     grows && (detail.contains("inf") || detail.contains("NaN"))
 }
 
-/// Whether a number is told by what is left of it, or by where in a period it is.
+/// Returns whether a number is a remainder or a position in a period.
 fn is_period_of(text: &str) -> bool {
     text.contains('%') || PERIODIC.iter().any(|name| text.contains(name))
 }
 
-/// Functions whose values come again and again while their argument grows.
+/// Periodic functions.
 const PERIODIC: [&str; 8] =
     ["sin(", "cos(", "tan(", "minute(", "hour(", "day_of_", "days_in_month(", "month("];
 
-/// Whether texts differ in digits alone, and in few of them.
+/// Returns whether texts differ only in digits, and only in few of them.
 fn alike_but_digits<'a>(theirs: &'a [String], ours: &'a [String]) -> bool {
     let alike = |(a, b): (&'a String, &'a String)| {
         let differ = a.chars().zip(b.chars()).filter(|(a, b)| a != b);
@@ -441,7 +444,7 @@ fn alike_but_digits<'a>(theirs: &'a [String], ours: &'a [String]) -> bool {
     theirs.len() == ours.len() && theirs.into_iter().zip(ours).all(alike)
 }
 
-/// Whether texts are the same but for the last digits of the numbers in them.
+/// Returns whether texts are equal except for the last digits of the numbers in them.
 fn alike_numbers(a: &str, b: &str) -> bool {
     let ((a_words, a_numbers), (b_words, b_numbers)) = (numbers_in(a), numbers_in(b));
     a_words == b_words
@@ -449,7 +452,7 @@ fn alike_numbers(a: &str, b: &str) -> bool {
         && a_numbers.iter().zip(&b_numbers).all(|(a, b)| close(*a, *b))
 }
 
-/// A text without the numbers in it, and these.
+/// Splits a text into the text without numbers, and the numbers.
 fn numbers_in(text: &str) -> (String, Vec<f64>) {
     let (mut words, mut numbers, mut rest) = (String::new(), Vec::new(), text);
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -469,7 +472,7 @@ fn numbers_in(text: &str) -> (String, Vec<f64>) {
     (words + rest, numbers)
 }
 
-/// What is rounded in another way than in Go.
+/// Functions whose results are rounded differently in Go.
 const ROUNDED: [&str; 13] = [
     "sin",
     "cos",
@@ -486,7 +489,8 @@ const ROUNDED: [&str; 13] = [
     "histogram_",
 ];
 
-/// By how much the numbers differ that the difference shows: absolutely, and in parts of the larger one.
+/// Returns the difference of the numbers that the description shows: absolute, and relative to the
+/// larger one.
 fn distance(case: &Case<'_>) -> Option<(f64, f64)> {
     let mut numbers = case.difference.detail.split("Float(").skip(1).map(|rest| {
         let (number, _) = rest.split_once(')')?;
@@ -501,14 +505,15 @@ fn refusals<'a>(case: &'a Case<'_>) -> Option<(&'a str, &'a str)> {
     Some((case.theirs.outcome.as_ref().err()?, case.ours.outcome.as_ref().err()?))
 }
 
-/// The text without what stands between two words.
+/// Removes the text between two words.
 fn without_between(text: &str, from: &str, to: &str) -> String {
     let Some((before, rest)) = text.split_once(from) else { return text.to_owned() };
     let after = rest.split_once(to).map_or("", |(_, after)| after);
     format!("{before}{from}{to}{after}")
 }
 
-/// Whether both answer with series whose labels are the same but for the last digits of numbers.
+/// Returns whether both answers have series whose labels are equal except for the last digits of
+/// numbers.
 fn alike_labels(case: &Case<'_>) -> bool {
     let alike = |a: &str, b: &str| match (a.parse(), b.parse()) {
         (Ok(a), Ok(b)) => close(a, b),
@@ -522,7 +527,7 @@ fn alike_labels(case: &Case<'_>) -> bool {
         })
 }
 
-/// The labels of the series of an answer.
+/// Returns the labels of the series of an answer.
 fn labels_of(answer: &Answer) -> Vec<Names> {
     match &answer.outcome {
         Ok(Data::Vector(rows) | Data::Matrix(rows)) => rows.iter().map(|row| row.0.clone()).collect(),
@@ -530,7 +535,7 @@ fn labels_of(answer: &Answer) -> Vec<Names> {
     }
 }
 
-/// Labels whose texts of histograms name no bucket whose count is no number.
+/// Removes buckets with a count of NaN from texts of histograms in labels.
 fn without_nan_buckets(names: Names) -> Names {
     let without = |text: String| match text.starts_with("{count:") {
         true => text
@@ -544,7 +549,7 @@ fn without_nan_buckets(names: Names) -> Names {
     names.into_iter().map(|(name, text)| (name, without(text))).collect()
 }
 
-/// The rules as a table in markdown.
+/// Returns the rules as a table in Markdown.
 pub fn table() -> String {
     let mut text = "| rule | what differs | why |\n|---|---|---|\n".to_owned();
     for rule in RULES {

@@ -1,4 +1,5 @@
-//! A whole run: questions in order, differences explained or made smaller and printed.
+//! A complete run: sends queries in order, explains differences, and reduces and prints those without a
+//! rule.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +9,17 @@ use super::compare::{Difference, Kind, compare};
 use super::peers::Peer;
 use super::rules::{Case, RULES, Rule};
 
-/// Questions that are tried at most to make one smaller.
+/// The largest number of queries that are tried in order to reduce one.
 const TRIES_MAX: usize = 300;
 
-/// How often a control question is asked: Prometheus may have equal series in another order each time.
+/// How often a control query is sent: Prometheus may order equal series differently each time.
 const CONTROL_TRIES: usize = 4;
 
-/// Both who are asked.
+/// Both peers.
 pub struct Pair {
     /// Prometheus.
     pub theirs: Peer,
-    /// We.
+    /// Sandur.
     pub ours: Peer,
 }
 
@@ -42,7 +43,7 @@ impl Pair {
         Some((difference, rule))
     }
 
-    /// Whether the answers to a control question differ by a rule that needs no other question there.
+    /// Returns whether the answers to a control query differ by a rule without further controls.
     fn differs_by(&mut self, rule: &Rule, ask: &Ask) -> bool {
         let (theirs, ours) = self.both(ask);
         let Some(difference) = compare(&theirs, &ours, ask.is_ordered()) else { return false };
@@ -52,23 +53,23 @@ impl Pair {
     }
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Default)]
 pub struct Report {
-    /// Questions asked.
+    /// Number of queries sent.
     pub asked: usize,
-    /// Those that Prometheus refused.
+    /// Number of queries that Prometheus refused.
     pub refused: usize,
-    /// Those that had nothing in the answer.
+    /// Number of queries with an empty answer.
     pub empty: usize,
-    /// Differences by the rule that explains them.
+    /// Number of differences by the rule that explains them.
     pub explained: BTreeMap<&'static str, usize>,
-    /// Differences that no rule explains, by their kind.
+    /// Number of differences that no rule explains, by their kind.
     pub findings: BTreeMap<Kind, usize>,
 }
 
 impl Report {
-    /// Asks both.
+    /// Sends a query to both and compares the answers.
     pub fn ask(&mut self, pair: &mut Pair, origin: &str, ask: &Ask) {
         self.asked += 1;
         let Some((difference, rule)) = pair.unexplained(ask) else {
@@ -85,7 +86,7 @@ impl Report {
         println!("{origin}: {small}\n  {:?}: {}\n", again.kind, again.detail);
     }
 
-    /// Looks at every sixteenth answer: how many say something.
+    /// Checks every sixteenth answer: counts errors and empty answers.
     fn count(&mut self, pair: &mut Pair, ask: &Ask) {
         if !self.asked.is_multiple_of(16) {
             return;
@@ -97,7 +98,7 @@ impl Report {
         }
     }
 
-    /// Prints what was found.
+    /// Prints the result.
     pub fn print(&self) {
         let Self { asked, refused, empty, explained, findings } = self;
         println!("{asked} asked, about {refused} refused by both and {empty} with empty answers");
@@ -106,7 +107,7 @@ impl Report {
     }
 }
 
-/// The smallest question found that differs in the same kind.
+/// Returns the smallest query found with a difference of the same kind.
 fn shrink(pair: &mut Pair, ask: &Ask, kind: Kind) -> Ask {
     let mut best = ask.clone();
     let mut tries = 0;

@@ -1,8 +1,9 @@
-//! Random series: what goes wrong with samples in the field, in an hour and a half.
+//! Random series with the problems of samples in practice, over an hour and a half.
 //!
-//! Counters with resets and gaps, gauges with numbers that are none, stale markers, series that replace each
-//! other, samples that are minutes apart, classic and native histograms of every kind, and series that change
-//! from floats to histograms. Seed and place of a series decide its samples alone.
+//! Counters with resets and gaps, gauges with values that are not numbers, stale markers, series that
+//! replace each other, samples that are minutes apart, classic and native histograms of every kind, and
+//! series that change from floats to histograms. The samples of a series depend only on the seed and the
+//! series' index.
 
 use std::sync::Arc;
 
@@ -11,9 +12,9 @@ use sandur_model::{FloatHistogram, Labels, STALE_BITS};
 
 use crate::random::Random;
 
-/// First millisecond of the samples.
+/// Time of the first sample, in milliseconds since the epoch.
 pub const BEGIN_MS: i64 = 1_767_603_600_000;
-/// Milliseconds from first to last sample.
+/// Milliseconds from the first to the last sample.
 pub const LENGTH_MS: i64 = 90 * 60_000;
 
 /// A sample.
@@ -21,20 +22,20 @@ pub const LENGTH_MS: i64 = 90 * 60_000;
 pub enum Sample {
     /// A number.
     Float(f64),
-    /// A native histogram, and whether its counts are sent as integers.
+    /// A native histogram; the flag says whether its counts are sent as integers.
     Histogram(Arc<FloatHistogram>, bool),
 }
 
 /// A series.
 #[derive(Clone, Debug)]
 pub struct RandomSeries {
-    /// Its labels, with the metric's name.
+    /// The labels, including the metric name.
     pub labels: Labels,
-    /// Times in milliseconds, and samples.
+    /// Times in milliseconds since the epoch, and samples.
     pub samples: Vec<(i64, Sample)>,
 }
 
-/// How the samples of a series come about.
+/// How the samples of a series are generated.
 #[derive(Clone, Copy)]
 enum Shape {
     Counter,
@@ -47,7 +48,7 @@ enum Shape {
         integer: bool,
         gauge: bool,
     },
-    /// With observations that are NaN.
+    /// With NaN observations.
     Nan,
     Custom(&'static [f64]),
     Mixed,
@@ -55,14 +56,14 @@ enum Shape {
 
 /// Upper bounds of the native histograms with custom buckets.
 const CUSTOM_BOUNDS: &[f64] = &[0.1, 0.5, 1.0, 10.0];
-/// The same, with buckets that end at zero or reach over it.
+/// Further bounds, with buckets that end at zero or contain it.
 const BOUNDS_AROUND_ZERO: [&[f64]; 3] =
     [&[-5.0, 0.0, 1.0, 10.0], &[-5.0, -1.0, 1.0, 10.0], &[0.0, 0.5, 1.0, 10.0]];
 
 /// Upper bounds of the classic histograms.
 pub const BOUNDS: [&str; 6] = ["0.1", "0.5", "1", "2.5", "10", "+Inf"];
 
-/// All series of a seed, sorted by labels.
+/// Returns all series of a seed, sorted by labels.
 pub fn series(seed: u64) -> Vec<RandomSeries> {
     let mut described: Vec<(Vec<(&str, String)>, Shape, i64)> = Vec::new();
     for job in ["api", "db", "web"] {
@@ -126,7 +127,7 @@ fn describe<'a>(out: &mut Vec<(Vec<(&'a str, String)>, Shape, i64)>, job: &'a st
     }
 }
 
-/// The series, or two that replace each other.
+/// Returns the series, or two that replace each other.
 fn lives(random: &mut Random, pairs: &[(&str, String)], shape: Shape, gap_ms: i64) -> Vec<RandomSeries> {
     let offset = random.between(0, gap_ms - 1);
     let labels = |generation: Option<&str>| {
@@ -140,7 +141,7 @@ fn lives(random: &mut Random, pairs: &[(&str, String)], shape: Shape, gap_ms: i6
     let change = random.between(LENGTH_MS / 4, LENGTH_MS * 3 / 4);
     let mut first = samples(random, shape, gap_ms, offset, change);
     if random.chance(80) {
-        // The last sample may come a little late.
+        // The last sample may be a little late.
         let end = (BEGIN_MS + change).max(first.last().map_or(0, |(last, _)| last + 1));
         first.push((end, stale_like(first.last().map(|(_, sample)| sample))));
     }
@@ -181,7 +182,7 @@ fn samples(random: &mut Random, shape: Shape, gap_ms: i64, from: i64, to: i64) -
     samples
 }
 
-/// What a series has counted so far.
+/// The state of a series while it is generated.
 struct State {
     shape: Shape,
     value: f64,
@@ -204,7 +205,7 @@ impl State {
             Shape::Counter => self.count(random, 20),
             Shape::Cumulative(rank) => self.count(random, 4 * (rank as i64 + 1)),
             Shape::Gauge => self.value += random.between(-400, 400) as f64 / 16.0,
-            // No denormal ones: Go's powers and logarithms of these are wrong by orders of magnitude.
+            // No denormal numbers: Go's powers and logarithms of them are wrong by orders of magnitude.
             Shape::Weird => {
                 let values = [
                     f64::NAN,
@@ -246,7 +247,7 @@ impl State {
         }
     }
 
-    /// Observations that are NaN: they are in no bucket, or in the last one of custom buckets.
+    /// Observes NaN values: they are in no bucket, or in the last one of custom buckets.
     fn observe_nan(&mut self, random: &mut Random) -> Sample {
         let count = random.between(1, 9) as f64;
         self.histogram.count += count;
@@ -265,8 +266,9 @@ impl State {
         let part = if integer { 1.0 } else { 0.25 };
         let is_signed = !integer;
         let histogram = &mut self.histogram;
-        // Prometheus's chunks give all histograms of a chunk the same buckets, empty ones too, and its
-        // quantiles look at whether there are negative buckets at all: so there are from the first one on.
+        // Prometheus's chunks give all histograms of a chunk the same buckets, including empty ones, and
+        // its quantiles depend on whether there are negative buckets at all. Therefore the first
+        // histogram has some.
         let is_first = histogram.count == 0.0;
         for n in 0..random.between(if is_first { 2 } else { 0 }, 6) {
             let count = random.between(1, 9) as f64 * part;
@@ -319,11 +321,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_decides_the_series_and_their_times_rise() {
+    fn series_are_reproducible_and_their_times_increase() {
         let (one, two) = (series(3), series(3));
         assert_eq!(format!("{one:?}"), format!("{two:?}"));
         assert_ne!(format!("{one:?}"), format!("{:?}", series(4)));
-        // Of seed 85 a series ended after it was replaced.
+        // In seed 85 a series used to end after it was replaced.
         for series in one.iter().chain(&series(85)) {
             assert!(series.samples.windows(2).all(|pair| pair[0].0 < pair[1].0), "{}", series.labels);
             for (_, sample) in &series.samples {
