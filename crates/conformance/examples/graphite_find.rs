@@ -1,10 +1,11 @@
-//! What it costs to find nodes among many paths of Graphite's, in blocks and in memory.
+//! Measures the cost of finding nodes among many Graphite paths, in blocks and in memory.
 //!
-//! `cargo run --release -p sandur-conformance --example graphite_find -- 1000000` stores so many names in two
-//! blocks and in the head, then asks each pattern many times about the last four hours.
+//! `cargo run --release -p sandur-conformance --example graphite_find -- 1000000` stores a million names
+//! in two blocks and the head, then queries each pattern 50 times over the last four hours.
 //!
-//! Options: `metrics=1000` gives each host so many metrics instead of ten; `dead=30x1000000` stores a million
-//! names on each of the 30 days before, which have no values since; what else is named is a pattern to ask.
+//! Options: `metrics=1000` stores 1000 metrics for each host instead of ten. `dead=30x1000000` stores a
+//! million names, which have no later values, on each of the 30 days before. Other arguments are
+//! patterns to query.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,9 +25,9 @@ type Failed = Box<dyn std::error::Error>;
 const NOW: i64 = 1_795_168_800;
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
-/// Names of a push.
+/// Number of names in a push.
 const BATCH: u64 = 50_000;
-/// The first metrics of each host.
+/// The names of the first metrics of each host.
 const METRICS: [&str; 10] = [
     "cpu.idle",
     "cpu.user",
@@ -39,7 +40,7 @@ const METRICS: [&str; 10] = [
     "net.out",
     "load.one",
 ];
-/// What is asked where nothing else is named: anchored patterns and others.
+/// The default patterns: anchored ones and others.
 const PATTERNS: [&str; 7] = [
     "*",
     "*.*",
@@ -49,16 +50,16 @@ const PATTERNS: [&str; 7] = [
     "site3.*.*.cpu.idle",
     "*.*.*.cpu.idle",
 ];
-/// How often each pattern is asked.
+/// Number of queries of each pattern.
 const ROUNDS: usize = 50;
 
-/// What is stored and asked.
+/// What to store and which patterns to query.
 struct Plan {
     names: u64,
     /// Metrics of each host.
     metrics: u64,
     dead_days: i64,
-    /// Names of each of these days.
+    /// Names on each of these days.
     dead_names: u64,
     patterns: Vec<String>,
 }
@@ -84,7 +85,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The name with a number. Hosts go round the sites, and round the racks of each.
+    /// Returns the name with a number. Hosts are distributed round-robin over the sites, and over the
+    /// racks of each site.
     fn name(&self, number: u64) -> String {
         let (metric, host) = (number % self.metrics, number / self.metrics);
         let place = format!("site{}.rack{}.host{host:07}", host % 10, host / 10 % 100);
@@ -106,14 +108,14 @@ async fn run(plan: &Plan) -> Result<(), Failed> {
     let env = Env::system(2);
     let url = directory.path().display().to_string();
     let store = Store::open(&url, env.clone(), StoreOptions::default()).await?;
-    // Nothing is merged or flushed by itself while it is measured.
+    // No merge or flush starts by itself during the measurement.
     let maintenance = MaintenanceOptions { interval: Duration::from_secs(86_400), ..Default::default() };
     let (flush_bytes, flush_age) = (64 * GIB, Duration::from_secs(86_400));
     let write_budget = MemoryBudget::root("writes", 16 * GIB);
     let options = EngineOptions { maintenance, flush_bytes, flush_age, write_budget, ..Default::default() };
     let engine = Engine::open(store, env, options).await?;
     for day in 1..=plan.dead_days {
-        // Hosts of other numbers each day.
+        // Each day has other hosts.
         let first = plan.names + plan.dead_names * day as u64;
         push(&engine, plan, first..first + plan.dead_names, NOW - day * DAY).await?;
         engine.flush().await?;

@@ -1,11 +1,11 @@
-//! Compares an answer with what a script expects.
+//! Compares an answer with the expectation of a script.
 
 use sandur_logql::Kind;
 use sandur_query::{LogRow, QueryResult, Series};
 
 use crate::script::{EPOCH_NS, Eval, Expected, ExpectedRow, Match, Pairs, quote};
 
-/// What is wrong with the answer; `None` when it is right.
+/// Returns what is wrong with the answer, or `None` when it is correct.
 pub fn difference(eval: &Eval, result: Result<QueryResult, String>) -> Option<String> {
     match (&eval.expected, result) {
         (Expected::Fail(how), Err(error)) => failure(how.as_ref(), &error),
@@ -15,13 +15,13 @@ pub fn difference(eval: &Eval, result: Result<QueryResult, String>) -> Option<St
         (Expected::Empty, Ok(QueryResult::Streams(s))) if s.is_empty() => None,
         (Expected::Empty, Ok(result)) => Some(format!("not empty: {}", brief(&result))),
         (Expected::Scalar(value), Ok(QueryResult::Scalar(sample))) => {
-            (!is_close(*value, sample.value)).then(|| format!("{} in place of {value}", sample.value))
+            (!is_close(*value, sample.value)).then(|| format!("{} instead of {value}", sample.value))
         }
         (Expected::Scalar(value), Ok(QueryResult::Matrix(series)))
             if series.len() == 1 && series[0].labels.is_empty() =>
         {
             let same = series[0].samples.iter().all(|s| is_close(s.value, *value));
-            (!same).then(|| format!("{:?} in place of {value}", series[0].samples))
+            (!same).then(|| format!("{:?} instead of {value}", series[0].samples))
         }
         (Expected::Rows(rows), Ok(QueryResult::Streams(found))) => rows_difference(rows, &found),
         (Expected::Series { ordered, series }, Ok(result)) => {
@@ -38,7 +38,7 @@ fn failure(how: Option<&Match>, error: &str) -> Option<String> {
         Some(Match::Whole(text)) => error == text,
         Some(Match::Regex(regex)) => regex.is_match(error),
     };
-    (!fits).then(|| format!("failed in other words: {}", quote(error.as_bytes())))
+    (!fits).then(|| format!("failed with another message: {}", quote(error.as_bytes())))
 }
 
 fn brief(result: &QueryResult) -> String {
@@ -55,7 +55,7 @@ fn brief(result: &QueryResult) -> String {
     }
 }
 
-/// Sums in another order differ in their last bits.
+/// The last bits of a sum depend on the order of addition.
 fn is_close(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
@@ -82,7 +82,7 @@ fn labels_text(pairs: &[(String, String)]) -> String {
     format!("{{{}}}", pairs.join(", "))
 }
 
-/// A row as scripts write it.
+/// Writes a row as scripts do.
 fn row_text(row: &ExpectedRow) -> String {
     let offset = row.timestamp - EPOCH_NS;
     let fraction = format!(".{:09}", offset.rem_euclid(1_000_000_000));

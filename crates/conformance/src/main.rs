@@ -1,9 +1,12 @@
-//! `cargo xtask conformance logql PATH...`: runs scripts over memory, a head, flushed and compacted blocks;
-//! `cargo xtask conformance promql PATH...`: runs Prometheus's acceptance tests over the same places;
-//! `cargo xtask conformance graphite DIRECTORY`: compares with recorded answers of Graphite, over the same;
-//! `cargo xtask rings`: compares the relay's rings with the programs that they come from.
+//! `cargo xtask conformance logql PATH...`: runs scripts on rows in memory, in a head, in flushed and in
+//! compacted blocks;
+//! `cargo xtask conformance promql PATH...`: runs Prometheus's acceptance tests in the same places;
+//! `cargo xtask conformance graphite DIRECTORY`: compares with recorded answers of Graphite in the same
+//! places;
+//! `cargo xtask rings`: compares the relay's rings with those of the programs that they come from.
 //!
-//! Prints a line per script and one for all, then every failure; the exit code is 0 when there is none.
+//! Prints a line for each script and one for the total, then all failures. The exit code is 0 when there
+//! are none.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,7 +36,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Gives the number of failures.
+/// Returns the number of failures.
 fn run(paths: &[String]) -> Result<usize, String> {
     let (mut evals, mut failures) = (0, Vec::new());
     let mut passed = Place::EVERY.map(|place| (place, 0));
@@ -59,7 +62,7 @@ fn run(paths: &[String]) -> Result<usize, String> {
     Ok(failures.len())
 }
 
-/// Gives the number of failures.
+/// Returns the number of failures.
 fn run_graphite(paths: &[String]) -> Result<usize, String> {
     let mut failures = Vec::new();
     for path in paths {
@@ -78,13 +81,13 @@ fn run_graphite(paths: &[String]) -> Result<usize, String> {
     Ok(failures.len())
 }
 
-/// Gives the number of rings that differ.
+/// Returns the number of rings that differ.
 fn run_rings(arguments: &[String]) -> Result<usize, String> {
     let mut programs = Programs::default();
     let (mut folder, mut clusters, mut seed) = (PathBuf::from("rings"), 200, 1);
     for pair in arguments.chunks(2) {
         let [name, value] = pair else { return Err(format!("{} needs a value", pair[0])) };
-        let number = || value.parse::<u64>().map_err(|_| format!("{name}: '{value}' is no number"));
+        let number = || value.parse::<u64>().map_err(|_| format!("{name}: '{value}' is not a number"));
         match name.as_str() {
             "--python" => programs.python = Some(value.into()),
             "--relay-ng" => programs.relay_ng = Some(value.into()),
@@ -104,7 +107,7 @@ fn run_rings(arguments: &[String]) -> Result<usize, String> {
     Ok(different)
 }
 
-/// Gives the number of failures.
+/// Returns the number of failures.
 fn run_promql(paths: &[String]) -> Result<usize, String> {
     let (mut evals, mut failures) = (0, Vec::new());
     let mut totals = Place::EVERY.map(Passed::none);

@@ -1,4 +1,4 @@
-//! Runs scripts and reports.
+//! Runs scripts and reports the results.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,15 +9,15 @@ use crate::answer::difference;
 use crate::script::{self, Command};
 use crate::world::{Place, World, ask};
 
-/// What a script showed.
+/// The results of a script.
 pub struct FileReport {
-    /// The script.
+    /// Path of the script.
     pub path: PathBuf,
-    /// Evaluations in it.
+    /// Number of evaluations in the script.
     pub evals: usize,
-    /// For each place how many evaluations were right.
+    /// For each place, the number of correct evaluations.
     pub passed: Vec<(Place, usize)>,
-    /// What was wrong.
+    /// Descriptions of the failures.
     pub failures: Vec<String>,
 }
 
@@ -29,7 +29,8 @@ impl fmt::Display for FileReport {
     }
 }
 
-/// The scripts at a path: the file itself, or every `.logqltest` file of a directory by name.
+/// Returns the scripts at a path: the file itself, or every `.logqltest` file of a directory, sorted by
+/// name.
 pub fn scripts(path: &Path) -> Result<Vec<PathBuf>, String> {
     let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
     if !std::fs::metadata(path).map_err(wrong)?.is_dir() {
@@ -49,7 +50,7 @@ pub fn scripts(path: &Path) -> Result<Vec<PathBuf>, String> {
     }
 }
 
-/// Runs a script in each place. `Err` when it cannot be read or a place cannot be made.
+/// Runs a script in each place. Fails if the script cannot be read or a place cannot be opened.
 pub fn run_file(path: &Path, places: &[Place]) -> Result<FileReport, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let commands = script::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;

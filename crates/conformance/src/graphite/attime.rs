@@ -1,4 +1,4 @@
-//! Times and lengths of time.
+//! Checks times and durations.
 
 use std::path::Path;
 
@@ -29,5 +29,6 @@ fn difference(case: &Value) -> Option<String> {
             (case["epoch"].as_i64(), parse_time(text, &zone, now).ok().map(|moment| moment.epoch))
         }
     };
-    (expected != found).then(|| format!("{}: {text:?} is {found:?}, not {expected:?}", string(case, "id")))
+    (expected != found)
+        .then(|| format!("{}: {text:?} is {found:?}, expected {expected:?}", string(case, "id")))
 }

@@ -1,8 +1,9 @@
-//! Readers of msgpack and pickle, as far as renderings use them: answers are compared as what they say.
+//! Decodes the parts of msgpack and pickle that render answers use, so that answers can be compared by
+//! their contents.
 
 use serde_json::{Map, Value};
 
-/// Deepest value that is read.
+/// Deepest nesting that is decoded.
 const DEPTH_MAX: usize = 16;
 
 fn number(value: f64) -> Value {
@@ -27,7 +28,7 @@ fn text(bytes: &mut &[u8], length: usize) -> Option<String> {
     String::from_utf8(take(bytes, length)?.to_vec()).ok()
 }
 
-/// The value of a body in msgpack, which must end with it.
+/// Decodes a msgpack body, which must contain exactly one value.
 pub(super) fn msgpack(mut bytes: &[u8]) -> Option<Value> {
     let value = msgpack_value(&mut bytes, DEPTH_MAX)?;
     bytes.is_empty().then_some(value)
@@ -79,7 +80,7 @@ fn msgpack_map(bytes: &mut &[u8], count: usize, depth: usize) -> Option<Value> {
     Some(Value::Object(map))
 }
 
-/// The value of a pickle of lists, dictionaries, texts and numbers.
+/// Decodes a pickle of lists, dictionaries, strings and numbers.
 pub(super) fn pickle(mut bytes: &[u8]) -> Option<Value> {
     let bytes = &mut bytes;
     if array(bytes)? != [0x80, 3] {
@@ -132,7 +133,7 @@ pub(super) fn pickle(mut bytes: &[u8]) -> Option<Value> {
     }
 }
 
-/// Whether two values say the same, numbers by their value.
+/// Whether two values are equal; numbers are compared as floats.
 pub(super) fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {

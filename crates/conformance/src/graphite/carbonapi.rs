@@ -1,4 +1,4 @@
-//! carbonapi's answers to its own tests, over the series that each test has.
+//! Checks against carbonapi's answers to its own tests, on the series of each test.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::render::BUDGET;
 use super::second::{Verdict, report};
 use super::{Report, cases, string};
 
-/// The clock of the graphite-web that was asked beside.
+/// The clock of the graphite-web that was given the same tests, seconds since the epoch.
 const NOW: i64 = 1_615_809_637;
 
 pub(super) fn run(folder: &Path) -> Result<Report, String> {
@@ -32,7 +32,7 @@ pub(super) fn run(folder: &Path) -> Result<Report, String> {
     Ok(report("carbonapi", judged))
 }
 
-/// The series of one test: those of a path and a window.
+/// The input series of one test, by path and window.
 struct Given<'a>(&'a Value);
 
 impl Given<'_> {
@@ -108,14 +108,14 @@ async fn answer(case: &Value) -> Result<Vec<Series>, String> {
     evaluator.series(string(case, "target"), &scope).await.map_err(|error| error.to_string())
 }
 
-/// Recorded series in the order of their names, as series of a path come.
+/// Sorts recorded series by name, the order in which the series of a path are returned.
 fn by_name(expected: &[Value]) -> Vec<Value> {
     let mut sorted = expected.to_vec();
     sorted.sort_by(|a, b| string(a, "name").cmp(string(b, "name")));
     sorted
 }
 
-/// Whether only carbonapi has a function of the target, so that its answer alone is right.
+/// Whether only carbonapi has a function of the target, so that graphite-web's answer does not count.
 fn is_own(case: &Value) -> bool {
     string(&case["graphite_web"], "error").contains("unknown function")
 }
@@ -145,5 +145,5 @@ fn judge(case: &Value, answer: Result<Vec<Series>, String>) -> Verdict {
         return Verdict::Followed;
     }
     let nearest = if web["series"].is_array() { &web["series"] } else { &case["expected"] };
-    Verdict::Wrong(wrong(nearest).unwrap_or_else(|| "answered, where an error is due".to_owned()))
+    Verdict::Wrong(wrong(nearest).unwrap_or_else(|| "answered, expected an error".to_owned()))
 }

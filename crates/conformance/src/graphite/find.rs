@@ -1,4 +1,5 @@
-//! Paths and tags: `/metrics/find`, `/metrics/expand`, `/metrics/index.json` and everything below `/tags`.
+//! Checks path and tag requests: `/metrics/find`, `/metrics/expand`, `/metrics/index.json` and
+//! everything below `/tags`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,10 +16,10 @@ use super::place::{Series, World};
 use super::{Report, cases, string, text};
 use crate::world::Place;
 
-/// The clock of the recorded server.
+/// The clock of the recorded server, seconds since the epoch.
 const NOW: i64 = 1_615_809_637;
 
-/// Bytes of a text that were recorded.
+/// Length in bytes to which the body of a text answer was truncated when it was recorded.
 const RECORDED_BYTES: usize = 400;
 
 pub(super) fn run(folder: &Path, place: Place) -> Result<Report, String> {
@@ -44,13 +45,13 @@ pub(super) fn run(folder: &Path, place: Place) -> Result<Report, String> {
     Ok(Report::new("find, tags", place, cases.len(), failures))
 }
 
-/// What is wrong with the answer to one request.
+/// Returns what is wrong with the answer to one request.
 async fn wrong_in(world: &World, case: &Value) -> Option<String> {
     let budget = MemoryBudget::root("query", 16 << 20);
     let context = QueryContext::new(world.env(), world.tenant(), budget.clone(), Duration::from_secs(3_600));
     let answer = world.ask(async |series| answer(series, &context, case).await).await;
     if budget.used() > 0 {
-        return Some(format!("{} bytes stay reserved", budget.used()));
+        return Some(format!("{} bytes remain reserved", budget.used()));
     }
     let rendered = match (answer, case["status"].as_i64()) {
         (None, Some(404 | 405)) => return None,
@@ -58,23 +59,23 @@ async fn wrong_in(world: &World, case: &Value) -> Option<String> {
         (Some(Err(_)), Some(status)) if status >= 400 => return None,
         (Some(Err(error)), _) => return Some(format!("failed: {error}")),
         (Some(Ok(rendered)), Some(200)) => rendered,
-        (Some(Ok(_)), status) => return Some(format!("answered, where status {status:?} is due")),
+        (Some(Ok(_)), status) => return Some(format!("answered, expected status {status:?}")),
     };
     let body = String::from_utf8_lossy(&rendered.body);
     if let Some(expected) = case["body"].as_str() {
-        // Texts were recorded up to a length.
+        // Recorded texts are truncated.
         let same = body == expected || (expected.len() >= RECORDED_BYTES && body.starts_with(expected));
-        return (!same).then(|| format!("the body {body}, not {expected}"));
+        return (!same).then(|| format!("the body is {body}, expected {expected}"));
     }
     let found = match serde_json::from_str(&body) {
         Ok(found) => found,
-        Err(error) => return Some(format!("no JSON: {error}")),
+        Err(error) => return Some(format!("not JSON: {error}")),
     };
     let (found, expected) = (comparable(found), comparable(case["json"].clone()));
-    (found != expected).then(|| format!("{found}, not {expected}"))
+    (found != expected).then(|| format!("{found}, expected {expected}"))
 }
 
-/// An answer without the folders in which whisper keeps tagged series, and without intervals.
+/// Removes from an answer the folders in which whisper stores tagged series, and the intervals.
 fn comparable(value: Value) -> Value {
     let is_tagged = |value: &Value| {
         let path = value.as_str().or(value["path"].as_str()).or(value["id"].as_str());
@@ -100,7 +101,7 @@ fn pairs(case: &Value) -> Vec<(String, String)> {
     pairs
 }
 
-/// What the library answers; nothing where it knows no such request.
+/// Returns the library's answer, or `None` if there is no such request.
 async fn answer(
     series: &Series<'_>,
     context: &QueryContext,

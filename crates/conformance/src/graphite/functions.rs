@@ -1,4 +1,4 @@
-//! Calls of single functions with values, recorded while graphite-web's own tests ran.
+//! Checks calls of single functions with values, which were recorded while graphite-web's own tests ran.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::recorded::{difference, difference_of_tags, list, series, value};
 use super::{Report, string, text};
 use crate::world::Place;
 
-/// Integers with more digits are larger than every float.
+/// Integers with more digits are larger than every finite float.
 const DIGITS_MAX: usize = 308;
 
 pub(super) fn run(folder: &Path) -> Result<Report, String> {
@@ -33,7 +33,7 @@ pub(super) fn run(folder: &Path) -> Result<Report, String> {
     Ok(Report::new("functions", Place::Memory, count, failures))
 }
 
-/// Integers that no float holds, which Python has, as infinity.
+/// Replaces integers beyond the range of a float, which Python can write, with infinity.
 fn without_wide_integers(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -47,7 +47,7 @@ fn without_wide_integers(line: &str) -> String {
     out + rest
 }
 
-/// Gives what was fetched when the call was recorded, in order.
+/// Returns, in order, the series that were fetched when the call was recorded.
 struct Fetched(Mutex<VecDeque<Value>>);
 
 impl Evaluate for Fetched {
@@ -92,7 +92,7 @@ fn argument(recorded: &Value) -> Option<Argument> {
     })
 }
 
-/// The times and settings that a call was made in.
+/// Returns the times and settings of the recorded call.
 fn scope(context: &Value) -> Scope {
     let zone = context["tz"].as_str().and_then(Zone::named).unwrap_or_else(Zone::utc);
     let time = |name: &str| context[name].as_i64().map_or(Moment::utc(0), |time| zone.moment(time));
@@ -110,7 +110,7 @@ fn scope(context: &Value) -> Scope {
 async fn wrong_in(case: &Value) -> Option<String> {
     let name = string(case, "function");
     let by_place = case["args"].as_array()?.iter().enumerate().map(|(place, recorded)| {
-        // What a function fetches again it was sometimes not given.
+        // A recorded call sometimes lacks the series argument that the function fetches again.
         if place == 0 && recorded.is_null() && case["fetched"].is_array() {
             Some(Argument::Series(Vec::new()))
         } else {
@@ -121,7 +121,7 @@ async fn wrong_in(case: &Value) -> Option<String> {
     let named = case["kwargs"].as_object().into_iter().flatten();
     let by_name: Option<Vec<_>> = named.map(|(name, value)| Some((name.clone(), argument(value)?))).collect();
     let (Some(by_place), Some(by_name)) = (by_place, by_name) else {
-        return Some("arguments unread".to_owned());
+        return Some("the arguments cannot be read".to_owned());
     };
     let fetched = case["fetched"].as_array().into_iter().flatten().cloned().collect();
     let fetched = Fetched(Mutex::new(fetched));
@@ -130,7 +130,7 @@ async fn wrong_in(case: &Value) -> Option<String> {
         Err(_) if case["error"].is_string() => return None,
         Err(error) => return Some(format!("failed: {error}")),
         Ok(_) if case["error"].is_string() => {
-            return Some(format!("answered, where {} is due", case["error"]));
+            return Some(format!("answered, expected the error {}", case["error"]));
         }
         Ok(Argument::Series(list)) => vec![list],
         Ok(Argument::Lists(lists)) => lists,
@@ -158,7 +158,7 @@ fn difference_in(function: &str, expected: &Value, found: &[&Series]) -> Option<
             let expected = expected.get("$series").unwrap_or(expected);
             let path = expected["pathExpression"].as_str().unwrap_or(string(expected, "name"));
             let is_same = *found.path_expression == *path;
-            (!is_same).then(|| format!("path expression {:?}, not {path:?}", found.path_expression))
+            (!is_same).then(|| format!("path expression {:?}, expected {path:?}", found.path_expression))
         })
     })
 }

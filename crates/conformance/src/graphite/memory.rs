@@ -1,4 +1,4 @@
-//! The stored series, read as whisper reads them.
+//! Stores series in memory and reads them as whisper does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::string;
 
-/// Series and events.
+/// Series and events in memory.
 #[derive(Default)]
 pub(super) struct Stored {
     series: BTreeMap<String, Vec<Archive>>,
@@ -22,7 +22,7 @@ pub(super) struct Stored {
     announced: Mutex<BTreeSet<String>>,
 }
 
-/// Values of one step.
+/// The values of one step.
 struct Archive {
     step: i64,
     retention: i64,
@@ -87,7 +87,7 @@ impl Stored {
 }
 
 impl Stored {
-    /// Canonical names and tags of the series whose tags fit, in order.
+    /// Returns the canonical names and tags of the series whose tags match, in order.
     fn names_by_tags(&self, expressions: &[TagExpression]) -> BTreeMap<String, Tags> {
         let announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
         let fitting = self.series.keys().chain(announced.iter());
@@ -159,7 +159,7 @@ impl Archive {
         Some(Self { step, retention, values: points(&archive["data"], step) })
     }
 
-    /// The archive of a series that has one.
+    /// Reads the only archive of a series.
     fn single(series: &Value) -> Option<Vec<Self>> {
         let (step, length) = string(series, "retentions").split_once(':')?;
         let step = seconds(step)?;
@@ -171,7 +171,8 @@ impl Archive {
     }
 }
 
-/// Times of the first value and after the last, step and values; none outside of what is kept.
+/// Returns the time of the first value, the time after the last one, the step, and the values; `None`
+/// when the window is outside of the retention. Times are in seconds.
 fn read(archives: &[Archive], window: Window) -> Option<(i64, i64, i64, Vec<Option<f64>>)> {
     let longest = archives.iter().map(|archive| archive.retention).max()?;
     let oldest = window.now - longest;

@@ -1,8 +1,8 @@
-//! Recorded answers of Graphite: requests of `/render`, paths, tags and times, over the stored series in
+//! Compares with recorded answers of Graphite: `/render`, paths, tags and times, on the stored series in
 //! memory and in a real engine.
 //!
-//! The recordings are data beside the repository and do not lie in it; their own page says what each file
-//! holds and how answers compare.
+//! The recordings are not part of this repository; their own documentation says what each file contains
+//! and how answers are compared.
 
 mod attime;
 mod binary;
@@ -27,33 +27,33 @@ use serde_json::Value;
 
 use crate::world::Place;
 
-/// Where the tree of whisper has folders for tagged series.
+/// whisper's tree has folders for tagged series.
 const TAGGED: &str = "tagged series are in no folder of the tree";
 
-/// Where graphite-web answers only because its checks of parameters are switched off.
+/// graphite-web answers only because its parameter checks are disabled.
 const VALIDATED: &str = "refused, as graphite-web does where it checks parameters";
 const CALLBACK: &str =
-    "a callback that makes no one series of many is refused, as where parameters are checked";
-const TEXT: &str = "a name is a text, also when it was given as a number";
-const DATABASE: &str = "names from a database beside are not offered";
-const NAMED: &str = "named as graphite-web's later version names it, which does not fail here";
-const ONCE: &str = "a path has one series of a name";
-const LOG: &str = "named as the same function is under its name in graphite-web";
+    "a callback that does not reduce many series to one is refused, as where parameters are checked";
+const TEXT: &str = "a name is a string, also when it was given as a number";
+const DATABASE: &str = "names from an external database are not supported";
+const NAMED: &str = "named as in a later version of graphite-web, which does not fail here";
+const ONCE: &str = "a path has only one series of each name";
+const LOG: &str = "named after the function's name in graphite-web";
 const RANDOM: &str = "values are random";
 
-/// Cases that are answered otherwise, and why.
+/// Cases with other answers than the recorded ones, and why.
 const EXPLAINED: &[(&str, &str)] = &[
-    ("attime/generated/028", "clocks of places before 1902: the database of zones is newer and knows more"),
-    ("attime/generated/200", "clocks of places before 1902: the database of zones is newer and knows more"),
+    ("attime/generated/028", "local times before 1902: the time zone database is newer and more complete"),
+    ("attime/generated/200", "local times before 1902: the time zone database is newer and more complete"),
     ("fn/hitcount/009", "an interval below zero is refused"),
     ("fn/hitcount/010", "an interval below zero is refused"),
-    ("fn/alias/010", "a name is a text, also when it was given as a number"),
-    ("fn/verticalLine/001", "a name is a text, also when there is none"),
+    ("fn/alias/010", "a name is a string, also when it was given as a number"),
+    ("fn/verticalLine/001", "a name is a string, also when there is none"),
     ("find/treejson/033", TAGGED),
     ("find/treejson/101", TAGGED),
     ("find/nodelist/038", TAGGED),
     ("find/version/001", "the version is that of the product"),
-    ("fn/fallbackSeries/011", "series of an argument by name are fetched"),
+    ("fn/fallbackSeries/011", "a series argument that is passed by name is fetched"),
     ("function/dashed/003", VALIDATED),
     ("function/group/001", "the answer was recorded as values, without series"),
     ("function/groupByNode/001", CALLBACK),
@@ -67,19 +67,19 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("function/groupByTags/001", VALIDATED),
     ("function/highestMax/003", "the call was recorded with values, without series"),
     ("function/highestMax/004", "the call was recorded with values, without series"),
-    ("function/transformNull/003", "the call was recorded with a list of lists, which no target makes"),
+    ("function/transformNull/003", "the call was recorded with a list of lists, which no target produces"),
     ("vm/ok/029", VALIDATED),
     ("vm/fail/033", TEXT),
     ("vm/ok/112", LOG),
     ("carbonapi/logarithm/001", LOG),
-    ("carbonapi/pearson/001", "series keep their own times"),
+    ("carbonapi/pearson/001", "series keep their original times"),
     ("carbonapi/alias/004", TEXT),
     ("carbonapi/aliasByRedis/001", DATABASE),
     ("carbonapi/aliasByRedis/003", DATABASE),
     ("carbonapi/aliasByTags/007", ONCE),
     (
         "carbonapi/compressPeriodicGaps/001",
-        "as graphite-web's later version, which sees a value at the first place",
+        "as in a later version of graphite-web, which recognizes a value at the first position",
     ),
     ("carbonapi/sum/006", ONCE),
     ("carbonapi/groupByNode/007", ONCE),
@@ -91,35 +91,36 @@ const EXPLAINED: &[(&str, &str)] = &[
     ("carbonapi/randomWalk/002", RANDOM),
     ("carbonapi/randomWalk/003", RANDOM),
     ("carbonapi/randomWalk/004", RANDOM),
-    ("carbonapi/sum/011", "the end of a given series is before its last value"),
+    ("carbonapi/sum/011", "an input series ends before its last value"),
 ];
 
-/// Cases that are answered otherwise where series are stored as samples, by the begin of their ids, and why.
+/// Cases with other answers than the recorded ones where series are stored as samples, by the beginning
+/// of their ids, and why.
 const EXPLAINED_OF_SAMPLES: &[(&str, &str)] = &[
     ("fn/events/", "events are not stored"),
-    ("find/sequence/", "a series is known from its first value on"),
+    ("find/sequence/", "a series exists from its first value on"),
     ("find/treejson/110", TAGGED),
     ("find/treejson/111", TAGGED),
     ("find/expand/110", TAGGED),
     ("find/params/012", "there is no value in the future"),
-    ("fn/seriesByTag/038", "a name is found in whatever order its tags are written"),
+    ("fn/seriesByTag/038", "a name is found with its tags in any order"),
 ];
 
-/// What one file showed.
+/// The results of one file of cases.
 pub struct Report {
-    /// The file.
+    /// Name of the file.
     pub name: &'static str,
-    /// Where the series lay.
+    /// Where the series were stored.
     pub place: Place,
-    /// Cases in it.
+    /// Number of cases in the file.
     pub cases: usize,
-    /// What was wrong, with the id of the case first.
+    /// Descriptions of the failures; each begins with the id of its case.
     pub failures: Vec<String>,
-    /// What was answered otherwise for a reason: the id of the case and the reason.
+    /// Cases whose answers differ for a known reason: the id and the reason.
     pub explained: Vec<(String, String)>,
 }
 
-/// Runs every kind of case of a folder; those that read stored series in each of the places.
+/// Runs the cases of every file of a folder. Cases that read stored series run in each of the places.
 pub fn run(folder: &Path, places: &[Place]) -> Result<Vec<Report>, String> {
     let mut reports = Vec::new();
     for place in places {
@@ -148,7 +149,7 @@ impl Report {
     }
 }
 
-/// The text of a file, which may be compressed.
+/// Reads a file, which may be compressed with gzip.
 fn text(path: &Path) -> Result<String, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", path.display());
     let bytes = std::fs::read(path).map_err(wrong)?;
@@ -161,7 +162,7 @@ fn text(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// The cases of a file, one a line.
+/// Reads the cases of a file, one on each line.
 fn cases(path: &Path) -> Result<Vec<Value>, String> {
     let text = text(path)?;
     let case =

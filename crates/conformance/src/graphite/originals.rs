@@ -1,8 +1,9 @@
-//! Rings beside the programs that they come from: random clusters, and for each the member at every position.
+//! Compares the rings with those of the programs that they come from, at every position, for random
+//! clusters.
 //!
-//! Carbon and carbon-relay-ng answer by small programs of ours around their own code (`originals/`), which
-//! write a number of 16 bits for each position. carbon-c-relay answers in its test mode, for names that fall
-//! on every position.
+//! Carbon and carbon-relay-ng are run through small programs of ours that call their own code
+//! (`originals/`) and write a 16-bit number for each position. carbon-c-relay runs in its test mode, on
+//! names that cover every position.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -15,33 +16,33 @@ use sandur_relay::node::Node;
 use sandur_relay::replicas::{Distribution, Rule};
 use sandur_relay::ring::Kind;
 
-/// The programs, each of which may be left out.
+/// Paths of the programs; a program without one is not compared.
 #[derive(Default)]
 pub struct Programs {
-    /// Python with carbon and mmh3.
+    /// A Python interpreter with carbon and mmh3.
     pub python: Option<PathBuf>,
-    /// Our program around carbon-relay-ng's rings.
+    /// Our program that calls carbon-relay-ng's rings.
     pub relay_ng: Option<PathBuf>,
     /// carbon-c-relay.
     pub c_relay: Option<PathBuf>,
 }
 
-/// What a ring showed.
+/// The result of comparing one ring.
 pub struct Compared {
     /// The program and its ring.
     pub ring: String,
-    /// Positions or names of all clusters.
+    /// Number of compared positions or names, over all clusters.
     pub places: usize,
-    /// Those where ours answers otherwise, the first few of them.
+    /// Descriptions of the first differences.
     pub differences: Vec<String>,
-    /// How many those are.
+    /// Number of all differences.
     pub different: usize,
 }
 
 const POSITIONS: usize = 65_536;
 const SHOWN: usize = 5;
 
-/// Compares all rings over random clusters; files go into `folder`.
+/// Compares all rings on `clusters` random clusters. Writes its files into `folder`.
 pub fn compare(
     programs: &Programs,
     folder: &Path,
@@ -80,7 +81,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}")) }
 }
 
-/// Clusters of 2 to 40 members; a half of them with instances.
+/// Returns clusters of 2 to 40 members; half of the clusters have instances.
 fn random_clusters(count: usize, seed: u64) -> Vec<Vec<Node>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let Ok(runtime) = runtime else { return Vec::new() };
@@ -117,7 +118,7 @@ fn distribution(kind: &Kind, nodes: &[Node]) -> Result<Distribution, String> {
     Distribution::new(kind, nodes.to_vec(), 1, Rule::Ring).map_err(|error| error.to_string())
 }
 
-/// The answers of a program for every position.
+/// Compares the answers of a program for every position.
 fn positions(origin: &str, name: &str, clusters: &[Vec<Node>], folder: &Path) -> Result<Compared, String> {
     let kind = Kind::named(origin, name).ok_or("no such ring")?;
     let path = folder.join(format!("{origin}-{name}"));
@@ -133,7 +134,7 @@ fn positions(origin: &str, name: &str, clusters: &[Vec<Node>], folder: &Path) ->
             let own = distribution.ring().at(position);
             let expected = usize::from(u16::from_le_bytes(answer));
             compared.note(own == Some(expected), || {
-                format!("cluster {number}, position {position}: {own:?}, not {expected}")
+                format!("cluster {number}, position {position}: {own:?}, expected {expected}")
             });
         }
     }
@@ -157,7 +158,8 @@ impl Compared {
     }
 }
 
-/// One name for each position of a ring that has a single member at each.
+/// Returns a name for each position of the ring. A jump hash has no positions, so its names are
+/// arbitrary.
 fn names_of_positions(name: &str) -> Result<Vec<String>, String> {
     if name == "jump_fnv1a_ch" {
         return Ok((0..POSITIONS).map(|index| format!("name.{index}")).collect());
@@ -178,7 +180,7 @@ fn names_of_positions(name: &str) -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The answers of carbon-c-relay's test mode.
+/// Compares the answers of carbon-c-relay's test mode.
 fn names(program: &Path, name: &str, clusters: &[Vec<Node>], folder: &Path) -> Result<Compared, String> {
     let kind = Kind::named("carbon-c-relay", name).ok_or("no such ring")?;
     let names = names_of_positions(name)?;
@@ -207,7 +209,7 @@ fn names(program: &Path, name: &str, clusters: &[Vec<Node>], folder: &Path) -> R
     let expected = POSITIONS * clusters.len();
     match compared.places == expected {
         true => Ok(compared),
-        false => Err(format!("carbon-c-relay/{name}: {} answers, not {expected}", compared.places)),
+        false => Err(format!("carbon-c-relay/{name}: {} answers, expected {expected}", compared.places)),
     }
 }
 
@@ -241,7 +243,7 @@ fn answers(
         {
             rings[number].choose(key.as_bytes(), &mut chosen);
             compared.note(chosen.first() == Some(expected), || {
-                format!("cluster {number}, {key}: {chosen:?}, not {expected}")
+                format!("cluster {number}, {key}: {chosen:?}, expected {expected}")
             });
             cluster = None;
         }

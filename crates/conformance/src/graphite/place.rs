@@ -1,5 +1,5 @@
-//! Where the stored series of Graphite's cases lie: in memory as whisper keeps them, or as samples in a real
-//! engine, read by the rules that each series was written with.
+//! Stores the series of Graphite's cases in one of several places: in memory as whisper does, or as
+//! samples in a real engine, read by the storage rules that each series was written with.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use super::memory::Stored;
 use super::string;
 use crate::world::{OpenedEngine, Place, section};
 
-/// The clock begins in the year 2170, and samples in 2012: every window of theirs is over.
+/// The clock begins in the year 2170 and samples in 2012, so every time window of the samples is over.
 const START_NS: i64 = 200 * 365 * 24 * HOUR_NS;
 
-/// A series is there however old its values are, as a file is.
+/// A series exists however old its values are, as a whisper file does. In seconds.
 const LOOKBACK: i64 = 20 * 365 * 86_400;
 
-/// A value older than every retention, which stands for the file.
+/// Time of a sample that is older than every retention. It stands for the existence of the file.
 const CREATED: i64 = 1_325_376_000;
 
-/// Series in one place.
+/// The series in one place.
 pub(super) enum World {
     Memory(Stored),
     Engine { opened: OpenedEngine, rules: Arc<StorageRules>, tenant: TenantId },
 }
 
-/// Series as one request reads them.
+/// The series during one request.
 pub(super) enum Series<'a> {
     Memory(&'a Stored),
     Engine(StoredSeries<'a>),
 }
 
-/// One series: labels and samples in milliseconds.
+/// One series: its labels, and its samples with times in milliseconds.
 type Written = (Labels, Vec<(i64, f64)>);
 
 impl World {
@@ -53,7 +53,7 @@ impl World {
         let opened = OpenedEngine::open(START_NS).await?;
         let tenant = section(0)?;
         let pieces = if place == Place::Head { 1 } else { 3 };
-        // Blocks whose samples interleave, and of which the later ones hold earlier samples.
+        // The samples of the blocks interleave, and the blocks written later contain earlier samples.
         for piece in [2, 0, 1].into_iter().filter(|piece| *piece < pieces) {
             opened.push(batch(&tenant, &written, |n| n % pieces == piece)).await?;
             if place != Place::Head {
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Whose series they are.
+    /// Returns the tenant that owns the series.
     pub(super) fn tenant(&self) -> TenantId {
         match self {
             Self::Memory(_) => TenantId::default_tenant(),
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Calls with the series as one request reads them.
+    /// Runs `work` with the series of one request.
     pub(super) async fn ask<T>(&self, work: impl AsyncFnOnce(&Series<'_>) -> T) -> T {
         match self {
             Self::Memory(stored) => work(&Series::Memory(stored)).await,
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Ends what runs.
+    /// Stops the engine, if there is one.
     pub(super) async fn close(self) -> Result<(), String> {
         match self {
             Self::Memory(_) => Ok(()),
@@ -135,20 +135,20 @@ fn written(series: &Value) -> Result<Written, String> {
         let wrong = || format!("{name}: a point cannot be read");
         samples.push((point[0].as_i64().ok_or_else(wrong)? * 1000, point[1].as_f64().ok_or_else(wrong)?));
     }
-    // The last of several at one time counts.
+    // Of several points at one time, the last counts.
     samples.reverse();
     samples.sort_by_key(|(time, _)| *time);
     samples.dedup_by_key(|(time, _)| *time);
     Ok((labels, samples))
 }
 
-/// A section of both files for each series.
+/// Returns rules with a section for each series in both files.
 fn rules<'a>(all: impl Iterator<Item = &'a Value>) -> Result<StorageRules, String> {
     let (mut schemas, mut aggregation) = (String::new(), String::new());
     for series in all {
         let tags = parse_name(string(series, "name")).map_err(|error| error.to_string())?;
         let name = canonical_name(&tags);
-        // A percent sign begins the name of another option in these files.
+        // A percent sign begins an interpolation in these files.
         let pattern = regex::escape(&name).replace('%', "%%");
         let head = format!("[{name}]\npattern = ^{pattern}$\n");
         let _ = writeln!(schemas, "{head}retentions = {}", string(series, "retentions"));
@@ -160,7 +160,7 @@ fn rules<'a>(all: impl Iterator<Item = &'a Value>) -> Result<StorageRules, Strin
     StorageRules::read(Some(schemas), Some(aggregation)).map_err(|error| error.to_string())
 }
 
-/// Those samples of each series as one push whose number a condition takes.
+/// Returns one push with the samples that `is_in` selects by their index in the series.
 fn batch(tenant: &TenantId, all: &[Written], is_in: impl Fn(usize) -> bool) -> SampleBatch {
     let mut batch = SampleBatch::new(tenant.clone());
     for (labels, samples) in all {

@@ -1,4 +1,4 @@
-//! Series as the recordings of functions have them: read, and compared with what a function gave.
+//! Reads the series in recordings of functions and compares them with a function's result.
 
 use sandur_graphite::{Column, Consolidation, Series};
 use serde_json::Value;
@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::compare::is_close;
 use super::string;
 
-/// Functions in whose answers differences of large numbers stand.
+/// Functions that subtract large numbers, which loses precision.
 const CANCELLING: [&str; 6] = ["stdev", "stddev", "linearRegression", "holtWinters", "diff", "polyfit"];
 
-/// A value; what JSON cannot say is a text.
+/// Reads a value; values that JSON cannot express are strings.
 pub(super) fn value(recorded: &Value) -> Option<f64> {
     match recorded["$float"].as_str().or(recorded.as_str()) {
         Some("inf") => Some(f64::INFINITY),
@@ -19,7 +19,7 @@ pub(super) fn value(recorded: &Value) -> Option<f64> {
     }
 }
 
-/// The values of a recorded series.
+/// Reads the values of a recorded series.
 pub(super) fn column(recorded: &Value) -> Option<Column> {
     let values = recorded["values"].as_array()?;
     let column = Column::collect(values.len(), values.iter().map(value)).ok()?;
@@ -27,7 +27,7 @@ pub(super) fn column(recorded: &Value) -> Option<Column> {
     Some(if is_whole { column.of_integers() } else { column })
 }
 
-/// A recorded series.
+/// Reads a recorded series.
 pub(super) fn series(recorded: &Value) -> Option<Series> {
     let recorded = recorded.get("$series").unwrap_or(recorded);
     let column = column(recorded)?;
@@ -48,12 +48,12 @@ pub(super) fn series(recorded: &Value) -> Option<Series> {
     Some(series)
 }
 
-/// Recorded series in order.
+/// Reads a list of recorded series.
 pub(super) fn list(recorded: &Value) -> Option<Vec<Series>> {
     recorded.get("$seriesList").unwrap_or(recorded).as_array()?.iter().map(series).collect()
 }
 
-/// A value as the recordings write it.
+/// Writes a value as the recordings do.
 fn written(point: Option<f64>) -> Value {
     match point {
         Some(f64::INFINITY) => "inf".into(),
@@ -62,25 +62,26 @@ fn written(point: Option<f64>) -> Value {
     }
 }
 
-/// What differs in the names, times or values of series. The end of a series is also where its values end.
+/// Returns the first difference in names, times or values of series. The recorded end may be the end of
+/// the series or the end of its values.
 pub(super) fn difference(function: &str, expected: &[Value], found: &[&Series]) -> Option<String> {
     if expected.len() != found.len() {
         let names: Vec<&str> = found.iter().map(|series| series.name.as_str()).collect();
-        return Some(format!("{} series, not {}: {names:?}", found.len(), expected.len()));
+        return Some(format!("{} series, expected {}: {names:?}", found.len(), expected.len()));
     }
     let cancels = CANCELLING.iter().any(|name| function.contains(name));
     expected.iter().zip(found).find_map(|(expected, found)| {
         let expected = expected.get("$series").unwrap_or(expected);
         let name = string(expected, "name");
         if found.name != name {
-            return Some(format!("the name {:?}, not {name:?}", found.name));
+            return Some(format!("the name is {:?}, expected {name:?}", found.name));
         }
         let times = (Some(found.start), Some(found.end), Some(found.step));
         let wanted = ["start", "end", "step"].map(|name| expected[name].as_f64().map(|number| number as i64));
         let reached = found.start + found.step * found.points().len() as i64;
         let same_end = wanted[1] == Some(found.end) || wanted[1] == Some(reached);
         if (times.0, times.2) != (wanted[0], wanted[2]) || !same_end {
-            return Some(format!("{name}: times {times:?}, not {wanted:?}"));
+            return Some(format!("{name}: times {times:?}, expected {wanted:?}"));
         }
         let values = expected["values"].as_array()?;
         let own: Vec<Value> = found.points().map(written).collect();
@@ -89,23 +90,24 @@ pub(super) fn difference(function: &str, expected: &[Value], found: &[&Series]) 
         let scale = if cancels { sizes.fold(0.0, f64::max) } else { 0.0 };
         let is_same = |(a, b): (&Value, &Value)| is_close(&plain(a), b, scale);
         if values.len() != own.len() || !values.iter().zip(&own).all(is_same) {
-            return Some(format!("{name}: values {own:?}, not {values:?}"));
+            return Some(format!("{name}: values {own:?}, expected {values:?}"));
         }
         None
     })
 }
 
-/// What differs in tags and in what series are asked for with.
+/// Returns the first difference in the tags of series.
 pub(super) fn difference_of_tags(expected: &[Value], found: &[&Series]) -> Option<String> {
     expected.iter().zip(found).find_map(|(expected, found)| {
         let expected = expected.get("$series").unwrap_or(expected);
         let wanted = expected["tags"].as_object()?;
         let is_same = |(tag, value): (&str, &str)| {
             let wanted = wanted.get(tag).and_then(Value::as_str).unwrap_or_default();
-            // Functions called with values keep integers that a target's parameter would make floats.
+            // Functions that are called with values keep integers, which the parameters of a target
+            // would turn into floats.
             wanted == value || wanted.parse::<f64>().is_ok_and(|wanted| value.parse() == Ok(wanted))
         };
         let same = found.tags.iter().count() == wanted.len() && found.tags.iter().all(is_same);
-        (!same).then(|| format!("{}: tags {:?}, not {wanted:?}", found.name, found.tags))
+        (!same).then(|| format!("{}: tags {:?}, expected {wanted:?}", found.name, found.tags))
     })
 }

@@ -1,4 +1,4 @@
-//! Requests of `/render`.
+//! Checks requests of `/render`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::place::World;
 use super::{Report, cases, string, text};
 use crate::world::Place;
 
-/// Memory of one request.
+/// Memory budget of a request in bytes.
 pub(super) const BUDGET: u64 = 256 << 20;
 
 pub(super) fn run(folder: &Path, place: Place) -> Result<Report, String> {
@@ -52,11 +52,11 @@ async fn answer(world: &World, case: &Value) -> Result<Rendered, String> {
     let answer = rendered.map_err(|error| error.to_string());
     match budget.used() {
         0 => answer,
-        kept => Err(format!("{kept} bytes stay reserved")),
+        kept => Err(format!("{kept} bytes remain reserved")),
     }
 }
 
-/// What is wrong, seen by all recorded answers.
+/// Returns what is wrong with an answer, or `None` if it equals any of the recorded ones.
 fn wrong_in(case: &Value, answer: &Result<Rendered, String>) -> Option<String> {
     let others = ["master", "enforced"].map(|name| &case[name]);
     let wrong = wrong_beside(case, case, answer)?;
@@ -72,7 +72,7 @@ fn wrong_beside(case: &Value, expected: &Value, answer: &Result<Rendered, String
         (200, Err(error)) => return Some(format!("failed: {error}")),
         (_, Err(_)) => return None,
         (status, Ok(_)) => {
-            return Some(format!("answered, where status {status} is due: {}", expected["error"]));
+            return Some(format!("answered, expected status {status}: {}", expected["error"]));
         }
     };
     if expected["body_hex"].is_string() {
@@ -81,11 +81,11 @@ fn wrong_beside(case: &Value, expected: &Value, answer: &Result<Rendered, String
             _ => pickle(&rendered.body),
         };
         let same = decoded.as_ref().is_some_and(|decoded| is_same(decoded, &expected["decoded"]));
-        return (!same).then(|| format!("decoded {decoded:?}, not {}", expected["decoded"]));
+        return (!same).then(|| format!("decoded {decoded:?}, expected {}", expected["decoded"]));
     }
     let body = String::from_utf8_lossy(&rendered.body);
     if let Some(text) = expected["body"].as_str() {
-        return (body != text).then(|| format!("the body {body:?}, not {text:?}"));
+        return (body != text).then(|| format!("the body is {body:?}, expected {text:?}"));
     }
     let found = match json_of(rendered) {
         Ok(found) => found,
@@ -94,9 +94,9 @@ fn wrong_beside(case: &Value, expected: &Value, answer: &Result<Rendered, String
     difference(case, &expected["series"], &found, string(case, "compare") == "shape")
 }
 
-/// The series of an answer, with texts for what JSON cannot say.
+/// Returns the series of an answer as JSON, with strings for the infinities.
 pub(super) fn json_of(rendered: &Rendered) -> Result<Value, String> {
     let body = String::from_utf8_lossy(&rendered.body);
     let body = body.replace("-1e9999", "\"-inf\"").replace("1e9999", "\"inf\"");
-    serde_json::from_str(&body).map_err(|error| format!("no JSON: {error}"))
+    serde_json::from_str(&body).map_err(|error| format!("not JSON: {error}"))
 }

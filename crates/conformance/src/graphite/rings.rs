@@ -1,4 +1,4 @@
-//! `rings.jsonl.gz`: which members of a cluster names belong to.
+//! Checks `rings.jsonl.gz`: the members of a cluster to which names are assigned.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ fn check(case: &Value, names: &[String]) -> Result<(), String> {
     for (name, expected) in names.iter().zip(recorded).filter(|(_, expected)| !expected.is_null()) {
         distribution.choose(name.as_bytes(), &mut chosen);
         if Value::from(chosen.clone()) != *expected {
-            return Err(format!("{name}: {chosen:?}, not {expected}"));
+            return Err(format!("{name}: {chosen:?}, expected {expected}"));
         }
     }
     Ok(())
@@ -54,11 +54,11 @@ fn node(recorded: &Value) -> Node {
     }
 }
 
-/// What is recorded of the whole ring beside the names.
+/// Checks the recorded positions of the ring: their number, the first and the last ones.
 fn check_positions(case: &Value, positions: &[(i64, usize)]) -> Result<(), String> {
     let Some(length) = case["ring_len"].as_u64() else { return Ok(()) };
     if positions.len() as u64 != length {
-        return Err(format!("{} positions, not {length}", positions.len()));
+        return Err(format!("{} positions, expected {length}", positions.len()));
     }
     let pair = |(position, node): &(i64, usize)| Value::from(vec![*position, *node as i64]);
     let first = case["ring_first"].as_array().into_iter().flatten();
@@ -66,7 +66,7 @@ fn check_positions(case: &Value, positions: &[(i64, usize)]) -> Result<(), Strin
     let own_first = positions.iter().map(pair);
     let own_last = positions.iter().rev().map(pair);
     let differs = |(expected, own): (&Value, Value)| {
-        (*expected != own).then(|| format!("position and node {own}, not {expected}"))
+        (*expected != own).then(|| format!("position and node {own}, expected {expected}"))
     };
     let wrong = first.zip(own_first).find_map(differs);
     wrong.or_else(|| last.rev().zip(own_last).find_map(differs)).map_or(Ok(()), Err)

@@ -1,21 +1,22 @@
-//! Answers of other programs, where graphite-web's is known beside: equal, or graphite-web's is followed.
+//! Judges answers by those of another program and of graphite-web. Where these two differ, graphite-web
+//! is followed.
 
 use serde_json::Value;
 
 use super::{Report, string};
 use crate::world::Place;
 
-/// What a case shows.
+/// The verdict on a case.
 pub(super) enum Verdict {
-    /// The answer is that of the other program.
+    /// The answer equals that of the other program.
     Equal,
-    /// The answer is graphite-web's, which differs.
+    /// The answer equals that of graphite-web, which differs from the other program's.
     Followed,
-    /// Neither, and why.
+    /// The answer equals neither. Holds the difference.
     Wrong(String),
 }
 
-/// Why graphite-web is followed.
+/// Returns why graphite-web is followed.
 fn reason(case: &Value) -> String {
     let web = &case["graphite_web"];
     let differs: Vec<&str> =
@@ -27,7 +28,7 @@ fn reason(case: &Value) -> String {
     }
 }
 
-/// The report of cases that were judged.
+/// Returns the report of judged cases.
 pub(super) fn report(name: &'static str, judged: Vec<(Value, Verdict)>) -> Report {
     let count = judged.len();
     let (mut failures, mut followed) = (Vec::new(), Vec::new());

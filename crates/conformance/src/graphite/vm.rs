@@ -1,4 +1,5 @@
-//! VictoriaMetrics's expectations of its own Graphite functions: expressions that need no stored series.
+//! Checks against VictoriaMetrics's expectations of its own Graphite functions: expressions that need no
+//! stored series.
 
 use std::path::Path;
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub(super) fn run(folder: &Path) -> Result<Report, String> {
     for case in cases(&folder.join("vm.jsonl"))? {
         let target = string(&case, "target");
         let mut verdict = judge(&case, runtime.block_on(answer(&stored, &env, &case, target)));
-        // Where the grammar of the other program is wider, graphite-web was asked in its own.
+        // Where VictoriaMetrics accepts more than graphite-web's grammar, the case also has the target
+        // that graphite-web was given.
         if let (Verdict::Wrong(_), Some(target)) = (&verdict, case["graphite_web_target"].as_str()) {
             verdict = judge(&case, runtime.block_on(answer(&stored, &env, &case, target)));
         }
@@ -44,7 +46,7 @@ async fn answer(stored: &Stored, env: &Env, case: &Value, target: &str) -> Resul
     json_of(&rendered)
 }
 
-/// The expected series with graphite-web's tags.
+/// Returns the expected series with graphite-web's tags.
 fn with_tags(case: &Value) -> Value {
     let mut expected = case["expected"].clone();
     let tags = case["tags_differ_in_graphite_web"].as_array().cloned().unwrap_or_default();
@@ -71,5 +73,5 @@ fn judge(case: &Value, answer: Result<Value, String>) -> Verdict {
     }
     let nearest = if web["series"].is_array() { &web["series"] } else { &with_tags(case) };
     let wrong = difference(case, nearest, &found, false);
-    Verdict::Wrong(wrong.unwrap_or_else(|| "answered, where an error is due".to_owned()))
+    Verdict::Wrong(wrong.unwrap_or_else(|| "answered, expected an error".to_owned()))
 }

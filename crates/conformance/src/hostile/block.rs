@@ -1,10 +1,11 @@
-//! What targets of blocks share: a block of the format to put inputs into, and the trailer behind a footer.
+//! Helpers for targets of blocks: a valid block to put inputs into, and the trailer that follows a
+//! footer.
 
 use bytes::Bytes;
 use sandur_format::block::{BlockIndex, TRAILER_LEN};
 use sandur_format::codec::crc32c;
 
-/// A block that is sound, and its footer.
+/// Opens a valid block and its footer.
 pub(super) fn opened<F: BlockIndex>(object: &'static [u8]) -> (Bytes, F) {
     let object = Bytes::from_static(object);
     let range = F::locate(&object, object.len() as u64);
@@ -13,8 +14,8 @@ pub(super) fn opened<F: BlockIndex>(object: &'static [u8]) -> (Bytes, F) {
     (object, footer.unwrap_or_else(|error| panic!("the fixture: {error}")))
 }
 
-/// A footer of this version that stands at `offset`, with a trailer whose checksums are right. `magic` ends
-/// the blocks of its signal.
+/// Returns a footer followed by a trailer with correct checksums, for the offset and version. `magic` is
+/// the magic number at the end of the blocks of its signal.
 pub(super) fn with_trailer(footer: &[u8], offset: u64, version: u16, magic: &[u8]) -> Bytes {
     let mut trailer = offset.to_le_bytes().to_vec();
     trailer.extend_from_slice(&(footer.len() as u32).to_le_bytes());

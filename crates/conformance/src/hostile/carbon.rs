@@ -1,4 +1,4 @@
-//! Carbon's protocols, from the bytes of a connection to a batch and its record in the WAL.
+//! Carbon's protocols, from the bytes of a connection to a batch and its WAL record.
 
 use std::rc::Rc;
 
@@ -9,25 +9,25 @@ use sandur_model::{Limits, TenantId};
 use super::counted::Counted;
 use super::push::NOW_NS;
 
-/// Bytes that a decoder may ask for: an input of a few KiB that asks for more is a finding.
+/// Memory that a decoder may request, in bytes. An input of a few KiB that requests more is a finding.
 const MEMORY_MAX: u64 = 64 << 20;
 
-/// Lines.
+/// The input is lines of the plaintext protocol.
 pub fn plaintext(input: &[u8]) {
     run(&PLAINTEXT, input);
 }
 
-/// Pickles.
+/// The input is pickle frames.
 pub fn pickle(input: &[u8]) {
     run(&PICKLE, input);
 }
 
-/// Protobuf messages.
+/// The input is protobuf frames.
 pub fn protobuf(input: &[u8]) {
     run(&PROTOBUF, input);
 }
 
-/// Reads the input as a body, and as what a connection sends.
+/// Decodes the input as the body of a request, and as the bytes of a connection.
 fn run(protocol: &'static Protocol, input: &[u8]) {
     decode(protocol, true, input);
     let whole = match protocol.framing.cut(input, FRAME_BYTES_MAX) {
@@ -48,7 +48,7 @@ fn decode(protocol: &'static Protocol, alone: bool, bytes: &[u8]) {
     let memory = Rc::new(Counted::up_to(MEMORY_MAX));
     let tenant_of = |name: &str| name.len() % 3;
     let decoded = carbon(&pushes, &tenant_of, (protocol, alone), bytes, memory);
-    let decoded = decoded.expect("a few KiB break no limit of a request");
+    let decoded = decoded.expect("a few KiB exceed no limit of a request");
     assert!(decoded.rejected.shown.len() <= CARBON_SAMPLES_MAX);
     for decoded in decoded.batches {
         let batch = decoded.batch;

@@ -1,5 +1,5 @@
-//! Objects of the catalog with any body behind the right checksum: they are refused within bounds or read,
-//! and what was read reads the same after it was written again.
+//! Catalog objects with any body and a correct checksum: they are refused within bounds or read, and an
+//! object that was read is the same after it is written and read again.
 
 use sandur_format::catalog_entry::{
     Boundary, CheckpointRoot, Entry, LogPosition, Member, decode_part, encode_part,
@@ -7,15 +7,15 @@ use sandur_format::catalog_entry::{
 use sandur_format::codec::checksum::{crc32c, crc32c_append};
 use sandur_format::codec::compress::put_zstd;
 
-/// Longest input.
+/// Longest input in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// What the objects begin with: entry, root and part of a checkpoint, boundary, member, witness.
+/// Magic numbers of the objects: entry, root and part of a checkpoint, boundary, member, witness.
 const MAGICS: [&[u8; 4]; 6] = [b"SDCE", b"SDCR", b"SDCP", b"SDCB", b"SDCM", b"SDCW"];
-/// The place of parts among them.
+/// Index of the parts of checkpoints in [`MAGICS`].
 const PART: usize = 2;
 
-/// The first byte chooses the object, the second its version, the rest is the body. That of a part of a
-/// checkpoint is the number of rows and the rows, before they are compressed.
+/// The first byte chooses the object, the second is its version, the rest is the body. The body of a
+/// part of a checkpoint is the number of rows and the uncompressed rows.
 pub fn run(input: &[u8]) {
     let [choice, version, body @ ..] = input else { return };
     if body.len() > INPUT_BYTES_MAX {
@@ -64,12 +64,18 @@ fn reads_as_written<T: PartialEq + std::fmt::Debug, E: std::fmt::Display>(
     let Some(written) = encode(&read) else { return };
     match decode(&written) {
         Ok(again) => {
-            // What older versions do not tell is told in the newest.
+            // Older versions lack some fields, which the newest version has.
             let same_version = object[4] == written[4];
-            assert!(!same_version || again == read, "read back otherwise: {again:?} of {read:?}");
-            assert!(encode(&again).is_some_and(|twice| twice == written), "written twice otherwise");
+            assert!(
+                !same_version || again == read,
+                "it changes when it is written and read: {again:?} from {read:?}"
+            );
+            assert!(
+                encode(&again).is_some_and(|twice| twice == written),
+                "it is written differently the second time"
+            );
         }
-        Err(error) => panic!("what was written cannot be read: {error}"),
+        Err(error) => panic!("the written object cannot be read: {error}"),
     }
 }
 
@@ -80,7 +86,7 @@ mod tests {
     use super::super::seeds;
     use super::*;
 
-    /// The bodies of the format's fixtures.
+    /// Returns the bodies of the format's fixtures as inputs.
     fn inputs() -> Vec<Vec<u8>> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../format/src/catalog_entry/fixtures");
         let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -106,12 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn fixtures_are_read_and_every_changed_byte_is_read_or_refused() {
+    fn a_fixture_with_any_byte_changed_is_read_or_refused() {
         seeds::run_changed(run, inputs(), 0, |_| 1);
     }
 
     #[test]
-    #[ignore = "writes what a fuzzer begins with"]
+    #[ignore = "writes the seed inputs of the fuzzer"]
     fn write_the_inputs() {
         seeds::write("catalog", "object", inputs());
     }

@@ -1,8 +1,8 @@
-//! Queries that are long and deep at once, out of the language's own tables.
+//! Queries that are both long and deep, built from the language's own tables of forms.
 //!
-//! The input is a list of layers of three bytes: which form (two), and the power of two of its repetitions.
-//! Each layer stands in the middle of the one before. What takes long is cancelled, as a server does it at
-//! the deadline, and must end then.
+//! The input is a list of layers of three bytes: two choose a form, the third is the power of two of its
+//! repetitions. Each layer is nested in the middle of the previous one. A query that takes long is
+//! cancelled, as a server does at the deadline, and must then end.
 
 use std::sync::OnceLock;
 use std::sync::mpsc::channel;
@@ -12,16 +12,16 @@ use sandur_logql::{Form, forms};
 
 use super::whole::{context, everything, on_a_small_stack, source};
 
-/// Layers that are taken from an input.
+/// Largest number of layers that are read from an input.
 const LAYERS_MAX: usize = 6;
-/// Longest query: a server takes no longer ones.
+/// Longest query in bytes, which is the limit of a server.
 const QUERY_BYTES_MAX: usize = 128 << 10;
-/// Most repetitions: two to this.
+/// Largest number of repetitions, as a power of two.
 const POWER_MAX: u8 = 14;
-/// How long a query may take until it is cancelled.
+/// Time after which a query is cancelled.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Takes layers.
+/// Runs the query that the layers describe.
 pub fn run(input: &[u8]) {
     static FORMS: OnceLock<Vec<Form>> = OnceLock::new();
     let query = query(FORMS.get_or_init(forms), input);
@@ -32,7 +32,7 @@ pub fn run(input: &[u8]) {
     let (ended, end) = channel::<()>();
     let work = || {
         let _ended = ended;
-        // A refusal is an answer.
+        // An error is a valid outcome.
         let _ = everything(&lines, &context, &query);
     };
     on_a_small_stack(work, || {

@@ -1,8 +1,10 @@
-//! The codec of line shapes: hostile bytes are refused within bounds, and any lines read back the same.
+//! The codec of line shapes: any bytes are decoded or refused within bounds, and any lines are the same
+//! after encoding and decoding.
 
 use sandur_format::shapes::{ShapeScratch, decode, encode};
 
-/// An odd first byte: the rest is lines to encode. An even one: rows, length, and bytes to decode.
+/// If the first byte is odd, the rest is lines to encode. If it is even, the rest is the number of rows,
+/// the decoded length (two bytes), and the bytes to decode.
 pub fn run(input: &[u8]) {
     match input.split_first() {
         Some((choice, rest)) if choice % 2 == 1 => encoded(*choice, rest),
@@ -17,7 +19,8 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Repeats the lines, since few lines are not encoded, and reads them back.
+/// Encodes the lines and decodes them. They are repeated, because a small number of lines is not
+/// encoded.
 fn encoded(choice: u8, input: &[u8]) {
     let (mut lines, mut ends) = (Vec::new(), Vec::new());
     for _ in 0..1 + choice / 8 {
@@ -31,8 +34,11 @@ fn encoded(choice: u8, input: &[u8]) {
     let mut out = Vec::new();
     if encode(&lines, &ends, &timestamps, &mut ShapeScratch::default(), &mut out) {
         match decode(&out, &timestamps, lines.len()) {
-            Ok(column) => assert!(column.bytes == lines && column.ends == ends, "read back otherwise"),
-            Err(error) => panic!("what was encoded cannot be read: {error}"),
+            Ok(column) => assert!(
+                column.bytes == lines && column.ends == ends,
+                "they change when they are encoded and decoded"
+            ),
+            Err(error) => panic!("the encoded lines cannot be decoded: {error}"),
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Memory for decoders of hostile input: it is counted, and too much of it is a finding.
+//! Counts the memory of decoders. A decoder that requests too much is a finding.
 
 use std::cell::Cell;
 
 use sandur_ingest::Memory;
 
-/// Memory that is counted.
+/// Counts the memory that a decoder holds.
 pub(super) struct Counted {
     held: Cell<u64>,
     most: u64,
 }
 
 impl Counted {
-    /// None is held yet; who asks for more than `most` bytes panics.
+    /// Returns a counter with nothing held. It panics on a request that exceeds `most` bytes in total.
     pub(super) fn up_to(most: u64) -> Self {
         Self { held: Cell::new(0), most }
     }
@@ -20,13 +20,13 @@ impl Counted {
 impl Memory for Counted {
     fn take(&self, bytes: u64) -> bool {
         let held = self.held.get() + bytes;
-        assert!(held <= self.most, "{held} bytes are asked for");
+        assert!(held <= self.most, "{held} bytes are requested");
         self.held.set(held);
         true
     }
 
     fn give(&self, bytes: u64) {
         let held = self.held.get().checked_sub(bytes);
-        self.held.set(held.expect("no more is given than was taken"));
+        self.held.set(held.expect("not more is released than was taken"));
     }
 }

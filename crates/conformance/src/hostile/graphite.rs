@@ -1,5 +1,5 @@
-//! Graphite: the parameters of `/render` and `/metrics/find`, one to a line, from their texts to the answer
-//! in any format, on a thread with little stack.
+//! Graphite requests: the parameters of `/render` and `/metrics/find`, one on each line, are parsed and
+//! answered in any format, on a thread with a small stack.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use sandur_query::{Error, QueryContext};
 
 use super::whole::{context, on_a_small_stack};
 
-/// The present of every request: 2026-01-01.
+/// The current time of every request, in seconds: 2026-01-01.
 const NOW: i64 = 1_767_225_600;
-/// The series that there are, and the seconds between their values.
+/// The existing series, and the interval of their values in seconds.
 const SERIES: [(&str, i64); 4] = [("a.b.c", 60), ("a.b.d", 60), ("a.e", 10), ("m;x=1", 60)];
-/// Most values of a series, as a store has them that keeps a week.
+/// Largest number of values of a series, that of a store that keeps a week.
 const VALUES_MAX: i64 = 10_080;
-/// How long a request may take until it is cancelled, as a server does it at the deadline.
+/// Time after which a request is cancelled, as a server does at the deadline.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Takes the parameters of `/render`.
+/// The input is the parameters of `/render`.
 pub fn render_target(input: &[u8]) {
     let Some(pairs) = parameters(input) else { return };
     evaluate(async |context| {
-        // A refusal is an answer.
+        // An error is a valid outcome.
         let Ok(request) = RenderRequest::read(&pairs, NOW, &Zone::utc()) else { return };
         if let Ok(answer) = render(&Made, context, &request).await {
             assert!(!answer.content_type.is_empty());
@@ -35,7 +35,7 @@ pub fn render_target(input: &[u8]) {
     });
 }
 
-/// Takes the parameters of `/metrics/find`. What a pattern finds is what fits it.
+/// The input is the parameters of `/metrics/find`. Every path that a pattern finds must match it.
 pub fn find_target(input: &[u8]) {
     let Some(pairs) = parameters(input) else { return };
     evaluate(async |context| {
@@ -49,7 +49,7 @@ pub fn find_target(input: &[u8]) {
     });
 }
 
-/// Lines of the form `name=value`.
+/// Reads lines of the form `name=value`.
 fn parameters(input: &[u8]) -> Option<Vec<(String, String)>> {
     let text = std::str::from_utf8(input).ok()?;
     let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -63,7 +63,7 @@ fn evaluate(request: impl AsyncFnOnce(&QueryContext) + Send) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.unwrap_or_else(|error| panic!("no runtime: {error}"));
         runtime.block_on(request(&context));
-        assert_eq!(context.budget().used(), 0, "memory is given back");
+        assert_eq!(context.budget().used(), 0, "memory is released");
     };
     on_a_small_stack(work, || {
         if end.recv_timeout(PATIENCE).is_err() {
@@ -72,7 +72,7 @@ fn evaluate(request: impl AsyncFnOnce(&QueryContext) + Send) {
     });
 }
 
-/// The series above, each with values at every step of the time that is asked for.
+/// The series of [`SERIES`], each with values at every step of the requested window.
 struct Made;
 
 impl Source for Made {

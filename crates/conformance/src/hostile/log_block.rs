@@ -1,5 +1,5 @@
-//! The footer and the pages of a log block with any content behind checksums that are right: they are refused
-//! within bounds or read, and what is read holds what the format promises.
+//! The footer and the pages of a log block with any content and correct checksums: they are refused
+//! within bounds or read, and what is read has the properties that the format guarantees.
 
 use bytes::Bytes;
 use sandur_format::block::BlockIndex;
@@ -10,14 +10,14 @@ use sandur_model::{AutomatonParts, LineAutomaton, MatchOp, Matcher};
 
 use super::block::{opened, with_trailer};
 
-/// A block of the format, whose parts inputs take the place of.
+/// A valid block. Inputs replace its parts.
 const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/log-block-v5.bin");
-/// Longest input: a page becomes up to some hundred times as long when it is read.
+/// Longest input in bytes. A page may become some hundred times as long when it is decoded.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// Sections of a footer; their ids are from 1 on.
+/// Number of sections of a footer. Their ids begin at 1.
 const SECTIONS: u8 = 8;
 
-/// The first byte chooses a section or column, the rest is its content.
+/// The first byte chooses a section or column; the rest is its content.
 pub fn run(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     if body.len() > INPUT_BYTES_MAX {
@@ -34,7 +34,7 @@ fn fixture() -> (Bytes, Footer) {
     opened(FIXTURE)
 }
 
-/// A section of the fixture's footer: id, codec, bytes, plain length.
+/// A section of the fixture's footer: id, codec, bytes, uncompressed length.
 type Section<'a> = (u8, u8, &'a [u8], u64);
 
 fn sections<'a>(object: &'a [u8], footer: &Footer) -> Vec<Section<'a>> {
@@ -52,7 +52,7 @@ fn sections<'a>(object: &'a [u8], footer: &Footer) -> Vec<Section<'a>> {
     read().unwrap_or_else(|error| panic!("the fixture: {error}"))
 }
 
-/// The fixture's footer in which a section has another content. The first byte is the version.
+/// Runs the fixture's footer with one section replaced. The first byte is the version.
 fn footer(section: u8, body: &[u8]) {
     let Some((version, plain)) = body.split_first() else { return };
     let (object, sound) = fixture();
@@ -78,7 +78,7 @@ fn footer(section: u8, body: &[u8]) {
 
 fn check_footer(footer: &Footer) {
     let inside = |piece: &Piece| piece.end() <= footer.offset();
-    assert!(footer.pieces().iter().all(|(_, piece)| inside(piece)), "a piece lies beyond the footer");
+    assert!(footer.pieces().iter().all(|(_, piece)| inside(piece)), "a piece overlaps the footer");
     for page in footer.pages() {
         assert!(page.min_ts <= page.max_ts && page.first_stream <= page.last_stream && page.rows > 0);
         assert!((page.last_stream as usize) < footer.streams().len());
@@ -102,13 +102,13 @@ fn check_footer(footer: &Footer) {
     footer.memory_bytes();
 }
 
-/// The first page of the fixture with another number of rows.
+/// Returns the first page of the fixture with another number of rows.
 fn page(rows: u8) -> PageEntry {
     let (_, sound) = fixture();
     PageEntry { rows: u32::from(rows) + 1, ..sound.pages()[0].clone() }
 }
 
-/// A line column; the first byte is one less than its rows.
+/// Runs a line column. The first byte is the number of rows, less one.
 fn lines(body: &[u8]) {
     let Some((rows, bytes)) = body.split_first() else { return };
     let mut page = page(*rows);
@@ -118,7 +118,7 @@ fn lines(body: &[u8]) {
     let decoded = page.decode_lines(&bytes, &times);
     if let Ok(column) = &decoded {
         assert_eq!(column.ends.len(), page.rows as usize);
-        assert!(column.bytes.len() as u64 <= page.line_memory_bytes(), "more than was reserved for it");
+        assert!(column.bytes.len() as u64 <= page.line_memory_bytes(), "more than the reserved memory");
     }
     for needle in ["e", "00", "level=info"] {
         let Ok(Some(mut shaped)) = page.open_lines(&bytes) else { return };
@@ -132,7 +132,8 @@ fn lines(body: &[u8]) {
     }
 }
 
-/// Lines that hold `needle`: the states after the first two say how much of it the bytes before end with.
+/// Returns an automaton for lines that contain `needle`. State 2 + N means that the bytes so far end
+/// with the first N bytes of the needle.
 fn substring(needle: &[u8]) -> LineAutomaton {
     let after = |held: usize, byte: u8| {
         let seen = [&needle[..held], &[byte]].concat();
@@ -151,7 +152,8 @@ fn substring(needle: &[u8]) -> LineAutomaton {
     automaton.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Narrow columns; the first bytes are one less than the rows, and the streams that the entry names.
+/// Runs the narrow columns. The first bytes are the number of rows, less one, the first stream of the
+/// page entry, and the number of streams after it.
 fn narrow(body: &[u8]) {
     let [rows, first, streams, bytes @ ..] = body else { return };
     let mut page = page(*rows);
@@ -174,7 +176,7 @@ mod tests {
     use super::super::seeds;
     use super::*;
 
-    /// Parts of the fixture as inputs.
+    /// Returns the parts of the fixture as inputs.
     fn inputs() -> Vec<Vec<u8>> {
         let (object, sound) = fixture();
         let mut all = Vec::new();
@@ -197,12 +199,12 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_the_fixture_are_read_and_every_changed_byte_is_read_or_refused() {
+    fn a_part_of_the_fixture_with_any_byte_changed_is_read_or_refused() {
         seeds::run_changed(run, inputs(), 0, |length| 1 + length / 150);
     }
 
     #[test]
-    #[ignore = "writes what a fuzzer begins with"]
+    #[ignore = "writes the seed inputs of the fuzzer"]
     fn write_the_inputs() {
         seeds::write("log_block", "part", inputs());
     }

@@ -1,6 +1,6 @@
-//! The parser: what it accepts reads the same after it was written.
+//! The parser of LogQL: a query that it accepts is the same after it is written and parsed again.
 
-/// Takes a query text.
+/// The input is the text of a query.
 pub fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _ = sandur_logql::parse_selector(text);

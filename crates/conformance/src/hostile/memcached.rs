@@ -1,9 +1,10 @@
-//! Conversations with the memcached face: no bytes end the process, and answers do not depend on the pieces
-//! that the bytes came in.
+//! Conversations with the memcached server: no bytes end the process, and the answers do not depend on
+//! how the bytes are divided into pieces.
 
 use sandur_memcached::SocketlessServer;
 
-/// Longest input. A command line that has no end is refused when more than this came, so pieces matter then.
+/// Longest input in bytes. A longer command line without an end is refused once enough of it has
+/// arrived, so its answer depends on the pieces.
 const INPUT_BYTES_MAX: usize = 2_000;
 /// Command lines of the servers that inputs are sent to.
 const SERVERS: &[&[&str]] = &[
@@ -12,13 +13,14 @@ const SERVERS: &[&[&str]] = &[
     &["-m", "8", "-B", "binary", "-S"],
     &["-m", "8", "-B", "ascii", "-C", "-D", ":", "-A"],
 ];
-/// Texts of commands whose answers tell what a process has used, or depend on what has arrived behind them.
+/// Commands whose answers depend on what the process has used, or on the bytes that have arrived after
+/// them.
 const TOLD_OTHERWISE: &[&[u8]] = &[b"stats", b"dump", b"watch", b"GET /", b"POST /"];
-/// The same in the binary protocol.
+/// Opcode of `stats` in the binary protocol.
 const BINARY_STATS: u8 = 0x10;
 
-/// The first byte chooses a server, the second the length of pieces; the rest is sent whole to one server and
-/// in pieces to its like.
+/// The first byte chooses a server, the second the length of the pieces. The rest is sent at once to one
+/// server, and in pieces to a second server of the same kind.
 pub fn run(input: &[u8]) {
     let [choice, piece, sent @ ..] = input else { return };
     if sent.len() > INPUT_BYTES_MAX {
@@ -34,11 +36,11 @@ pub fn run(input: &[u8]) {
     let pieces = conversation(arguments, sent.chunks(1 + usize::from(*piece)));
     if let Some(pieces) = pieces {
         let [whole, pieces] = [&whole, &pieces].map(|answers| answers.escape_ascii().to_string());
-        assert_eq!(whole, pieces, "pieces of {} bytes are answered otherwise", 1 + usize::from(*piece));
+        assert_eq!(whole, pieces, "pieces of {} bytes have other answers", 1 + usize::from(*piece));
     }
 }
 
-/// All answers; `None` when some wait for something.
+/// Returns all answers, or `None` if the client is still waiting for one.
 fn conversation<'a>(arguments: &[&str], parts: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     let server = SocketlessServer::new(arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"));
     let server = server.unwrap_or_else(|| panic!("{arguments:?} serves"));
@@ -89,12 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn conversations_are_answered_alike_in_pieces_and_with_any_byte_changed() {
+    fn a_conversation_with_any_byte_changed_has_the_same_answers_in_pieces() {
         seeds::run_changed(run, inputs(), 2, |_| 3);
     }
 
     #[test]
-    #[ignore = "writes what a fuzzer begins with"]
+    #[ignore = "writes the seed inputs of the fuzzer"]
     fn write_the_inputs() {
         seeds::write("memcached", "conversation", inputs());
     }

@@ -1,8 +1,8 @@
-//! Inputs that are meant to hurt: one function per decoder, parser and codec that takes any bytes.
+//! Fuzz targets: one function for each decoder, parser and codec that accepts any bytes.
 //!
-//! A target panics when an invariant breaks: a text that is read differently after it was written, memory
-//! that is not given back, a decoded batch that points outside of its arena. `fuzz/` runs the targets under a
-//! fuzzer; `tests/it/replay.rs` runs them over the inputs that are kept in `fuzz/regressions`.
+//! A target panics when an invariant is violated: a text parses to a different query after it was
+//! written, memory is not released, a decoded batch points outside of its arena. `fuzz/` runs the
+//! targets with a fuzzer; `tests/it/replay.rs` runs them on the inputs in `fuzz/regressions`.
 
 mod block;
 mod carbon;
@@ -27,15 +27,15 @@ mod wal;
 mod whisper;
 pub mod whole;
 
-/// A target: its name, and what it does with an input.
+/// A target: its name and its function.
 pub struct Target {
-    /// Name of the fuzz target and of its directory of kept inputs.
+    /// Name of the fuzz target and of its directory of stored inputs.
     pub name: &'static str,
-    /// Runs it.
+    /// Runs the target on an input.
     pub run: fn(&[u8]),
 }
 
-/// Every target.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "logql", run: logql::run },
     Target { name: "promql", run: promql::run },
@@ -62,10 +62,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "memcached", run: memcached::run },
 ];
 
-/// Runs the target with this name.
+/// Runs the target with this name on an input.
 ///
 /// # Panics
-/// When there is none, and when the target finds something.
+/// If there is no such target, and if the target has a finding.
 pub fn run(name: &str, input: &[u8]) {
     let target = TARGETS.iter().find(|t| t.name == name);
     (target.unwrap_or_else(|| panic!("no target '{name}'")).run)(input);

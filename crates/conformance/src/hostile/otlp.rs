@@ -1,4 +1,4 @@
-//! OTLP logs: protobuf and JSON.
+//! The decoder of OTLP logs: protobuf and JSON.
 
 use bytes::Bytes;
 use sandur_ingest::{PushHeaders, otlp_logs};
@@ -6,7 +6,7 @@ use sandur_model::TenantId;
 
 use super::push::{NOW_NS, check, limits};
 
-/// The first byte chooses the form, the rest is the body.
+/// The first byte chooses protobuf or JSON; the rest is the body.
 pub fn run(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     let content_type = if choice % 2 == 0 { "application/x-protobuf" } else { "application/json" };

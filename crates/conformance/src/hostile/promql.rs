@@ -1,5 +1,5 @@
-//! PromQL: what is read is written so that it reads the same, and everything that is done with a query needs
-//! little stack.
+//! The parser of PromQL: a query that it accepts is the same after it is written and parsed again, and
+//! everything that is done with a query needs only a small stack.
 
 use std::time::Duration;
 
@@ -10,32 +10,32 @@ use sandur_query::{MemorySeries, QueryContext};
 
 use super::whole::on_a_small_stack;
 
-/// Longest text of a query that is read again after it was written.
+/// Longest text in bytes that is parsed again after it was written.
 const REREAD_BYTES_MAX: usize = 16 << 10;
-/// Memory of a query.
+/// Memory budget of a query in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
-/// Samples that a query may load: enough for any that means something here.
+/// Number of samples that a query may load. Every useful query on [`source`] needs fewer.
 const SAMPLES_MAX: u64 = 100_000;
-/// Time of a query.
+/// Deadline of a query.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Takes a query text.
+/// The input is the text of a query.
 pub fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
-    // A refusal is an answer.
+    // An error is a valid outcome.
     on_a_small_stack(|| _ = reread(text), || {});
 }
 
-/// Reads a query, writes it, and reads that; gives the first error.
+/// Parses a query, writes it, and parses the written text. Returns the first error.
 ///
 /// # Panics
-/// When a query is read differently after it was written.
+/// If the text that is written parses to a different query.
 pub fn reread(text: &str) -> Result<(), String> {
     let expr = parse(text).map_err(|e| e.to_string())?;
     let written = expr.to_string();
     let laid_out = pretty(&expr).map_err(|e| e.to_string())?;
     for again in [&written, &laid_out] {
-        // What is written is longer than what was read, so it may be longer than a query may be.
+        // The written text is longer than the original, so it may exceed the limit of a query.
         if again.len() < REREAD_BYTES_MAX {
             let other = parse(again);
             let other = other.unwrap_or_else(|e| panic!("{text:.200} was written as {again:.200}: {e}"));
@@ -47,7 +47,7 @@ pub fn reread(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A series `a{x="1"}` with two samples, and one `b`.
+/// Returns a source with the series `a{x="1"}` and `b{x="1"}`, each with two samples.
 pub fn source() -> MemorySeries {
     let mut store = MemorySeries::default();
     for labels in [[("__name__", "a"), ("x", "1")], [("__name__", "b"), ("x", "1")]] {
@@ -59,10 +59,10 @@ pub fn source() -> MemorySeries {
     store
 }
 
-/// Reads, writes and evaluates a query; the first error.
+/// Parses, writes and evaluates a query. Returns the first error.
 ///
 /// # Panics
-/// When a query is read differently after it was written, or does not give its memory back.
+/// If the text that is written parses to a different query, or if memory is not released.
 pub fn everything(source: &MemorySeries, text: &str) -> Result<(), String> {
     reread(text)?;
     let (env, budget) = (Env::simulated(1, 0), MemoryBudget::root("query", MEMORY_BYTES));
@@ -73,6 +73,6 @@ pub fn everything(source: &MemorySeries, text: &str) -> Result<(), String> {
     let times = Times { start: 60_000, end: 120_000, step: 60_000 };
     let request = Request { query: text.to_owned(), times, options };
     let answer = runtime.block_on(query(source, &context, &request)).map(drop);
-    assert_eq!(budget.used(), 0, "memory is given back after {text:.200}");
+    assert_eq!(budget.used(), 0, "memory is released after {text:.200}");
     answer.map_err(|e| e.to_string())
 }

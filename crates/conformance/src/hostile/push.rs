@@ -1,4 +1,4 @@
-//! Loki's push: protobuf in snappy, protobuf that is put into snappy, JSON.
+//! Loki's push: snappy-compressed protobuf, plain protobuf that the target compresses, and JSON.
 
 use std::rc::Rc;
 
@@ -8,13 +8,13 @@ use sandur_model::{Limits, TenantId};
 
 use super::counted::Counted;
 
-/// Memory of a request, a multiple of the largest body that is opened.
+/// Memory that a request may use, in bytes: a multiple of the largest body that is decompressed.
 const MEMORY_MAX: u64 = 64 << 20;
 
-/// 2026-01-01, near which a fuzzer may find timestamps that are not refused.
+/// 2026-01-01 in nanoseconds. Timestamps near it, which are not refused, are easy to find for a fuzzer.
 pub const NOW_NS: i64 = 1_767_225_600_000_000_000;
 
-/// The first byte chooses the form, the rest is the body.
+/// The first byte chooses the form; the rest is the body.
 pub fn run(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     let json = PushHeaders { content_type: Some("application/json"), content_encoding: None };
@@ -27,7 +27,7 @@ pub fn run(input: &[u8]) {
     if let Ok(decoded) = loki_push(&tenant, &limits, NOW_NS, headers, body.clone()) {
         check(&decoded);
     }
-    // JSON may also have the form of before version 1.
+    // JSON may also have the form that Loki had before version 1.
     let push = Push { tenant: &tenant, limits: &limits, now_ns: NOW_NS, headers };
     if let Ok(decoded) = loki_push_legacy_within(push, body, Rc::new(Counted::up_to(MEMORY_MAX))) {
         check(&decoded);
@@ -38,7 +38,7 @@ fn compressed(body: &[u8]) -> Bytes {
     snap::raw::Encoder::new().compress_vec(body).unwrap_or_default().into()
 }
 
-/// Bounds that a small input can meet, and no age, so that more of it is kept.
+/// Returns limits that a small input can reach, and no limit on age, so that fewer inputs are refused.
 pub fn limits() -> Limits {
     Limits {
         max_line_size: 64,
@@ -51,7 +51,7 @@ pub fn limits() -> Limits {
     }
 }
 
-/// Everything that a batch points at is there, sorted and within the limits.
+/// Checks that all parts of a batch are within its arena, sorted and within the limits.
 pub fn check(decoded: &Decoded) {
     let batch = &decoded.batch;
     let arena = &batch.arena.bytes;
@@ -69,10 +69,10 @@ pub fn check(decoded: &Decoded) {
             }
         }
     }
-    assert_eq!(lines, decoded.lines, "lines are counted");
+    assert_eq!(lines, decoded.lines, "the number of lines is correct");
     if let Some((_, block)) = &batch.arena.compressed {
         let again = snap::raw::Decoder::new().decompress_vec(block);
-        assert!(again.is_ok_and(|plain| plain == **arena), "the compressed arena is the arena");
+        assert!(again.is_ok_and(|plain| plain == **arena), "the compressed arena equals the arena");
     }
     let _ = decoded.refused.text();
 }

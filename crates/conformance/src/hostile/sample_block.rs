@@ -1,5 +1,5 @@
-//! Every section of a sample block with any content behind checksums that are right: it is refused within
-//! bounds or read, and what is read holds what the format promises.
+//! Every section of a sample block with any content and correct checksums: it is refused within bounds
+//! or read, and what is read has the properties that the format guarantees.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use sandur_model::{Exemplar, TimeRange};
 
 use super::block::{opened, with_trailer};
 
-/// A block of the format, whose parts inputs take the place of.
+/// A valid block. Inputs replace its parts.
 const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/sample-block-v4.bin");
-/// Longest input: a page becomes up to some hundred times as long when it is read.
+/// Longest input in bytes. A page may become some hundred times as long when it is decoded.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 
-/// The first byte chooses the section, the rest is its content.
+/// The first byte chooses the section; the rest is its content.
 pub fn run(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     if body.len() > INPUT_BYTES_MAX {
@@ -42,7 +42,7 @@ fn fixture() -> (Bytes, Footer) {
     opened(FIXTURE)
 }
 
-/// A footer with its trailer.
+/// Runs a footer with a valid trailer.
 fn footer(body: &[u8]) {
     let (_, sound) = fixture();
     let version = sound.info().version;
@@ -58,7 +58,7 @@ fn footer(body: &[u8]) {
     footer.index().memory_bytes();
 }
 
-/// A group whose head is as long as the first two bytes say.
+/// Runs a group. The first two bytes are the length of its head.
 fn group(body: &[u8]) {
     let [low, high, bytes @ ..] = body else { return };
     let head = bytes.len().min(usize::from(*low) | usize::from(*high) << 8);
@@ -77,7 +77,7 @@ fn group(body: &[u8]) {
     group.head().pages_of(&(0..9).collect(), TimeRange::ALL);
 }
 
-/// A page of values or histograms: the first byte chooses whose place it takes.
+/// Runs a page of values or histograms. The first byte chooses the page that it replaces.
 fn page(body: &[u8]) {
     let Some((choice, bytes)) = body.split_first() else { return };
     let (object, sound) = fixture();
@@ -103,11 +103,11 @@ fn check_page(page: &SamplePage) {
         assert_eq!(run.rows().len(), run.times.len());
         assert!(run.times.is_sorted_by(|a, b| a < b));
         let rows = page.values.len().max(page.histograms.len());
-        assert!(run.rows().end <= rows, "a run is outside of its page");
+        assert!(run.rows().end <= rows, "a run exceeds its page");
     }
 }
 
-/// A page of lists of times: the first two bytes are how many lists and times its entry says.
+/// Runs a page of lists of times. The first two bytes give the numbers of lists and times in its entry.
 fn times(body: &[u8]) {
     let [lists, times, bytes @ ..] = body else { return };
     let (lists, times) = (u32::from(*lists), u32::from(*times) * 8);
@@ -118,7 +118,7 @@ fn times(body: &[u8]) {
     }
 }
 
-/// A page of exemplars: the first three bytes are series, exemplars and memory that its entry says.
+/// Runs a page of exemplars. The first three bytes give the series, exemplars and memory in its entry.
 fn exemplars(body: &[u8]) {
     let [series, exemplars, held, bytes @ ..] = body else { return };
     let held = u32::from(*held) * 64;
@@ -126,12 +126,15 @@ fn exemplars(body: &[u8]) {
         return;
     };
     assert_eq!((all.len(), usize::from(*series)), (usize::from(*series), all.len()));
-    assert!(all.iter().map(|of| of.memory_bytes()).sum::<u64>() <= u64::from(held), "more than it says");
+    assert!(
+        all.iter().map(|of| of.memory_bytes()).sum::<u64>() <= u64::from(held),
+        "more memory than its entry says"
+    );
     let rises = |pair: &[Exemplar]| pair[0].order(&pair[1]).is_lt();
     assert!(all.iter().all(|of| of.exemplars.windows(2).all(rises)));
 }
 
-/// A page of metadata: the first byte is how many its entry says.
+/// Runs a page of metadata. The first byte gives the number of records in its entry.
 fn metadata(body: &[u8]) {
     let Some((count, bytes)) = body.split_first() else { return };
     if let Ok(all) = metadata_of_plain(bytes, u32::from(*count)) {
@@ -140,7 +143,7 @@ fn metadata(body: &[u8]) {
     }
 }
 
-/// Texts and lists of each label.
+/// Runs the texts and the lists of each label.
 fn index_parts(body: &[u8]) {
     let (_, sound) = fixture();
     let (index, plain) = (sound.index(), Bytes::copy_from_slice(body));
@@ -168,7 +171,7 @@ fn index_parts(body: &[u8]) {
     }
 }
 
-/// Spans and columns of a page of series: the first byte is where one ends and the next begins.
+/// Runs the spans and columns of a page of series. The first byte is the offset at which the spans end.
 fn columns(body: &[u8]) {
     let Some((at, bytes)) = body.split_first() else { return };
     let (_, sound) = fixture();
@@ -187,7 +190,7 @@ fn columns(body: &[u8]) {
     if let Ok(columns) = SeriesColumns::decode(index, 0, &all, &plain.collect::<Vec<_>>()) {
         columns.memory_bytes();
         columns.texts(index);
-        // Without its pages of texts it is refused.
+        // It must be refused, because its pages of texts are missing.
         let _ = columns.finish(index, &[]);
     }
 }
@@ -199,7 +202,7 @@ mod tests {
     use super::super::seeds;
     use super::*;
 
-    /// Parts of the fixture as inputs.
+    /// Returns the parts of the fixture as inputs.
     fn inputs() -> Vec<Vec<u8>> {
         let (object, sound) = fixture();
         let cut = |piece: Piece| object[piece.offset as usize..piece.end() as usize].to_vec();
@@ -215,7 +218,7 @@ mod tests {
         for page in sound.time_pages() {
             all.push(with(&[3, page.lists as u8, (page.times / 8) as u8], cut(page.piece)));
         }
-        // One exemplar with a label, of a series with one; one of metadata; parts of any kind.
+        // One series with one exemplar that has a label; one metadata record; parts of any kind.
         let mut exemplar = vec![4, 1, 1, 9, 1, 1, b'a', 1, b'b', 1, 5, 0];
         exemplar.extend_from_slice(&1.5f64.to_le_bytes());
         exemplar.extend_from_slice(&[1, 1, 1, b't', 0, 0, 1, b'x']);
@@ -227,13 +230,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_the_fixture_are_read_and_every_changed_byte_is_read_or_refused() {
+    fn a_part_of_the_fixture_with_any_byte_changed_is_read_or_refused() {
         assert!(exemplars_of_plain(&inputs()[inputs().len() - 4][4..], (1, 1, 9 * 64)).is_ok());
         seeds::run_changed(run, inputs(), 0, |_| 1);
     }
 
     #[test]
-    #[ignore = "writes what a fuzzer begins with"]
+    #[ignore = "writes the seed inputs of the fuzzer"]
     fn write_the_inputs() {
         seeds::write("sample_block", "part", inputs());
     }

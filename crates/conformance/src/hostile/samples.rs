@@ -1,4 +1,4 @@
-//! Samples: remote write of both versions, OTLP metrics, and the text formats.
+//! Decoders of samples: remote write of both versions, OTLP metrics, and the text formats.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use sandur_model::{LabelText, Limits, MetricLimits, TenantId};
 use super::counted::Counted;
 use super::push::NOW_NS;
 
-/// Bytes that a decoder may ask for: an input of a few KiB that asks for more is a finding.
+/// Memory that a decoder may request, in bytes. An input of a few KiB that requests more is a finding.
 const MEMORY_MAX: u64 = 512 << 20;
 
 type Decode = fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, Error>;
 
-/// The first byte chooses the version and whether the rest is packed already.
+/// The first byte chooses the version, and whether the rest is already compressed.
 pub fn remote_write_target(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     let kind = match choice % 2 {
@@ -33,14 +33,14 @@ pub fn remote_write_target(input: &[u8]) {
     run(remote_write, kind, body);
 }
 
-/// The first byte chooses the form, the rest is the body.
+/// The first byte chooses protobuf or JSON; the rest is the body.
 pub fn otlp_target(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     let kind = if choice % 2 == 0 { "application/x-protobuf" } else { "application/json" };
     run(otlp_metrics, kind, Bytes::copy_from_slice(body));
 }
 
-/// The first byte chooses the format, the rest is the text.
+/// The first byte chooses the format; the rest is the text.
 pub fn exposition_target(input: &[u8]) {
     let Some((choice, body)) = input.split_first() else { return };
     let kind = if choice % 2 == 0 { "text/plain" } else { "application/openmetrics-text" };
@@ -81,12 +81,12 @@ fn with(
             check(&decoded, &limits);
             add_up(&decoded, &limits);
             let ids: Vec<u128> = decoded.batch.series.iter().map(|series| series.id.0).collect();
-            assert_eq!(*first.get_or_insert_with(|| ids.clone()), ids, "the cache changes what is read");
+            assert_eq!(*first.get_or_insert_with(|| ids.clone()), ids, "the cache changes the result");
         }
     }
 }
 
-/// Adds points of delta temporality up, three times the same: stored, of unknown outcome, and not stored.
+/// Adds up points of delta temporality three times: with the outcome stored, unknown, and not stored.
 fn add_up(decoded: &DecodedSamples, limits: &Limits) {
     let streams = DeltaStreams::new(MemoryBudget::root("deltas", 64 << 10));
     for outcome in 0..3 {
@@ -104,10 +104,10 @@ fn add_up(decoded: &DecodedSamples, limits: &Limits) {
         assert!(streams.series() <= limits.metrics.otlp_delta_max_streams);
     }
     streams.forget_stale(Duration::MAX);
-    assert_eq!((streams.series(), streams.budget().used()), (0, 0), "all memory comes back");
+    assert_eq!((streams.series(), streams.budget().used()), (0, 0), "all memory is released");
 }
 
-/// What holds of every decoded batch.
+/// Checks the invariants of a decoded batch.
 fn check(decoded: &DecodedSamples, limits: &Limits) {
     let batch = &decoded.batch;
     assert_eq!(batch.timestamps.len(), batch.values.len());
@@ -134,7 +134,7 @@ fn check(decoded: &DecodedSamples, limits: &Limits) {
     }
     for (value, offset) in batch.values.iter().zip(&batch.value_offsets) {
         let stored = batch.arena.bytes.get(*offset as usize..*offset as usize + 8);
-        assert_eq!(stored, Some(&value.to_bits().to_le_bytes()[..]), "the arena tells another value");
+        assert_eq!(stored, Some(&value.to_bits().to_le_bytes()[..]), "the arena has another value");
     }
     assert_eq!(batch.value_offsets.len(), batch.values.len());
 }

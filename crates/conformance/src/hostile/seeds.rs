@@ -1,8 +1,10 @@
-//! What tests of targets share: sound inputs, as they are and changed, and where a fuzzer finds them.
+//! Helpers for the tests of targets: run valid inputs and changed ones, and write the seed inputs of the
+//! fuzzer.
 
 use std::path::Path;
 
-/// Runs every input, then each with bytes changed and cut off at every `step`th place from `from` on.
+/// Runs each input, then variants of it: at every `step`th position from `from` on, one byte is changed,
+/// or the input is truncated there.
 pub(super) fn run_changed(run: fn(&[u8]), inputs: Vec<Vec<u8>>, from: usize, step: impl Fn(usize) -> usize) {
     for input in inputs {
         run(&input);
@@ -17,7 +19,7 @@ pub(super) fn run_changed(run: fn(&[u8]), inputs: Vec<Vec<u8>>, from: usize, ste
     }
 }
 
-/// Writes the inputs that a fuzzer of the target begins with, as `NAME-0` and so on.
+/// Writes the seed inputs of a target as `NAME-0`, `NAME-1` and so on.
 pub(super) fn write(target: &str, name: &str, inputs: Vec<Vec<u8>>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/regressions").join(target);
     std::fs::create_dir_all(&folder).unwrap();

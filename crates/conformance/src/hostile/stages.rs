@@ -1,12 +1,12 @@
-//! Stages over hostile lines.
+//! Pipeline stages on arbitrary lines.
 //!
-//! The first byte of the input chooses a pipeline, the rest is lines, each ended by a zero byte.
+//! The first byte of the input chooses a pipeline; the rest is lines, each ended by a zero byte.
 
 use std::sync::Arc;
 
 use sandur_model::{Labels, Level, LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun};
 
-/// Pipelines that together have every stage.
+/// Pipelines that together contain every stage.
 const PIPELINES: &[&str] = &[
     r#"| json"#,
     r#"| json x="a.b[1].c", y="[0]", z="k", w="[\"q r\"]""#,
@@ -22,10 +22,10 @@ const PIPELINES: &[&str] = &[
     r#"|= ip("10.0.0.1-10.0.0.9") != ip("::1")"#,
 ];
 
-/// Longest text that a stage makes.
+/// Longest text that a stage may produce, in bytes.
 const MADE_BYTES_MAX: usize = 1 << 20;
 
-/// Takes lines.
+/// Runs the chosen pipeline on the lines.
 pub fn run(input: &[u8]) {
     let Some((choice, lines)) = input.split_first() else { return };
     let stages = PIPELINES[usize::from(*choice) % PIPELINES.len()];
@@ -33,7 +33,7 @@ pub fn run(input: &[u8]) {
     process(&format!("{{app=\"a\"}} {stages}"), &lines);
 }
 
-/// Runs a log query over lines; a text that is no query is fine.
+/// Runs a log query on lines. Does nothing if the text is not a valid query.
 pub fn process(query: &str, lines: &[&[u8]]) {
     let Ok(query) = sandur_logql::compile_log_query(query) else { return };
     let mut column = LineColumn::default();
@@ -56,12 +56,13 @@ pub fn process(query: &str, lines: &[&[u8]]) {
     };
     let mut rows = Vec::new();
     query.process_page(&page, &mut rows);
-    assert!(rows.len() <= lines.len(), "stages make no rows");
-    // What a stage makes has its bound; what it takes from the line is as long as it is.
+    assert!(rows.len() <= lines.len(), "stages do not add rows");
+    // The text that a stage produces is bounded; the text that it extracts from a line is bounded by the
+    // line's length.
     let longest = MADE_BYTES_MAX + lines.iter().map(|line| 3 * line.len()).max().unwrap_or(0);
     for row in &rows {
         let values = row.parsed.iter().map(|(_, value)| value.len());
-        assert!(values.chain([row.line.len()]).all(|length| length <= longest), "a text has no bound");
+        assert!(values.chain([row.line.len()]).all(|length| length <= longest), "a text exceeds the bound");
         let names: Vec<&str> = row.parsed.iter().map(|(name, _)| &**name).collect();
         assert!(names.is_sorted_by(|a, b| a < b), "labels are sorted and unique: {names:?}");
     }

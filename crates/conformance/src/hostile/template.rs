@@ -1,14 +1,15 @@
-//! The template compiler and what it makes: any text, over any line.
+//! The template compiler and the compiled templates: any text, on any line.
 //!
-//! The input is a template, a zero byte, and a logfmt line whose values the template may name. It runs over
-//! the line, and over one that is longer, where what grows with its input meets its bounds.
+//! The input is a template, a zero byte, and a logfmt line with values that the template may name. The
+//! template runs on the line, and on a longer one, on which output that grows with its input reaches its
+//! limits.
 
 use super::stages::process;
 
-/// The longer line.
+/// Length of the longer line in bytes.
 const LONG_LINE_BYTES: usize = 4 << 10;
 
-/// Takes a template and a line.
+/// The input is a template and a line.
 pub fn run(input: &[u8]) {
     let split = input.iter().position(|b| *b == 0).unwrap_or(input.len());
     let (template, line) = (&input[..split], input.get(split + 1..).unwrap_or_default());
@@ -19,7 +20,7 @@ pub fn run(input: &[u8]) {
     process(&query, &[line, &long]);
 }
 
-/// The text as a string of LogQL.
+/// Quotes the text as a string of LogQL.
 fn go_quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

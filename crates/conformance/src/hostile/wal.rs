@@ -1,5 +1,5 @@
-//! Frames of the WAL whose checksums are right: records with any content are refused within bounds, and
-//! what is read reads the same after it was written again.
+//! WAL frames with correct checksums and any content: a record is refused within bounds or read, and a
+//! record that was read is the same after it is written and read again.
 
 use bytes::Bytes;
 use sandur_base::Id;
@@ -7,10 +7,10 @@ use sandur_format::codec::crc32c;
 use sandur_format::wal_segment::{Frame, FrameId, HEADER_LEN, Record, VERSION_MAX, encode_frame};
 use sandur_model::{Batch, SampleBatch};
 
-/// Longest input: a record becomes up to a few hundred times as long when it is read.
+/// Longest input in bytes. A record may become a few hundred times as long when it is decoded.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 
-/// The first byte is the number of records, the rest the body of the frame.
+/// The first byte is the number of records; the rest is the body of the frame.
 pub fn run(input: &[u8]) {
     let Some((records, body)) = input.split_first() else { return };
     if body.len() > INPUT_BYTES_MAX {
@@ -27,13 +27,13 @@ pub fn run(input: &[u8]) {
         }
         let written = Frame::from_object(pieces.concat().into()).and_then(|frame| frame.batch(0));
         match written {
-            Ok(read) => assert_eq!(meaning(&read), meaning(&batch), "read back otherwise"),
-            Err(error) => panic!("what was written cannot be read: {error}"),
+            Ok(read) => assert_eq!(meaning(&read), meaning(&batch), "it changes when it is written and read"),
+            Err(error) => panic!("the written frame cannot be read: {error}"),
         }
     }
 }
 
-/// Panics when a batch of samples says something else after it was written and read.
+/// Panics if a batch of samples changes when it is written and read.
 pub(super) fn is_read_as_written(batch: SampleBatch) {
     let batch = Batch::Metrics(batch);
     let Ok(record) = Record::of(&batch) else { return };
@@ -42,8 +42,8 @@ pub(super) fn is_read_as_written(batch: SampleBatch) {
         encode_frame(FrameId { incarnation: Id::from_bytes([1; 16]), sequence: 1 }, &[record], &mut pieces);
     frame.unwrap_or_else(|error| panic!("a batch of a few KiB fits a frame: {error}"));
     let read = Frame::from_object(pieces.concat().into()).and_then(|frame| frame.batch(0));
-    let read = read.unwrap_or_else(|error| panic!("what was written cannot be read: {error}"));
-    assert_eq!(meaning(&read), meaning(&batch), "read back otherwise");
+    let read = read.unwrap_or_else(|error| panic!("the written frame cannot be read: {error}"));
+    assert_eq!(meaning(&read), meaning(&batch), "it changes when it is written and read");
 }
 
 fn frame_of(records: u8, body: &[u8]) -> Bytes {
@@ -61,7 +61,7 @@ fn frame_of(records: u8, body: &[u8]) -> Bytes {
     frame.into()
 }
 
-/// What a batch says, floats by their bits.
+/// Returns the contents of a batch, with floats as bits.
 fn meaning(batch: &Batch) -> String {
     match batch {
         Batch::Logs(batch) => {
@@ -101,9 +101,9 @@ fn of_samples(batch: &SampleBatch) -> String {
 mod tests {
     use super::*;
 
-    /// The frame of the format's fixture, each byte of its body changed in turn.
+    /// Runs the frame of the format's fixture with each byte of its body changed, one at a time.
     #[test]
-    fn every_changed_byte_of_a_frame_is_read_or_refused() {
+    fn a_frame_with_any_byte_changed_is_read_or_refused() {
         let fixture: &[u8] = include_bytes!("../../../format/fixtures/wal-frame-v2.bin");
         let mut input = vec![fixture[32]];
         input.extend_from_slice(&fixture[HEADER_LEN..]);

@@ -1,5 +1,5 @@
-//! All that is done with a query, from its text to its answer and back to a text, on a thread with little
-//! stack: what grows with the input in any of it is found here.
+//! Runs everything that is done with a query, from its text to its answer and back to a text, on a
+//! thread with a small stack, so that stack use that grows with the input is found.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,20 +9,21 @@ use sandur_logql::{Expr, Kind, Request, parse, pretty};
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_query::{Direction, Error, MemoryRow, MemorySource, QueryContext, QueryResult};
 
-/// A quarter of what a thread of a test has, which is the least of all. The address sanitizer of the fuzzer
-/// makes frames several times as large.
+/// A quarter of the stack of a test thread, which is the smallest stack of all. The address sanitizer of
+/// the fuzzer makes stack frames several times as large.
 const STACK_BYTES: usize = if cfg!(fuzzing) { 4 << 20 } else { 512 << 10 };
 
-/// Longest text of a query that is read again after it was written.
+/// Longest text in bytes that is parsed again after it was written.
 const REREAD_BYTES_MAX: usize = 16 << 10;
 
-/// Memory of a query.
+/// Memory budget of a query in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// Time of a query that nobody cancels.
+/// Deadline of a query that is not cancelled.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Runs work on a thread with a small stack, and `meanwhile` on this one; panics when the work does.
+/// Runs `work` on a thread with a small stack, and `meanwhile` on the calling thread. Panics when `work`
+/// panics.
 pub fn on_a_small_stack(work: impl FnOnce() + Send, meanwhile: impl FnOnce()) {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
@@ -34,7 +35,7 @@ pub fn on_a_small_stack(work: impl FnOnce() + Send, meanwhile: impl FnOnce()) {
     });
 }
 
-/// A stream `{app="a"}` with these lines.
+/// Returns a source with one stream `{app="a"}` that has these lines.
 pub fn source(lines: &[&[u8]]) -> MemorySource {
     let row = |(n, line): (usize, &&[u8])| MemoryRow {
         labels: Arc::new(Labels::from_pairs([("app", "a")])),
@@ -46,24 +47,24 @@ pub fn source(lines: &[&[u8]]) -> MemorySource {
     MemorySource::new(lines.iter().enumerate().map(row).collect())
 }
 
-/// A query of its own; whoever has it may cancel it.
+/// Returns the context of one query. The caller may cancel the query with it.
 pub fn context() -> QueryContext {
     let (env, budget) = (Env::simulated(1, 0), MemoryBudget::root("query", MEMORY_BYTES));
     QueryContext::new(env, TenantId::default_tenant(), budget, TIMEOUT)
 }
 
-/// Reads, writes, copies and evaluates a query; the first error.
+/// Parses, writes, copies and evaluates a query. Returns the first error.
 ///
 /// # Panics
-/// When a query is read differently after it was written.
+/// If the text that is written parses to a different query.
 pub fn everything(source: &MemorySource, context: &QueryContext, query: &str) -> Result<(), String> {
     let expr = context.compute_here(|| Ok(parse(query))).map_err(|e| e.to_string())?;
     let expr = expr.map_err(|e| e.to_string())?;
     let written = expr.to_string();
     let laid_out = pretty(&expr);
     for text in [&written, &laid_out] {
-        // What is written is longer than what was read, so it may be longer than a query may be; and reading
-        // takes most of the time of this.
+        // The written text is longer than the original, so it may exceed the limit of a query. And
+        // parsing takes most of the time of this function.
         if text.len() < REREAD_BYTES_MAX {
             let again =
                 parse(text).unwrap_or_else(|e| panic!("{query:.200} was written as {text:.200}: {e}"));

@@ -1,4 +1,4 @@
-//! Compares answers with what a script says.
+//! Compares answers with the expectations of a script.
 
 use sandur_model::histogram::Buckets;
 use sandur_model::{FloatHistogram, Labels, is_stale};
@@ -7,7 +7,7 @@ use sandur_promql::{Answer, Point, Series, Times, Value, almost_equal};
 use super::script::{Eval, Match};
 use super::series::Sample;
 
-/// By how much numbers may differ, in parts of their sum.
+/// Largest allowed difference of two numbers, relative to their sum.
 const EPSILON: f64 = 1e-6;
 
 fn same(a: f64, b: f64) -> bool {
@@ -59,7 +59,7 @@ fn show_sample(sample: &Sample) -> String {
     }
 }
 
-/// What is wrong with warnings and infos.
+/// Checks the warnings and infos of an answer. The error says what is wrong.
 pub fn notes(eval: &Eval, answer: &Answer) -> Result<(), String> {
     let check = |kind: &str, wanted: &[Match], found: &[String], none: bool| {
         if none && !found.is_empty() {
@@ -86,7 +86,7 @@ pub fn notes(eval: &Eval, answer: &Answer) -> Result<(), String> {
     check("info", &eval.info, &answer.infos, eval.no_info)
 }
 
-/// What is wrong with an answer.
+/// Checks the value of an answer. The error says what is wrong.
 pub fn value(eval: &Eval, value: &Value) -> Result<(), String> {
     match value {
         Value::String(found) => match &eval.string {
@@ -103,7 +103,7 @@ pub fn value(eval: &Eval, value: &Value) -> Result<(), String> {
     }
 }
 
-/// What a script expects of a series; of two descriptions the later one counts.
+/// Returns the expectation for a series and its position; the later of two descriptions counts.
 fn described<'a>(eval: &'a Eval, labels: &Labels) -> Option<(usize, &'a [Sample])> {
     let all = eval.expected.iter().enumerate();
     let mut own = all.filter(|(_, (own, _))| own.as_ref() == Some(labels));
@@ -137,7 +137,7 @@ fn vector(eval: &Eval, found: &[(Labels, Point)]) -> Result<(), String> {
 
 fn matrix(eval: &Eval, found: &[Series]) -> Result<(), String> {
     if eval.ordered || eval.expected.iter().any(|(labels, _)| labels.is_none()) {
-        return Err("got a matrix".to_owned());
+        return Err("expected no matrix, got one".to_owned());
     }
     is_sorted(found)?;
     let Times { start, step, .. } = eval.window.unwrap_or(eval.times);
@@ -182,7 +182,7 @@ fn matrix(eval: &Eval, found: &[Series]) -> Result<(), String> {
     missing(eval, |labels| found.iter().any(|series| &series.labels == labels))
 }
 
-/// Range answers are sorted by labels.
+/// Checks that the series of a range query's answer are sorted by labels.
 pub fn is_sorted(found: &[Series]) -> Result<(), String> {
     let pairs =
         |labels: &Labels| labels.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect::<Vec<_>>();

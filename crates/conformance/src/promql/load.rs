@@ -1,4 +1,4 @@
-//! Loads series, and makes native histograms with custom bounds of classic ones.
+//! Loads series, and converts classic histograms to native histograms with custom bounds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use super::script::Load;
 use super::series::Sample;
 use super::store::{Accepted, Added, add};
 
-/// Loads what a command says; gives what was kept of it.
+/// Loads the series of a command. Returns the samples that were accepted.
 pub fn load(store: &mut MemorySeries, load: &Load) -> Result<Accepted, String> {
     let mut accepted = Accepted::new();
     let mut classic: BTreeMap<Labels, BTreeMap<i64, Classic>> = BTreeMap::new();
     for (n, (labels, samples, starts)) in load.series.iter().enumerate() {
-        // Of two descriptions of one series the later one counts.
+        // Of two descriptions of one series, the later one counts.
         if load.series[n + 1..].iter().any(|(later, _, _)| later == labels) {
             continue;
         }
@@ -50,7 +50,7 @@ pub fn load(store: &mut MemorySeries, load: &Load) -> Result<Accepted, String> {
     Ok(accepted)
 }
 
-/// What is known of a classic histogram at a time.
+/// The series values of a classic histogram at one time.
 #[derive(Default)]
 struct Classic {
     buckets: Vec<(f64, f64)>,
@@ -101,7 +101,7 @@ impl Classic {
             before = *cumulative;
         }
         if before != count {
-            return Err(format!("count {count} is not that of the last bucket, {before}"));
+            return Err(format!("count {count} differs from that of the last bucket, {before}"));
         }
         let bounds: Vec<f64> =
             self.buckets.iter().map(|(upper, _)| *upper).filter(|u| u.is_finite()).collect();

@@ -1,9 +1,11 @@
-//! Prometheus's own acceptance tests: scripts in the language of its `promqltest`, run as its harness does.
+//! Runs Prometheus's own acceptance tests: scripts in the language of its `promqltest`, run as its
+//! harness does.
 //!
-//! A script loads series, evaluates queries, and says what comes out. Each instant query is run again with
-//! `@` put into its selectors, at other times, and each of those once more as a range query whose middle step
-//! must be the same. All of that happens over series in memory, in an engine's head, in flushed and in
-//! compacted blocks. The scripts are data of another project and do not lie in this repository.
+//! A script loads series, evaluates queries and gives the expected answers. Each instant query is run
+//! again with `@` modifiers in its selectors at other evaluation times, and each of these runs is
+//! repeated as a range query whose middle step must give the same answer. All of that is done for series
+//! in memory, in the head of an engine, in flushed blocks and in compacted blocks. The scripts belong to
+//! another project and are not part of this repository.
 
 mod compare;
 mod load;

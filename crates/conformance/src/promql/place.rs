@@ -1,7 +1,7 @@
-//! Where the series of a script lie when its queries run: in memory, or in a real engine.
+//! Stores the series of a script in one of several places: in memory, or in a real engine.
 //!
-//! Every section of a script (from one `clear` to the next) is a tenant of its own, so one engine serves a
-//! whole script. What a load brings is what Prometheus's storage would keep of it.
+//! Each section of a script (from one `clear` to the next) has its own tenant, so one engine serves a
+//! complete script. A load stores only the samples that Prometheus's storage would accept.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ use super::script::Load;
 use super::store::{Accepted, Added};
 use crate::world::{OpenedEngine, Place, section};
 
-/// The clock begins in the year 2170, and samples in 1970: every window of theirs is over.
+/// The clock begins in the year 2170 and samples in 1970, so every time window of the samples is over.
 const START_NS: i64 = 200 * 365 * 24 * HOUR_NS;
 
-/// Series in one place.
+/// The series of a script in one place.
 pub struct Stored {
     memory: Arc<MemorySeries>,
     engine: Option<OpenedEngine>,
     place: Place,
     tenant: u32,
-    /// All of the section, when it is pushed as a whole.
+    /// The loads of the section, when they are pushed together by [`settle`](Stored::settle).
     loads: Vec<Accepted>,
     is_settled: bool,
 }
@@ -37,7 +37,7 @@ impl Stored {
         Ok(Self { memory: Arc::default(), engine, place, tenant: 0, loads: Vec::new(), is_settled: true })
     }
 
-    /// Forgets all series.
+    /// Removes all series.
     pub fn clear(&mut self) {
         self.tenant += 1;
         self.loads.clear();
@@ -45,7 +45,7 @@ impl Stored {
         self.memory = Arc::default();
     }
 
-    /// Adds what a command says.
+    /// Adds the samples of a load command.
     pub async fn load(&mut self, load: &Load) -> Result<(), String> {
         let memory = Arc::get_mut(&mut self.memory).ok_or("a query still reads the series")?;
         let accepted = load::load(memory, load)?;
@@ -69,14 +69,16 @@ impl Stored {
         Ok(())
     }
 
-    /// Has everything where it should be: each load of the section in blocks of its own, which are merged.
+    /// Moves the series to their place: pushes each load of the section in blocks of its own and waits
+    /// until the blocks are merged.
     pub async fn settle(&mut self) -> Result<(), String> {
         let Some(engine) = self.engine.as_ref().filter(|_| !self.is_settled) else { return Ok(()) };
         self.is_settled = true;
         self.tenant += 1;
         let tenant = section(self.tenant)?;
         for accepted in &self.loads {
-            // Blocks whose samples interleave, and of which the later ones hold earlier samples.
+            // The samples of the blocks interleave, and the blocks written later contain earlier
+            // samples.
             for third in [2, 0, 1] {
                 engine.push(batch(&tenant, accepted, |n, _| n % 3 == third)).await?;
                 engine.flush().await?;
@@ -85,7 +87,7 @@ impl Stored {
         engine.wait_for_merges(&Dataset::metrics(tenant)).await
     }
 
-    /// The series, and whose they are.
+    /// Returns the source of the series and the tenant that owns them.
     pub fn source(&self) -> Result<(Arc<dyn SampleSource>, TenantId), String> {
         let source: Arc<dyn SampleSource> = match &self.engine {
             None => Arc::clone(&self.memory) as _,
@@ -94,7 +96,7 @@ impl Stored {
         Ok((source, section(self.tenant)?))
     }
 
-    /// Ends what runs.
+    /// Stops the engine, if there is one.
     pub async fn close(self) -> Result<(), String> {
         match self.engine {
             None => Ok(()),
@@ -103,7 +105,8 @@ impl Stored {
     }
 }
 
-/// Those samples of each series as one push that a condition on number and count takes.
+/// Returns one push with the samples that `is_in` selects. It receives the index of a sample in its
+/// series and the number of samples of the series.
 fn batch(
     tenant: &TenantId,
     accepted: &[(Labels, Vec<Added>)],

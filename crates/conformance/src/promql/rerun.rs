@@ -1,9 +1,10 @@
-//! The same query with `@` in it: at any time it must answer what it did.
+//! Rewrites a query with `@` modifiers, so that it must give the same answer at every evaluation time.
 
 use sandur_promql::{At, Expr, parse};
 
-/// The query with its own time in every selector that has none, and the times at which to ask. Empty when it
-/// has a function whose answer depends on the time.
+/// Returns the query with an `@` of its evaluation time in every selector that has none, and the times
+/// at which to evaluate it. Both are empty when the query calls a function whose answer depends on the
+/// evaluation time.
 pub fn pinned(expr: &str, at: i64) -> Result<(String, Vec<i64>), String> {
     let mut expr = parse(expr).map_err(|e| e.to_string())?;
     if looks_at_time(&expr) {
@@ -17,7 +18,7 @@ pub fn pinned(expr: &str, at: i64) -> Result<(String, Vec<i64>), String> {
     Ok((expr.to_string(), times))
 }
 
-/// Whether a function outside of pinned subqueries looks at the time.
+/// Whether a function outside of pinned subqueries depends on the evaluation time.
 fn looks_at_time(expr: &Expr) -> bool {
     if let Expr::Subquery(subquery) = expr
         && subquery.at.is_some_and(|at| matches!(at, At::Time(_)))

@@ -1,4 +1,4 @@
-//! Runs scripts and reports.
+//! Runs scripts and reports the results.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,21 +15,21 @@ use super::script::{self, Command, Eval};
 use super::{compare, rerun};
 use crate::world::Place;
 
-/// How a script did in one place.
+/// The results of a script in one place.
 #[derive(Clone, Copy)]
 pub struct Passed {
-    /// The place.
+    /// Where the series were stored.
     pub place: Place,
-    /// Evaluations that were right the first time.
+    /// Evaluations whose first run was correct.
     pub once: usize,
-    /// Evaluations that were right each time.
+    /// Evaluations all of whose runs were correct.
     pub again: usize,
-    /// Queries that were run.
+    /// Number of queries that were run.
     pub runs: usize,
 }
 
 impl Passed {
-    /// Nothing ran yet.
+    /// The results before anything has run.
     pub fn none(place: Place) -> Self {
         Self { place, once: 0, again: 0, runs: 0 }
     }
@@ -42,15 +42,15 @@ impl fmt::Display for Passed {
     }
 }
 
-/// What a script showed.
+/// The results of a script in all places.
 pub struct FileReport {
-    /// The script.
+    /// Path of the script.
     pub path: PathBuf,
-    /// Evaluations in it.
+    /// Number of evaluations in the script.
     pub evals: usize,
-    /// How it did in each place.
+    /// The results in each place.
     pub passed: Vec<Passed>,
-    /// What was wrong.
+    /// Descriptions of the failures.
     pub failures: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ impl fmt::Display for FileReport {
     }
 }
 
-/// The scripts at a path: the file itself, or every `.test` file of a directory by name.
+/// Returns the scripts at a path: the file itself, or every `.test` file of a directory, sorted by name.
 pub fn scripts(path: &Path) -> Result<Vec<PathBuf>, String> {
     let wrong = |e: std::io::Error| format!("{}: {e}", path.display());
     if !std::fs::metadata(path).map_err(wrong)?.is_dir() {
@@ -77,7 +77,7 @@ pub fn scripts(path: &Path) -> Result<Vec<PathBuf>, String> {
     if files.is_empty() { Err(format!("{}: no .test file", path.display())) } else { Ok(files) }
 }
 
-/// The queries of a script.
+/// Returns the queries of a script.
 pub fn expressions(path: &Path) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let commands = script::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -93,11 +93,11 @@ pub fn expressions(path: &Path) -> Result<Vec<String>, String> {
 pub enum Runs {
     /// Once.
     Once,
-    /// Again with `@` at other times, and as ranges, as Prometheus's own harness does.
+    /// Again with `@` modifiers at other times, and as range queries, as Prometheus's own harness does.
     Again,
 }
 
-/// Runs a script in each place. `Err` when it cannot be read or a place cannot be made.
+/// Runs a script in each place. Fails if the script cannot be read or a place cannot be opened.
 pub fn run_file(path: &Path, places: &[Place], runs: Runs) -> Result<FileReport, String> {
     let wrong = |e: String| format!("{}: {e}", path.display());
     let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string()))?;
@@ -147,10 +147,10 @@ async fn run_in(
     stored.close().await
 }
 
-/// Memory of a query in bytes.
+/// Memory budget of a query in bytes.
 const QUERY_BYTES: u64 = 256 << 20;
 
-/// Asks a place.
+/// Runs queries on the series of one place.
 struct Asker {
     source: Arc<dyn SampleSource>,
     tenant: TenantId,
@@ -168,7 +168,8 @@ impl Asker {
         query(&*self.source, &context, &request).await.map_err(|e| e.to_string())
     }
 
-    /// Everything that is to be tried of an evaluation; whether the first try was right, and what was wrong.
+    /// Runs all variants of an evaluation. Returns whether the first run was correct, and the first
+    /// failure.
     async fn evaluate(&mut self, eval: &Eval, runs: Runs) -> (bool, Result<(), String>) {
         let first = self.first(eval).await;
         let is_once = first.is_ok();
@@ -178,7 +179,9 @@ impl Asker {
         };
         match self.budget.used() {
             0 => (is_once, outcome),
-            kept => (is_once, outcome.and(Err(format!("queries kept {kept} bytes of their budget")))),
+            kept => {
+                (is_once, outcome.and(Err(format!("queries did not release {kept} bytes of their budget"))))
+            }
         }
     }
 
@@ -203,7 +206,7 @@ impl Asker {
         Ok(())
     }
 
-    /// The middle of three steps answers what the instant did.
+    /// Checks that the middle one of three steps has the answer of the instant query.
     async fn as_range(&mut self, eval: &Eval, expr: &str, at: i64) -> Result<(), String> {
         let context = ["start()", "end()", "range()", "step()"];
         let is_other = eval.window.is_some() || eval.string.is_some() || eval.fail.is_some();
@@ -216,7 +219,7 @@ impl Asker {
             return Ok(());
         }
         let Value::Matrix(matrix) = answer.value else {
-            return Err("as a range it is no matrix".to_owned());
+            return Err("as a range query it did not return a matrix".to_owned());
         };
         compare::is_sorted(&matrix)?;
         let value = at_step(eval, matrix, at);
@@ -224,7 +227,7 @@ impl Asker {
     }
 }
 
-/// What a range answers for one of its steps.
+/// Returns the answer of a range query at one of its steps.
 fn at_step(eval: &Eval, matrix: Vec<Series>, at: i64) -> Value {
     let mut vector = Vec::new();
     for series in matrix {
@@ -243,7 +246,7 @@ fn at_step(eval: &Eval, matrix: Vec<Series>, at: i64) -> Value {
 fn check(eval: &Eval, answer: Result<Answer, String>) -> Result<(), String> {
     match (answer, &eval.fail) {
         (Err(error), Some(wanted)) if wanted.fits(&error) => Ok(()),
-        (Err(error), Some(_)) => Err(format!("it failed with other words: {error}")),
+        (Err(error), Some(_)) => Err(format!("it failed with another message: {error}")),
         (Err(error), None) => Err(format!("it failed: {error}")),
         (Ok(_), Some(_)) => Err("it did not fail".to_owned()),
         (Ok(answer), None) => {

@@ -6,29 +6,29 @@ use sandur_promql::{Times, parse_duration, unquote};
 
 use super::series::{self, Sample};
 
-/// Series with their samples, and for each the offset at which counting began.
+/// A series: labels, samples, and for each sample the offset of its start timestamp in milliseconds.
 pub type Described = (Labels, Vec<Sample>, Option<Vec<Option<i64>>>);
 
-/// `load`: series whose samples are so far apart.
+/// `load`: series with samples at a fixed interval.
 pub struct Load {
     /// Milliseconds between samples.
     pub gap_ms: i64,
-    /// Whether native histograms are made of classic ones as well.
+    /// Whether classic histograms are also converted to native histograms with custom buckets.
     pub with_nhcb: bool,
-    /// The series.
+    /// The series to load.
     pub series: Vec<Described>,
 }
 
-/// A text that must be said: as it is, or by an expression.
+/// An expected message.
 pub enum Match {
-    /// Exactly this.
+    /// Exactly this text.
     Text(String),
-    /// By this.
+    /// Any text that matches this regular expression.
     Regex(Regex),
 }
 
 impl Match {
-    /// Whether a text is that.
+    /// Whether a text matches.
     pub fn fits(&self, text: &str) -> bool {
         match self {
             Self::Text(wanted) => wanted == text,
@@ -37,43 +37,43 @@ impl Match {
     }
 }
 
-/// `eval`: a query, and what comes out.
+/// `eval`: a query and its expected answer.
 pub struct Eval {
     /// Line in the script, one-based.
     pub line: usize,
     /// The query.
     pub expr: String,
-    /// When.
+    /// Start, end and step of the evaluation.
     pub times: Times,
     /// Whether it is a range query.
     pub is_range: bool,
-    /// What is answered, in its order; a scalar has no labels.
+    /// Expected labels and samples, in order; a scalar has no labels.
     pub expected: Vec<(Option<Labels>, Vec<Sample>)>,
-    /// A text that is answered.
+    /// Expected text of a string answer.
     pub string: Option<String>,
-    /// The times of samples that a range selector answers.
+    /// Expected sample times of a range selector's answer.
     pub window: Option<Times>,
-    /// Whether the order counts.
+    /// Whether the order of the series is checked.
     pub ordered: bool,
-    /// What the error says.
+    /// Expected error message, if the query must fail.
     pub fail: Option<Match>,
-    /// Warnings that must come, all of them.
+    /// Expected warnings; all must occur.
     pub warn: Vec<Match>,
-    /// Infos that must come, all of them.
+    /// Expected infos; all must occur.
     pub info: Vec<Match>,
-    /// Whether no warning may come.
+    /// Whether there must be no warning.
     pub no_warn: bool,
-    /// Whether no info may come.
+    /// Whether there must be no info.
     pub no_info: bool,
 }
 
-/// A command.
+/// A command of a script.
 pub enum Command {
-    /// Forget everything.
+    /// Removes all series.
     Clear,
-    /// Load series.
+    /// Loads series.
     Load(Load),
-    /// Evaluate.
+    /// Evaluates a query.
     Eval(Box<Eval>),
 }
 
@@ -127,14 +127,14 @@ fn load(line: &str, block: &[String]) -> Result<Command, String> {
         }
         let (labels, samples) = series::parse(line)?;
         if starts.as_ref().is_some_and(|starts| starts.len() != samples.len()) {
-            return Err(format!("'{line}' has other samples than start times"));
+            return Err(format!("'{line}' has another number of samples than of start times"));
         }
         series.push((labels, samples, starts.take()));
     }
     Ok(Command::Load(Load { gap_ms: ms(gap)?, with_nhcb: word.ends_with("with_nhcb"), series }))
 }
 
-/// Offsets of start times: `_`, `_x3`, `-1m`, `-1mx3`, `-1m+30sx3`.
+/// Reads the offsets of start timestamps: `_`, `_x3`, `-1m`, `-1mx3`, `-1m+30sx3`.
 fn start_offsets(text: &str) -> Result<Vec<Option<i64>>, String> {
     let form = Regex::new(r"^([+-]?)(\d+[a-wyz]*)(?:([+-])(\d+[a-wyz]*))?(?:x(\d+))?$")
         .map_err(|e| e.to_string())?;
@@ -145,18 +145,22 @@ fn start_offsets(text: &str) -> Result<Vec<Option<i64>>, String> {
             continue;
         }
         if let Some(times) = item.strip_prefix("_x") {
-            let times: usize = times.parse().map_err(|_| format!("'{item}' is no start time"))?;
+            let times: usize = times.parse().map_err(|_| format!("'{item}' is not a start time"))?;
             offsets.extend(std::iter::repeat_n(None, times));
             continue;
         }
-        let parts = form.captures(item).ok_or_else(|| format!("'{item}' is no start time"))?;
+        let parts = form.captures(item).ok_or_else(|| format!("'{item}' is not a start time"))?;
         let part = |n: usize| parts.get(n).map_or("", |part| part.as_str());
         let signed = |sign: &str, length: &str| -> Result<i64, String> {
             let length = if length.is_empty() { 0 } else { ms(length)? };
             Ok(if sign == "-" { -length } else { length })
         };
         let (base, step) = (signed(part(1), part(2))?, signed(part(3), part(4))?);
-        let times: i64 = if part(5).is_empty() { 0 } else { part(5).parse().map_err(|_| "no count")? };
+        let times: i64 = if part(5).is_empty() {
+            0
+        } else {
+            part(5).parse().map_err(|_| "not a number of repetitions")?
+        };
         offsets.extend((0..=times).map(|n| Some(base + n * step)));
     }
     Ok(offsets)
@@ -208,7 +212,7 @@ fn eval(
             expect(rest.trim(), &mut eval)?;
         } else if let Ok(value) = series::number(line) {
             eval.expected.push((None, vec![Sample::Float(value)]));
-            // A number ends the block.
+            // A single number ends the block.
             *at = begin + n + 1;
             break;
         } else {
@@ -227,7 +231,7 @@ fn expect(rest: &str, eval: &mut Eval) -> Result<(), String> {
     if let Some(window) = rest.strip_prefix("range vector") {
         let words: Vec<&str> = window.split_whitespace().collect();
         let ["from", from, "to", to, "step", step] = words[..] else {
-            return Err(format!("'{rest}' is no range vector"));
+            return Err(format!("'{rest}' is not a range vector"));
         };
         eval.window = Some(times(from, to, step)?);
         return Ok(());
@@ -241,7 +245,7 @@ fn expect(rest: &str, eval: &mut Eval) -> Result<(), String> {
     } else if what.is_empty() {
         Match::Regex(Regex::new("").map_err(|e| e.to_string())?)
     } else {
-        return Err(format!("'{what}' is neither a message nor an expression"));
+        return Err(format!("'{what}' is neither a message nor a regular expression"));
     };
     match kind {
         "ordered" => eval.ordered = true,

@@ -1,4 +1,5 @@
-//! Series descriptions: a metric, then its samples, with short forms for repetitions and native histograms.
+//! Reads series descriptions: a metric, then its samples, with short forms for repetitions and native
+//! histograms.
 
 use std::sync::Arc;
 
@@ -6,14 +7,14 @@ use sandur_model::histogram::{Buckets, CounterReset};
 use sandur_model::{FloatHistogram, Labels, STALE_BITS};
 use sandur_promql::{parse_metric, parse_number};
 
-/// A sample of a description.
+/// One sample of a series description.
 #[derive(Clone, Debug)]
 pub enum Sample {
-    /// None at this time.
+    /// There is no sample at this time.
     Omitted,
-    /// A number.
+    /// A float sample.
     Float(f64),
-    /// A histogram, and whether its hint was written.
+    /// A histogram, and whether the description gives its counter reset hint.
     Histogram(Arc<FloatHistogram>, bool),
 }
 
@@ -51,7 +52,7 @@ pub fn split_metric(line: &str) -> Result<(Labels, &str), String> {
     Ok((labels, line[end..].trim_start()))
 }
 
-/// Reads a whole description.
+/// Reads a complete series description.
 pub fn parse(line: &str) -> Result<(Labels, Vec<Sample>), String> {
     let (labels, mut rest) = split_metric(line)?;
     let mut samples = Vec::new();
@@ -63,7 +64,7 @@ pub fn parse(line: &str) -> Result<(Labels, Vec<Sample>), String> {
     Ok((labels, samples))
 }
 
-/// The next item: up to a blank outside of braces.
+/// Returns the next item, which ends at a blank outside of braces, and the rest.
 fn next_item(text: &str) -> Result<(&str, &str), String> {
     let mut depth = 0i32;
     for (at, c) in text.char_indices() {
@@ -74,11 +75,11 @@ fn next_item(text: &str) -> Result<(&str, &str), String> {
             _ => {}
         }
     }
-    if depth == 0 { Ok((text, "")) } else { Err(format!("'{text}': open braces")) }
+    if depth == 0 { Ok((text, "")) } else { Err(format!("'{text}': unclosed braces")) }
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("'{text}' is no number of repetitions"))
+    text.parse().map_err(|_| format!("'{text}' is not a number of repetitions"))
 }
 
 fn expand(item: &str, samples: &mut Vec<Sample>) -> Result<(), String> {
@@ -105,7 +106,7 @@ fn expand(item: &str, samples: &mut Vec<Sample>) -> Result<(), String> {
     let mut value = body;
     let mut increment = 0.0;
     if times.is_some() {
-        // The sign of an increment: not the first character, not that of an exponent.
+        // The sign of an increment. It is neither the first character nor the sign of an exponent.
         let sign = body
             .char_indices()
             .skip(1)
@@ -124,7 +125,7 @@ fn expand(item: &str, samples: &mut Vec<Sample>) -> Result<(), String> {
     Ok(())
 }
 
-/// A number with a sign.
+/// Reads a number that may have a sign.
 pub fn number(text: &str) -> Result<f64, String> {
     match text.strip_prefix('-') {
         Some(rest) => parse_number(rest).map(|n| -n),
@@ -133,7 +134,7 @@ pub fn number(text: &str) -> Result<f64, String> {
 }
 
 fn expand_histogram(item: &str, samples: &mut Vec<Sample>) -> Result<(), String> {
-    let end = item.find("}}").ok_or("open braces")? + 2;
+    let end = item.find("}}").ok_or("unclosed braces")? + 2;
     let (base, hint) = histogram(&item[2..end - 2])?;
     let rest = &item[end..];
     if rest.is_empty() {
@@ -159,7 +160,7 @@ fn expand_histogram(item: &str, samples: &mut Vec<Sample>) -> Result<(), String>
     Ok(())
 }
 
-/// What stands in the braces of a histogram, and whether its hint was written.
+/// Reads the text between the braces of a histogram. Also returns whether it gives a counter reset hint.
 fn histogram(text: &str) -> Result<(FloatHistogram, bool), String> {
     let mut made = FloatHistogram::default();
     let (mut offsets, mut counts) = ([0i32; 2], [Vec::new(), Vec::new()]);
@@ -168,12 +169,12 @@ fn histogram(text: &str) -> Result<(FloatHistogram, bool), String> {
     while !rest.is_empty() {
         let (key, after) = rest.split_once(':').ok_or_else(|| format!("'{rest}' has no value"))?;
         let end = match after.strip_prefix('[') {
-            Some(_) => after.find(']').ok_or("open brackets")? + 1,
+            Some(_) => after.find(']').ok_or("unclosed brackets")? + 1,
             None => after.find([' ', '\t']).unwrap_or(after.len()),
         };
         let (value, after) = after.split_at(end);
         rest = after.trim_start();
-        let integer = || value.parse::<i32>().map_err(|_| format!("'{value}' is no integer"));
+        let integer = || value.parse::<i32>().map_err(|_| format!("'{value}' is not an integer"));
         let list = || -> Result<Vec<f64>, String> {
             value.trim_matches(['[', ']']).split_whitespace().map(number).collect()
         };
@@ -198,7 +199,7 @@ fn histogram(text: &str) -> Result<(FloatHistogram, bool), String> {
                     _ => return Err(format!("unknown hint '{value}'")),
                 };
             }
-            _ => return Err(format!("unknown part '{key}' of a histogram")),
+            _ => return Err(format!("unknown histogram field '{key}'")),
         }
     }
     let [positive, negative] = counts;

@@ -1,8 +1,10 @@
-//! Series as Prometheus's storage gives them back: hints of counter resets are those of its chunks.
+//! Stores series as Prometheus's storage does: the counter reset hints that are read are those of its
+//! chunks.
 //!
-//! A chunk of counter histograms has no reset in it, so all but its first sample are known to follow without
-//! one; the first is not known about. A chunk ends where a counter was reset, the layout changed in a way
-//! that cannot be recoded, a sample of another kind came, or its time range of two hours is over.
+//! A chunk of counter histograms contains no counter reset, so all samples but the first are known to
+//! have no reset before them; for the first it is unknown. A chunk ends at a counter reset, at a change
+//! of the bucket layout that cannot be recoded, at a sample of another kind, and at the end of its time
+//! range of two hours.
 
 use std::sync::Arc;
 
@@ -10,26 +12,26 @@ use sandur_model::histogram::CounterReset;
 use sandur_model::{FloatHistogram, Labels, is_stale};
 use sandur_query::{MemorySeries, Samples};
 
-/// The time that a chunk may span, in milliseconds.
+/// Time range of a chunk, in milliseconds.
 const CHUNK_RANGE_MS: i64 = 2 * 3_600_000;
 
-/// The samples of each series that storage keeps, as it gives them back.
+/// The samples of each series that storage accepted, as they are read.
 pub type Accepted = Vec<(Labels, Vec<Added>)>;
 
-/// Samples that are added to a series.
+/// A sample to add to a series.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// Its time.
+    /// Time in milliseconds since the epoch.
     pub time: i64,
-    /// When counting began; 0: not known.
+    /// Start timestamp in milliseconds since the epoch; 0: unknown.
     pub start: i64,
-    /// Its value, if it is a float.
+    /// The value of a float sample.
     pub value: f64,
-    /// Its histogram, if it is one.
+    /// The histogram of a histogram sample.
     pub histogram: Option<Arc<FloatHistogram>>,
 }
 
-/// The chunk that is being written.
+/// The chunk that the next sample is appended to.
 #[derive(Default)]
 struct Chunk {
     last: Option<Arc<FloatHistogram>>,
@@ -38,7 +40,8 @@ struct Chunk {
     gauge: bool,
 }
 
-/// Adds samples to a series; gives those that are later than all that it had.
+/// Adds samples to a series. Returns the accepted ones: those that are later than all samples before
+/// them.
 pub fn add(series: &mut MemorySeries, labels: &Labels, added: &[Added]) -> Vec<Added> {
     let mut accepted = Vec::new();
     series.edit(labels, |samples| {
@@ -75,7 +78,7 @@ fn newest(samples: &Samples) -> Option<i64> {
 }
 
 impl Chunk {
-    /// The histogram as it will be read.
+    /// Appends a histogram. Returns it with the counter reset hint with which it will be read.
     fn store(&mut self, histogram: &Arc<FloatHistogram>, time: i64) -> Arc<FloatHistogram> {
         let gauge = histogram.reset == CounterReset::Gauge;
         let continues = self.last.as_ref().is_some_and(|last| {
@@ -97,7 +100,7 @@ impl Chunk {
     }
 }
 
-/// Whether a histogram can be written behind another into one chunk.
+/// Whether a histogram can be appended to the chunk of the histogram before it.
 fn fits(last: &FloatHistogram, next: &FloatHistogram, gauge: bool) -> bool {
     if next.reset == CounterReset::Reset {
         return false;

@@ -1,4 +1,4 @@
-//! The line of an `eval`: its form, its times, its query.
+//! Reads the line of an `eval`: its form, its times, its query.
 
 use sandur_logql::{Kind, Request};
 use sandur_query::Direction;
@@ -6,20 +6,20 @@ use sandur_query::Direction;
 use super::EPOCH_NS;
 use super::text::duration;
 
-/// What kind of query is run, and how.
+/// The form of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// At one time.
+    /// An instant query.
     Instant,
-    /// Over steps that begin at the start.
+    /// A range query whose steps begin at the start.
     Range,
-    /// Over steps that are multiples of the step.
+    /// A range query whose steps are multiples of the step.
     Aligned,
     /// A log query.
     Logs,
 }
 
-/// Reads the line.
+/// Reads the line of an `eval`.
 pub fn request(head: &str) -> Result<(Request, Form), String> {
     let mut words = Words(head.strip_prefix("eval").unwrap_or(head).trim_start());
     let form = match words.next() {
@@ -57,11 +57,11 @@ impl<'a> Words<'a> {
         word
     }
 
-    /// The duration after this word.
+    /// Reads the word `expected`, then a duration in nanoseconds.
     fn after(&mut self, expected: &str) -> Result<i64, String> {
         let word = self.next();
         if word != expected {
-            return Err(format!("'{word}' in place of '{expected}'"));
+            return Err(format!("'{word}' instead of '{expected}'"));
         }
         duration(self.next())
     }
@@ -81,7 +81,7 @@ impl<'a> Words<'a> {
                 "limit" => {
                     self.next();
                     let limit = self.next();
-                    request.limit = limit.parse().map_err(|_| format!("limit '{limit}'"))?;
+                    request.limit = limit.parse().map_err(|_| format!("'{limit}' is not a limit"))?;
                 }
                 "interval" => request.interval_ns = self.after("interval")?,
                 _ => return Ok(()),

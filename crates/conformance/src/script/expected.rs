@@ -1,4 +1,4 @@
-//! What an evaluation must answer.
+//! Reads the answer that an evaluation expects.
 
 use super::EPOCH_NS;
 use super::text::{duration, pairs, split_labels, split_text};
@@ -6,23 +6,23 @@ use super::text::{duration, pairs, split_labels, split_text};
 /// Labels sorted by name.
 pub type Pairs = Vec<(String, String)>;
 
-/// The answer that is right.
+/// The expected answer.
 #[derive(Debug)]
 pub enum Expected {
-    /// No series, no row.
+    /// An answer without series or rows.
     Empty,
-    /// An error.
+    /// An error, and its text if that is checked.
     Fail(Option<Match>),
-    /// A number.
+    /// A scalar.
     Scalar(f64),
-    /// Series and their values at each step.
+    /// Series with a value for each step.
     Series {
-        /// Their order counts.
+        /// Whether the order of the series is checked.
         ordered: bool,
-        /// Labels and values; `None` is a gap.
+        /// Labels, and a value for each step; `None` is a gap.
         series: Vec<(Pairs, Vec<Option<f64>>)>,
     },
-    /// Rows in the order of the answer.
+    /// Rows, in the order of the answer.
     Rows(Vec<ExpectedRow>),
 }
 
@@ -33,22 +33,22 @@ pub struct ExpectedRow {
     pub timestamp: i64,
     /// Labels of the stream.
     pub stream: Pairs,
-    /// Structured metadata.
+    /// Structured metadata of the row.
     pub metadata: Pairs,
-    /// Labels made by stages.
+    /// Labels that the stages added.
     pub parsed: Pairs,
-    /// The line.
+    /// The line of the row.
     pub line: Vec<u8>,
 }
 
-/// How an error text must look.
+/// The expected text of an error.
 #[derive(Debug)]
 pub enum Match {
-    /// It holds this.
+    /// The error contains this text.
     Part(String),
-    /// It is this.
+    /// The error equals this text.
     Whole(String),
-    /// It matches this.
+    /// The error matches this regular expression.
     Regex(regex::Regex),
 }
 
@@ -65,7 +65,7 @@ pub fn parse<'a>(lines: impl Iterator<Item = &'a str>, logs: bool) -> Result<Exp
                 _ => return Err(format!("unknown expectation: {line}")),
             }
         } else if line.starts_with("skip values-comparison on ") {
-            // Concerns one of Loki's own stacks; ours has to give the values.
+            // It excludes one of Loki's own configurations; ours must always return the values.
         } else if logs {
             rows.push(row(line)?);
         } else if line.starts_with('{') {
@@ -90,7 +90,7 @@ pub fn parse<'a>(lines: impl Iterator<Item = &'a str>, logs: bool) -> Result<Exp
     }
     match (found.pop(), found.is_empty()) {
         (Some(only), true) => Ok(only),
-        _ => Err("exactly one kind of answer has to be expected".to_owned()),
+        _ => Err("exactly one kind of answer must be expected".to_owned()),
     }
 }
 
@@ -115,7 +115,7 @@ fn failure(how: &str) -> Result<Option<Match>, String> {
 }
 
 fn row(line: &str) -> Result<ExpectedRow, String> {
-    let (time, mut rest) = line.split_once(' ').ok_or_else(|| format!("no row: {line}"))?;
+    let (time, mut rest) = line.split_once(' ').ok_or_else(|| format!("not a row: {line}"))?;
     let timestamp = EPOCH_NS + duration(time)?;
     let mut groups = Vec::new();
     rest = rest.trim_start();
@@ -126,7 +126,7 @@ fn row(line: &str) -> Result<ExpectedRow, String> {
     }
     let (line, after) = split_text(rest)?;
     if !after.is_empty() || groups.len() > 3 {
-        return Err(format!("what is this: {rest}"));
+        return Err(format!("unexpected text: {rest}"));
     }
     let mut groups = groups.into_iter();
     let mut next = || groups.next().unwrap_or_default();
@@ -138,16 +138,16 @@ fn number(text: &str) -> Result<f64, String> {
         "Inf" | "+Inf" => Ok(f64::INFINITY),
         "-Inf" => Ok(f64::NEG_INFINITY),
         "NaN" => Ok(f64::NAN),
-        text => text.parse().map_err(|_| format!("number '{text}'")),
+        text => text.parse().map_err(|_| format!("'{text}' is not a number")),
     }
 }
 
-/// `2+3x2` is `2 5 8`; `4x3` is `4 4 4 4`.
+/// Reads points: `2+3x2` is `2 5 8`; `4x3` is `4 4 4 4`.
 fn points_of(text: &str) -> Result<Vec<Option<f64>>, String> {
     let Some((head, count)) = text.split_once('x') else {
         return Ok(vec![if text == "_" { None } else { Some(number(text)?) }]);
     };
-    let count: u32 = count.parse().map_err(|_| format!("repetition '{text}'"))?;
+    let count: u32 = count.parse().map_err(|_| format!("'{text}' is not a number of repetitions"))?;
     let first = head.chars().next().map_or(0, char::len_utf8);
     let split = head[first..].rfind(['+', '-']).map(|n| n + first);
     let (base, step) = split.map_or((head, "0"), |n| (&head[..n], &head[n..]));

@@ -1,4 +1,4 @@
-//! Lines of `load`: `{labels} "line" @ time [repeat every step for count] [metadata k="v" …]`.
+//! Reads lines of `load`: `{labels} "line" @ time [repeat every step for count] [metadata k="v" …]`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use sandur_query::MemoryRow;
 use super::EPOCH_NS;
 use super::text::{duration, split_labels, split_text};
 
-/// The rows of one line.
+/// Returns the rows of one line.
 pub fn rows(text: &str) -> Result<Vec<MemoryRow>, String> {
     let (labels, rest) = split_labels(text)?;
     let labels = Arc::new(Labels::parse(labels).map_err(|e| format!("{labels}: {e}"))?);
@@ -30,7 +30,7 @@ pub fn rows(text: &str) -> Result<Vec<MemoryRow>, String> {
     Ok((0..count).map(row).collect())
 }
 
-/// The line with its number where `{{.i}}` stands.
+/// Returns the line with `number` in place of `{{.i}}`.
 fn numbered(line: &[u8], number: i64) -> Vec<u8> {
     const PLACE: &[u8] = b"{{.i}}";
     let mut out = Vec::with_capacity(line.len());
@@ -84,7 +84,7 @@ impl Options {
             };
             let (value, after) = split_text(after.strip_prefix('=').ok_or_else(wrong)?)?;
             let value = String::from_utf8(value).map_err(|_| wrong())?;
-            // A level that we know is stored as a level, whoever found it.
+            // A known level is stored as a level, even if the metadata names it.
             match Level::from_name(&value).filter(|_| key == "detected_level") {
                 Some(known) => self.level = known,
                 None => self.metadata.push((key.into(), value.into())),

@@ -1,7 +1,7 @@
-//! Test scripts: rows to load, queries to run, answers to expect.
+//! Reads test scripts: rows to load, queries to run, answers to expect.
 //!
-//! The form is that of Loki's `.logqltest` files. Times are offsets from [`EPOCH_NS`]. `#` begins a comment
-//! outside of quotes. A block of indented lines belongs to the command above it:
+//! The form is that of Loki's `.logqltest` files. Times are offsets from [`EPOCH_NS`]. A `#` outside of
+//! quotes begins a comment. A block of indented lines belongs to the command before it:
 //!
 //! ```text
 //! clear
@@ -15,11 +15,12 @@
 //!   expect fail msg: queries require at least one
 //! ```
 //!
-//! Our own additions: `e"…"` wherever a line may stand is a text with escapes (`\n`, `\"`, `\xff`, `\u{e9}`);
-//! `eval aligned` is a range query whose steps are aligned to multiples of the step, as Loki's frontend
-//! does it; `expect fail text:` gives the whole error text; and `eval logs` runs a log query, whose answer is
-//! written row by row: time, labels of the stream, structured metadata, labels made by stages, line.
-//! Groups of labels that are empty may be left out from the right.
+//! Our own additions: `e"…"` in place of a line is a text with escapes (`
+//!
+//! `, `\"`, `\xff`, `\u{e9}`); `eval aligned` is a range query whose steps are multiples of the step, as
+//! Loki's frontend sends it; `expect fail text:` gives the complete error text; and `eval logs` runs a
+//! log query. Each row of its answer is written as time, labels of the stream, structured metadata,
+//! labels added by stages, line. Empty label sets at the end of this list may be omitted.
 //!
 //! ```text
 //! eval logs from 0s to 60s limit 2 forward {app="a"} |= "line" | label_format x="y"
@@ -45,33 +46,33 @@ pub const EPOCH_NS: i64 = 1_767_225_600 * 1_000_000_000;
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ScriptError {
-    /// One-based.
+    /// Line number, one-based.
     pub line: usize,
-    /// What is wrong with it.
+    /// The error message.
     pub what: String,
 }
 
 /// A command of a script.
 #[derive(Debug)]
 pub enum Command {
-    /// Forget all rows.
+    /// Removes all rows.
     Clear,
-    /// Add rows in this order of arrival.
+    /// Adds rows in this order of arrival.
     Load(Vec<MemoryRow>),
-    /// Run a query.
+    /// Runs a query.
     Eval(Box<Eval>),
 }
 
-/// A query and what it must answer.
+/// A query and its expected answer.
 #[derive(Debug)]
 pub struct Eval {
-    /// Where it stands, one-based.
+    /// Line number in the script, one-based.
     pub line: usize,
     /// The query and its times.
     pub request: Request,
-    /// Steps are aligned to multiples of the step.
+    /// Whether the steps are aligned to multiples of the step.
     pub aligned: bool,
-    /// The answer.
+    /// The expected answer.
     pub expected: Expected,
 }
 
@@ -102,7 +103,7 @@ pub fn parse(text: &str) -> Result<Vec<Command>, ScriptError> {
     Ok(commands)
 }
 
-/// Lines of a block with their numbers.
+/// The lines of a block with their line numbers.
 type Block<'a> = [(usize, &'a str)];
 
 fn command(number: usize, head: &str, block: &Block<'_>) -> Result<Command, ScriptError> {
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_that_say_nothing_or_too_much_are_refused() {
+    fn scripts_with_errors_are_refused() {
         let query = "eval instant at 1s vector(1)\n";
         for (script, what) in [
             ("  {a=\"b\"} \"x\" @ 1s", "line 1: unknown command"),

@@ -1,6 +1,6 @@
-//! The small pieces of scripts: comments, durations, label sets, texts.
+//! Reads the parts of script lines: comments, durations, label sets, texts.
 
-/// The line without its comment. Quotes hide `#`; only those of `e"…"` know escapes.
+/// Returns the line without its comment. A `#` in quotes begins no comment. Only `e"…"` has escapes.
 pub fn strip_comment(line: &str) -> &str {
     let (mut quote, mut escapes, mut escaped, mut before) = (None, false, false, ' ');
     for (n, c) in line.char_indices() {
@@ -20,7 +20,7 @@ pub fn strip_comment(line: &str) -> &str {
     line
 }
 
-/// A duration in Go's form, in nanoseconds; may be negative.
+/// Reads a duration in Go's form, which may be negative. Returns nanoseconds.
 pub fn duration(text: &str) -> Result<i64, String> {
     let (sign, body) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
@@ -55,7 +55,7 @@ pub fn duration(text: &str) -> Result<i64, String> {
     Ok((sign * total).round() as i64)
 }
 
-/// Splits after the closing brace of a label set, whose values may have escapes.
+/// Splits a text after the closing brace of a label set. The values may contain escapes.
 pub fn split_labels(text: &str) -> Result<(&str, &str), String> {
     let (mut quote, mut escaped) = (None, false);
     for (n, c) in text.char_indices() {
@@ -71,7 +71,7 @@ pub fn split_labels(text: &str) -> Result<(&str, &str), String> {
     Err(format!("unterminated label set: {text}"))
 }
 
-/// Splits after a text: `"…"` and backticks hold what they show, `e"…"` has escapes.
+/// Splits off a quoted text: `"…"` and backticks are taken literally, `e"…"` has escapes.
 pub fn split_text(text: &str) -> Result<(Vec<u8>, &str), String> {
     if let Some(rest) = text.strip_prefix("e\"") {
         return unescape(rest);
@@ -114,7 +114,7 @@ fn unescape(text: &str) -> Result<(Vec<u8>, &str), String> {
     Err(format!("unterminated text: e\"{text}"))
 }
 
-/// Bytes as a text that [`split_text`] reads.
+/// Quotes bytes in a form that [`split_text`] reads.
 pub fn quote(bytes: &[u8]) -> String {
     if let Ok(text) = std::str::from_utf8(bytes)
         && !text.chars().any(|c| c.is_control() || c == '\u{fffd}')
@@ -146,7 +146,7 @@ pub fn quote(bytes: &[u8]) -> String {
     quoted
 }
 
-/// Labels in braces with Go strings as values, sorted by name; a value may be empty.
+/// Reads labels in braces, with Go strings as values. Returns them sorted by name; a value may be empty.
 pub fn pairs(text: &str) -> Result<Vec<(String, String)>, String> {
     let matchers = sandur_logql::parse_selector(text).map_err(|e| format!("{text}: {e}"))?;
     let mut pairs: Vec<_> = matchers.iter().map(|m| (m.name().to_owned(), m.value().to_owned())).collect();

@@ -1,7 +1,7 @@
-//! Rows in a real engine: in its head, in fresh blocks, or in merged ones.
+//! Stores rows in a real engine: in its head, in level-0 blocks, or in merged blocks.
 //!
-//! Every section of a script (from one `clear` to the next) is a tenant of its own, so one engine serves a
-//! whole script.
+//! Each section of a script (from one `clear` to the next) has its own tenant, so one engine serves a
+//! complete script.
 
 use sandur_base::Env;
 use sandur_model::{Dataset, LogBatch, LogBatchBuilder, SECOND_NS, TenantId};
@@ -11,10 +11,10 @@ use super::opened::OpenedEngine;
 use super::{Place, View};
 use crate::script::EPOCH_NS;
 
-/// The clock begins a month after the rows: every window of theirs is over.
+/// The clock begins a month after the rows, so every time window of the rows is over.
 const START_NS: i64 = EPOCH_NS + 31 * 86_400 * SECOND_NS;
 
-/// An engine, and the rows of the section that runs.
+/// An engine, and the rows of the current section.
 pub struct EngineWorld {
     opened: OpenedEngine,
     place: Place,
@@ -34,14 +34,15 @@ impl EngineWorld {
         section(self.tenant)
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.tenant += 1;
         self.rows.clear();
         self.is_settled = true;
     }
 
-    /// Adds rows. A compacted world pushes them when all are known, so that every load is merged.
+    /// Adds rows. A compacted world pushes them in [`view`](Self::view), when all are known, so that the
+    /// rows of all loads are merged.
     pub async fn load(&mut self, rows: &[MemoryRow]) -> Result<(), String> {
         self.rows.extend_from_slice(rows);
         self.is_settled = false;
@@ -52,7 +53,7 @@ impl EngineWorld {
         }
     }
 
-    /// The engine, once the rows are where they should be.
+    /// Moves the rows to their place and returns a view of them.
     pub async fn view(&mut self) -> Result<View, String> {
         if self.place == Place::Compacted && !self.is_settled {
             self.tenant += 1;
@@ -78,7 +79,7 @@ impl EngineWorld {
         self.opened.push(batch(self.tenant()?, rows)).await
     }
 
-    /// Pushes the rows in pieces with a flush after each.
+    /// Pushes the rows in `blocks` parts and flushes after each.
     async fn push_in_blocks(&self, rows: &[MemoryRow], blocks: usize) -> Result<(), String> {
         for piece in rows.chunks(rows.len().div_ceil(blocks).max(1)) {
             self.push(piece).await?;
@@ -88,12 +89,12 @@ impl EngineWorld {
     }
 }
 
-/// The tenant of a section of a script.
+/// Returns the tenant of a section of a script.
 pub fn section(number: u32) -> Result<TenantId, String> {
     TenantId::new(&format!("section-{number}")).map_err(|e| e.to_string())
 }
 
-/// The rows as one push. A stream stands in it once, its rows in their order of arrival.
+/// Returns one push with the rows. Each stream occurs once, with its rows in their order of arrival.
 fn batch(tenant: TenantId, rows: &[MemoryRow]) -> LogBatch {
     let mut batch = LogBatchBuilder::new(tenant);
     for row in rows {

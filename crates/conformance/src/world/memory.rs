@@ -1,4 +1,4 @@
-//! Rows in memory, served in every way that a source may serve them.
+//! Stores rows in memory and serves them in every way in which a source may serve them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct MemoryWorld {
 }
 
 impl MemoryWorld {
-    /// Forgets all rows.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.rows.clear();
     }
@@ -30,7 +30,8 @@ impl MemoryWorld {
         self.rows.retain(|_| is_first.next().unwrap_or(true));
     }
 
-    /// One page; small pages in any order; pages that come twice; counts in place of rows.
+    /// Returns four sources: one page; small pages in any order; pages that occur twice; counts instead
+    /// of rows.
     pub fn views(&self) -> Vec<View> {
         let source = || MemorySource::new(self.rows.clone());
         let view = |(name, source): (&'static str, MemorySource)| {

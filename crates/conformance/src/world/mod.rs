@@ -1,7 +1,7 @@
-//! Worlds: places where the rows of a script can lie when its queries run.
+//! Worlds: places where the rows of a script are stored when its queries run.
 //!
-//! A world takes rows in their order of arrival and gives sources to ask. What it answers must not depend on
-//! which world it is; that is what running a script everywhere shows.
+//! A world receives rows in their order of arrival and returns sources to query. The answers must not
+//! depend on the world; running a script in every world tests that.
 
 mod engine;
 mod memory;
@@ -19,10 +19,10 @@ pub use engine::{EngineWorld, section};
 pub use memory::MemoryWorld;
 pub use opened::OpenedEngine;
 
-/// Where rows lie.
+/// Where rows are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A source in memory, in pages of several sizes and orders, and as counts.
+    /// A source in memory, which returns pages of several sizes and orders, and counts.
     Memory,
     /// The head of an engine: pushed, not flushed.
     Head,
@@ -33,10 +33,10 @@ pub enum Place {
 }
 
 impl Place {
-    /// All of them.
+    /// All places.
     pub const EVERY: [Self; 4] = [Self::Memory, Self::Head, Self::Flushed, Self::Compacted];
 
-    /// The place's name in reports.
+    /// Returns the place's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -47,13 +47,13 @@ impl Place {
     }
 }
 
-/// A source to ask, and whose rows it has.
+/// A source to query, and the tenant that owns its rows.
 pub struct View {
-    /// What is special about it.
+    /// What distinguishes this source, for reports.
     pub name: &'static str,
-    /// The source.
+    /// The source to query.
     pub source: Arc<dyn LogSource>,
-    /// Whose rows.
+    /// The tenant that owns the rows.
     pub tenant: TenantId,
 }
 
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Forgets all rows.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         match self {
             Self::Memory(world) => world.clear(),
@@ -82,7 +82,7 @@ impl World {
         }
     }
 
-    /// Adds rows in their order of arrival. Exact repetitions are dropped, as a push of them would be.
+    /// Adds rows in their order of arrival. Exact duplicates are dropped, as a push of them would be.
     pub async fn load(&mut self, rows: &[MemoryRow]) -> Result<(), String> {
         match self {
             Self::Memory(world) => world.load(rows),
@@ -91,7 +91,7 @@ impl World {
         Ok(())
     }
 
-    /// Sources that have all rows.
+    /// Returns sources that have all rows.
     pub async fn views(&mut self) -> Result<Vec<View>, String> {
         match self {
             Self::Memory(world) => Ok(world.views()),
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// Ends what runs.
+    /// Stops the engine, if there is one.
     pub async fn close(self) -> Result<(), String> {
         match self {
             Self::Memory(_) => Ok(()),
@@ -108,10 +108,10 @@ impl World {
     }
 }
 
-/// Memory of a query in bytes.
+/// Memory budget of a query in bytes.
 const QUERY_BYTES: u64 = 256 << 20;
 
-/// Runs a query of a script; a query that keeps memory is wrong whatever it answers.
+/// Runs a query of a script. A query that does not release its memory fails, whatever it answers.
 pub async fn ask(env: &Env, view: &View, eval: &Eval) -> Result<QueryResult, String> {
     let budget = MemoryBudget::root("query", QUERY_BYTES);
     let timeout = Duration::from_secs(600);
@@ -124,6 +124,6 @@ pub async fn ask(env: &Env, view: &View, eval: &Eval) -> Result<QueryResult, Str
     };
     match budget.used() {
         0 => result.map_err(|e| e.to_string()),
-        kept => Err(format!("the query kept {kept} bytes of its budget")),
+        kept => Err(format!("the query did not release {kept} bytes of its budget")),
     }
 }

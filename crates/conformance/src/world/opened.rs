@@ -1,4 +1,5 @@
-//! A real engine on a temporary directory, with a simulated clock: waiting for a merge costs no time.
+//! Opens a real engine on a temporary directory. Its clock is simulated, so waiting for a merge takes no
+//! real time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,17 +13,17 @@ use sandur_model::{Batch, Dataset, SECOND_NS, TimeRange};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
-/// Simulated seconds that a merge may take.
+/// Longest simulated time to wait for merges, in seconds.
 const MERGE_SECONDS_MAX: u32 = 600;
 
-/// An engine that flushes when it is told to.
+/// An engine that flushes only on request.
 pub struct OpenedEngine {
     engine: Arc<Engine>,
     _directory: TempDir,
 }
 
 impl OpenedEngine {
-    /// Opens an engine on a new directory, whose clock begins at a time.
+    /// Opens an engine on a new directory. Its clock begins at `start_ns`, nanoseconds since the epoch.
     pub async fn open(start_ns: i64) -> Result<Self, String> {
         let directory = TempDir::new().map_err(|e| e.to_string())?;
         let engine = open(directory.path(), Env::simulated(1, start_ns)).await?;
@@ -34,20 +35,20 @@ impl OpenedEngine {
         &self.engine
     }
 
-    /// Pushes a batch, which stays in the head.
+    /// Pushes a batch. It stays in the head until the next flush.
     pub async fn push(&self, batch: impl Into<Batch>) -> Result<(), String> {
         self.engine.push(batch).await.map(drop).map_err(|e| e.to_string())
     }
 
-    /// Writes what the head holds into a block that is younger than all others.
+    /// Flushes the head into a block that is newer than all others.
     pub async fn flush(&self) -> Result<(), String> {
         self.engine.flush().await.map_err(|e| e.to_string())?;
-        // Blocks of one millisecond have no order.
+        // Blocks that were written in the same millisecond have no order.
         self.engine.env().sleep(Duration::from_millis(10)).await;
         Ok(())
     }
 
-    /// Waits until no day has more than one block.
+    /// Waits until no day has more than one block. Fails after `MERGE_SECONDS_MAX`.
     pub async fn wait_for_merges(&self, dataset: &Dataset) -> Result<(), String> {
         let mut days: BTreeMap<i64, usize> = BTreeMap::new();
         for _ in 0..MERGE_SECONDS_MAX {

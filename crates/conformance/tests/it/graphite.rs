@@ -1,7 +1,7 @@
-//! Goal: targets and times mean what they mean to Graphite.
+//! Goal: targets and times have the same meaning as in Graphite.
 //!
-//! Method: answers that a real Graphite gave, where they are at hand, are asked for again over the same
-//! series in memory.
+//! Method: the recorded requests to a real Graphite, if available, are run again on the same series, and
+//! the answers are compared.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use sandur_conformance::graphite::run;
 use sandur_conformance::world::Place;
 
 #[test]
-fn every_recorded_answer_of_graphite_is_given_again() {
+fn answers_equal_the_recorded_answers_of_graphite() {
     let places = ["../../../shared/conformance/graphite", "../../../../shared/conformance/graphite"];
     let folders = places.map(|place| Path::new(env!("CARGO_MANIFEST_DIR")).join(place));
     let Some(folder) = folders.into_iter().find(|folder| folder.is_dir()) else {

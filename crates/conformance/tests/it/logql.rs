@@ -1,6 +1,7 @@
-//! Goal: LogQL answers what it should, wherever the rows lie.
+//! Goal: LogQL returns correct answers wherever the rows are stored.
 //!
-//! Method: every script in `cases/logql` runs over memory, a head, flushed blocks and compacted blocks.
+//! Method: every script in `cases/logql` runs on rows in memory, in a head, in flushed and in compacted
+//! blocks.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use sandur_conformance::run::{run_file, scripts};
 use sandur_conformance::world::Place;
 
 #[test]
-fn every_script_holds_in_every_place() {
+fn every_script_passes_in_every_place() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/logql");
     let (mut evals, mut failures) = (0, Vec::new());
     for file in scripts(&directory).unwrap_or_else(|e| panic!("{e}")) {

@@ -1,6 +1,6 @@
-//! The corpora and the inputs that once broke something.
+//! Runs the test corpora and the stored fuzzer inputs.
 //!
-//! One binary: each more would be linked with everything once more.
+//! All tests are in one binary, because each further binary would be linked with all dependencies again.
 
 mod graphite;
 mod logql;

@@ -1,9 +1,10 @@
-//! Goal: no query takes more stack than a thread has, however long or deep it is.
+//! Goal: no query needs more stack than a thread has, however long or deep it is.
 //!
-//! Method: every form that the language's tables know is grown to two powers of ten, its neighbours to four
-//! others, and goes through everything that is done with a query, on a thread with a quarter of the
-//! smallest stack that we use; each length is answered or refused by an error that names its limit. The
-//! attacks (`cargo xtask attack`) grow each form to every length that fits a request.
+//! Method: every form in the language's tables is repeated 10 to 1,000,000 times, each form with two of
+//! the powers of ten. The query goes through everything that is done with a query, on a thread with a
+//! quarter of the smallest stack that we use. It must be answered, or refused with an error that names
+//! the limit. The attacks (`cargo xtask attack`) repeat each form up to every length that fits a
+//! request.
 
 #![allow(clippy::unwrap_used)] // a test may
 
@@ -12,7 +13,7 @@ use sandur_conformance::hostile::whole;
 use sandur_logql::{DeleteQuery, compile_log_query, forms, parse_selector};
 use sandur_query::MemorySource;
 
-/// What errors say of limits.
+/// Parts of the errors that name a limit.
 const LIMITS: [&str; 9] = [
     "out of range",
     "max_query_range",
@@ -37,7 +38,7 @@ fn everything(source: &MemorySource, query: &str) -> Result<(), String> {
     whole::everything(source, &whole::context(), query)
 }
 
-/// The other ways in, which take the same reader.
+/// The other entry points of the same parser.
 fn others(query: &str) {
     let _ = (parse_selector(query), DeleteQuery::new(query), compile_log_query(query));
 }
@@ -48,10 +49,11 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
         let source = source();
         let (mut answered, mut refused) = (0, 0);
         for (n, form) in forms().into_iter().enumerate() {
-            // A form that means nothing is refused for what it is, at any length.
+            // A form without meaning is refused for that reason at any length.
             let meaningless = everything(&source, &form.query(2)).err();
             for count in [[10, 100_000], [100, 1_000_000], [1000, 10_000]][n % 3] {
-                // Seen with `--nocapture`: an overflow ends the process before a test can say anything.
+                // Shows the form with `--nocapture`: a stack overflow ends the process without a test
+                // failure.
                 println!("{} x {count}", form.name);
                 let query = form.query(count);
                 let Err(error) = everything(&source, &query) else {
@@ -71,7 +73,7 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
 }
 
 #[test]
-fn the_limits_themselves_are_within_the_limits() {
+fn queries_are_accepted_up_to_the_limits() {
     on_a_small_stack(|| {
         let source = source();
         let levels = usize::from(HEIGHT_MAX);
@@ -85,11 +87,12 @@ fn the_limits_themselves_are_within_the_limits() {
         let powers = |count: usize| format!("{}vector(1)", "vector(1) ^ ".repeat(count));
         check(powers(levels - 1), true);
         check(powers(levels), false);
-        // The row itself is a node.
+        // The chain of operators is itself a node.
         let operands = |count: usize| format!("vector(1){}", " or vector(1)".repeat(count - 1));
         check(operands(NODES_MAX as usize - 1), true);
         check(operands(NODES_MAX as usize), false);
-        // The list of the template's nodes is a level, and that of the innermost `if`.
+        // The list of the template's nodes counts as a level, and so does the list of the innermost
+        // `if`.
         let ifs = |count: usize| {
             let (open, end) = ("{{if true}}".repeat(count), "{{end}}".repeat(count));
             format!("{{app=\"a\"}} | line_format `{open}x{end}`")
@@ -100,7 +103,7 @@ fn the_limits_themselves_are_within_the_limits() {
 }
 
 #[test]
-fn lines_of_json_of_any_depth_are_read_or_marked() {
+fn json_lines_of_any_depth_are_parsed_or_marked_with_an_error() {
     on_a_small_stack(|| {
         for count in [10, 100, 1000, 10_000, 100_000] {
             for (open, close) in [("{\"a\":", "}"), ("[", "]"), ("{\"a\":[", "]}")] {

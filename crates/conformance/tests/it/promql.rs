@@ -1,8 +1,8 @@
-//! Goal: PromQL answers what Prometheus answers, and no query hurts.
+//! Goal: PromQL returns the answers of Prometheus, and no query exhausts the stack.
 //!
-//! Method: Prometheus's acceptance scripts, where they are at hand, run as its own harness runs them; what
-//! they ask is read, written and read again; every form that the language's tables know is grown to powers of
-//! ten, its neighbours to those between, on a thread with little stack.
+//! Method: Prometheus's acceptance scripts, if available, run as its own harness runs them. Each of
+//! their queries is also parsed, written and parsed again. Every form in the language's tables is
+//! repeated 10 to 100,000 times, on a thread with a small stack.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use sandur_conformance::promql::{Runs, expressions, run_file, scripts};
 use sandur_conformance::world::Place;
 use sandur_promql::forms;
 
-/// Scripts of another project, beside this one.
+/// Returns the directory of Prometheus's scripts, which are not part of this repository.
 fn corpus() -> Option<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/promql");
     let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/conformance/promql");
@@ -22,22 +22,23 @@ fn corpus() -> Option<PathBuf> {
     found
 }
 
-/// Evaluations that Prometheus answers in another way since 3.16: a script of an earlier version, and a query
-/// in it. Our own `fill_sides.test`, `extended_starts.test` and `described_series.test` have the new answers.
+/// Evaluations that Prometheus answers differently since 3.16: a script of an earlier version, and a
+/// query in it. Our own `fill_sides.test`, `extended_starts.test` and `described_series.test` have the
+/// new answers.
 const ANSWERED_ANEW: [(&str, &str); 4] = [
-    // The number of a side stands for that side, whichever one has several series.
+    // The fill value of a side applies to that side, whichever side has several series.
     ("fill-modifier.test", "node_meta * on(instance) group_right fill_left(1) cpu_info"),
     ("fill-modifier.test", "node_meta * on(instance) group_right fill_right(0) cpu_info"),
-    // A start that stays the same is no reset.
+    // An unchanged start timestamp is not a reset.
     ("start_timestamps.test", "increase(series[5m])"),
-    // Series match whatever their types and units are.
+    // Series match regardless of their types and units.
     (
         "type_and_unit.test",
         "http_requests_total{group=\"canary\"} / ignoring(group) http_requests_total{group=\"production\"}",
     ),
 ];
 
-/// Whether a failure is of one of these.
+/// Whether a failure is that of an evaluation in [`ANSWERED_ANEW`].
 fn is_answered_anew(failure: &str) -> bool {
     let mut lines = failure.lines();
     let (place, query) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default().trim());
@@ -57,28 +58,28 @@ fn answers_alike(directory: &Path, places: &[Place], runs: Runs) -> usize {
 }
 
 #[test]
-fn every_evaluation_of_prometheus_is_answered_alike_in_memory() {
+fn scripts_of_prometheus_pass_in_memory() {
     let Some(directory) = corpus() else { return };
     let evals = answers_alike(&directory, &[Place::Memory], Runs::Again);
     assert!(evals >= 2214, "only {evals} evals: are all scripts there?");
 }
 
 #[test]
-fn every_evaluation_of_prometheus_is_answered_alike_of_blocks() {
+fn scripts_of_prometheus_pass_on_blocks() {
     let Some(directory) = corpus() else { return };
     let evals = answers_alike(&directory, &[Place::Flushed], Runs::Once);
     assert!(evals >= 2214, "only {evals} evals: are all scripts there?");
 }
 
 #[test]
-fn own_scripts_are_answered_alike_everywhere() {
+fn own_scripts_pass_in_every_place() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/promql");
     let places = [Place::Memory, Place::Head, Place::Flushed, Place::Compacted];
     assert!(answers_alike(&directory, &places, Runs::Again) > 0);
 }
 
 #[test]
-fn every_expression_of_prometheus_reads_the_same_after_it_was_written() {
+fn expressions_of_prometheus_are_unchanged_by_writing_and_parsing() {
     let Some(directory) = corpus() else { return };
     let mut count = 0;
     for file in scripts(&directory).unwrap_or_else(|e| panic!("{e}")) {
@@ -90,7 +91,7 @@ fn every_expression_of_prometheus_reads_the_same_after_it_was_written() {
     assert!(count >= 2214, "only {count} expressions");
 }
 
-/// What errors say of limits.
+/// Parts of the errors that name a limit.
 const LIMITS: [&str; 7] = [
     "expected at most",
     "more than 100 levels",
@@ -108,7 +109,7 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
             let source = hostile::source();
             let (mut answered, mut refused, mut rows) = (0, 0, 0);
             for (n, form) in forms().iter().enumerate() {
-                // A form that means nothing is refused for what it is, at any length.
+                // A form without meaning is refused for that reason at any length.
                 let meaningless = hostile::everything(&source, &form.query(2)).err();
                 for count in [&[10, 10_000][..], &[1000], &[100, 100_000], &[1998]][n % 4] {
                     let count = *count;
@@ -123,7 +124,7 @@ fn a_query_of_any_length_and_depth_is_answered_or_refused() {
                 }
             }
             assert!(answered > 150 && refused > 150, "{answered} answered, {refused} refused");
-            assert!(rows > 50, "only {rows} of the forms are answered with a thousand operands");
+            assert!(rows > 50, "only {rows} forms are answered with 1000 operands or more");
         },
         || {},
     );

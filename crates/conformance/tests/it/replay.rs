@@ -1,7 +1,7 @@
-//! Goal: what a fuzzer once found, and what it needs to get anywhere, stays without a finding.
+//! Goal: inputs that a fuzzer once found, and its seed inputs, have no findings.
 //!
-//! Method: every input that is kept in `fuzz/regressions/<target>` goes through its target, then each of them
-//! cut off at several lengths. Every target can be fuzzed, and the page about fuzzing names it.
+//! Method: every input in `fuzz/regressions/<target>` is run through its target, complete and truncated
+//! at several lengths. Every target must have a fuzz binary and a line in the README of `fuzz`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
