@@ -1,4 +1,4 @@
-//! `cargo xtask attack`: builds the release server and throws everything at it that `sandur-attack` knows.
+//! `cargo xtask attack`: builds the release server and runs the attacks of `sandur-attack` against it.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::process::{root, run as run_command};
 
-/// Arguments go to `sandur-attack`; `--list` says what there is.
+/// Passes the arguments to `sandur-attack`; `--list` lists the attacks.
 pub fn run(arguments: &[String]) -> Result<()> {
     let cargo = || {
         let mut command = Command::new(env!("CARGO"));

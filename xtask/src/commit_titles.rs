@@ -1,16 +1,16 @@
-//! Titles of commits that are not published yet: those after the upstream of the branch, or the last one
-//! where no upstream is known.
+//! Checks the titles of unpublished commits: those after the upstream of the branch, or only the last
+//! commit if the branch has no upstream.
 //!
-//! Nothing is checked where there is no repository, no commit or no git: an unpacked archive is tidy as well.
-//! Only what can still be changed is looked at, so a shallow clone has all that is needed.
+//! Nothing is checked if there is no repository, no commit or no git, so that an unpacked archive
+//! passes. Only commits that can still be changed are checked, so a shallow clone is sufficient.
 
 use std::path::Path;
 use std::process::Command;
 
-/// The longest title, in characters.
+/// Longest allowed title in characters.
 const TITLE_CHARS_MAX: usize = 72;
 
-/// The commits whose titles are too long, each with what is wrong.
+/// Returns the commits whose titles are too long, each with a message.
 pub fn too_long(root: &Path) -> Vec<(String, String)> {
     if !is_top_of_repository(root) {
         return Vec::new();
@@ -20,7 +20,7 @@ pub fn too_long(root: &Path) -> Vec<(String, String)> {
     log.unwrap_or_default().lines().filter_map(judge).collect()
 }
 
-/// An archive may be unpacked inside of somebody else's repository.
+/// Whether `root` is the top of a repository. An archive may be unpacked inside of another repository.
 fn is_top_of_repository(root: &Path) -> bool {
     let top = git(root, &["rev-parse", "--show-toplevel"]);
     top.is_some_and(|top| Path::new(top.trim()).canonicalize().ok() == root.canonicalize().ok())
@@ -31,7 +31,7 @@ fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// A line of the log: the commit, a blank, its title.
+/// Judges a line of the log: the commit, a blank, its title.
 fn judge(line: &str) -> Option<(String, String)> {
     let (commit, title) = line.split_once(' ')?;
     let chars = title.chars().count();
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_repository_has_no_titles() {
+    fn a_directory_outside_of_a_repository_has_no_titles() {
         assert_eq!(too_long(Path::new("/")), Vec::new());
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask differential`: builds a real Loki, Prometheus or graphite-web and our binary and has both
-//! asked the same.
+//! `cargo xtask differential`: builds a real Loki, Prometheus or graphite-web and our binary, sends both
+//! the same queries and compares the answers.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::process::{find, root, run};
 use crate::{rival_environments, rivals};
 
-/// Arguments behind `loki`, `prometheus` or `graphite` go to `sandur-differential`.
+/// Passes the arguments after `loki`, `prometheus` or `graphite` to `sandur-differential`.
 pub fn run_differential(arguments: &[String]) -> Result<()> {
     match arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         Some(("loki", rest)) => loki(rest),
@@ -33,16 +33,17 @@ fn cargo() -> Command {
 fn loki(rest: &[String]) -> Result<()> {
     rivals::ensure(&["loki"])?;
     run(cargo().args(["build", "--package", "sandur-server"]))?;
-    let Some(loki) = find("loki") else { bail!("Loki was built and is not there") };
+    let Some(loki) = find("loki") else { bail!("the built Loki is missing") };
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "sandur-differential", "--", "--loki"]).arg(loki);
     run(command.args(["--sandur", "target/debug/sandur"]).args(rest))
 }
 
-/// With `--engine` first no server of ours is built: the engine answers over series in memory.
+/// With `--engine` as the first argument, no server of ours is built: the engine answers from series in
+/// memory.
 fn prometheus(rest: &[String]) -> Result<()> {
     rivals::ensure(&["prometheus"])?;
-    let Some(program) = find("prometheus") else { bail!("Prometheus was built and is not there") };
+    let Some(program) = find("prometheus") else { bail!("the built Prometheus is missing") };
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "sandur-differential", "--", "prometheus", "--prometheus"]);
     command.arg(program);
@@ -55,7 +56,7 @@ fn prometheus(rest: &[String]) -> Result<()> {
     }
 }
 
-/// The language answers over series in memory; no server of ours is built.
+/// The query engine answers from series in memory; no server of ours is built.
 fn graphite(rest: &[String]) -> Result<()> {
     rivals::ensure(&["graphite-web"])?;
     let Some(environment) = rival_environments::find("graphite-web") else { bail!("no such environment") };

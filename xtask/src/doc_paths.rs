@@ -1,14 +1,14 @@
-//! Paths that the documentation names: they must be there, or a reader who follows them is lost.
+//! Checks that the paths in the documentation exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-/// Folders whose files are named by their paths from the root.
+/// Folders whose files the documentation names by their paths from the root.
 const FOLDERS: &[&str] = &["crates/", "docs/", "xtask/", "fuzz/", "packaging/", ".ci/"];
 
-/// Pages below `root` with paths in backticks that do not exist: page and path.
+/// Returns the paths in backticks, in pages below `root`, that do not exist: page and path.
 pub fn missing(root: &Path) -> Result<Vec<(String, String)>> {
     let mut pages = vec![root.join("README.md"), root.join("CONTRIBUTING.md"), root.join("CHANGELOG.md")];
     pages.push(root.join("fuzz/README.md"));
@@ -38,7 +38,8 @@ fn pages_below(folder: &Path, pages: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Texts in backticks that are paths below one of the folders. A component in capitals stands for any.
+/// Returns the texts in backticks that are paths below one of the folders. A component in capitals
+/// stands for any name.
 fn paths_in(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |code: &&str| {
         let is_plain = code.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));

@@ -1,7 +1,8 @@
-//! Whether every selection of packages builds outside crates with the same features.
+//! Checks that external crates are built with the same features for every selection of packages.
 //!
-//! `cargo test -p CRATE` compiles a dependency again when the crate and the workspace ask for different
-//! features of it. `crates/feature-set` makes them agree; this finds what it lacks.
+//! `cargo test -p CRATE` compiles a dependency again if the crate and the workspace need different
+//! features of it. `crates/feature-set` makes these features equal; this check finds the ones that it
+//! lacks.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -10,11 +11,12 @@ use anyhow::Result;
 
 use crate::process::{output, root};
 
-/// Selections that stand for all: the lowest crate, those with few dependencies of their own, the store.
+/// Representative selections: the lowest crate, crates with few dependencies of their own, and the
+/// store.
 const SELECTIONS: &[&str] = &["sandur-base", "sandur-model", "sandur-cache", "sandur-logql", "sandur-store"];
 
-/// Outside crates that are built otherwise for a selection than for the whole workspace: the selection, the
-/// crate, and the features that the selection lacks.
+/// Returns the external crates that a selection builds with fewer features than the complete workspace:
+/// the selection, the crate, and the missing features.
 pub fn differences() -> Result<Vec<(String, String, String)>> {
     let whole = features(&["--workspace"])?;
     let mut found = Vec::new();
@@ -32,7 +34,7 @@ pub fn differences() -> Result<Vec<(String, String, String)>> {
     Ok(found)
 }
 
-/// The features of each outside crate that a selection and its tests need.
+/// Returns the features of each external crate that a selection and its tests need.
 fn features(selection: &[&str]) -> Result<BTreeMap<String, Vec<String>>> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["tree", "--offline", "--locked", "--prefix", "none"]);

@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz [--seconds N] [TARGET...]`: runs fuzz targets one after the other.
+//! `cargo xtask fuzz [--seconds N] [TARGET...]`: runs fuzz targets one after another.
 //!
-//! A target is a file of `fuzz/fuzz_targets`. Inputs that are kept in `fuzz/regressions` are read first; what
-//! the fuzzer grows goes to `fuzz/corpus`, which is not kept. A finding is written to `fuzz/artifacts`:
-//! minimise it, fix it, and keep it.
+//! A target is a file in `fuzz/fuzz_targets`. The inputs in `fuzz/regressions` are run first. The corpus
+//! that the fuzzer builds is stored in `fuzz/corpus`, which git ignores. A finding is written to
+//! `fuzz/artifacts`: minimise it, fix the fault, and add the input to `fuzz/regressions`.
 
 use std::fs;
 use std::process::Command;
@@ -11,13 +11,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{require, root, run as run_command};
 
-/// Seconds for each target when nothing else is said.
+/// Default time for each target in seconds.
 const SECONDS: u64 = 60;
 
-/// Memory of a fuzzer in MiB: above it an input is a finding.
+/// Memory limit of a fuzzer in MiB. An input that exceeds it is a finding.
 const MEMORY_MB: u64 = 2_048;
 
-/// Runs the named targets, or all.
+/// Runs the named targets, or all targets.
 pub fn run(arguments: &[String]) -> Result<()> {
     require("cargo-fuzz", "install it with `cargo install cargo-fuzz`")?;
     let known = targets()?;
@@ -42,7 +42,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The names of all targets, sorted.
+/// Returns the names of all targets, sorted.
 fn targets() -> Result<Vec<String>> {
     let folder = root().join("fuzz/fuzz_targets");
     let mut names = Vec::new();
@@ -58,7 +58,7 @@ fn fuzz(target: &str, seconds: u64) -> Result<()> {
     let corpus = root().join("fuzz/corpus").join(target);
     fs::create_dir_all(&corpus)?;
     let mut command = Command::new(env!("CARGO"));
-    // Without a sanitizer a stable compiler will do; overflow checks and assertions are on.
+    // Without a sanitizer, a stable compiler is sufficient. Overflow checks and assertions are enabled.
     command.current_dir(root()).args(["fuzz", "run", "--sanitizer", "none", target]).arg(corpus);
     command.arg(root().join("fuzz/regressions").join(target));
     command.args(["--", &format!("-max_total_time={seconds}"), &format!("-rss_limit_mb={MEMORY_MB}")]);

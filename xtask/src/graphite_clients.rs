@@ -1,9 +1,10 @@
-//! `cargo xtask graphite-clients`: senders and readers of Graphite's that are not ours, beside a real server
-//! of ours.
+//! `cargo xtask graphite-clients`: runs senders and readers of Graphite that are not ours with a real
+//! server of ours.
 //!
-//! Python's pickles and statsd (from the npm registry) send; collectd does if it is installed. graphite-web
-//! reads by pickle and msgpack as from a server of its cluster, and carbonapi does, whose program is named by
-//! `--carbonapi` because the Go module registry does not serve it. Every answer of theirs must be ours.
+//! Senders are Python's pickles, statsd (from the npm registry), and collectd if it is installed.
+//! Readers are graphite-web, which reads by pickle and msgpack as from a server of its cluster, and
+//! carbonapi. The Go module registry does not serve carbonapi, so `--carbonapi` names its program. Every
+//! answer of a reader must equal our own.
 
 #![allow(clippy::disallowed_methods)] // it waits for programs outside the product
 
@@ -21,22 +22,22 @@ use crate::process::{find, output, require, root, run as run_command, tools};
 use crate::rival_environments;
 
 const STATSD: &str = "statsd@0.9.0";
-/// Longest wait for a server, or for what a sender sends.
+/// Longest wait for a server to start or for sent data to arrive.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A program that ends with its owner.
+/// A program that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The program may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Runs all of them.
+/// Runs all senders and readers.
 pub fn run(arguments: &[String]) -> Result<()> {
     let carbonapi = match arguments {
         [] => find("carbonapi"),
@@ -65,13 +66,15 @@ pub fn run(arguments: &[String]) -> Result<()> {
     match carbonapi {
         Some(program) => read_by_carbonapi(&server, &program, &folder),
         None => {
-            println!("carbonapi is left out: build it from its sources and name it (--carbonapi PROGRAM)");
+            println!(
+                "carbonapi is skipped: build it from its sources and name the program (--carbonapi PROGRAM)"
+            );
             Ok(())
         }
     }
 }
 
-/// Our server and where it listens.
+/// Our server and the addresses of its listeners.
 struct Server {
     http: String,
     lines: u16,
@@ -91,7 +94,7 @@ fn get(address: &str) -> Result<String> {
     output(Command::new("curl").args(["--silent", "--fail", "--globoff", &format!("http://{address}")]))
 }
 
-/// Waits until an answer holds a text.
+/// Waits until an answer contains a text.
 fn wait_for(address: &str, text: &str) -> Result<()> {
     let begun = Instant::now();
     while !get(address).is_ok_and(|answer| answer.contains(text)) {
@@ -120,7 +123,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until a path is there.
+    /// Waits until a path exists.
     fn has(&self, path: &str) -> Result<()> {
         wait_for(&format!("{}/metrics/index.json", self.http), &format!("\"{path}\""))?;
         println!("stored   {path}");
@@ -141,7 +144,7 @@ fn send(server: &Server, folder: &Path, python: &Path) -> Result<()> {
     {
         Some(program) => collectd(server, &program, folder),
         None => {
-            println!("collectd is left out: it is not installed (Debian: apt-get install collectd-core)");
+            println!("collectd is skipped: it is not installed (Debian: apt-get install collectd-core)");
             Ok(())
         }
     }
@@ -172,7 +175,7 @@ fn statsd(server: &Server, folder: &Path) -> Result<()> {
         if begun.elapsed() > PATIENCE {
             bail!("statsd sent nothing within {PATIENCE:?}");
         }
-        // Nobody may listen yet.
+        // statsd may not listen yet.
         let _ = socket.send_to(b"hits:3|c\nwarm:21.5|g\ntook:120|ms", local(port));
         sleep(LOOK_EVERY);
     }
@@ -195,7 +198,7 @@ fn collectd(server: &Server, program: &Path, folder: &Path) -> Result<()> {
     server.has("collectd.box.load.load.shortterm")
 }
 
-/// carbonapi with our server as its backend, in each of the protocols that both speak.
+/// Reads through carbonapi with our server as its backend, in each of the protocols that both support.
 fn read_by_carbonapi(server: &Server, program: &Path, folder: &Path) -> Result<()> {
     for protocol in ["auto", "carbonapi_v3_pb", "carbonapi_v2_pb"] {
         let (config, port) = (folder.join("carbonapi.yaml"), free_port()?);
@@ -228,7 +231,7 @@ fn read_by_carbonapi(server: &Server, program: &Path, folder: &Path) -> Result<(
     Ok(())
 }
 
-/// Times and values of all series that are there, in order of their series.
+/// Returns the times and values of all points with a value, in order of their series.
 fn points(body: &str) -> Result<Vec<Vec<(i64, String)>>> {
     let answer: serde_json::Value = serde_json::from_str(body)?;
     let mut all: Vec<Vec<(i64, String)>> = Vec::new();

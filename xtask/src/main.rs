@@ -1,7 +1,7 @@
-//! Repository chores, run as `cargo xtask <command>`.
+//! Repository commands, run as `cargo xtask <command>`.
 //!
-//! Each command is one file; `COMMANDS` registers them and makes the help. Nothing here is part of
-//! the product, and nothing depends on it.
+//! Each command is one file; `COMMANDS` registers them and is the source of the help. Nothing here is
+//! part of the product, and nothing depends on it.
 
 mod attack;
 mod commit_titles;
@@ -27,7 +27,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-/// A chore: its name, what it takes, what it does, and the function.
+/// A command: its name, its arguments, its description, and the function that runs it.
 struct Command {
     name: &'static str,
     arguments: &'static str,
@@ -39,7 +39,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "test",
         arguments: "[--quick | cargo test arguments]",
-        about: "every test, the S3 suites against a real S3 server included; --quick: those beside the code",
+        about: "run all tests, also those on a real S3 server; --quick: only unit tests",
         run: test::run,
     },
     Command {
@@ -51,19 +51,19 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "rivals",
         arguments: "[NAME...]",
-        about: "build the real peers of tests and benchmarks from the Go module registry",
+        about: "build the programs that tests and benchmarks run against from the Go module registry",
         run: rivals::run,
     },
     Command {
         name: "differential",
         arguments: "loki|prometheus|graphite [--seed N] ...",
-        about: "ask a real Loki, Prometheus or graphite-web and us the same and compare the answers",
+        about: "compare our answers with those of a real Loki, Prometheus or graphite-web",
         run: differential::run_differential,
     },
     Command {
         name: "graphite-clients",
         arguments: "[--carbonapi PROGRAM]",
-        about: "real senders and readers of Graphite's beside our server: statsd, graphite-web, carbonapi",
+        about: "run senders and readers of Graphite with our server: statsd, graphite-web, carbonapi",
         run: graphite_clients::run,
     },
     Command {
@@ -81,13 +81,13 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "sim",
         arguments: "[--seeds N] [--seed N]",
-        about: "seeded simulation with faults; one seed repeats one run exactly",
+        about: "run the seeded simulation with faults; a seed repeats its run exactly",
         run: suites::sim,
     },
     Command {
         name: "conformance",
         arguments: "logql|promql|memcached PATH...",
-        about: "run query scripts over all kinds of blocks, or memcached's tests on our server",
+        about: "run query scripts on all kinds of blocks, or memcached's tests on our server",
         run: suites::conformance,
     },
     Command {
@@ -99,7 +99,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "attack",
         arguments: "[--short] [--seed N] [--memory-limit MIB] [--cgroup] [NAME...]",
-        about: "throw hostile input at a running release server and check that it stands",
+        about: "send hostile input to a running release server and check that it survives",
         run: attack::run,
     },
     Command {
@@ -111,19 +111,19 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "damage",
         arguments: "--damage N [--first SEED]",
-        about: "N kinds of damage to copied stores: nothing undamaged is lost or called sound wrongly",
+        about: "damage copied stores in N ways; check that no undamaged row is lost and all damage is found",
         run: suites::damage,
     },
     Command {
         name: "whisper-fixtures",
         arguments: "",
-        about: "let whisper and go-carbon write the files of the tests of crates/whisper anew",
+        about: "write the test files of crates/whisper again with whisper and go-carbon",
         run: whisper_fixtures::run,
     },
     Command {
         name: "nightly",
         arguments: "[--fuzz-seconds N]",
-        about: "all long runs: properties, cache, clients, simulation, damage, kills, attacks, fuzz",
+        about: "run all long tests: properties, cache, clients, simulation, damage, kills, attacks, fuzz",
         run: nightly::run,
     },
 ];

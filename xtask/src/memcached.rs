@@ -1,11 +1,11 @@
-//! `cargo xtask conformance memcached PATH [--program FILE] [GROUP|TEST...]`: memcached's own tests
-//! against our server.
+//! `cargo xtask conformance memcached PATH [--program FILE] [GROUP|TEST...]`: runs memcached's own tests
+//! on our server.
 //!
-//! PATH is a checkout of memcached, which stays as it is: its `t/` and `doc/` are copied to
-//! `target/conformance`, and our program is put beside the copy as the `memcached-debug` that the tests
-//! start. `--program` puts another one there: a real memcached shows which tests hold on this machine at
-//! all. Tests that cannot pass are listed with the reason in docs/reference/memcached.md; any other failure
-//! fails the command.
+//! PATH is a checkout of memcached, which is not changed: its `t/` and `doc/` are copied to
+//! `target/conformance`, and our program is put there as the `memcached-debug` that the tests start.
+//! `--program` uses another program instead: with a real memcached it shows which tests can pass on this
+//! machine. Tests that cannot pass are listed with the reason in docs/reference/memcached.md; any other
+//! failure makes the command fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ const PROTOCOL: &[&str] = &[
     "64bit",
 ];
 
-/// Tests of the server around it.
+/// Tests of the server's options and operation.
 const SERVER: &[&str] = &[
     "00-startup",
     "ascii-auth",
@@ -109,29 +109,29 @@ const FLASH: &[&str] = &[
 
 const GROUPS: &[(&str, &[&str])] = &[("A", PROTOCOL), ("B", SERVER), ("C", BINARY), ("E", FLASH)];
 
-/// How long one test may take.
+/// Time limit of a test.
 const TEST_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// How long one may take that is not expected to pass.
+/// Time limit of a test that has a waiver.
 const WAIVED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How a test ended.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Passed {
         checks: usize,
     },
-    /// The test says that it does not apply.
+    /// The test reports that it does not apply.
     Skipped(String),
     Failed(String),
 }
 
-/// What to run.
+/// The program and the tests to run.
 struct Plan {
     checkout: PathBuf,
-    /// Runs instead of our server.
+    /// The program to run instead of our server.
     program: Option<PathBuf>,
-    /// Groups and tests; all when empty.
+    /// Names of groups and tests; all if empty.
     named: Vec<String>,
 }
 
@@ -160,7 +160,9 @@ impl Plan {
             GROUPS.iter().any(|(group, tests)| group == name || tests.contains(&name.as_str()))
         };
         if let Some(unknown) = plan.named.iter().find(|name| !is_known(name)) {
-            bail!("'{unknown}' is no group (A, B, C, E) and no test that a cache without slabs can pass");
+            bail!(
+                "'{unknown}' is neither a group (A, B, C, E) nor a test that a cache without slabs can pass"
+            );
         }
         Ok(plan)
     }
@@ -170,7 +172,7 @@ impl Plan {
     }
 }
 
-/// Runs the groups or tests that are named after the path, or all of them.
+/// Runs the groups or tests named after the path, or all of them.
 pub fn conformance(arguments: &[String]) -> Result<()> {
     let plan = Plan::parse(arguments)?;
     require("perl", "the tests are written in it")?;
@@ -178,7 +180,7 @@ pub fn conformance(arguments: &[String]) -> Result<()> {
         println!("IO::Socket::SSL is missing (Debian: libio-socket-ssl-perl): the ssl_ tests will fail\n");
     }
     let place = prepare(&plan)?;
-    // another program has to pass without waivers
+    // another program must pass without waivers
     let waivers = if plan.program.is_some() { BTreeMap::new() } else { waivers()? };
     let mut unexpected = Vec::new();
     let mut summary = String::new();
@@ -202,7 +204,7 @@ pub fn conformance(arguments: &[String]) -> Result<()> {
     if unexpected.is_empty() { Ok(()) } else { bail!("failed without a waiver: {}", unexpected.join(", ")) }
 }
 
-/// How the tests of a group ended.
+/// The numbers of results of a group of tests.
 #[derive(Default)]
 struct Tally {
     run: usize,
@@ -252,7 +254,7 @@ fn print(group: &str, test: &str, verdict: &Verdict, waiver: Option<&String>) {
     }
 }
 
-/// Copies the tests to a place of their own and puts the program beside them.
+/// Copies the tests to a folder of their own and puts the program there.
 fn prepare(plan: &Plan) -> Result<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let source = match &plan.program {
@@ -271,7 +273,7 @@ fn prepare(plan: &Plan) -> Result<PathBuf> {
         copy_folder(&plan.checkout.join(folder), &place.join(folder))?;
     }
     fs::copy(source, place.join("memcached-debug"))?;
-    // theirs ends what hangs; here that is done for the whole test
+    // memcached's timedrun ends a server that hangs; here the time limit of the test does that
     let timedrun = place.join("timedrun");
     fs::write(&timedrun, "#!/bin/sh\nshift\nexec \"$@\"\n")?;
     fs::set_permissions(&timedrun, fs::Permissions::from_mode(0o755))?;
@@ -292,7 +294,7 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The table of waivers: rows of `| NAME.t | why |`.
+/// Reads the table of waivers: rows of `| NAME.t | why |`.
 fn waivers() -> Result<BTreeMap<String, String>> {
     let page = fs::read_to_string(root().join("docs/reference/memcached.md"))?;
     let rows = page.lines().filter_map(|line| {
@@ -317,7 +319,7 @@ fn run_test(path: &Path, test: &str, patience: Duration) -> Result<Verdict> {
         .stdin(Stdio::null())
         .stdout(fs::File::create(&log)?)
         .stderr(Stdio::null())
-        // servers that a test leaves behind end with it
+        // servers that a test leaves running are ended with its process group
         .process_group(0)
         .spawn()
         .context("perl cannot be started")?;
@@ -343,10 +345,10 @@ fn run_test(path: &Path, test: &str, patience: Duration) -> Result<Verdict> {
     Ok(judge(&String::from_utf8_lossy(&text), status.success()))
 }
 
-/// Ends all processes of a group that are left.
+/// Kills all remaining processes of a group.
 fn end_group(group: u32) {
     let group = format!("-{group}");
-    // nothing is left as a rule, and kill says so
+    // usually no process remains, and then kill prints an error
     let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
 }
 
@@ -354,7 +356,7 @@ fn log_file(test: &str) -> PathBuf {
     std::env::temp_dir().join(format!("conformance-{}-{test}", std::process::id()))
 }
 
-/// Reads what a test printed (the Test Anything Protocol).
+/// Reads the output of a test (the Test Anything Protocol).
 fn judge(text: &str, ended_well: bool) -> Verdict {
     if let Some(line) = text.lines().find(|line| line.starts_with("1..0")) {
         let why = line.split_once('#').map_or("", |(_, why)| why);
@@ -374,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tally_tells_what_did_not_pass() {
+    fn a_tally_shows_the_tests_that_did_not_pass() {
         let mut tally = Tally::default();
         tally.count(&Verdict::Passed { checks: 3 }, false);
         assert_eq!(tally.to_string(), "1 of 1 passed");
@@ -385,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_follow_what_was_printed() {
+    fn verdicts_follow_the_output() {
         assert_eq!(judge("1..2\nok 1\nok 2 - fine\n", true), Verdict::Passed { checks: 2 });
         assert_eq!(judge("1..0 # SKIP flaky\n", true), Verdict::Skipped("flaky".to_owned()));
         assert!(matches!(judge("ok 1\nnot ok 2 - bad\n", false), Verdict::Failed(_)));

@@ -1,6 +1,7 @@
-//! `cargo xtask nightly [--fuzz-seconds N]`: everything that is too long for each change.
+//! `cargo xtask nightly [--fuzz-seconds N]`: runs all tests that take too long for each change.
 //!
-//! Goes on after a failure, so that a night finds all there is to find, and ends with what failed.
+//! Continues after a failure, so that one night finds as many faults as possible. At the end it lists
+//! the parts that failed.
 
 use std::process::Command;
 
@@ -9,16 +10,16 @@ use anyhow::{Context, Result, bail};
 use crate::process::{root, run as run_command};
 use crate::{attack, fuzz, suites};
 
-/// Seconds for each fuzz target when nothing else is said.
+/// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
-/// Cases of a property that names no number of its own.
+/// Number of cases of a property test that does not set its own.
 const PROPERTY_CASES: &str = "10000";
 
-/// Attacks on memory that are repeated in a memory cgroup, and how many times.
+/// Attacks on memory that are repeated in a memory cgroup, and the number of repetitions.
 const MEMORY_ATTACKS: [&str; 2] = ["thin-days", "delete-filters"];
 const CGROUP_SEEDS: u64 = 20;
 
-/// A part of the night and what it is called with.
+/// A part of the nightly run and its arguments.
 struct Part {
     name: &'static str,
     arguments: &'static [&'static str],
@@ -37,7 +38,7 @@ const PARTS: &[Part] = &[
     Part { name: "memory cgroups", arguments: &[], run: memory_cgroups },
 ];
 
-/// Tests that are ignored because they take minutes: package, target and name.
+/// Tests that are ignored by default because they take minutes: package, target and name.
 const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
     ("sandur-catalog", &["--test", "it"], "simulation::promises_hold_under_faults_for_many_seeds"),
     (
@@ -57,7 +58,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let seconds = match arguments {
         [] => FUZZ_SECONDS,
         [name, seconds] if name == "--fuzz-seconds" => seconds,
-        _ => bail!("nightly takes nothing but --fuzz-seconds N"),
+        _ => bail!("nightly accepts only --fuzz-seconds N"),
     };
     let mut failed = Vec::new();
     for part in PARTS {
@@ -72,11 +73,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
 }
 
-/// Says how a part ended; its name if it failed.
+/// Prints the result of a part. Returns its name if it failed.
 fn outcome(name: &'static str, result: Result<()>) -> Option<&'static str> {
     match result {
         Ok(()) => {
-            println!("nightly: {name} held");
+            println!("nightly: {name} passed");
             None
         }
         Err(error) => {
@@ -86,7 +87,8 @@ fn outcome(name: &'static str, result: Result<()>) -> Option<&'static str> {
     }
 }
 
-/// Kills, stops, races and crashes of the cache, ten times as many as at each change or more.
+/// Runs the kills, stops, races and crashes of the cache with at least ten times as many seeds as at
+/// each change.
 fn cache(_: &[String]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["test", "--release", "--no-fail-fast", "--lib", "--test", "it"]);
@@ -97,7 +99,7 @@ fn cache(_: &[String]) -> Result<()> {
     run_command(&mut command).context("the cache under kills and races")
 }
 
-/// Simulations inside of crates, of which each change runs a few seeds.
+/// Runs simulations that are tests of crates, with many seeds. Each change runs only a few of them.
 fn many_seeds(_: &[String]) -> Result<()> {
     for (package, target, name) in MANY_SEEDS {
         let mut command = Command::new(env!("CARGO"));
@@ -107,8 +109,8 @@ fn many_seeds(_: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Pushes and delete requests that are chosen to take the most memory, with a kernel that kills what takes
-/// more than 1.1 times its limit.
+/// Runs the pushes and delete requests that need the most memory in a memory cgroup, in which the kernel
+/// kills a server that exceeds 1.1 times its limit.
 fn memory_cgroups(_: &[String]) -> Result<()> {
     for seed in 1..=CGROUP_SEEDS {
         let (limit, seed) = (if seed % 2 == 0 { "256" } else { "128" }, seed.to_string());

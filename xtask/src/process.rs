@@ -1,4 +1,4 @@
-//! Running other programs: found or explained, failed loudly.
+//! Runs other programs. A missing program or a failed command is an error that names it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,15 +7,15 @@ use anyhow::{Context, Result, bail};
 
 /// The repository's root.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the root").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the repository's root").to_owned()
 }
 
-/// Where built tools go: inside the repository, ignored by git.
+/// The directory of built tools. It is in the repository and git ignores it.
 pub fn tools() -> PathBuf {
     root().join(".tools")
 }
 
-/// Runs a command and fails when it fails.
+/// Runs a command. Fails if it cannot be started or ends with an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;
     if !status.success() {
@@ -24,7 +24,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives what it printed.
+/// Runs a command and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let out = command.output().with_context(|| format!("cannot start {command:?}"))?;
     if !out.status.success() {
@@ -33,7 +33,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// The program `name` in `.tools/bin` or on PATH.
+/// Finds the program `name` in `.tools/bin` or on PATH.
 pub fn find(name: &str) -> Option<PathBuf> {
     let own = tools().join("bin").join(name);
     if own.is_file() {
@@ -43,7 +43,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// Fails with advice when a toolchain is missing.
+/// Fails with `advice` if a program is missing.
 pub fn require(program: &str, advice: &str) -> Result<()> {
     if find(program).is_none() {
         bail!("'{program}' is missing: {advice}");
@@ -51,7 +51,8 @@ pub fn require(program: &str, advice: &str) -> Result<()> {
     Ok(())
 }
 
-/// The peers are found before other programs of their names.
+/// Puts `.tools/bin` first on the command's PATH, so that our builds are found before other programs of
+/// the same name.
 pub fn with_tools(command: &mut Command) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = vec![tools().join("bin")];

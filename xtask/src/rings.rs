@@ -1,8 +1,8 @@
-//! `cargo xtask rings`: the relay's rings beside the programs that they come from, over random clusters and
-//! all positions.
+//! `cargo xtask rings`: compares the relay's rings with those of the programs that they come from, for
+//! random clusters and all positions.
 //!
-//! Carbon comes from the Python package index, carbon-c-relay from Debian. carbon-relay-ng is not served by
-//! the Go module proxy: its rings are compiled from a folder with its sources.
+//! Carbon is installed from the Python package index, carbon-c-relay from Debian. The Go module proxy
+//! does not serve carbon-relay-ng, so its rings are compiled from a directory with its sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::process::{find, require, root, run as run_command, tools};
 const CARBON: &str = "carbon==1.1.10";
 const MMH3: &str = "mmh3==5.1.0";
 
-/// Installs what is missing and compares.
+/// Installs what is missing and runs the comparison.
 pub fn run(arguments: &[String]) -> Result<()> {
     let mut rest = Vec::new();
     let mut sources = None;
@@ -34,17 +34,17 @@ pub fn run(arguments: &[String]) -> Result<()> {
     match find("carbon-c-relay") {
         Some(program) => drop(command.arg("--c-relay").arg(program)),
         None => println!(
-            "carbon-c-relay is left out: it is not installed (Debian: apt-get install carbon-c-relay)"
+            "carbon-c-relay is skipped: it is not installed (Debian: apt-get install carbon-c-relay)"
         ),
     }
     match sources {
         Some(sources) => drop(command.arg("--relay-ng").arg(relay_ng(&sources, &folder)?)),
-        None => println!("carbon-relay-ng is left out: give a folder with its sources (--relay-ng FOLDER)"),
+        None => println!("carbon-relay-ng is skipped: name a folder with its sources (--relay-ng FOLDER)"),
     }
     run_command(command.args(rest))
 }
 
-/// Python with carbon in it.
+/// Returns a Python interpreter with carbon, installing it if necessary.
 fn python(folder: &Path) -> Result<PathBuf> {
     require("python3", "install Python 3 with venv")?;
     let home = folder.join("python");
@@ -55,13 +55,13 @@ fn python(folder: &Path) -> Result<PathBuf> {
     }
     run_command(Command::new("python3").args(["-m", "venv"]).arg(&home))?;
     let mut install = Command::new(home.join("bin/pip"));
-    // Without this carbon installs itself into /opt/graphite.
+    // Without this, carbon installs itself into /opt/graphite.
     install.env("GRAPHITE_NO_PREFIX", "True").args(["install", "--quiet", "--no-deps", CARBON, MMH3]);
     run_command(&mut install)?;
     Ok(python)
 }
 
-/// Our program around carbon-relay-ng's rings.
+/// Builds our program that calls carbon-relay-ng's rings.
 fn relay_ng(sources: &Path, folder: &Path) -> Result<PathBuf> {
     require("go", "install Go 1.21 or newer")?;
     let (ours, build) = (root().join("crates/conformance/originals/relay_ng"), folder.join("relay_ng"));
@@ -73,7 +73,7 @@ fn relay_ng(sources: &Path, folder: &Path) -> Result<PathBuf> {
     }
     let rings = sources.join("route/consistent_hashing.go");
     let copied = fs::copy(&rings, build.join("route/consistent_hashing.go"));
-    copied.with_context(|| format!("{} holds carbon-relay-ng's rings", rings.display()))?;
+    copied.with_context(|| format!("cannot copy carbon-relay-ng's rings from {}", rings.display()))?;
     let program = folder.join("relay-ng-rings");
     let mut go = Command::new("go");
     go.current_dir(&build).env("GOWORK", "off").args(["build", "-o"]).arg(&program).arg(".");

@@ -1,4 +1,4 @@
-//! Rivals and clients that are Python packages: each has a virtual environment of its own below `.tools`.
+//! Rivals and clients that are Python packages. Each has its own virtual environment below `.tools`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,18 +9,18 @@ use crate::process::{require, run, tools};
 
 /// A virtual environment.
 pub struct Environment {
-    /// Name of its folder.
+    /// Name of its directory.
     pub name: &'static str,
-    /// What is in it.
+    /// What it contains and is used for.
     pub about: &'static str,
-    /// The version of what it is there for.
+    /// The version of its main package.
     pub version: &'static str,
-    /// Packages with their versions. They are all that is installed: what graphite-web names itself cannot
-    /// be met with a Django that knows the Python of today.
+    /// All packages to install, with their versions. Dependencies are not resolved, because those that
+    /// graphite-web declares cannot be satisfied by a Django that supports current Python.
     packages: &'static [&'static str],
 }
 
-/// Every environment.
+/// All environments.
 pub const ENVIRONMENTS: &[Environment] = &[Environment {
     name: "graphite-web",
     about: "the reference of Graphite, for the differential and as a client",
@@ -40,12 +40,12 @@ pub const ENVIRONMENTS: &[Environment] = &[Environment {
 }];
 
 impl Environment {
-    /// Its Python.
+    /// Returns the path of its Python interpreter.
     pub fn python(&self) -> PathBuf {
         tools().join(self.name).join("bin/python")
     }
 
-    /// Makes it, unless it is there.
+    /// Creates the environment unless it exists.
     pub fn ensure(&self) -> Result<()> {
         let folder = tools().join(self.name);
         let complete = folder.join("complete");
@@ -67,7 +67,7 @@ impl Environment {
     }
 }
 
-/// The environment of a name.
+/// Returns the environment with this name.
 pub fn find(name: &str) -> Option<&'static Environment> {
     ENVIRONMENTS.iter().find(|environment| environment.name == name)
 }

@@ -1,9 +1,9 @@
-//! `cargo xtask rivals`: builds real clients and servers from the Go module registry into `.tools/bin`, and
-//! our own programs around client libraries, and installs those of Python.
+//! `cargo xtask rivals`: builds real clients and servers from the Go module registry into `.tools/bin`,
+//! builds our own programs that use client libraries, and installs the Python environments.
 //!
-//! `go install pkg@version` refuses modules with `replace` directives, so each program gets a scratch
-//! module that requires it and repeats its replaces onto published versions. A program that is
-//! already in `.tools/bin` at the right version is not built again.
+//! `go install pkg@version` refuses modules with `replace` directives. Therefore each program gets a
+//! scratch module that requires it and repeats those of its replaces that name published versions. A
+//! program whose current version is already in `.tools/bin` is not built again.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::process::{find, output, require, root, run as run_command, tools};
 use crate::rival_environments::{self, ENVIRONMENTS};
 
-/// A Go program.
+/// A Go program that can be built.
 pub struct Program {
     /// Name of the binary.
     pub name: &'static str,
@@ -24,11 +24,11 @@ pub struct Program {
     origin: Origin,
 }
 
-/// Where a program comes from.
+/// The source of a program.
 enum Origin {
-    /// From the Go module registry.
+    /// A published version in the Go module registry.
     Published { module: &'static str, version: &'static str, package: &'static str },
-    /// From a folder of this repository.
+    /// A folder of this repository.
     Ours { folder: &'static str },
 }
 
@@ -41,7 +41,7 @@ impl Origin {
     }
 }
 
-/// Everything that can be built. Without names, `rivals` builds what the tests use.
+/// All programs that can be built. Without names, `rivals` builds those that the tests use.
 const PROGRAMS: &[Program] = &[
     Program {
         name: "versitygw",
@@ -100,7 +100,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         name: "loki",
-        about: "the rival itself, for benchmarks",
+        about: "the server, for benchmarks",
         origin: Origin::Published {
             module: "github.com/grafana/loki/v3",
             version: "v3.7.8",
@@ -109,7 +109,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         name: "prometheus",
-        about: "the reference of PromQL, for the differential and benchmarks",
+        about: "the reference of PromQL, for the differential tests and benchmarks",
         origin: Origin::Published {
             module: "github.com/prometheus/prometheus",
             version: "v0.316.0",
@@ -127,7 +127,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         name: "victoria-metrics",
-        about: "the rival itself, for benchmarks",
+        about: "the server, for benchmarks",
         origin: Origin::Published {
             module: "github.com/VictoriaMetrics/VictoriaMetrics",
             version: "v1.150.0",
@@ -136,13 +136,13 @@ const PROGRAMS: &[Program] = &[
     },
 ];
 
-/// Programs that are faster when they call C (zstd), as their makers build them.
+/// Programs that are faster when they call C (zstd). They are built as their vendors build them.
 const WITH_C: &[&str] = &["victoria-metrics"];
 
-/// What the tests need at each change.
+/// Programs that the tests need at each change.
 pub const FOR_TESTS: &[&str] = &["versitygw", "memcached_exporter", "cacheclients"];
 
-/// Clients that take Go longer to build than all tests take to run: [`crate::suites::clients`].
+/// Clients that take longer to build than all tests take to run. [`crate::suites::clients`] uses them.
 pub const LARGE_CLIENTS: &[&str] = &["logcli", "telemetrygen", "promtool"];
 
 /// Builds the named programs, or those that the tests need.
@@ -160,7 +160,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
     ensure(if named.is_empty() { FOR_TESTS } else { &named })
 }
 
-/// Builds those of the named programs that are not there yet.
+/// Builds or installs those of the named programs that are missing or outdated.
 pub fn ensure(names: &[&str]) -> Result<()> {
     for name in names {
         if let Some(environment) = rival_environments::find(name) {
@@ -171,7 +171,7 @@ pub fn ensure(names: &[&str]) -> Result<()> {
         let program = program.with_context(|| {
             let others = ENVIRONMENTS.iter().map(|environment| environment.name);
             let known: Vec<&str> = PROGRAMS.iter().map(|p| p.name).chain(others).collect();
-            format!("no recipe for '{name}'; known: {}", known.join(", "))
+            format!("unknown program '{name}'; known: {}", known.join(", "))
         })?;
         if let Some(there) = find(name).filter(|_| is_current(program)) {
             println!("{name}: {}", there.display());
@@ -185,15 +185,15 @@ pub fn ensure(names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the program that is there is the one that is meant. Ours may have changed since it was built,
-/// which Go knows. A published one without its scratch module was put there by hand.
+/// Whether the existing binary is the required version. A program of ours may have changed since it was
+/// built, so Go decides. A published one without a scratch module was installed by hand and is accepted.
 fn is_current(program: &Program) -> bool {
     let Origin::Published { module, version, .. } = program.origin else { return false };
     let go_mod = tools().join("build").join(program.name).join("go.mod");
     fs::read_to_string(go_mod).map_or(true, |text| requires(&text, module, version))
 }
 
-/// Whether a go.mod requires a version of a module.
+/// Whether a go.mod requires this version of a module.
 fn requires(go_mod: &str, module: &str, version: &str) -> bool {
     go_mod.lines().any(|line| {
         let line = line.split("//").next().unwrap_or_default();
@@ -210,7 +210,8 @@ fn build(program: &Program) -> Result<()> {
         Origin::Published { module, version, package } => {
             println!("{}: building {module} {version} (once; some minutes)", program.name);
             if binary.exists() {
-                // A failed build must not leave the old program with the go.mod of the new version.
+                // If the build fails, the old program must not remain with the go.mod of the new
+                // version.
                 fs::remove_file(&binary)?;
             }
             let folder = tools().join("build").join(program.name);
@@ -221,8 +222,8 @@ fn build(program: &Program) -> Result<()> {
     };
     let is_scratch = matches!(program.origin, Origin::Published { .. });
     let calls_c = if WITH_C.contains(&program.name) { "1" } else { "0" };
-    // On a bare machine Go builds the whole standard library, too: without inlining in two thirds of the
-    // time.
+    // On a new machine Go also builds the complete standard library. Without inlining that takes two
+    // thirds of the time.
     let inlining = if FOR_TESTS.contains(&program.name) { "-gcflags=all=-l" } else { "-gcflags=" };
     run_command(
         go(&folder)
@@ -244,9 +245,9 @@ fn go(folder: &Path) -> Command {
     command
 }
 
-/// The text of a go.mod that requires the program's module and repeats its replaces and excludes.
-/// Replaces onto a local path name nested modules of the same repository: the published version that
-/// the module requires anyway is taken for those.
+/// Returns the text of a go.mod that requires the program's module and repeats its replaces and
+/// excludes. A replace by a local path names a nested module of the same repository; for it, the
+/// published version that the module requires is used.
 fn scratch_module(name: &str, module: &str, version: &str, folder: &Path) -> Result<String> {
     let fresh = folder.join("go.mod");
     if fresh.exists() {

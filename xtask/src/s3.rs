@@ -1,4 +1,4 @@
-//! The S3 server of a test run, in a directory of its own that goes with it.
+//! The S3 server of a test run. Its directory is removed with it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use sandur_s3_server::S3Server;
 
 use crate::process::{find, tools};
 
-/// A running server; it ends when this is dropped.
+/// A running server; it is stopped when this is dropped.
 pub struct TestBucket {
     server: S3Server,
     directory: PathBuf,
@@ -25,7 +25,7 @@ impl TestBucket {
         Ok(Self { server, directory })
     }
 
-    /// Sets what a test process needs to find the server.
+    /// Sets the environment variables with which a test process finds the server.
     pub fn apply(&self, command: &mut Command) {
         command.env("SANDUR_TEST_S3", S3Server::url(self.server.address(), "tests"));
         command.envs(S3Server::credentials());
@@ -34,7 +34,7 @@ impl TestBucket {
 
 impl Drop for TestBucket {
     fn drop(&mut self) {
-        // The next run takes another directory.
+        // A directory that cannot be removed is harmless, because the next run uses another one.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

@@ -1,4 +1,4 @@
-//! The long suites: more kills, more seeds. The same tests that `cargo xtask test` runs in short.
+//! The long suites. They run tests of `cargo xtask test` with more kills or more seeds.
 
 use std::process::Command;
 
@@ -22,8 +22,8 @@ pub fn crash(arguments: &[String]) -> Result<()> {
     run(&mut command)
 }
 
-/// `cargo xtask clients`: clients that people have, large ones to build too, against the real binary.
-/// `cargo xtask test` runs the same tests with the clients that it finds.
+/// `cargo xtask clients`: runs the real binary with common clients, including those that take long to
+/// build. `cargo xtask test` runs the same tests with the clients that are installed.
 pub fn clients(arguments: &[String]) -> Result<()> {
     Options::parse(arguments, &[])?;
     rivals::ensure(rivals::FOR_TESTS)?;
@@ -35,7 +35,7 @@ pub fn clients(arguments: &[String]) -> Result<()> {
     run(&mut command)
 }
 
-/// The tests of the real binary whose names contain one of these.
+/// Returns a command for the tests of the real binary whose names contain one of `names`.
 fn process_tests(names: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args([
@@ -51,8 +51,8 @@ fn process_tests(names: &[&str]) -> Command {
     command
 }
 
-/// `cargo xtask sim --seeds N` or `--seed N`: the simulation, optimised. Without one seed to repeat, the long
-/// comparison of the step cache with fresh ones runs as well.
+/// `cargo xtask sim --seeds N` or `--seed N`: runs the optimised simulation. Unless one seed is
+/// repeated, it also runs the long comparison of the step cache with fresh caches.
 pub fn sim(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments, &["--seeds", "--seed", "--first", "--scenario"])?;
     let mut command = Command::new(env!("CARGO"));
@@ -66,7 +66,7 @@ pub fn sim(arguments: &[String]) -> Result<()> {
     run(kept.args(["--", "step_cache", "--ignored"]))
 }
 
-/// `--damage N`: kinds of damage to copied stores, optimised.
+/// `--damage N`: applies N kinds of damage to copied stores, with optimised code.
 pub fn damage(arguments: &[String]) -> Result<()> {
     Options::parse(arguments, &["--damage", "--first"])?;
     let mut command = Command::new(env!("CARGO"));
@@ -74,7 +74,8 @@ pub fn damage(arguments: &[String]) -> Result<()> {
     run(&mut command)
 }
 
-/// `cargo xtask conformance logql PATH...`: scripts of queries and answers over every kind of storage.
+/// `cargo xtask conformance logql PATH...`: runs scripts of queries and answers on every kind of
+/// storage.
 pub fn conformance(arguments: &[String]) -> Result<()> {
     if arguments.first().is_some_and(|suite| suite == "memcached") {
         return crate::memcached::conformance(&arguments[1..]);
@@ -82,14 +83,14 @@ pub fn conformance(arguments: &[String]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["run", "--quiet", "--package", "sandur-conformance", "--"]);
     for argument in arguments {
-        // Paths are the caller's, whose directory need not be the root.
+        // Paths are relative to the caller's directory, which need not be the root.
         let absolute = std::path::absolute(argument).ok().filter(|path| path.exists());
         command.arg(absolute.unwrap_or_else(|| argument.into()));
     }
     run(&mut command)
 }
 
-/// `--name value` pairs.
+/// Options of the form `--name value`.
 struct Options<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Options<'a> {

@@ -1,8 +1,10 @@
-//! `cargo xtask test`: the whole test suite, as CI runs it; with `--quick` what takes a minute.
+//! `cargo xtask test`: runs the complete test suite, as CI does. With `--quick`, runs the tests that
+//! take a minute.
 //!
-//! Builds the tests and, meanwhile, the real peers; starts a real S3 server on loopback; runs the test
-//! binaries overlapped ([`crate::test_binaries`]), meanwhile the examples in documentation, then `tidy`. The
-//! last lines are what failed, then the sum: `N passed, N failed`.
+//! Builds the tests and, in parallel, the peers that they need; starts a real S3 server on loopback;
+//! runs several test binaries at a time ([`crate::test_binaries`]) and, in parallel, the examples in the
+//! documentation; then runs `tidy`. The last lines of the output are the failures, then the sum: `N
+//! passed, N failed`.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,7 +16,7 @@ use crate::s3::TestBucket;
 use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Results, TestBinary};
 use crate::{rivals, tidy};
 
-/// Runs everything. `--quick`: the tests beside the code and `tidy`, without peers, simulations and examples.
+/// Runs all tests. `--quick` runs only unit tests and `tidy`, without peers, simulations and examples.
 /// Other arguments choose tests as they do for `cargo test`.
 pub fn run(arguments: &[String]) -> Result<()> {
     let results = match arguments {
@@ -76,10 +78,10 @@ fn tidied() -> Results {
     }
 }
 
-/// Runs `cargo test` and prints what it prints.
+/// Runs `cargo test` and prints its output.
 fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> Result<Results> {
     let mut command = Command::new(env!("CARGO"));
-    // What cargo itself says is shown while it builds.
+    // cargo's own output is shown during the build.
     command.current_dir(root()).args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
     command.envs(how.iter().copied());
     with_tools(&mut command);

@@ -1,10 +1,11 @@
-//! Test binaries: built by one call of cargo, run several at a time.
+//! Builds all test binaries, then runs several of them at a time.
 //!
-//! Most tests wait for timers, disks and servers more than they compute, so binaries overlap: as many run at
-//! once as there are processors. The output of each is printed whole when it ends, so that it can be read.
+//! Most tests wait for timers, disks and servers more than they compute, so as many binaries run at once
+//! as there are processors. The output of each binary is printed when the binary ends, so that outputs
+//! do not mix.
 //!
-//! Invariant: a binary that ends badly counts as a failure even if it said nothing. What one that crashed
-//! said last, which names the test it died in, is among its failures.
+//! Invariant: a binary that ends with an error counts as a failure even if it printed nothing. The last
+//! lines of stderr of a crashed binary, which name the test that crashed, are among its failures.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -17,38 +18,38 @@ use serde_json::Value;
 
 use crate::process::root;
 
-/// A binary that cargo built of the tests of a crate or of a folder `tests`.
+/// A test binary that cargo built: the unit tests of a crate or a target of its `tests` folder.
 pub struct TestBinary {
     path: PathBuf,
-    /// The folder of its package, where it is run.
+    /// The folder of its package, which is its working directory.
     folder: PathBuf,
-    /// What people know it by.
+    /// The name that is printed for it.
     name: String,
-    /// Whether it has the tests that stand beside the code.
+    /// Whether it contains the unit tests of a crate.
     pub is_unit: bool,
     bytes: u64,
 }
 
-/// Tests that passed and failed.
+/// The numbers of tests that passed and failed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Results {
-    /// Passed.
+    /// Number of tests that passed.
     pub passed: u64,
-    /// Failed, binaries that crashed included.
+    /// Number of tests that failed; a binary that crashed counts as one.
     pub failed: u64,
-    /// What failed and what it said, to be shown behind everything: the end of a long log is what is read.
+    /// The failed tests and their output. It is printed last, where it is found in a long log.
     pub failures: String,
 }
 
 impl Results {
-    /// Adds others.
+    /// Adds other results.
     pub fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.failures += &other.failures;
     }
 
-    /// The sums of the `test result:` lines of what `name` printed, and its parts `failures:`.
+    /// Reads the output of `name`: the sums of its `test result:` lines, and its `failures:` sections.
     pub fn of_output(name: &str, output: &str) -> Self {
         let mut results = Self::default();
         let mut is_failure = false;
@@ -69,8 +70,8 @@ impl Results {
         results
     }
 
-    /// The results of a process that ended so: at least one failure if it ended badly. If no test failed,
-    /// then the process died in one, and `errors`, what it wrote to stderr, says in which.
+    /// Adds the end of a process: there is at least one failure if it ended with an error. If no test
+    /// failed, the process crashed in a test, which `errors`, its output to stderr, names.
     pub fn ended(mut self, name: &str, status: ExitStatus, errors: &str) -> Self {
         if !status.success() {
             self.failures += &format!("{name} ended with {status}\n");
@@ -83,7 +84,7 @@ impl Results {
     }
 }
 
-/// How many lines of a crashed process's stderr are repeated.
+/// Number of lines of a crashed process's stderr that are repeated.
 const LAST_WORDS: usize = 20;
 
 fn last_lines(text: &str, count: usize) -> String {
@@ -96,22 +97,23 @@ fn number_before(text: &str, word: &str) -> u64 {
     before.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// How a build is made that runs once: what speeds up the next one, and what a debugger reads, takes a third
-/// of the compiler's time, and crates that are optimised take less of it in few parts. Its artifacts stand
-/// beside those of `cargo test`.
+/// Settings of a build that is used once. Files for incremental builds and debug information take a
+/// third of the compiler's time, and optimised crates compile faster in few codegen units. The artifacts
+/// are separate from those of `cargo test`.
 pub const BUILT_ONCE: [(&str, &str); 3] = [
     ("CARGO_INCREMENTAL", "0"),
     ("CARGO_PROFILE_TEST_DEBUG", "none"),
     ("CARGO_PROFILE_TEST_CODEGEN_UNITS", "4"),
 ];
-/// How a build is made that is made again after each change.
+/// Settings of a build that is repeated after each change.
 pub const BUILT_OFTEN: [(&str, &str); 0] = [];
 
-/// A crate that is optimised because others' tests call it: its own, which are many small ones, are built
-/// without in a quarter of the time, which is more than they run longer.
+/// A crate that is optimised because the tests of other crates call it. Its own test binaries, which
+/// have many small tests, are built without optimisation in a quarter of the time, which saves more than
+/// the tests lose.
 const OPTIMISED_FOR_OTHERS: &str = "sandur-format";
 
-/// Builds the test binaries of the workspace; the largest first, which is about the longest first.
+/// Builds the test binaries of the workspace. The largest are first, since they usually run longest.
 pub fn build(how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
     let plain = format!("profile.test.package.{OPTIMISED_FOR_OTHERS}.opt-level=0");
     let mut binaries = built(&["--workspace", "--exclude", OPTIMISED_FOR_OTHERS], how)?;
@@ -124,17 +126,17 @@ pub fn build(how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
 fn built(packages: &[&str], how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
     let mut command = Command::new(env!("CARGO"));
     command.envs(how.iter().copied());
-    // Examples are measurements and generators of pages: `make check` sees that they compile.
+    // Examples are benchmarks and generators of pages; `make check` checks that they compile.
     command.current_dir(root()).args(["test", "--lib", "--bins", "--tests", "--no-run"]).args(packages);
     command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let output = command.output().context("cargo cannot be started")?;
     if !output.status.success() {
         bail!("the tests cannot be built, see above");
     }
-    let messages = String::from_utf8(output.stdout).context("cargo's messages are no text")?;
+    let messages = String::from_utf8(output.stdout).context("cargo's messages are not UTF-8")?;
     let mut binaries = Vec::new();
     for message in messages.lines() {
-        let message: Value = serde_json::from_str(message).context("a message of cargo is no JSON")?;
+        let message: Value = serde_json::from_str(message).context("a message of cargo is not JSON")?;
         binaries.extend(binary_of(&message));
     }
     if binaries.is_empty() {
@@ -143,7 +145,7 @@ fn built(packages: &[&str], how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
     Ok(binaries)
 }
 
-/// The test binary that a message of cargo tells of, if it does.
+/// Returns the test binary that a message of cargo announces, if any.
 fn binary_of(message: &Value) -> Option<TestBinary> {
     if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
         return None;
@@ -157,7 +159,8 @@ fn binary_of(message: &Value) -> Option<TestBinary> {
     Some(TestBinary { path, folder, name, is_unit, bytes })
 }
 
-/// Runs binaries, prints what they print, and counts; `prepare` sets what their processes need.
+/// Runs binaries, prints their output, and adds up the results. `prepare` sets the environment of their
+/// processes.
 pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync) -> Result<Results> {
     let lanes = thread::available_parallelism().map_or(1, usize::from);
     let waiting = Mutex::new(binaries.into_iter());
@@ -169,7 +172,8 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
             let mut command = Command::new(&binary.path);
             command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
             prepare(&mut command);
-            // A file, not a pipe: a server that a crashed test left behind would hold a pipe open for ever.
+            // A file, not a pipe: a server that a crashed test leaves running would hold a pipe open for
+            // ever.
             let stderr = binary.path.with_extension("stderr");
             command.stderr(File::create(&stderr).with_context(|| stderr.display().to_string())?);
             let output = command.output().with_context(|| format!("{} cannot be started", binary.name))?;
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn only_artifacts_of_tests_are_run() {
+    fn only_test_artifacts_are_run() {
         let message = |test: bool, kind: &str| {
             json!({"reason": "compiler-artifact", "profile": {"test": test}, "executable": "/x/it-1",
                 "manifest_path": "/w/crates/base/Cargo.toml", "target": {"name": "it", "kind": [kind]}})

@@ -1,16 +1,17 @@
-//! `cargo xtask tidy`: the rules of docs/style.md that a program can check.
+//! `cargo xtask tidy`: checks the rules of docs/style.md that a program can check.
 //!
 //! * a crate depends only on the crates that `EDGES` allows;
-//! * every source file begins with a module doc; no file or function is too long, tests aside;
-//! * no type of the product holds itself by a plain pointer, since the height of such a tree has no bound;
+//! * every source file begins with a module doc; no file or function is too long, tests excluded;
+//! * no type of the product contains itself by a plain pointer, since the depth of such a tree is
+//!   unbounded;
 //! * no line is longer than 110 columns; none of the forbidden module names is used;
 //! * every crate's `lib.rs` says what the crate is not;
-//! * no title of a commit that is not published yet is too long;
+//! * no title of an unpublished commit is too long;
 //! * every path that the documentation names exists;
-//! * outside crates have the same features in every selection of packages.
+//! * external crates have the same features for every selection of packages.
 //!
-//! Exceptions stand in `xtask/tidy-exceptions.txt`, one `path: rule: reason` per line; an exception
-//! that nothing needs any more is an error too.
+//! Exceptions are listed in `xtask/tidy-exceptions.txt`, one `path: rule: reason` on each line. An
+//! exception that is no longer needed is an error too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,7 +26,7 @@ use crate::doc_paths;
 use crate::feature_set;
 use crate::process::{output, root};
 
-/// Which of our crates each crate may name. Tools may name anything.
+/// The crates of ours on which each crate may depend. Tools may depend on any.
 const EDGES: &[(&str, &[&str])] = &[
     ("feature-set", &[]),
     ("base", &["feature-set"]),
@@ -50,17 +51,17 @@ const EDGES: &[(&str, &[&str])] = &[
     ("s3-server", &[]),
 ];
 
-/// Crates that may name any other.
+/// Crates that may depend on any other.
 const UNRESTRICTED: &[&str] = &["server", "sim", "bench", "conformance", "differential", "attack"];
 
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 const LINE_COLUMNS_MAX: usize = 110;
 const FORBIDDEN_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
-/// Pointers and lists by which a tree may hold its like.
+/// Pointers and lists through which a type may contain itself.
 const LINKS: &[&str] = &["Box", "Arc", "Rc", "Vec"];
 
-/// Checks everything and fails with the list of problems.
+/// Runs all checks. Fails with the list of problems.
 pub fn run(_arguments: &[String]) -> Result<()> {
     let mut problems = Problems::load()?;
     check_edges(&mut problems)?;
@@ -74,7 +75,7 @@ pub fn run(_arguments: &[String]) -> Result<()> {
         problems.add(&page, "paths", format!("'{path}' does not exist"));
     }
     for (selection, name, lacking) in feature_set::differences()? {
-        let what = format!("{selection} builds {name} without {lacking}: name it in crates/feature-set");
+        let what = format!("{selection} builds {name} without {lacking}: add it to crates/feature-set");
         problems.add("crates/feature-set", "features", what);
     }
     problems.finish()
@@ -112,10 +113,10 @@ impl Problems {
 
     fn finish(mut self) -> Result<()> {
         for (path, rule) in self.exceptions.difference(&self.used) {
-            self.found.push(format!("xtask/tidy-exceptions.txt: '{path}: {rule}' is not needed any more"));
+            self.found.push(format!("xtask/tidy-exceptions.txt: '{path}: {rule}' is no longer needed"));
         }
         if self.found.is_empty() {
-            println!("tidy: nothing to complain about");
+            println!("tidy: no problems found");
             return Ok(());
         }
         bail!("tidy found {} problems:\n  {}", self.found.len(), self.found.join("\n  "))
@@ -169,7 +170,7 @@ fn check_file(file: &Path, problems: &mut Problems) -> Result<()> {
     let path = file.strip_prefix(root())?.display().to_string();
     let stem = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
     if FORBIDDEN_NAMES.contains(&stem) {
-        problems.add(&path, "name", format!("'{stem}' says nothing; name what is inside"));
+        problems.add(&path, "name", format!("'{stem}' is too general; name the file after its contents"));
     }
     if !text.trim_start().starts_with("//!") {
         problems.add(&path, "docs", "the file does not begin with a `//!` doc".to_owned());
@@ -196,8 +197,8 @@ fn check_file(file: &Path, problems: &mut Problems) -> Result<()> {
     Ok(())
 }
 
-/// A type that holds itself behind a plain pointer is a tree of any height: dropping it takes stack for every
-/// level. Tools may have such trees, since they make them themselves.
+/// Checks for types that contain themselves by a plain pointer. Such a tree may have any depth, and
+/// dropping it uses stack for every level. Tools may have such trees, since they build them themselves.
 fn check_links(path: &str, lines: &[&str], problems: &mut Problems) {
     let is_tool = UNRESTRICTED.iter().any(|name| path.starts_with(&format!("crates/{name}/")));
     if is_tool && !path.starts_with("crates/server/") {
@@ -216,13 +217,13 @@ fn check_links(path: &str, lines: &[&str], problems: &mut Problems) {
         let link = LINKS.iter().find(|link| code.contains(&format!("{link}<{name}>")));
         if let Some(link) = link.filter(|_| !name.is_empty()) {
             let what =
-                format!("line {}: {name} holds {link}<{name}>; link trees by base::nesting", number + 1);
+                format!("line {}: {name} contains {link}<{name}>; use base::nesting for trees", number + 1);
             problems.add(path, "links", what);
         }
     }
 }
 
-/// Functions end at the closing brace in the column of their `fn`, which rustfmt guarantees.
+/// A function ends at the closing brace in the column of its `fn`, which rustfmt guarantees.
 fn check_functions(path: &str, lines: &[&str], problems: &mut Problems) {
     for (start, line) in lines.iter().enumerate() {
         let indent = line.len() - line.trim_start().len();

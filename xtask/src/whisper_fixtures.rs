@@ -1,4 +1,5 @@
-//! `cargo xtask whisper-fixtures`: lets whisper and go-carbon's whisper write the files of tests.
+//! `cargo xtask whisper-fixtures`: writes the test files of crates/whisper with whisper and go-carbon's
+//! whisper.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +10,10 @@ use anyhow::Result;
 use crate::process::{require, root, run as run_command, tools};
 use crate::rivals;
 
-/// The release of whisper on PyPI.
+/// The version of whisper on PyPI.
 const WHISPER: &str = "whisper==1.1.10";
 
-/// Writes all of them anew.
+/// Writes all files again.
 pub fn run(_arguments: &[String]) -> Result<()> {
     require("python3", "install Python 3")?;
     let fixtures = root().join("crates/whisper/tests/fixtures");
