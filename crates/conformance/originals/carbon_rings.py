@@ -1,4 +1,6 @@
-"""Asks carbon's own ring for the node at positions: of every 16-bit hash all 65,536, of mmh3_ch as many evenly spread."""
+"""Writes the node that carbon's own ring returns at 65,536 positions: at all of a 16-bit hash, at evenly spaced ones
+of the 32-bit hash mmh3_ch.
+"""
 
 import array
 import bisect

@@ -1,4 +1,4 @@
-// Asks carbon-relay-ng's own rings for the destination at each of the 65,536 positions.
+// Writes the destination that carbon-relay-ng's own rings return at each of the 65,536 positions.
 package main
 
 import (

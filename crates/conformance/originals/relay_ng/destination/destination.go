@@ -1,4 +1,4 @@
-// Package destination has of a destination what its rings look at.
+// Package destination has the fields of a destination that the rings use.
 package destination
 
 // Destination is a member of a ring.
