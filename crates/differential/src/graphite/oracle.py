@@ -1,4 +1,4 @@
-"""A graphite-web that answers render requests on its standard input, one JSON object a line.
+"""A graphite-web that answers render requests on its standard input, one JSON object on each line.
 
 Usage: python oracle.py DIRECTORY SERIES. SERIES is a JSON file of {now, series: [{name, step, points, values}]},
 where `points` is the capacity of the file. The series become whisper files below DIRECTORY, read by
@@ -14,7 +14,7 @@ import types
 from urllib.parse import urlencode
 
 directory, series_file = sys.argv[1:3]
-# Seconds of the processor.
+# Limit of CPU time for an answer, in seconds.
 PATIENCE = 1
 MEMORY = 2 << 30
 
@@ -22,7 +22,7 @@ settings_module = types.ModuleType("oracle_settings")
 settings_module.__dict__.update(
     SECRET_KEY="differential",
     STORAGE_DIR=directory,
-    # With a slash at the end, as by default.
+    # With a trailing slash, as in the default.
     WHISPER_DIR=os.path.join(directory, "whisper/"),
     STANDARD_DIRS=[os.path.join(directory, "whisper/")],
     LOG_DIR=os.path.join(directory, "log"),
@@ -46,7 +46,7 @@ os.makedirs(os.path.join(directory, "log"), exist_ok=True)
 os.makedirs(os.path.join(directory, "whisper"), exist_ok=True)
 resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
-# Only drawing needs the libraries behind these.
+# Only drawing needs these libraries.
 for name in ("cairocffi", "cairo"):
     sys.modules.setdefault(name, types.ModuleType(name))
 
@@ -64,7 +64,7 @@ from graphite.tags.utils import TaggedSeries
 
 
 class Overdue(BaseException):
-    """An answer that takes too long."""
+    """Raised when an answer exceeds the limit of CPU time."""
 
 
 def overdue(*_):
@@ -72,7 +72,7 @@ def overdue(*_):
 
 
 class Clock(attime.datetime):
-    """A clock that stands at the present of all requests: functions do not see their parameter `now`."""
+    """A clock fixed at the `now` of all requests, because functions do not receive the parameter `now`."""
 
     @classmethod
     def now(cls, tz=None):
@@ -86,7 +86,7 @@ def write(series):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     whisper.create(path, [(series["step"], series["points"])])
     if series["values"]:
-        # Newest first, as the files' own writer wants them.
+        # Newest first, as whisper's writer requires.
         with open(path, "r+b") as file:
             whisper.file_update_many(file, [tuple(point) for point in series["values"]], now=everything["now"])
     if ";" in name:
