@@ -1,6 +1,6 @@
-"""graphite-web whose one cluster server is ours: both are asked the same, and the answers compared.
+"""Runs a graphite-web whose only cluster server is ours, sends both the same requests and compares the answers.
 
-Usage: python graphite_web.py HOST:PORT FORMAT, where FORMAT is what graphite-web asks us for: pickle or msgpack.
+Usage: python graphite_web.py HOST:PORT FORMAT, where FORMAT is the format that graphite-web requests from us: pickle or msgpack.
 """
 import json
 import os
