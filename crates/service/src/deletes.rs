@@ -1,16 +1,17 @@
-//! The seam between requests to delete rows and the engine.
+//! The trait by which requests to delete rows reach the engine.
 
 use sandur_base::{BoxFuture, ErrorKind, Id};
 use sandur_model::TenantId;
 
 use crate::failure::Failure;
 
-/// Requests to delete lines.
+/// Requests to delete rows of one signal.
 pub trait Deletes: Send + Sync {
-    /// Whether a query looks at lines or metadata; why, when no request may have it.
+    /// Whether the query reads lines or metadata; an error when a delete request cannot have this query.
     fn check<'a>(&'a self, tenant: &'a TenantId, query: &'a str) -> BoxFuture<'a, Result<bool, Failure>>;
-    /// Hides the lines of a query between two instants in milliseconds, both included, and has them removed
-    /// later. When it returns, queries of this process do not show them.
+    /// Creates a request: hides the rows that the query selects between two instants (milliseconds, both
+    /// inclusive) and has them removed later. When it returns, queries of this process do not return
+    /// these rows.
     fn create<'a>(
         &'a self,
         tenant: &'a TenantId,
@@ -18,31 +19,31 @@ pub trait Deletes: Send + Sync {
         start_ms: i64,
         end_ms: i64,
     ) -> BoxFuture<'a, Result<Id, Failure>>;
-    /// The tenant's requests of all processes, in no order.
+    /// The tenant's requests from all processes, in no particular order.
     fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>>;
-    /// Takes a request back; one that was started or is too old only if `force` says so, a processed one
-    /// never.
+    /// Cancels a request. One that was started, or that is older than the period for cancelling, only
+    /// with `force`; a processed one never.
     fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>>;
 }
 
-/// A delete request as clients see it.
+/// A delete request as it is shown to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteShown {
-    /// Its id.
+    /// Id of the request.
     pub id: Id,
-    /// First instant, milliseconds since the epoch.
+    /// Start of the range, inclusive, milliseconds since the epoch.
     pub start_ms: i64,
-    /// Last instant.
+    /// End of the range, inclusive, milliseconds since the epoch.
     pub end_ms: i64,
-    /// When it was made.
+    /// When it was created, milliseconds since the epoch.
     pub created_ms: i64,
-    /// The query.
+    /// The query that selects the rows.
     pub query: String,
-    /// How much of it is done: 100 when it is processed.
+    /// Progress in percent: 100 when it is processed.
     pub percent: u8,
 }
 
-/// What Loki says when the tenant has no such request.
+/// Loki's error when the tenant has no such request.
 pub fn no_such_delete() -> Failure {
     Failure::new(ErrorKind::NotFound, "could not find delete request with given id\n")
 }

@@ -1,4 +1,4 @@
-//! The seam between the write path and the store: what accepts batches, and what is known of it.
+//! The trait by which the services reach the store: it accepts batches and reports the state of the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,36 +9,37 @@ use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal};
 use crate::deletes::Deletes;
 use crate::failure::Failure;
 
-/// Where accepted batches of either signal go. The engine in a server; a recorder in tests.
+/// Where accepted batches of logs and samples go: the engine in a server, a recorder in tests.
 pub trait Intake: Send + Sync {
-    /// Returns when the batch is durable and can be queried, with the samples that were not stored because
-    /// their series has another value for the same instant. `held` is the memory of the request, which is
-    /// given back when the batch has memory of its own.
+    /// Stores a batch. Returns when it is durable and can be queried, with the samples that were not
+    /// stored because their series has another value for the same instant. `held` is the memory of the
+    /// request; it is released when the batch has reserved memory of its own.
     fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
-    /// Whether pushes can be acknowledged now; the failure says why not.
+    /// Whether pushes can be acknowledged now. The error gives the reason if not.
     fn writable(&self) -> Result<(), Failure> {
         Ok(())
     }
-    /// Fails when a push would be refused at once: asked before a body is read, and before a rate of the
-    /// tenant is used up for what will not be stored.
+    /// Fails when a push would be refused at once. Called before a body is read, and before a batch that
+    /// will not be stored is counted against the tenant's rate.
     fn admits_pushes(&self) -> Result<(), Failure> {
         Ok(())
     }
-    /// Whether what other processes have stored is known; the failure says why not.
+    /// Whether the view of what other processes stored is fresh. The error gives the reason if not.
     fn has_fresh_view(&self) -> Result<(), Failure> {
         Ok(())
     }
-    /// How long rows could not be put into blocks; nothing when that works.
+    /// For how long flushes to blocks have failed; `None` while they succeed.
     fn flushes_fail_for(&self) -> Option<Duration> {
         None
     }
-    /// Positions of the series of a batch with which its tenant would have more than `most` in memory.
+    /// Positions in the batch of the series that would raise the number of the tenant's series in memory
+    /// above `most`.
     fn series_beyond(&self, _batch: &SampleBatch, _most: u64) -> Vec<u32> {
         Vec::new()
     }
-    /// Requests to delete rows of a signal; `None` where there is nothing to delete from.
+    /// The delete requests of a signal; `None` if this process stores nothing.
     fn deletes(&self, _signal: Signal) -> Option<Arc<dyn Deletes>> {
         None
     }
@@ -46,35 +47,35 @@ pub trait Intake: Send + Sync {
     fn blocks(&self, _dataset: &Dataset) -> Vec<BlockShown> {
         Vec::new()
     }
-    /// Brings gauges up to date before they are shown.
+    /// Updates gauges before they are rendered.
     fn observe(&self) {}
-    /// Memory budgets that are shown.
+    /// Memory budgets that are shown as metrics.
     fn budgets(&self) -> Vec<MemoryBudget> {
         Vec::new()
     }
-    /// What was asked of the store and what it costs, for people.
+    /// A report in plain text of requests to the store and what they cost.
     fn store_report(&self) -> String {
         String::new()
     }
-    /// Takes no more, flushes and ends all work.
+    /// Refuses further batches, flushes, and ends all tasks.
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>>;
 }
 
-/// A block as clients see it.
+/// A block as it is shown to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockShown {
-    /// Its id.
+    /// Id of the block.
     pub id: Id,
-    /// First and last millisecond that it has rows of.
+    /// Timestamp of the first row, milliseconds since the epoch.
     pub first_ms: i64,
-    /// See above.
+    /// Timestamp of the last row, milliseconds since the epoch.
     pub last_ms: i64,
-    /// Rows.
+    /// Number of samples.
     pub samples: u64,
-    /// Series.
+    /// Number of series.
     pub series: u32,
-    /// Pages.
+    /// Number of pages.
     pub pages: u32,
-    /// How often it was merged.
+    /// Level of compaction.
     pub level: u8,
 }

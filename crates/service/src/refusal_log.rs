@@ -1,5 +1,5 @@
-//! The log of refused pushes: for each tenant and reason one line a minute, with how much was refused since
-//! the last one. What a client sends decides neither how many lines are written nor how many are remembered.
+//! Logs refused pushes: for each tenant and reason at most one line a minute, with the number of refusals
+//! since the last line. Clients can increase neither the number of lines nor the memory beyond a bound.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,16 +8,17 @@ use foldhash::HashMap;
 use sandur_base::Env;
 use sandur_model::TenantId;
 
-/// Time between two lines of one tenant and reason.
+/// Minimum time between two lines of one tenant and reason.
 const LINE_EVERY: Duration = Duration::from_secs(60);
-/// Pairs of tenant and reason that are remembered; the others share one.
+/// Maximum number of pairs of tenant and reason that are remembered; further tenants share one entry per
+/// reason.
 const PAIRS_MAX: usize = 1_000;
-/// Bytes of an example: a message of a refusal may carry a stream's labels.
+/// Maximum bytes of an example: the message of a refusal may contain a stream's labels.
 const EXAMPLE_MAX: usize = 300;
-/// Stands for the tenants that are beyond [`PAIRS_MAX`].
+/// The name in the log for tenants beyond [`PAIRS_MAX`].
 const OTHERS: &str = "(others)";
 
-/// What was refused, and when that was last written.
+/// Counts of refusals, and when each pair was logged last.
 pub struct RefusalLog {
     env: Env,
     pairs: Mutex<HashMap<(String, &'static str), Pair>>,
@@ -25,14 +26,14 @@ pub struct RefusalLog {
 
 #[derive(Clone, Copy, Default)]
 struct Pair {
-    /// When its last line was written.
+    /// Monotonic time of its last line.
     written: Option<Duration>,
-    /// Refused since then.
+    /// Pushes refused since then.
     pushes: u64,
     entries: u64,
 }
 
-/// A line that is due.
+/// A line to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Due {
     tenant: String,
@@ -41,12 +42,13 @@ struct Due {
 }
 
 impl RefusalLog {
-    /// A log that reads the clock of `env`.
+    /// An empty log that reads the clock of `env`.
     pub fn new(env: Env) -> Self {
         Self { env, pairs: Mutex::default() }
     }
 
-    /// Notes that a push was refused, or this many entries of it. `example` is what the client reads.
+    /// Counts a refused push, or refused entries of one, and logs a line if one is due. `example` is the
+    /// text that the client gets.
     pub fn note(&self, tenant: &TenantId, reason: &'static str, entries: u64, example: &str) {
         let Some(due) = self.due(tenant.as_str(), reason, entries) else { return };
         let end = (0..=EXAMPLE_MAX.min(example.len())).rev().find(|&at| example.is_char_boundary(at));
@@ -60,7 +62,7 @@ impl RefusalLog {
         let mut pairs = self.pairs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut key = (tenant.to_owned(), reason);
         if !pairs.contains_key(&key) && pairs.len() >= PAIRS_MAX {
-            // A quiet pair has nothing to say; it makes room.
+            // Pairs without pending counts make room.
             pairs.retain(|_, pair| pair.pushes > 0 || pair.written.is_some_and(|at| now - at < LINE_EVERY));
             if pairs.len() >= PAIRS_MAX {
                 OTHERS.clone_into(&mut key.0);
@@ -105,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn made_up_tenants_do_not_grow_the_log() {
+    fn invented_tenants_do_not_grow_the_log() {
         paused(async {
             let env = Env::simulated(1, 0);
             let log = RefusalLog::new(env.clone());
             let written = (0..5_000).filter(|n| log.due(&n.to_string(), "no_tenant", 1).is_some()).count();
-            assert_eq!(written, PAIRS_MAX + 1, "one line for all that are beyond the bound");
+            assert_eq!(written, PAIRS_MAX + 1, "one line for all tenants beyond the bound");
             assert!(log.pairs.lock().unwrap().len() <= PAIRS_MAX + 1);
             env.sleep(LINE_EVERY).await;
             assert_eq!(log.due("new", "no_tenant", 1).map(|due| due.tenant), Some("new".to_owned()));

@@ -1,9 +1,9 @@
-//! The accept loop: connections with a bound on their number and on every kind of waiting.
+//! Accepts connections, bounds their number, and sets a timeout on every wait for a client.
 //!
-//! A client that sends no head, that stops in the middle of a body, or that does not read its answer
-//! is cut off; it cannot hold more than one connection's buffers. Before the server is ready every
-//! request is answered with 503. When it stops, idle connections close at once and running requests
-//! get the drain timeout.
+//! The server closes the connection of a client that sends no head, stops in the middle of a body, or
+//! does not read its answer; such a client holds at most the buffers of one connection. Before the server
+//! is ready it answers every request with 503. When the server stops, it closes idle connections at once
+//! and gives running requests the drain timeout.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,25 +21,25 @@ use super::tls::Tls;
 use crate::config::Http;
 use crate::server_metrics::ServerMetrics;
 
-/// What the loop needs.
+/// The accept loop of one listener.
 pub struct Acceptor {
-    /// The world.
+    /// Clock, randomness, tasks and CPU pool.
     pub env: Env,
-    /// Timeouts and bounds.
+    /// Timeouts and bounds of HTTP.
     pub http: Http,
-    /// Who may be connected.
+    /// Bounds the number of connections, in total and per address.
     pub connections: Connections,
-    /// Counters.
+    /// Counters of the server.
     pub metrics: ServerMetrics,
-    /// TLS, if clients must speak it.
+    /// TLS; `None` for a listener of plain HTTP.
     pub tls: Option<Arc<Tls>>,
     /// Triggered when the server stops.
     pub stop: ShutdownSignal,
 }
 
 impl Acceptor {
-    /// Accepts until the server stops, then waits for connections to end. Requests go to the router once
-    /// there is one.
+    /// Accepts connections until the server stops, then waits for them to end, for at most the drain
+    /// timeout. Until `router` is set, requests get 503.
     pub async fn run(self, listener: TcpListener, router: Arc<OnceLock<Router>>) {
         let mut open: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
         let mut accepted = Box::pin(self.accepted(&listener));
@@ -57,7 +57,8 @@ impl Acceptor {
                         tracing::debug!(%peer, "refused: http.max_connections_per_address is reached");
                     }
                     Err(error) => {
-                        // Out of file descriptors, or a client that left early: others go on.
+                        // The process has no file descriptor left, or the client left early. Other
+                        // connections stay open.
                         tracing::warn!(%error, "cannot accept a connection");
                         self.env.sleep(Duration::from_millis(50)).await;
                     }
@@ -68,12 +69,12 @@ impl Acceptor {
         drop(listener);
         let all = async { while open.next().await.is_some() {} };
         if self.env.timeout(self.http.drain_timeout, all).await.is_none() {
-            tracing::warn!(open = open.len(), "cutting off requests that did not end in http.drain_timeout");
+            tracing::warn!(open = open.len(), "closing connections still busy after http.drain_timeout");
         }
     }
 
-    /// Connections as they come, each with its place unless it gets none. A stream, because one that was
-    /// accepted must not be lost while it waits for a place.
+    /// Yields each accepted connection with its place; without a place if its address has none left. This
+    /// is a stream because a connection that was accepted must not be lost while it waits for a place.
     fn accepted<'a>(
         &'a self,
         listener: &'a TcpListener,
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn silent_and_half_heads_are_cut_off() {
+    async fn connections_without_a_complete_head_are_closed() {
         let (address, _shutdown, _task) = start(|_| ()).await;
         for sent in [&b""[..], b"P", b"GET / HTTP/1.1\r\nHost: x\r\n"] {
             let answer = exchange(address, sent).await;
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_idle_connection_may_take_longer_than_a_head() {
+    async fn an_idle_connection_may_outlast_the_header_timeout() {
         let env = Env::system(1);
         let (address, _shutdown, _task) = start(|http| http.idle_timeout = Duration::from_secs(3_600)).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -206,7 +207,7 @@ mod tests {
         assert!(TcpStream::connect(address).await.is_err());
     }
 
-    /// Lets the server do what it can with what it has got.
+    /// Yields so often that the server handles all bytes that it received.
     async fn turns() {
         for _ in 0..2_000 {
             tokio::task::yield_now().await;
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_request_with_a_short_body_leaves_the_connection_to_the_next() {
+    async fn after_a_refused_request_with_a_short_body_the_connection_is_reused() {
         let (address, _shutdown, _task) = start(|_| ()).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(b"POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n").await.unwrap();
@@ -227,9 +228,9 @@ mod tests {
         assert!(answers.starts_with("HTTP/1.1 404") && answers.ends_with("hello"), "{answers}");
     }
 
-    /// The socket was closed at once, and the client that was sending still was told nothing but a reset.
+    /// A socket that is closed with unread bytes is reset, and the client would not see the answer.
     #[tokio::test]
-    async fn a_refused_request_with_a_long_body_is_told_why() {
+    async fn a_client_that_sends_a_long_body_reads_why_it_was_refused() {
         const LENGTH: usize = 8 << 20;
         let (address, _shutdown, _task) = start(|_| ()).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_asks_first_is_refused_without_its_body() {
+    async fn a_client_that_expects_100_continue_is_refused_before_it_sends_its_body() {
         let (address, _shutdown, _task) = start(|_| ()).await;
         let head = b"POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n";
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -259,9 +260,10 @@ mod tests {
         assert!(rest.contains("connection: close"), "{rest}");
     }
 
-    /// 4,096 connections that did nothing kept all other clients out until their time was over.
+    /// Idle connections must give up their places: 4,096 of them would otherwise refuse all other clients
+    /// until they time out.
     #[tokio::test]
-    async fn idle_connections_keep_nobody_out() {
+    async fn idle_connections_give_up_their_places_for_new_ones() {
         let (address, _shutdown, _task) = start(|http| {
             http.max_connections = 4;
             http.max_connections_per_address = 4;

@@ -1,12 +1,13 @@
-//! Who may be connected: a bound on connections in all and per address, for any listener.
+//! Bounds the number of connections of a listener of any protocol, in total and per address.
 //!
-//! When the places run out the newcomer gets one: of the connections that do nothing, the one that has done
-//! so for longest is closed, first of the address that has most of them. An address that fills its share with
-//! busy connections is refused; when all places are busy, newcomers wait in the system's queue. Heads of
-//! requests take memory that is reserved, so that many large ones at once are refused instead of taking the
-//! process down.
+//! When no place is free, a new connection evicts an idle one: one of the address with the most
+//! connections, and of these the one that has been idle for longest. An address that fills its share with
+//! busy connections is refused. When all places are busy, new connections wait in the backlog of the
+//! operating system. Memory for the heads of requests is reserved, so that many large heads at once are
+//! refused and do not exhaust the memory of the process.
 //!
-//! Invariant: a [`Place`] counts until it is dropped or its connection was told to close, whichever is first.
+//! Invariant: a [`Place`] counts until it is dropped or until its connection is evicted, whichever is
+//! first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -20,30 +21,30 @@ use tokio::sync::Notify;
 
 use crate::server_metrics::ServerMetrics;
 
-/// What a connection is doing.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Nothing was received yet.
+    /// No byte was received yet.
     New,
-    /// Between requests.
+    /// The connection waits for the next request.
     Idle,
-    /// A head is being received.
+    /// The head of a request is being received.
     Head,
-    /// A request is being answered; its body has a timeout of its own.
+    /// A request is being answered. Its body has a timeout of its own.
     Request,
-    /// The answer is there and on its way to the client.
+    /// The answer is being sent.
     Answer,
-    /// A websocket now, which has timeouts of its own.
+    /// The connection is a websocket now, which has timeouts of its own.
     Upgraded,
-    /// It has to close, so that another one can be served.
+    /// The connection has to close because another one takes its place.
     Evicted,
 }
 
 const PHASES: [Phase; 7] =
     [Phase::New, Phase::Idle, Phase::Head, Phase::Request, Phase::Answer, Phase::Upgraded, Phase::Evicted];
 
-/// All connections of a process. Cheap to clone: a handle.
+/// The connections of a process. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct Connections(Arc<Inner>);
 
@@ -54,7 +55,7 @@ struct Inner {
     heads: MemoryBudget,
     metrics: ServerMetrics,
     table: Mutex<Table>,
-    /// A place was given back, or a connection became idle.
+    /// Notified when a place becomes free or a connection becomes idle.
     freed: Notify,
 }
 
@@ -68,10 +69,10 @@ struct Table {
 struct Seat {
     address: IpAddr,
     phase: AtomicU8,
-    /// Monotonic time in nanoseconds since when it is in this phase.
+    /// Start of the present phase, monotonic time in nanoseconds.
     since: AtomicU64,
-    /// The connection's task, which must look at the stream again when an answer is complete: it
-    /// does not by itself, and the time between requests would never be measured.
+    /// The task that reads from the connection. It has to poll the stream again when an answer is
+    /// complete; otherwise the idle timeout would not start.
     reader: AtomicWaker,
     evicted: Notify,
 }
@@ -83,7 +84,8 @@ enum Outcome {
 }
 
 impl Connections {
-    /// At most `most` connections, and so many per address (0: half of them). Heads take memory from `heads`.
+    /// Allows `most` connections, and `per_address` from one address (0: half of `most`). The memory of
+    /// heads is reserved from `heads`.
     pub fn new(
         env: Env,
         (most, per_address): (u64, u64),
@@ -99,8 +101,8 @@ impl Connections {
         Self(Arc::new(Inner { env, most, most_per_address, heads, metrics, table, freed: Notify::new() }))
     }
 
-    /// A place for a connection from this address. Waits while all others are busy; `None` when the address
-    /// has its share of busy ones already.
+    /// Returns a place for a connection from this address. Waits while all connections are busy; returns
+    /// `None` when the address has its share of busy connections already.
     pub async fn admit(&self, address: IpAddr) -> Option<Place> {
         let address = party_of(address);
         loop {
@@ -139,7 +141,8 @@ impl Connections {
         Outcome::Admitted(Place { connections: self.clone(), number, seat, unread })
     }
 
-    /// Closes the connection that has done nothing for longest, of this address or of the one with most.
+    /// Evicts the connection that has been idle for longest: of the given address, or else of the address
+    /// with the most connections. Returns whether there was one.
     fn evict(&self, table: &mut Table, of: Option<IpAddr>) -> bool {
         let quiet = table.open.iter().filter(|(_, seat)| {
             of.is_none_or(|address| seat.address == address)
@@ -147,7 +150,7 @@ impl Connections {
         });
         let victim = quiet.min_by_key(|(_, seat)| {
             let rivals = table.by_address.get(&seat.address).copied().unwrap_or(0);
-            // A head on its way may be a client's request.
+            // A partial head is evicted last: it may be the request of a slow client.
             (seat.phase() == Phase::Head, usize::MAX - rivals, seat.since.load(Ordering::Relaxed))
         });
         let Some((&number, seat)) = victim else { return false };
@@ -185,22 +188,22 @@ impl Seat {
     }
 }
 
-/// The right to be connected; dropping it makes room for another.
+/// The right to be connected. Dropping it makes room for another connection.
 pub struct Place {
     connections: Connections,
     number: u64,
     seat: Arc<Seat>,
-    /// Set when a request was answered that has not been read to its end.
+    /// Set when a request was answered before its body was read to the end.
     unread: AtomicBool,
 }
 
 impl Place {
-    /// What the connection does.
+    /// The state of the connection.
     pub fn phase(&self) -> Phase {
         self.seat.phase()
     }
 
-    /// Says what the connection does from now on, unless it has to close.
+    /// Sets the state of the connection, unless it was evicted.
     pub fn set(&self, phase: Phase) {
         let keep = |now: u8| (now != Phase::Evicted as u8).then_some(phase as u8);
         if self.seat.phase.fetch_update(Ordering::Relaxed, Ordering::Relaxed, keep).is_err() {
@@ -213,27 +216,28 @@ impl Place {
         }
     }
 
-    /// Wakes this task when the connection becomes idle.
+    /// Registers a task to wake when the connection becomes idle.
     pub fn watch(&self, waker: &Waker) {
         self.seat.reader.register(waker);
     }
 
-    /// Waits until the connection has to close in favour of another.
+    /// Waits until the connection is evicted.
     pub async fn evicted(&self) {
         self.seat.evicted.notified().await;
     }
 
-    /// Says that the latest request has not been read to its end: the connection closes behind its answer.
+    /// Notes that the latest request was not read to its end, so that the connection closes after its
+    /// answer.
     pub fn leave_unread(&self) {
         self.unread.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the client may be sending still when the connection closes.
+    /// Whether the client may still be sending when the connection closes.
     pub fn is_left_unread(&self) -> bool {
         self.unread.load(Ordering::Relaxed)
     }
 
-    /// Where the memory of heads comes from.
+    /// The budget that the memory of heads is reserved from.
     pub fn heads(&self) -> &MemoryBudget {
         &self.connections.0.heads
     }
@@ -282,17 +286,17 @@ mod tests {
                 env.sleep(std::time::Duration::from_secs(1)).await;
             }
             places[0].set(Phase::Request);
-            // The second is idle for longest, and of the address that has most.
+            // The second has been idle for longest, of the address that has the most connections.
             let newcomer = admit(&all, 3).unwrap().unwrap();
             assert_eq!(places[1].phase(), Phase::Evicted);
             assert!(places[1].evicted().now_or_never().is_some());
             assert_eq!((places[0].phase(), places[2].phase()), (Phase::Request, Phase::New));
-            // All others are busy: the next one waits until one of them ends.
+            // All others are busy, so a new connection waits until one of them ends.
             places[2].set(Phase::Head);
             newcomer.set(Phase::Upgraded);
-            assert!(admit(&all, 4).is_some(), "a half head gives way when nothing else does");
+            assert!(admit(&all, 4).is_some(), "a partial head is evicted when nothing else is idle");
             places[1].set(Phase::Idle);
-            assert_eq!(places[1].phase(), Phase::Evicted, "it comes back never");
+            assert_eq!(places[1].phase(), Phase::Evicted, "an evicted connection stays evicted");
         });
     }
 
@@ -302,7 +306,7 @@ mod tests {
             let all = connections(4, 0);
             let busy: Vec<Place> = (0..2).map(|_| admit(&all, 1).unwrap().unwrap()).collect();
             busy.iter().for_each(|place| place.set(Phase::Request));
-            assert!(admit(&all, 1).unwrap().is_none(), "its share is two");
+            assert!(admit(&all, 1).unwrap().is_none(), "two are the share of an address");
             let others: Vec<Place> = (2..4).map(|last| admit(&all, last).unwrap().unwrap()).collect();
             others.iter().for_each(|place| place.set(Phase::Request));
             let mut waiting = std::pin::pin!(all.admit(address(5)));

@@ -33,9 +33,9 @@ impl Deref for App {
     }
 }
 
-/// What handlers need.
+/// The shared state of all handlers.
 pub struct AppState {
-    /// The world.
+    /// Clock, randomness, tasks and CPU pool.
     pub env: Env,
     /// Configuration.
     pub settings: Arc<Settings>,
@@ -47,17 +47,17 @@ pub struct AppState {
     pub groups: KeyedTurns,
     /// Counters of the server.
     pub metrics: ServerMetrics,
-    /// Metrics of the whole process.
+    /// All metrics of the process.
     pub registry: Registry,
-    /// Whether requests shall be sent here.
+    /// Whether the server is ready for requests.
     pub ready: AtomicBool,
     /// Triggered when the server stops.
     pub stopping: ShutdownSignal,
     /// Stops the server when it is triggered.
     pub shutdown: Shutdown,
-    /// The work that a request to stop began: it outlives the request.
+    /// The task that a request to shut down started; it outlives the request.
     pub ending: Mutex<Option<Task<()>>>,
-    /// Whether it was announced that this process will be scaled down.
+    /// Whether a request announced that this process will be scaled down.
     pub prepared: AtomicBool,
     /// What this process scrapes, once it does.
     pub scraping: Scraping,

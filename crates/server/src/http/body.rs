@@ -1,9 +1,9 @@
-//! Reading a request's body: bounded in size, in idle time, in rate and in memory.
+//! Reads the body of a request, with bounds on its size, on pauses, on its rate and on its memory.
 //!
-//! Memory is reserved as bytes arrive, whatever was announced, and shared fairly among tenants and addresses:
-//! when it is short a body waits unread, so that the client is slowed down, and is refused with 503 if that
-//! takes too long. A body that is announced as too large is refused before it is read, and one that comes too
-//! slowly is given up.
+//! Memory is reserved as bytes arrive, regardless of the announced length, and shared fairly among
+//! tenants and addresses. When it is short, the body is not read, which slows the client down by
+//! back-pressure; the request is refused with 503 if that takes too long. A body whose announced length
+//! is too large is refused before it is read, and one that arrives too slowly is refused with 408.
 
 use std::time::Duration;
 
@@ -18,32 +18,32 @@ use sandur_service::writes::Received;
 use crate::failed_request::Failure;
 use crate::memory::RATE_WINDOW;
 
-/// What bounds a body.
+/// The bounds on reading one body.
 pub struct BodyLimits<'a> {
-    /// The world.
+    /// Clock and timers.
     pub env: &'a Env,
-    /// Most bytes.
+    /// Maximum size in bytes.
     pub size_max: u64,
     /// Name of the limit on the size, for the error.
     pub size_limit: &'static str,
-    /// Longest pause.
+    /// Maximum pause between two frames.
     pub idle: Duration,
-    /// Least bytes per second over a [`RATE_WINDOW`].
+    /// Minimum rate in bytes per second, measured over [`RATE_WINDOW`].
     pub rate_min: u64,
-    /// Where memory comes from.
+    /// The memory that is shared among requests.
     pub memory: &'a FairMemory,
-    /// Who takes it.
+    /// The parties that the memory is charged to.
     pub parties: [Party; 2],
 }
 
-/// First step of a buffer, which doubles from there: small, because a client can announce much and send
-/// little.
+/// First size of the buffer, which doubles from there. It is small because a client can announce much and
+/// send little.
 const STEP: u64 = 64 << 10;
-/// What the connection itself holds of a body that is being read.
+/// Bytes that the connection itself buffers of a body while it is read.
 const READ_BYTES: u64 = 64 << 10;
 
 impl BodyLimits<'_> {
-    /// Reads the whole body.
+    /// Reads the body to its end.
     pub async fn read(&self, headers: &HeaderMap, mut body: Body) -> Result<Received, Failure> {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
@@ -66,7 +66,7 @@ impl BodyLimits<'_> {
                 memory.set_receiving(false);
                 self.widen(&mut bytes, length, most, &mut memory).await?;
                 memory.set_receiving(true);
-                pace = Pace::start(self.env); // the wait was ours
+                pace = Pace::start(self.env); // the server waited for memory, not the client
             }
             bytes.extend_from_slice(&data);
         }
@@ -75,7 +75,7 @@ impl BodyLimits<'_> {
         Ok(Received { bytes: bytes.freeze(), memory })
     }
 
-    /// The next bytes; `None` at the end of the body.
+    /// Returns the next bytes; `None` at the end of the body.
     async fn next(&self, body: &mut Body, pace: &mut Pace, memory: &Claim) -> Result<Option<Bytes>, Failure> {
         loop {
             let now = self.env.monotonic();
@@ -110,8 +110,8 @@ impl BodyLimits<'_> {
         }
     }
 
-    /// Makes room for `length` bytes, and for more that may come. The old buffer is there until the new one
-    /// is.
+    /// Grows the buffer to hold `length` bytes, at least doubling it. Old and new buffer exist at the
+    /// same time while bytes are copied, so both are reserved.
     async fn widen(
         &self,
         bytes: &mut BytesMut,
@@ -160,7 +160,7 @@ impl BodyLimits<'_> {
     }
 }
 
-/// How fast a body comes, in windows that follow each other.
+/// Measures the rate of a body, in consecutive windows of [`RATE_WINDOW`].
 struct Pace {
     began: Duration,
     bytes: u64,
@@ -173,7 +173,8 @@ impl Pace {
         Self { began: now, bytes: 0, arrived: now }
     }
 
-    /// Whether enough came in the window that ends now, if one ends; the next one begins.
+    /// Whether the rate was kept. At the end of a window this compares and begins the next window;
+    /// before, it is true.
     fn is_kept(&mut self, now: Duration, rate_min: u64) -> bool {
         let elapsed = now.saturating_sub(self.began);
         if elapsed < RATE_WINDOW {
@@ -201,7 +202,7 @@ mod tests {
 
     const RATE: u64 = 16 << 10;
 
-    /// A server that has this much memory for bodies, under paused time.
+    /// A server with a given amount of memory for bodies, under paused time.
     struct World {
         env: Env,
         memory: FairMemory,
@@ -251,7 +252,7 @@ mod tests {
             received.map(|r| r.bytes.len()).map_err(|f| (f.status.as_u16(), f.message))
         }
 
-        /// A body that sends `bytes` each time this long has passed.
+        /// An endless body that sends `bytes` after each `pause`.
         fn drip(&self, bytes: usize, pause: Duration) -> Body {
             let env = self.env.clone();
             Body::from_stream(unfold(env, move |env| async move {
@@ -284,9 +285,9 @@ mod tests {
         });
     }
 
-    /// Two connections that announce 16 MiB and send a byte now and then took the whole budget for hours.
+    /// Two clients that announce 16 MiB and send a byte now and then must not hold the whole budget.
     #[test]
-    fn announced_bytes_that_do_not_come_stop_nobody() {
+    fn announced_bytes_that_do_not_arrive_reserve_no_memory() {
         with_memory(32 << 20, async |world| {
             let announced = [("content-length", "16777216")];
             let slow = |host: u8| {
@@ -311,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_stops_in_the_middle_is_given_up_after_a_window() {
+    fn a_body_that_stalls_is_refused_after_a_rate_window() {
         with_memory(32 << 20, async |world| {
             let fast = vec![Ok::<_, Infallible>(Bytes::from(vec![0u8; 1 << 20])); 4];
             let env = world.env.clone();
@@ -331,9 +332,9 @@ mod tests {
     }
 
     #[test]
-    fn slow_bodies_of_one_address_give_way_to_others() {
+    fn slow_bodies_of_one_address_lose_their_memory_to_others() {
         with_memory(8 << 20, async |world| {
-            // Just fast enough, and many: they would fill all of the memory in a minute.
+            // Each is just fast enough; together they would fill the memory within a minute.
             let slow = |_| world.receive(("a", 1), 4 << 20, &[], world.drip(100_000, Duration::from_secs(2)));
             let many = futures_util::future::join_all((0..20).map(slow));
             let honest = async {
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_finds_no_memory_waits_and_is_refused_in_the_end() {
+    fn a_body_without_memory_waits_and_is_then_refused() {
         with_memory(2 << 20, async |world| {
             let held =
                 world.receive(("a", 1), 1 << 20, &[], Body::from(vec![0u8; 500_000])).await.ok().unwrap();

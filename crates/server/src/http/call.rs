@@ -1,4 +1,4 @@
-//! One call of the API as handlers see it: whose it is, its parameters, what the client accepts.
+//! One call of the API as handlers see it: tenant, parameters and headers.
 
 use std::net::SocketAddr;
 
@@ -24,27 +24,27 @@ use crate::failed_request::Failure;
 
 /// A call with parameters in its URL, its form body, or both.
 pub struct Call {
-    /// Who asks, and for which tenant; several tenants only for queries.
+    /// The client and the tenant of the request; several tenants only for queries.
     pub caller: Caller,
-    /// Parameters.
+    /// Parameters of the URL and the form.
     pub params: Params,
     /// Headers.
     pub headers: HeaderMap,
-    /// Where the client is.
+    /// Address of the client.
     pub peer: Option<SocketAddr>,
-    /// What parameters of a form take.
+    /// The memory of the parameters of a form.
     _memory: Option<Claim>,
 }
 
-/// Largest form: a query has at most 128 KiB, escaped at most three times as many.
+/// Maximum size of a form: a query has at most 128 KiB, and escaping at most triples it.
 const FORM_MAX: u64 = 1 << 20;
 
-/// Header that asks for labels by category.
+/// Header that requests labels by category.
 const ENCODING_HEADER: &str = "x-loki-response-encoding-flags";
-/// Header with `key=value` pairs that clients describe themselves with.
+/// Header with `key=value` pairs by which clients describe their queries.
 const TAGS_HEADER: &str = "x-query-tags";
 
-/// The tenant of a request.
+/// The tenant that the headers name, or the default tenant.
 pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
     let given = headers.get(TENANT_HEADER).map(|v| v.to_str().unwrap_or("\u{fffd}"));
     let result = match given {
@@ -59,7 +59,7 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
 }
 
 impl Call {
-    /// A call whose parameters are in a body of another form.
+    /// A call whose parameters are not in a form.
     pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Self {
         let (caller, headers) = (caller(tenant, parts), parts.headers.clone());
         let peer = parts.extensions.get().copied();
@@ -67,7 +67,8 @@ impl Call {
     }
 }
 
-/// The tenants of a request that names several, if that is allowed. The route says whether it may.
+/// The tenants of a request that names several (`a|b`); `None` if it names one or if `query.multi_tenant`
+/// is off. Fails when the route does not allow several.
 fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure> {
     let given = parts.headers.get(TENANT_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");
     if !app.settings.query.multi_tenant || !given.contains('|') {
@@ -81,7 +82,7 @@ fn several_tenants(app: &App, parts: &Parts) -> Result<Option<TenantId>, Failure
     Ok(Some(several))
 }
 
-/// The body of a request that asks, which is a form or no larger than one.
+/// Reads the body of a request for data: a form, or a body that may be as large as a form.
 pub async fn body_of(app: &App, parts: &Parts, body: Body) -> Result<Received, Failure> {
     let limits = BodyLimits {
         env: &app.env,
@@ -95,8 +96,8 @@ pub async fn body_of(app: &App, parts: &Parts, body: Body) -> Result<Received, F
     limits.read(&parts.headers, body).await
 }
 
-/// Parameters of the URL and, as in Go, of the form that a POST or a PUT carries; with a form the memory of
-/// all of them, which is claimed before they are read.
+/// Reads the parameters of the URL and, as Go does, of the form in the body of a POST or PUT. With a form
+/// it also returns the memory of the parameters, which is reserved before they are parsed.
 async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<(Params, Option<Claim>), Failure> {
     let query = parts.uri.query().unwrap_or("").as_bytes();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
@@ -113,13 +114,13 @@ async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<(Params, Op
     Ok((params, Some(memory)))
 }
 
-/// For what is no tenant's matter: the tenant is not looked at.
+/// For routes that belong to no tenant: the tenant header is ignored.
 impl FromRequest<App> for Params {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        // Those who take parameters alone are done with them at once.
+        // Handlers that need only parameters drop them at once, so they keep no reservation.
         Ok(read_params(app, &parts, body).await?.0)
     }
 }
@@ -159,17 +160,17 @@ fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("")
 }
 
-/// A range that holds nothing: no row can be stored so late.
+/// An empty range: no row can have so late a timestamp.
 const NOTHING: TimeRange = TimeRange { start: i64::MAX, end: i64::MAX };
 
 impl Call {
-    /// The times that the call asks about, as they are given, and what the tenant may see of them. Fails when
-    /// that is longer than `max_query_length`.
+    /// The time range of the request as given, and the part of it that the tenant may query. Fails when
+    /// that part is longer than `max_query_length`.
     pub fn range(&self, queries: &Queries, context: &QueryContext) -> Result<(Times, TimeRange), Failure> {
         self.visible(queries, context, self.params.bounds(queries.env().now_ns())?)
     }
 
-    /// Like [`Call::range`], and fails when the end is before the start.
+    /// Like [`Call::range`]; also fails when the end is before the start.
     pub fn ordered_range(
         &self,
         queries: &Queries,
@@ -190,7 +191,7 @@ impl Call {
         Ok((Times { start_ns, end_ns }, range))
     }
 
-    /// Whether labels shall stand by category. Loki splits on commas and trims nothing.
+    /// Whether labels are returned by category. Like Loki it splits on commas and does not trim.
     pub fn encoding(&self) -> Encoding {
         let flags = self.headers.get(ENCODING_HEADER).and_then(|v| v.to_str().ok()).unwrap_or("");
         match flags.split(',').any(|flag| flag == "categorize-labels") {
@@ -199,12 +200,12 @@ impl Call {
         }
     }
 
-    /// A header's text; empty when it is not there or not text.
+    /// The text of a header; empty when it is absent or not text.
     pub fn header(&self, name: &str) -> &str {
         text_of(&self.headers, name)
     }
 
-    /// Whether a compressed answer helps: the client takes it, and a network lies between.
+    /// Whether to compress the answer: the client accepts gzip, and it is not on this machine.
     pub fn wants_gzip(&self) -> bool {
         let accepted = self.headers.get(header::ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
         let local = self.peer.is_some_and(|p| p.ip().is_loopback());

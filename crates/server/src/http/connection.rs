@@ -1,7 +1,7 @@
-//! One connection: its handshake, which HTTP it speaks, and its requests until it ends.
+//! Serves one connection: TLS handshake, choice of HTTP version, and requests until it ends.
 //!
-//! HTTP/1 has the clocks of [`super::timed_stream`]. HTTP/2 carries many requests at once, so its clocks are
-//! those of [`super::streams`]; pings find out whether the client is still there.
+//! The timeouts of HTTP/1 are in [`super::timed_stream`]. HTTP/2 multiplexes requests, so its timeouts
+//! are in [`super::streams`], and pings detect clients that are gone.
 
 use std::convert::Infallible;
 use std::io;
@@ -35,47 +35,48 @@ use super::unread_body::watched;
 use crate::config::Http;
 use crate::failed_request::Failure;
 
-/// Largest head of a request: request line and headers.
+/// Maximum size of the head of a request: request line and headers.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// Requests of a connection at a time, as many as RFC 9113 (6.5.2) advises at least.
+/// Concurrent requests of a connection: the minimum that RFC 9113 (6.5.2) recommends.
 const STREAMS_MAX: u32 = 100;
-/// Bytes that a client may send ahead: for one request, and for all of a connection. They wait in memory, so
-/// they are reserved; a connection that finds none gets the least that RFC 9113 (6.9.2) knows.
+/// HTTP/2 flow-control windows: bytes that a client may send ahead, for one request and for a connection.
+/// They may have to be buffered, so they are reserved; if that fails, the connection gets the initial
+/// window of RFC 9113 (6.9.2).
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 512 << 10;
 const LEAST_WINDOW: u32 = 65_535;
-/// Bytes of an answer that wait in the connection.
+/// Bytes of an answer that are buffered in the connection.
 const SEND_BUFFER: usize = 16 << 10;
-/// Requests that a client may take back before they were looked at (rapid reset, CVE-2023-44487), and faults
-/// of its own that are answered, before the connection ends.
+/// Requests that a client may reset before they were handled (rapid reset, CVE-2023-44487), and protocol
+/// errors of its own that are answered with a reset, before the connection is closed.
 const RESETS_MAX: usize = 20;
 const FAULTS_MAX: usize = 100;
-/// How often a silent client is pinged, and how long it may take to answer.
+/// Interval of pings to a silent client, and time within which it must answer.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_PATIENCE: Duration = Duration::from_secs(20);
 
 type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-/// What a connection needs.
+/// What serving one connection needs.
 pub struct Connection {
-    /// The world.
+    /// Clock, timers and tasks.
     pub env: Env,
-    /// Timeouts.
+    /// Timeouts and bounds of HTTP.
     pub http: Http,
     /// Triggered when the server stops.
     pub stop: ShutdownSignal,
-    /// Where the client is.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// Its right to be connected.
+    /// Its place among the connections.
     pub place: Arc<Place>,
-    /// Answers, once there is one.
+    /// The routes; unset until the server is ready.
     pub router: Arc<OnceLock<Router>>,
 }
 
 impl Connection {
-    /// Serves until the client leaves, takes too long, or the server stops.
+    /// Serves requests until the client closes, a timeout passes, or the server stops.
     pub async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) -> Ended {
-        // Answers are written whole; waiting to fill a packet would only delay them.
+        // Answers are written in large pieces; Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let first = self.http.header_timeout;
         let late = || io::Error::new(io::ErrorKind::TimedOut, "the client sends nothing");
@@ -98,7 +99,8 @@ impl Connection {
         }
     }
 
-    /// Nothing was asked yet: a server that stops need not wait.
+    /// Waits for the start of a connection, or until the server stops. No request was received, so there
+    /// is nothing to finish.
     async fn unless_stopped<T>(&self, first: impl Future<Output = io::Result<T>>) -> io::Result<T> {
         tokio::select! {
             outcome = first => outcome,
@@ -106,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// What answers a request.
+    /// Starts answering a request.
     fn answer(&self, mut request: Request<Body>) -> impl Future<Output = Response> + Send + use<> {
         request.extensions_mut().insert(self.peer);
         let answering = match self.router.get() {
@@ -134,7 +136,7 @@ impl Connection {
                 let upgraded = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
                 let is_read = match rest {
                     None => true,
-                    // To read would be to ask for the body.
+                    // Reading would make hyper send `100 Continue`, which requests the body.
                     Some(rest) if waits_to_send => rest.leave(),
                     Some(rest) => rest.read_out(&env).await,
                 };
@@ -147,7 +149,7 @@ impl Connection {
             }
         });
         let mut builder = http1::Builder::new();
-        // The stream itself watches the head: hyper would count idle connections as slow heads.
+        // [`TimedStream`] times the head: hyper would count idle connections as slow heads.
         builder.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HEAD_BYTES_MAX + 8_192);
         let mut serving = std::pin::pin!(builder.serve_connection(TokioIo::new(io), service).with_upgrades());
         tokio::select! {
@@ -211,7 +213,7 @@ impl Connection {
     }
 }
 
-/// What the head of a request takes, by the rule of RFC 9113 (6.5.2): bytes, and 32 for each field.
+/// Size of the head of a request by the rule of RFC 9113 (6.5.2): its bytes, and 32 for each field.
 fn head_bytes(request: &Request<Incoming>) -> u64 {
     let (headers, uri) = (request.headers(), request.uri());
     let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
@@ -219,7 +221,8 @@ fn head_bytes(request: &Request<Incoming>) -> u64 {
     (fields.sum::<usize>() + path + 4 * 32) as u64
 }
 
-/// Memory for the windows of a connection, if there is enough; heads of requests keep half of it.
+/// Reserves the flow-control windows of a connection, if at least half of the budget stays free for heads
+/// of requests.
 fn windows(heads: &MemoryBudget) -> Option<Reservation> {
     let window = u64::from(CONNECTION_WINDOW);
     let is_enough = heads.available() >= heads.limit() / 2 + window;

@@ -1,28 +1,28 @@
-//! Names of metrics and labels in the text formats of metrics.
+//! Writes names of metrics and labels in the text formats of metrics.
 //!
-//! Before Prometheus 3 names were letters, digits and `_` (names of metrics also `:`), and a reader of that
-//! time fails at any other name. A reader that takes all names, in quotes, asks for `escaping=allow-utf-8`.
-//! For other readers such names are escaped in one of Prometheus's three ways. Names of the old kind are
-//! never changed.
+//! Before Prometheus 3, names were letters, digits and `_` (names of metrics also `:`), and readers of
+//! that time fail at any other name. A reader that accepts any name, in quotes, requests
+//! `escaping=allow-utf-8`. For other readers, other names are escaped in one of Prometheus's three ways.
+//! Legacy names are never changed.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What becomes of names that are not of the old kind.
+/// How names that are not legacy names are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Escaping {
-    /// Each of their other characters becomes `_`.
+    /// Each character that is not allowed becomes `_`.
     #[default]
     Underscores,
-    /// `.` becomes `_dot_`, `_` and other characters `__`.
+    /// `.` becomes `_dot_`, `_` and other characters become `__`.
     Dots,
-    /// `U__` in front, `_` becomes `__`, and other characters their number, as `_2e_`.
+    /// `U__` in front, `_` becomes `__`, and other characters become their code point, as `_2e_`.
     Values,
-    /// They stand in quotes.
+    /// Names are quoted.
     AllowUtf8,
 }
 
-/// What a name is of.
+/// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
     /// A metric.
@@ -32,7 +32,7 @@ pub enum Named {
 }
 
 impl Named {
-    /// Whether a character at a byte of the name is of the old kind.
+    /// Whether a legacy name may have this character at this byte.
     fn takes(self, at: usize, character: char) -> bool {
         match character {
             'a'..='z' | 'A'..='Z' | '_' => true,
@@ -42,25 +42,25 @@ impl Named {
         }
     }
 
-    /// Whether a name needs no quotes.
+    /// Whether the name is a legacy name, which needs no quotes.
     pub fn is_plain(self, name: &str) -> bool {
         !name.is_empty() && name.char_indices().all(|(at, character)| self.takes(at, character))
     }
 
-    /// A name, in quotes where it needs them.
+    /// The name, quoted if it needs quotes.
     pub fn written(self, name: &str) -> Cow<'_, str> {
         if self.is_plain(name) { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
     }
 }
 
-/// A name or the value of a label in quotes.
+/// Quotes a name or the value of a label.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     push_quoted(text, |part| out.push_str(part));
     out
 }
 
-/// The same in parts.
+/// Like [`quoted`], but passes the text to `push` in parts.
 pub fn push_quoted(text: &str, mut push: impl FnMut(&str)) {
     push("\"");
     for part in text.split_inclusive(['\\', '"', '\n']) {
@@ -79,7 +79,7 @@ pub fn push_quoted(text: &str, mut push: impl FnMut(&str)) {
 impl Escaping {
     const ALL: [Self; 4] = [Self::Underscores, Self::Dots, Self::Values, Self::AllowUtf8];
 
-    /// The value of the parameter `escaping`.
+    /// The value of the parameter `escaping` for this escaping.
     pub fn parameter(self) -> &'static str {
         match self {
             Self::Underscores => "underscores",
@@ -89,12 +89,12 @@ impl Escaping {
         }
     }
 
-    /// The escaping that a value of the parameter names.
+    /// The escaping for a value of the parameter.
     pub fn of(parameter: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|escaping| escaping.parameter() == parameter)
     }
 
-    /// A name as it is written, but for quotes.
+    /// The escaped name, without quotes.
     pub fn name(self, named: Named, name: &str) -> Cow<'_, str> {
         if self == Self::AllowUtf8 || name.is_empty() || named.is_plain(name) {
             return Cow::Borrowed(name);
@@ -137,7 +137,7 @@ mod tests {
             assert_eq!(escaped, [underscores, dots, values, name]);
             assert!(escaped[..3].iter().all(|name| name.is_empty() || Named::Metric.is_plain(name)));
         }
-        assert_eq!(Escaping::Underscores.name(Named::Label, "a:b"), "a_b", "a label has no colon");
+        assert_eq!(Escaping::Underscores.name(Named::Label, "a:b"), "a_b", "names of labels have no colon");
         assert!(Named::Metric.is_plain("a:b") && !Named::Label.is_plain("a:b") && !Named::Label.is_plain(""));
     }
 

@@ -1,12 +1,14 @@
-//! The two text formats of metrics: OpenMetrics for who asks for it, and Prometheus's own text format 0.0.4.
+//! Renders metrics in two text formats: OpenMetrics for clients that accept it, and Prometheus's text
+//! format 0.0.4.
 //!
-//! The format follows from the `Accept` header as in Prometheus's libraries: the known type with the highest
-//! quality, and the escaping of names that this type, or one of higher quality, has as a parameter.
-//! Source: <https://prometheus.io/docs/instrumenting/content_negotiation/>.
+//! The `Accept` header chooses the format, as in Prometheus's libraries: the known type with the highest
+//! quality. The escaping of names is the parameter of that type, or of the last type before it that has
+//! one. Source: <https://prometheus.io/docs/instrumenting/content_negotiation/>.
 //!
-//! The client library writes OpenMetrics alone. The older format differs in four things: families of counters
-//! are named with `_total`, those of infos with `_info` and the type `gauge`, there are no units, and there
-//! is no end mark. Source: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! The client library writes only OpenMetrics. The older format differs in four points: families of
+//! counters are named with `_total`, those of infos with `_info` and the type `gauge`, there are no
+//! units, and there is no end mark. Source:
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use axum::http::HeaderValue;
 use prometheus_client::encoding::text::encode;
@@ -17,7 +19,7 @@ use super::escaping::Escaping;
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposition {
-    /// OpenMetrics, of this version.
+    /// OpenMetrics of this version.
     OpenMetrics(&'static str),
     /// Prometheus's text format 0.0.4.
     Text,
@@ -26,10 +28,10 @@ pub enum Exposition {
 /// The versions of OpenMetrics.
 const OPEN_METRICS: [&str; 2] = ["1.0.0", "0.0.1"];
 const TEXT_VERSION: &str = "0.0.4";
-/// Types of an `Accept` header that are looked at.
+/// Maximum number of types of an `Accept` header that are read.
 const ACCEPTED_MAX: usize = 32;
 
-/// A type that a client takes.
+/// A type that a client accepts.
 struct Accepted<'a> {
     kind: &'a str,
     quality: f64,
@@ -69,7 +71,7 @@ impl<'a> Accepted<'a> {
     }
 }
 
-/// What a client takes by its `Accept` header.
+/// The format and escaping that an `Accept` header chooses.
 pub fn accepted(header: &str) -> (Exposition, Escaping) {
     let mut all: Vec<Accepted<'_>> = header.split(',').take(ACCEPTED_MAX).map(Accepted::read).collect();
     all.sort_by(|a, b| b.quality.total_cmp(&a.quality));
@@ -84,7 +86,7 @@ pub fn accepted(header: &str) -> (Exposition, Escaping) {
 }
 
 impl Exposition {
-    /// The type of a page whose names are escaped in this way.
+    /// The content type of a page with this escaping of names.
     pub fn content_type(self, escaping: Escaping) -> HeaderValue {
         let (kind, version) = match self {
             Self::OpenMetrics(version) => ("application/openmetrics-text", version),
@@ -92,10 +94,10 @@ impl Exposition {
         };
         let escaping = escaping.parameter();
         let text = format!("{kind}; version={version}; charset=utf-8; escaping={escaping}");
-        HeaderValue::from_str(&text).expect("the parts are letters, digits and signs of a header")
+        HeaderValue::from_str(&text).expect("the parts are characters that a header allows")
     }
 
-    /// Every metric of a registry.
+    /// Renders all metrics of a registry.
     pub fn page(self, registry: &Registry) -> String {
         let mut page = String::new();
         encode(&mut page, registry).expect("writing to a String does not fail");
@@ -106,7 +108,7 @@ impl Exposition {
     }
 }
 
-/// Turns OpenMetrics into the older format.
+/// Converts OpenMetrics to the older format.
 fn as_text(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut help: Option<(&str, &str)> = None;
@@ -191,7 +193,8 @@ mod tests {
                 Escaping::AllowUtf8,
             ),
             (
-                // Prometheus 3 without OpenMetrics: what a type before it names holds for the old one, too.
+                // Prometheus 3 without OpenMetrics: the escaping of an unknown type before it applies to
+                // the old one.
                 "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.5,\
                  */*;q=0.4",
                 Exposition::Text,

@@ -1,9 +1,9 @@
-//! The gate of a listener: whether the client may ask this route, decided before a parameter or a byte of the
-//! body is read.
+//! The gate of a listener: decides whether the client may use a route, before a parameter or a byte of
+//! the body is read.
 //!
-//! Behind it `X-Scope-OrgID` is what the credential may act for: the gate puts the only tenant of a
-//! credential there and refuses any other, so that no handler can read a tenant that was not allowed. Every
-//! route has a scope ([`super::route::Route`]), and every one goes through here.
+//! A request that passed it has in `X-Scope-OrgID` only tenants that its credential may act for: the gate
+//! inserts the only tenant of a credential and refuses any other, so no handler can read a tenant that
+//! was not allowed. Every route has a scope ([`super::route::Route`]), and every request passes the gate.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::server_metrics::ServerMetrics;
 /// Header that names the tenant.
 pub const TENANT_HEADER: &str = "x-scope-orgid";
 
-/// What a request was let through by, for answers that go on for longer than a credential may stand.
+/// The credential that admitted a request, for answers that last longer than a credential may be valid.
 #[derive(Clone)]
 pub struct Standing {
     authority: Arc<Authority>,
@@ -32,13 +32,13 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether the request would be let through now.
+    /// Whether the credential is still valid.
     pub fn holds(&self) -> bool {
         self.authority.stands(&self.credential)
     }
 }
 
-/// Decides for the requests of one listener.
+/// Checks the requests of one listener.
 pub struct Gate {
     authority: Option<Arc<Authority>>,
     names: OwnNames,
@@ -46,7 +46,7 @@ pub struct Gate {
     metrics: ServerMetrics,
 }
 
-/// A route behind its gate.
+/// A route with the gate that guards it.
 #[derive(Clone)]
 pub struct Guarded {
     /// The gate.
@@ -56,16 +56,18 @@ pub struct Guarded {
 }
 
 impl Gate {
-    /// A gate that asks `authority`; without one every client but a foreign page may do everything.
+    /// A gate with credentials from `authority`. Without one, every client except pages of other sites
+    /// has all scopes.
     pub fn new(env: Env, authority: Option<Arc<Authority>>, names: OwnNames, metrics: ServerMetrics) -> Self {
         Self { authority, names, audit: Audit::new(env), metrics }
     }
 
-    /// Whether the request may go on; gives the name of its credential.
+    /// Checks a request. Writes the name of its credential to `asked`.
     async fn check(&self, access: Access, request: &mut Request, asked: &mut Asked) -> Result<(), Refusal> {
         let (uri, headers) = (request.uri(), request.headers());
         self.names.check_host(uri, headers)?;
-        // Websockets and scripts are not kept from foreign pages by the browser, other reads are.
+        // Browsers do not protect websockets and scripts from pages of other sites; they do protect other
+        // reads.
         if access.changes() || headers.contains_key(header::UPGRADE) {
             self.names.check_origin(uri, headers)?;
         }
@@ -82,7 +84,7 @@ impl Gate {
         Ok(())
     }
 
-    /// The text and the audit of a request that was turned away.
+    /// The response to a refused request; also writes the audit log.
     fn refuse(&self, asked: &Asked, refusal: &Refusal) -> Response {
         self.metrics.refused_request(refusal.reason());
         self.audit.refused(asked, refusal);
@@ -96,26 +98,26 @@ impl Gate {
     }
 }
 
-/// Whether the answer may be JSONP, whatever the route: a new one has to do nothing for foreign pages to be
-/// kept out. A page loads scripts by GET, so that bodies of requests are not looked at.
+/// Whether the answer may be JSONP, on any route, so that a new route is protected without code of its
+/// own. Pages load scripts by GET, so bodies are not checked.
 fn asks_for_script(uri: &Uri) -> bool {
     let query = uri.query().unwrap_or("").as_bytes();
     form_urlencoded::parse(query).any(|(name, value)| name == "jsonp" && !value.is_empty())
 }
 
-/// Leaves in the headers the tenant that the credential acts for.
+/// Sets the tenant header to the tenant that the credential acts for.
 fn choose_tenant(credential: &Credential, access: Access, headers: &mut HeaderMap) -> Result<(), Refusal> {
     let given =
         headers.get(TENANT_HEADER).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     if let Some(tenant) = credential.allow(access.scope(), given.as_deref())? {
         let value = HeaderValue::from_str(&tenant).map_err(|_| Refusal::Tenant(String::new()))?;
-        // The only one, however often the header came.
+        // `insert` replaces all copies of the header.
         headers.insert(TENANT_HEADER, value);
     }
     Ok(())
 }
 
-/// Lets a request through to its route, or turns it away.
+/// Passes an admitted request to its route, or refuses it.
 pub async fn admit(State(guarded): State<Guarded>, mut request: Request, next: Next) -> Response {
     let Guarded { gate, route } = guarded;
     let mut asked = asked_of(&request, route);
@@ -161,7 +163,7 @@ fn status(refusal: &Refusal) -> StatusCode {
     }
 }
 
-/// What a client may show instead (RFC 9110, 6750, 7617).
+/// The challenges of a response that asks for a credential (RFC 9110, 6750, 7617).
 fn challenges(refusal: &Refusal) -> &'static [&'static str] {
     const BASIC: &str = "Basic realm=\"sandur\", charset=\"UTF-8\"";
     match refusal {

@@ -1,4 +1,4 @@
-//! Routes behind the gate of a listener.
+//! Wraps routes in the gate of a listener.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::gate::{Gate, Guarded, admit};
 use super::route::{OfSeveral, Route};
 
 impl Route {
-    /// Answers for one of its paths, to those whom the gate admits.
+    /// The service of the route for one of its paths, guarded by the gate.
     pub fn service(&'static self, gate: &Arc<Gate>) -> MethodRouter<App> {
         let mut filters = self.methods.iter().map(|verb| verb.filter());
         let first = filters.next().expect("a route takes at least one method");

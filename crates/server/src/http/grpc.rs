@@ -1,7 +1,8 @@
-//! gRPC over HTTP/2 for calls of one message: one or several come back, the outcome in trailers.
+//! gRPC over HTTP/2 for calls with one request message; the answer has one message or several, and its
+//! status in trailers.
 //!
-//! A message has a flag (compressed or not) and its length before it. Everything else is HTTP: heads, bodies,
-//! credentials, TLS and their bounds are those of every other route.
+//! A message follows a prefix of 5 bytes: a flag (compressed or not) and its length. Everything else is
+//! HTTP: heads, bodies, credentials, TLS and their bounds are the same as for other routes.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,9 +20,9 @@ use sandur_base::{Env, Reservation};
 
 use crate::failed_request::Failure;
 
-/// Flag and length.
+/// Compression flag (1 byte) and length (4 bytes).
 const PREFIX_BYTES: usize = 5;
-/// Compressions of messages that are understood.
+/// Supported compressions of messages.
 const ENCODINGS: [&str; 4] = ["gzip", "zstd", "snappy", "deflate"];
 const ENCODINGS_SHOWN: HeaderValue = HeaderValue::from_static("identity,gzip,zstd,snappy,deflate");
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
@@ -30,29 +31,29 @@ const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encodin
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
-/// Bytes of the text of a failure: it is a header, whose list clients bound.
+/// Maximum length of the text of a failure: it is a header, and clients bound the size of headers.
 const MESSAGE_BYTES_MAX: usize = 1_024;
 
-/// The codes that are answered (google.rpc.Code).
+/// The status codes that we answer with (`google.rpc.Code`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// The request is wrong.
     InvalidArgument = 3,
-    /// The credential may not.
+    /// The credential has no permission.
     PermissionDenied = 7,
-    /// Too large, or too much at once.
+    /// The request is too large, or a rate is exceeded.
     ResourceExhausted = 8,
-    /// No such method or compression.
+    /// No such method, or an unknown compression.
     Unimplemented = 12,
-    /// Not now.
+    /// Temporarily unavailable.
     Unavailable = 14,
-    /// No credential.
+    /// No valid credential.
     Unauthenticated = 16,
 }
 
 impl Code {
-    /// The code of a failure, and whether the same request may succeed later. Exporters of OTLP try again
-    /// after `UNAVAILABLE`, and after `RESOURCE_EXHAUSTED` only if they are told when.
+    /// The code of a failure, and whether the client may retry. OTLP exporters retry after `UNAVAILABLE`,
+    /// and after `RESOURCE_EXHAUSTED` only with a `RetryInfo`.
     fn of(failure: &Failure) -> (Self, bool) {
         match failure.status {
             StatusCode::UNAUTHORIZED => (Self::Unauthenticated, false),
@@ -67,7 +68,8 @@ impl Code {
     }
 }
 
-/// Makes an HTTP request of a call: its body is the message, its headers say how that is compressed.
+/// Converts a gRPC call to an HTTP request: the message becomes the body, and headers name its
+/// compression.
 pub async fn open(env: &Env, idle: Duration, request: Request<Body>) -> Result<Request<Body>, Failure> {
     let (mut parts, mut body) = request.into_parts();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("");
@@ -95,7 +97,7 @@ pub async fn open(env: &Env, idle: Duration, request: Request<Body>) -> Result<R
             let text = "the message's compression is none of gzip, zstd, snappy and deflate (grpc-encoding)";
             return Err(Failure::invalid(text).with_status(StatusCode::NOT_IMPLEMENTED));
         }
-        _ => return Err(Failure::invalid("the message has a flag that nobody knows")),
+        _ => return Err(Failure::invalid("the message has an unknown flag")),
     }
     let protobuf = HeaderValue::from_static("application/x-protobuf");
     parts.headers.insert(header::CONTENT_TYPE, protobuf);
@@ -103,8 +105,8 @@ pub async fn open(env: &Env, idle: Duration, request: Request<Body>) -> Result<R
     Ok(Request::from_parts(parts, message(start.freeze(), u64::from(length), body)))
 }
 
-/// A body of exactly this many bytes: `start`, and what follows. A message that is shorter than it says must
-/// not be taken for a whole one, nor two for one.
+/// A body of exactly `length` bytes: `start` and what follows. Fails on a truncated message and on more
+/// than one message, so that neither is taken for one complete message.
 fn message(start: Bytes, length: u64, body: Body) -> Body {
     let wrong = |text: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, text.to_owned());
     let pieces = stream::try_unfold((Some(start), length, body), move |(start, left, mut body)| async move {
@@ -124,12 +126,12 @@ fn message(start: Bytes, length: u64, body: Body) -> Body {
     Body::from_stream(pieces)
 }
 
-/// A good answer with this message.
+/// A successful answer with this message.
 pub fn answer(message: &[u8]) -> Response {
     messages(vec![Bytes::copy_from_slice(message)], None)
 }
 
-/// A good answer with these messages, whose memory is held until the last one has left.
+/// A successful answer with these messages. Their memory is held until the last one was sent.
 pub fn messages(all: Vec<Bytes>, memory: Option<Reservation>) -> Response {
     let frames = all.into_iter().flat_map(move |message| {
         let _held = &memory;
@@ -139,25 +141,25 @@ pub fn messages(all: Vec<Bytes>, memory: Option<Reservation>) -> Response {
     streamed(stream::iter(frames.map(Ok)))
 }
 
-/// What stands before a message of so many bytes, which is not compressed.
+/// The prefix of an uncompressed message of this length.
 pub fn prefix(length: usize) -> [u8; PREFIX_BYTES] {
     let mut prefix = [0; PREFIX_BYTES];
     prefix[1..].copy_from_slice(&(length as u32).to_be_bytes());
     prefix
 }
 
-/// An answer of these frames, of which trailers are the last.
+/// An answer of these frames, which must end with trailers.
 pub fn streamed(frames: impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + 'static) -> Response {
     let headers = [(header::CONTENT_TYPE, GRPC), (ACCEPT_ENCODING, ENCODINGS_SHOWN)];
     (headers, Body::new(StreamBody::new(frames))).into_response()
 }
 
-/// The end of a good answer.
+/// The trailers of a successful answer.
 pub fn good() -> HeaderMap {
     HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))])
 }
 
-/// The end of an answer that failed: how it did.
+/// The trailers of a failed answer.
 pub fn failed(failure: &Failure) -> HeaderMap {
     let (code, retry) = Code::of(failure);
     let text = &failure.message[..failure.message.floor_char_boundary(MESSAGE_BYTES_MAX)];
@@ -170,14 +172,14 @@ pub fn failed(failure: &Failure) -> HeaderMap {
     ])
 }
 
-/// The answer of a call that failed: no message, and all of it in the head.
+/// The answer of a failed call: trailers only, without a message.
 pub fn failure(failure: &Failure) -> Response {
     let headers = [(header::CONTENT_TYPE, GRPC), (ACCEPT_ENCODING, ENCODINGS_SHOWN)];
     (headers, failed(failure), Body::empty()).into_response()
 }
 
-/// A `google.rpc.Status` with this code and text, and a `RetryInfo` when the client may try again after this
-/// time.
+/// Encodes a `google.rpc.Status` with this code and text, with a `RetryInfo` if the client may retry
+/// after this time.
 fn status(code: Code, text: &str, retry_after_s: Option<u8>) -> Vec<u8> {
     let mut status = vec![0x08, code as u8];
     field(&mut status, 2, text.trim_end().as_bytes());
@@ -192,14 +194,14 @@ fn status(code: Code, text: &str, retry_after_s: Option<u8>) -> Vec<u8> {
     status
 }
 
-/// Adds a protobuf field of bytes; numbers below 16.
+/// Appends a protobuf field of bytes; the number must be below 16.
 pub fn field(to: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     to.push(number << 3 | 2);
     varint(to, bytes.len() as u64);
     to.extend_from_slice(bytes);
 }
 
-/// Adds a protobuf varint.
+/// Appends a protobuf varint.
 pub fn varint(to: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         to.push(value as u8 | 0x80);
@@ -208,7 +210,7 @@ pub fn varint(to: &mut Vec<u8>, mut value: u64) {
     to.push(value as u8);
 }
 
-/// As `grpc-message` is written: everything but printable ASCII, and `%` itself, in hex.
+/// Percent-encodes a text for `grpc-message`: everything but printable ASCII, and `%` itself.
 fn percent_encoded(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b' '..=b'~' if byte != b'%' => char::from(byte).to_string(),

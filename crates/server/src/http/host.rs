@@ -1,11 +1,12 @@
-//! Names of this server, against pages of others: a browser that can reach the server must not be made to
-//! ask it by another process's page.
+//! Host and Origin checks against DNS rebinding and cross-site requests: a page of another site must not
+//! make a browser query this server.
 //!
-//! *DNS rebinding*: a page's own name is made to point to loopback, so that the browser takes the server for
-//! that page's. The request still carries that name in `Host`. *Forged requests*: a page sends a form, or
-//! opens a websocket, to an address that it knows. The browser says whose page it is in `Origin`.
-//! *Scripts*: a page reads an answer that is a script (JSONP) by `<script src>`, and the browser says whose
-//! page it is in `Sec-Fetch-Site` and `Referer`. Programs send none of these and are not affected.
+//! *DNS rebinding*: the page's own name resolves to loopback, so that the browser takes the server for
+//! the page's site. The request still has that name in `Host`. *Cross-site requests*: a page sends a
+//! form, or opens a websocket, to an address that it knows. The browser names the page's site in
+//! `Origin`. *Scripts*: a page reads an answer that is a script (JSONP) by `<script src>`, and the
+//! browser names the page's site in `Sec-Fetch-Site` and `Referer`. Other programs send none of these
+//! headers and are not affected.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +15,7 @@ use axum::http::{HeaderMap, Uri, header};
 
 use crate::auth::Refusal;
 
-/// Which names requests may carry.
+/// The host names that requests may have.
 #[derive(Clone, Debug)]
 pub struct OwnNames {
     /// Whether `Host` must be a name of loopback or one of `others`.
@@ -23,14 +24,16 @@ pub struct OwnNames {
 }
 
 impl OwnNames {
-    /// For a listener at `address`. Without credentials one on loopback is reached by what runs on this
-    /// machine only, browsers included, so that it answers to names of loopback and to `others` only.
+    /// The names for a listener at `address`. A listener on loopback without credentials is meant for
+    /// programs of this machine, which include browsers, so it answers only to names of loopback and to
+    /// `others`.
     pub fn new(address: SocketAddr, has_credentials: bool, others: &[String]) -> Self {
         let others = others.iter().map(|name| name.trim_end_matches('.').to_ascii_lowercase()).collect();
         Self { strict: !has_credentials && address.ip().is_loopback(), others }
     }
 
-    /// Whether the request is for us. One that names no host comes from no browser.
+    /// Checks that the request is addressed to this server. A request without a host is not from a
+    /// browser.
     pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         if !self.strict {
             return Ok(());
@@ -42,7 +45,7 @@ impl OwnNames {
         foreign.map_or(Ok(()), |host| Err(Refusal::ForeignHost(shown(&host))))
     }
 
-    /// Whether the page that asks is ours, or has no origin.
+    /// Checks that the requesting page, if there is one, is of this server or of `others`.
     pub fn check_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let foreign = origins.find(|origin| !origin.to_str().is_ok_and(|o| self.is_own(o, uri, headers)));
@@ -52,11 +55,11 @@ impl OwnNames {
         }
     }
 
-    /// Whether an answer that is a script may be given: to our own pages, to those of `others`, and to what
-    /// is no browser. Each header that is there has to say so.
+    /// Checks whether the client may get an answer that is a script: our own pages, those of `others`,
+    /// and clients that are not browsers. Each header that is present has to allow it.
     ///
-    /// Over plain HTTP a browser says `Sec-Fetch-Site` to loopback only, and a page can keep it from sending
-    /// `Referer`. One that says nothing of the page is told from programs by the name that browsers have.
+    /// Over plain HTTP a browser sends `Sec-Fetch-Site` only to loopback, and a page can suppress
+    /// `Referer`. Browsers that send neither are recognized by their `User-Agent`.
     pub fn check_script(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let refused = |who: String| Err(Refusal::ForeignScript(who));
         let pages = [header::ORIGIN, header::REFERER];
@@ -72,7 +75,7 @@ impl OwnNames {
         };
         match site {
             Some("same-origin" | "none") => Ok(()),
-            // A page whose host was allowed is of another site all the same.
+            // A page of a host in `others` is of another site and still allowed.
             _ if !pages.is_empty() => Ok(()),
             Some(_) => refused("a page of another site".to_owned()),
             None if is_browser() => refused("a page that the browser does not name".to_owned()),
@@ -96,7 +99,7 @@ impl OwnNames {
     }
 }
 
-/// Whom the request is for: `:authority` of HTTP/2, or `Host`.
+/// The hosts that the request is addressed to: `:authority` of HTTP/2, and `Host`.
 fn hosts(uri: &Uri, headers: &HeaderMap) -> impl Iterator<Item = String> {
     let authority = uri.authority().map(|authority| authority.as_str().to_owned());
     let given = headers.get_all(header::HOST).iter();
@@ -113,7 +116,7 @@ fn is_loopback(host: &str) -> bool {
     address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// What of a name stands in an answer and in the log.
+/// The part of a name that is put into answers and the log.
 fn shown(name: &str) -> String {
     name.chars().filter(|c| !c.is_control()).take(100).collect()
 }
@@ -162,8 +165,8 @@ mod tests {
             "[::]",
         ] {
             assert!(check(&local, foreign).is_err(), "{foreign}");
-            assert_eq!(check(&names("127.0.0.1:3100", true), foreign), Ok(()), "a page has no credential");
-            assert_eq!(check(&names("10.0.0.1:3100", false), foreign), Ok(()), "who listens there said so");
+            assert_eq!(check(&names("127.0.0.1:3100", true), foreign), Ok(()), "credentials protect");
+            assert_eq!(check(&names("10.0.0.1:3100", false), foreign), Ok(()), "not on loopback");
         }
         assert_eq!(local.check_host(&Uri::from_static("/x"), &HeaderMap::new()), Ok(()));
         let two = headers(&[("host", "localhost"), ("host", "evil.example")]);
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_for_our_own_pages_and_for_programs() {
+    fn scripts_are_answered_to_own_pages_and_to_programs_only() {
         let check = |pairs: &[(&'static str, &'static str)]| {
             let headers = headers(&[&[("host", "localhost:3100")], pairs].concat());
             names("127.0.0.1:3100", false).check_script(&Uri::from_static("/render?jsonp=f"), &headers)
@@ -215,7 +218,7 @@ mod tests {
         };
         assert!(check("localhost:3100", "http://localhost:3100"));
         assert!(check("logs:443", "https://logs") && check("logs", "http://LOGS:80"));
-        assert!(check("10.0.0.1", "https://logs.example.org"), "a proxy's name that was configured");
+        assert!(check("10.0.0.1", "https://logs.example.org"), "the configured name of a proxy");
         for foreign in
             ["null", "", "http://evil.example", "http://localhost", "http://localhost:3100.evil.example"]
         {

@@ -1,11 +1,11 @@
-//! The memory of heads of HTTP/2 that wait in the library: those that come in several frames, and trailers.
+//! Reserves memory for HTTP/2 heads that wait in the library: those of several frames, and trailers.
 //!
-//! A head in one frame becomes a request at once, which is charged with it ([`super::streams`]). One that
-//! goes on in CONTINUATION frames is kept until its end, and trailers are kept until their request reads
-//! them, which may be never. A client decides how many there are, so the most that either can hold is
-//! reserved when it begins (RFC 9113, 4.1 and 6.2). The connection ends when there is no memory.
+//! A head in one frame becomes a request at once, which reserves memory for it ([`super::streams`]). A
+//! head that continues in CONTINUATION frames is buffered until its end, and trailers are buffered until
+//! their request reads them, which may be never. The client decides how many there are, so the maximum
+//! size is reserved when one begins (RFC 9113, 4.1 and 6.2). When that fails, the connection ends.
 //!
-//! Invariant: bytes pass unchanged; only headers of frames are looked at.
+//! Invariant: bytes pass unchanged; only frame headers are parsed.
 
 use std::io;
 use std::pin::Pin;
@@ -24,7 +24,7 @@ const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
 
-/// A stream whose frames are looked at as they are read.
+/// A stream that parses the frame headers of what is read from it.
 pub struct WatchedHeads<S> {
     inner: S,
     place: Arc<Place>,
@@ -32,16 +32,16 @@ pub struct WatchedHeads<S> {
 }
 
 impl<S> WatchedHeads<S> {
-    /// Watches a connection from its preface on; a head has at most `head_bytes`.
+    /// Watches a connection from its preface on. A head has at most `head_bytes`.
     pub fn new(inner: S, place: Arc<Place>, head_bytes: u64) -> Self {
         Self { inner, place, frames: Frames::new(head_bytes) }
     }
 }
 
-/// Where in the frames a connection is, and what is held.
+/// The parser's position in the frames, and the reservations.
 struct Frames {
     head_bytes: u64,
-    /// Bytes before the next header of a frame.
+    /// Bytes before the next frame header.
     skip: usize,
     header: [u8; FRAME_HEADER_BYTES],
     have: usize,
@@ -56,7 +56,8 @@ impl Frames {
         Self { head_bytes, skip: PREFACE_BYTES, header, have: 0, last_stream: 0, open_head, trailers }
     }
 
-    /// Looks at bytes; fails when they begin something that there is no memory for.
+    /// Parses the bytes that were read. Fails when they begin a head or trailers for which there is no
+    /// memory.
     fn see(&mut self, mut bytes: &[u8], memory: &MemoryBudget) -> Result<(), OverBudget> {
         loop {
             let skipped = self.skip.min(bytes.len());
@@ -104,7 +105,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedHeads<S> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
         let Self { place, frames, .. } = &mut *self;
-        // Without a request there is none that keeps trailers.
+        // Without a running request no trailers are buffered.
         if place.phase() == Phase::Idle {
             frames.trailers = None;
         }
@@ -148,7 +149,7 @@ mod tests {
         [&length[1..], &[kind, flags], &stream.to_be_bytes(), &vec![b'x'; payload]].concat()
     }
 
-    /// Bytes that are reserved after some frames, whose bytes come in pieces of this size.
+    /// Bytes that are reserved after these frames arrived in pieces of `piece` bytes.
     fn held(frames: &[Vec<u8>], piece: usize) -> Result<u64, OverBudget> {
         let memory = MemoryBudget::root("heads", 350);
         let mut watched = Frames::new(100);
@@ -157,7 +158,7 @@ mod tests {
         Ok(memory.used())
     }
 
-    /// Heads that did not end, and trailers that nothing read, were in no budget.
+    /// Heads that do not end, and trailers that are not read, must be in a budget.
     #[test]
     fn heads_that_wait_are_reserved_until_they_end() {
         let (settings, data) = (frame(4, 0, 0, 12), frame(0, 0, 1, 300));
@@ -172,7 +173,7 @@ mod tests {
             assert_eq!(held(&[&settings, &begun]), Ok(100));
             assert_eq!(held(&[&begun, &more, &more]), Ok(100));
             assert_eq!(held(&[&begun, &more, &end]), Ok(0));
-            // What comes again for a stream are its trailers.
+            // A second HEADERS frame of a stream holds its trailers.
             assert_eq!(held(&[&whole(1), &data, &whole(1)]), Ok(100));
             assert_eq!(held(&[&whole(1), &whole(3), &whole(1), &whole(3)]), Ok(200));
             assert!(held(&[&whole(7), &whole(1), &whole(3), &whole(5), &whole(7)]).is_err());

@@ -1,10 +1,10 @@
-//! The HTTP side: accept loop, routes, Loki's API, operations.
+//! HTTP: accept loop, routes, the APIs of Loki, Prometheus and Graphite, and operations.
 //!
-//! **Life of a request.** [`Acceptor`] reads the head within its timeout and hands the request to the
-//! router, which is made from the table [`routes`]. The [`Gate`] of the listener decides by the route's
-//! scope whether the client may ask at all, before anything else of the request is looked at. A handler
-//! takes the caller and the parameters ([`call`]), bounds the body ([`body`]), calls the services of queries
-//! and writes (`sandur_service`), and writes the answer ([`marshal`], [`reply`]). Every failure is a
+//! **Life of a request.** [`Acceptor`] reads the head within its timeout and passes the request to the
+//! router, which is made from the table [`routes`]. The [`Gate`] of the listener checks the credential
+//! against the route's scope before anything else of the request is read. A handler reads the caller and
+//! the parameters ([`call`]) and the body within its bounds ([`body`]), calls the services of queries and
+//! writes (`sandur_service`), and writes the answer ([`marshal`], [`reply`]). Every failure is a
 //! [`Failure`].
 
 mod accept;

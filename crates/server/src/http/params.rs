@@ -1,7 +1,7 @@
 //! Parameters of requests, read exactly as Loki reads them: times, ranges, steps, limits.
 //!
-//! Query string and form body are one list in which the body goes first. An empty value counts as
-//! absent. Error texts are Loki's, because people search for them.
+//! Query string and form body are one list in which the body comes first. An empty value counts as
+//! absent. Error texts are Loki's, because users search for them.
 
 use std::num::IntErrorKind;
 
@@ -11,54 +11,54 @@ use sandur_query::Direction;
 
 use crate::failed_request::Failure;
 
-/// Memory of a name and a value that are texts of their own, and of their place in a list. The allocator's
-/// steps are at most 16 bytes or a quarter.
+/// Memory of a name and a value as strings, and of their place in a list. The allocator rounds sizes up
+/// by at most 16 bytes or a quarter.
 pub fn pair_bytes(name: &str, value: &str) -> u64 {
     let text = |text: &str| text.len() + text.len() / 4 + 16;
     (size_of::<(String, String)>() + text(name) + text(value)) as u64
 }
 
-/// Names and values of a request.
+/// Names and values of the parameters of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params(Vec<(String, String)>);
 
 /// Parameters of `query_range`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RangeQuery {
-    /// The query's text.
+    /// The text of the query.
     pub query: String,
     /// First instant, nanoseconds since the epoch.
     pub start_ns: i64,
     /// Last instant of a metric query, first instant after a log query.
     pub end_ns: i64,
-    /// Distance of a metric query's points in nanoseconds.
+    /// Distance between points of a metric query, in nanoseconds.
     pub step_ns: i64,
-    /// Least distance of a log query's entries in nanoseconds; 0: all entries.
+    /// Minimum distance between entries of a log query, in nanoseconds; 0: all entries.
     pub interval_ns: i64,
-    /// Most entries of a log query.
+    /// Maximum number of entries of a log query.
     pub limit: u32,
-    /// Which entries count first.
+    /// Which entries are returned first.
     pub direction: Direction,
 }
 
-/// Entries of an answer when the client names no limit.
+/// Maximum number of entries when the client gives no limit.
 pub const LIMIT_DEFAULT: u32 = 100;
-/// Length of the range when the client names no start.
+/// Length of the range when the client gives no start.
 const SINCE_DEFAULT_NS: i64 = 3_600 * SECOND_NS;
-/// Most points of a series in an answer.
+/// Maximum number of points per series.
 const POINTS_MAX: i64 = 11_000;
 
 impl Params {
-    /// Reads the body of a form and the query string of a URL.
+    /// Parses the body of a form and the query string of a URL.
     pub fn read(form: &[u8], query: &[u8]) -> Self {
         let pairs = || url::form_urlencoded::parse(form).chain(url::form_urlencoded::parse(query));
-        // Counted before, so that the list takes what `weight` says.
+        // Counted first, so that the list allocates what `weight` counts.
         let mut all = Vec::with_capacity(pairs().count());
         all.extend(pairs().map(|(n, v)| (n.into_owned(), v.into_owned())));
         Self(all)
     }
 
-    /// Bytes that [`Params::read`] makes of these.
+    /// Bytes that the result of [`Params::read`] takes.
     pub fn weight(form: &[u8], query: &[u8]) -> u64 {
         let pairs = url::form_urlencoded::parse(form).chain(url::form_urlencoded::parse(query));
         pairs.map(|(name, value)| pair_bytes(&name, &value)).sum()
@@ -75,7 +75,7 @@ impl Params {
         self.0.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_str())
     }
 
-    /// Start and end: `start`, `end` and `since`, by default the last hour.
+    /// Start and end from `start`, `end` and `since`; by default the last hour.
     pub fn bounds(&self, now_ns: i64) -> Result<(i64, i64), Failure> {
         let bad = |name, reason| Failure::invalid(format!("could not parse '{name}' parameter: {reason}"));
         let end = match self.get("end") {
@@ -89,7 +89,7 @@ impl Params {
             }
             None => SINCE_DEFAULT_NS,
         };
-        // An end in the future does not move the default start into the future.
+        // With an end in the future, the default start is still relative to now.
         let start = match self.get("start") {
             Some(text) => timestamp(text).map_err(|e| bad("start", e))?,
             None => end.min(now_ns).saturating_sub(since),
@@ -102,7 +102,7 @@ impl Params {
         self.positive("limit", default)
     }
 
-    /// A number of things, at least 1; a number that is too large is as many as there can be.
+    /// A positive count. A number above the range of `u32` is clamped to its maximum.
     pub fn positive(&self, name: &str, default: u32) -> Result<u32, Failure> {
         let Some(text) = self.get(name) else { return Ok(default) };
         let number: i64 = text.parse().map_err(|_| Failure::invalid(atoi(text)))?;
@@ -123,12 +123,12 @@ impl Params {
         }
     }
 
-    /// `time`, by default now.
+    /// `time`; by default now.
     pub fn time(&self, now_ns: i64) -> Result<i64, Failure> {
         self.get("time").map_or(Ok(now_ns), |text| timestamp(text).map_err(Failure::invalid))
     }
 
-    /// `step` in nanoseconds, by default a 250th of the range in whole seconds.
+    /// `step` in nanoseconds; by default a 250th of the range in whole seconds, at least 1 s.
     pub fn step(&self, start_ns: i64, end_ns: i64) -> Result<i64, Failure> {
         let step_ns = match self.get("step") {
             Some(text) => seconds_or_duration(text)?,
@@ -168,7 +168,7 @@ impl Params {
         Ok(RangeQuery { query, start_ns, end_ns, step_ns, interval_ns, limit, direction })
     }
 
-    /// Start and end in this order.
+    /// Like [`Params::bounds`]; fails when the end is before the start.
     pub fn ordered_bounds(&self, now_ns: i64) -> Result<(i64, i64), Failure> {
         let (start_ns, end_ns) = self.bounds(now_ns)?;
         if end_ns < start_ns {
@@ -178,7 +178,7 @@ impl Params {
     }
 }
 
-/// What Go says of a text that is not a number.
+/// Go's error for a text that is not a number.
 fn atoi(text: &str) -> String {
     not_a_number("Atoi", text)
 }
@@ -210,7 +210,7 @@ pub fn timestamp(text: &str) -> Result<i64, String> {
     }
 }
 
-/// A number of seconds or a Prometheus duration, in nanoseconds.
+/// Parses a number of seconds or a Prometheus duration into nanoseconds.
 pub fn seconds_or_duration(text: &str) -> Result<i64, Failure> {
     if let Ok(seconds) = text.parse::<f64>() {
         let ns = seconds * 1e9;
@@ -224,7 +224,7 @@ pub fn seconds_or_duration(text: &str) -> Result<i64, Failure> {
     duration_ns(text).ok_or_else(refused)
 }
 
-/// A Prometheus duration in nanoseconds; `None` when it is none, or longer than 64 bits can say.
+/// Parses a Prometheus duration into nanoseconds; `None` when it is invalid or overflows 64 bits.
 fn duration_ns(text: &str) -> Option<i64> {
     i64::try_from(parse_duration(text).ok()?.as_nanos()).ok()
 }
@@ -255,7 +255,7 @@ mod tests {
             assert!((found - ns).abs() < 1_000, "{text}: {found}");
         }
         let ends = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"].map(|text| timestamp(text).unwrap());
-        assert_eq!(ends, [i64::MIN, i64::MAX], "years that nanoseconds do not reach are their ends");
+        assert_eq!(ends, [i64::MIN, i64::MAX], "years outside of the range of nanoseconds are clamped");
         assert_eq!(timestamp("zzz").unwrap_err(), "strconv.ParseInt: parsing \"zzz\": invalid syntax");
     }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_have_the_texts_that_people_search_for() {
+    fn errors_have_lokis_texts() {
         for (text, message) in [
             ("limit=x", "strconv.Atoi: parsing \"x\": invalid syntax"),
             (
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_goes_before_the_query_string_and_values_are_decoded() {
+    fn form_values_come_before_the_query_string_and_are_decoded() {
         let params = Params::read(b"query=%7Ba%3D%22b%22%7D&match%5B%5D=x+y", b"query=other&match[]=z");
         assert_eq!(params.query(), "{a=\"b\"}");
         assert_eq!(params.all("match[]").collect::<Vec<_>>(), ["x y", "z"]);

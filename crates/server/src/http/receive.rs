@@ -12,8 +12,9 @@ use super::body::BodyLimits;
 use super::call;
 use crate::failed_request::Failure;
 
-/// Reads the body of a push, unless nothing is acknowledged or the server is short of memory. One that is too
-/// slow is 503, since agents repeat that and drop what a 408 refused. A refusal is logged.
+/// Reads the body of a push. Refuses it when pushes cannot be acknowledged or the process is short of memory.
+/// A body that is too slow gets 503 and not 408, since agents retry after 503 and drop data after 408. A
+/// refusal is logged.
 pub async fn receive(
     app: &App,
     tenant: &TenantId,
@@ -51,7 +52,7 @@ pub fn headers_of(headers: &HeaderMap) -> BodyHeaders {
     BodyHeaders::new(text(header::CONTENT_TYPE), text(header::CONTENT_ENCODING))
 }
 
-/// Why a push was refused before it was decoded, for the log.
+/// The reason why a push was refused before it was decoded, as a label of the refusal log.
 fn reason_of(failure: &Failure) -> &'static str {
     match failure.status {
         StatusCode::PAYLOAD_TOO_LARGE => "too_large",

@@ -1,5 +1,5 @@
-//! Which parts of a push were refused, for clients that ask: `X-Sandur-Refused: entries` of Loki's push,
-//! `X-Sandur-Refused: lines` of a text of samples.
+//! Tells clients which parts of a push were refused, if they request it: `X-Sandur-Refused: entries` for
+//! Loki's push, `X-Sandur-Refused: lines` for samples as text.
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -8,16 +8,16 @@ use sandur_ingest::Run;
 use super::marshal::json;
 use super::reply;
 
-/// The header by which a client asks.
+/// The request header.
 pub const HEADER: &str = "x-sandur-refused";
 
-/// Whether a client asks for these parts.
+/// Whether the client requests the refused parts of this kind (`entries` or `lines`).
 pub fn are_asked(headers: &HeaderMap, parts: &str) -> bool {
     headers.get(HEADER).is_some_and(|value| value.as_bytes() == parts.as_bytes())
 }
 
-/// `400` with `{"message":"...","refused":[[first,count,"reason"],...]}`; parts are counted from 0 through
-/// the request, and every one that is not named is stored.
+/// The answer `400` with `{"message":"...","refused":[[first,count,"reason"],...]}`. Parts are counted
+/// from 0 through the request; all parts that are not listed are stored.
 pub fn answer(runs: &[Run], text: &str) -> Response {
     let mut body = b"{\"message\":".to_vec();
     json::utf8(&mut body, text);

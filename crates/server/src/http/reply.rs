@@ -1,4 +1,4 @@
-//! Successful answers: JSON bodies, compressed when that pays.
+//! Successful answers: JSON, plain text, and compression of large ones.
 
 use std::io::Write;
 
@@ -10,13 +10,13 @@ use sandur_base::{Env, Lane, Reservation};
 
 use super::call::Call;
 
-/// Answers from this size on are compressed for clients that accept it.
+/// Minimum size of an answer that is compressed for clients that accept it.
 const COMPRESSED_FROM_BYTES: usize = 16 << 10;
 
 /// Content type of Loki's JSON answers.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
-/// Bytes of an answer and the memory they were reserved from, until the client has them.
+/// Bytes of an answer with their reservation, until they are sent.
 struct Held {
     bytes: Vec<u8>,
     _memory: Option<Reservation>,
@@ -33,7 +33,7 @@ pub fn json(body: Vec<u8>) -> Response {
     with_type(JSON, Bytes::from(body))
 }
 
-/// A JSON answer with another status.
+/// A JSON answer with this status.
 pub fn json_with(status: StatusCode, body: Vec<u8>) -> Response {
     let mut response = json(body);
     *response.status_mut() = status;
@@ -45,7 +45,8 @@ pub async fn large_json(env: &Env, call: &Call, body: Vec<u8>, memory: Option<Re
     large(env, call, JSON, body, memory).await
 }
 
-/// An answer that may be large: compressed if the client wants it, its memory held until it is sent.
+/// An answer that may be large: compressed if the client accepts it; its reservation is held until it is
+/// sent.
 pub async fn large(
     env: &Env,
     call: &Call,
@@ -70,14 +71,15 @@ pub fn text(body: impl Into<String>) -> Response {
     with_type(kind, Bytes::from(body.into()))
 }
 
-/// No content.
+/// An answer without content, status 204.
 pub fn empty() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
 
-/// Any body with status 200. Clients choose parts of it: no browser shall take it for another type.
+/// An answer with any body and status 200. Clients influence bodies, so browsers must not guess another
+/// type.
 pub fn with_type(kind: HeaderValue, body: Bytes) -> Response {
     let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();

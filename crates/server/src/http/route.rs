@@ -1,4 +1,4 @@
-//! A route: one endpoint as a row of a table, which the router and the reference page are made from.
+//! A route: one endpoint, as a row of the table that the router and the reference page are made from.
 
 use axum::routing::{MethodFilter, MethodRouter};
 
@@ -7,47 +7,47 @@ use crate::auth::Scope;
 
 /// One endpoint.
 pub struct Route {
-    /// Methods that it takes; all others answer 405 with an empty body.
+    /// The methods of the endpoint; all others answer 405 with an empty body.
     pub methods: &'static [Verb],
-    /// Its paths: the usual one first, then others that mean the same.
+    /// Its paths: the usual one first, then its aliases.
     pub paths: &'static [&'static str],
-    /// Where it stands in the reference.
+    /// The chapter of the reference that lists it.
     pub group: Group,
-    /// Who may ask. Checked before a parameter or a byte of the body is read.
+    /// The required scope, checked before a parameter or a byte of the body is read.
     pub scope: Access,
-    /// What it does, in a sentence.
+    /// Its purpose, in a sentence.
     pub does: &'static str,
     /// Parameters of the URL or of a form.
     pub parameters: &'static [Parameter],
-    /// Status and shape of a good answer.
+    /// Status and body of a successful answer.
     pub answers: &'static str,
-    /// Its own failures beside those that the group has.
+    /// Failures of its own, in addition to those of its group.
     pub fails: &'static str,
-    /// Whether it may be asked of several tenants at once.
+    /// Whether a request may name several tenants.
     pub several_tenants: bool,
-    /// The handler for these methods: `|verbs| on(verbs, handler)`.
+    /// Makes the handler for these methods: `|verbs| on(verbs, handler)`.
     pub handler: fn(MethodFilter) -> MethodRouter<App>,
 }
 
-/// Who may ask a route when credentials are configured.
+/// The credential that a route requires when credentials are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Every client: it tells nothing but that the process lives.
+    /// None: the route only shows that the process lives.
     Open,
-    /// Every credential, whatever its scopes.
+    /// Any credential, whatever its scopes.
     Credential,
-    /// Credentials with the scope `read`.
+    /// A credential with the scope `read`.
     Read,
-    /// Credentials with the scope `write`.
+    /// A credential with the scope `write`.
     Write,
-    /// Credentials with the scope `delete`.
+    /// A credential with the scope `delete`.
     Delete,
-    /// Credentials with the scope `admin`.
+    /// A credential with the scope `admin`.
     Admin,
 }
 
 impl Access {
-    /// The scope that a credential must have.
+    /// The scope that the credential must have.
     pub fn scope(self) -> Option<Scope> {
         match self {
             Self::Open | Self::Credential => None,
@@ -58,7 +58,7 @@ impl Access {
         }
     }
 
-    /// The name in metrics.
+    /// The name as a label of metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -70,7 +70,7 @@ impl Access {
         }
     }
 
-    /// Whether it changes what is stored or how the process runs.
+    /// Whether the route changes stored data or the state of the process.
     pub fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Delete | Self::Admin)
     }
@@ -79,13 +79,13 @@ impl Access {
 /// Which routes a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surface {
-    /// All: there is one listener.
+    /// All routes: the process has one listener.
     Whole,
-    /// All but those of the listener for operators.
+    /// All routes except those of the listener for operators.
     Data,
-    /// What needs the scope `admin` or `delete`, and what needs no scope.
+    /// Routes with the scope `admin` or `delete`, and those without a scope.
     Operators,
-    /// What is asked by gRPC.
+    /// The routes of gRPC.
     Grpc,
 }
 
@@ -105,11 +105,11 @@ impl Surface {
     }
 }
 
-/// Stands in the extensions of a request that may be asked of several tenants at once.
+/// Marks, as an extension, a request that may name several tenants.
 #[derive(Clone, Copy, Debug)]
 pub struct OfSeveral;
 
-/// A method that a route may take.
+/// A method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// `GET`, and `HEAD` with it.
@@ -122,11 +122,11 @@ pub enum Verb {
     Delete,
 }
 
-/// Reads with parameters in the URL.
+/// For routes with parameters in the URL.
 pub const GET: &[Verb] = &[Verb::Get];
-/// Reads with parameters in the URL or in a form.
+/// For routes with parameters in the URL or in a form.
 pub const GET_POST: &[Verb] = &[Verb::Get, Verb::Post];
-/// Changes something.
+/// For routes that change something.
 pub const POST: &[Verb] = &[Verb::Post];
 
 /// Chapters of the reference.
@@ -134,7 +134,7 @@ pub const POST: &[Verb] = &[Verb::Post];
 pub enum Group {
     /// Pushes.
     Write,
-    /// Queries of lines and of metrics.
+    /// Queries of logs.
     Query,
     /// Prometheus's API over samples.
     Metrics,
@@ -142,20 +142,20 @@ pub enum Group {
     Graphite,
     /// Labels, series and sizes.
     Index,
-    /// What Grafana and Logs Drilldown ask to offer choices.
+    /// Choices that Grafana and Logs Drilldown offer in their user interface.
     Discovery,
     /// Requests to delete lines.
     Deletes,
     /// Recording and alerting rules.
     Rules,
-    /// Paths of Loki before its version 1.
+    /// Paths of Loki before version 1.
     Legacy,
-    /// For those who run the server.
+    /// Routes for operators.
     Operations,
 }
 
 impl Group {
-    /// All, in the order of the reference.
+    /// All groups, in the order of the reference.
     pub const ALL: [Self; 10] = [
         Self::Write,
         Self::Query,
@@ -188,35 +188,35 @@ impl Group {
 
 /// A parameter of a route.
 pub struct Parameter {
-    /// Its name.
+    /// Name of the parameter.
     pub name: &'static str,
-    /// Values, default, meaning.
+    /// Values, default and meaning.
     pub help: &'static str,
 }
 
-/// A parameter and what it means.
+/// Makes a parameter from its name and help.
 pub const fn parameter(name: &'static str, help: &'static str) -> Parameter {
     Parameter { name, help }
 }
 
-/// The text of a query.
+/// The text of a LogQL query.
 pub const QUERY: Parameter = parameter("query", "LogQL; required");
-/// A selector that narrows.
+/// An optional selector.
 pub const SELECTOR: Parameter = parameter("query", "a selector, `{app=\"api\"}`; without it every stream");
-/// First instant.
+/// Start of the range.
 pub const START: Parameter = parameter("start", "first instant; by default `since` before `end`");
-/// Last instant.
+/// End of the range.
 pub const END: Parameter = parameter("end", "last instant; by default now");
-/// Length of the range.
+/// Length of the range, if there is no start.
 pub const SINCE: Parameter = parameter("since", "length of the range when there is no `start`; `1h`");
-/// Distance of points.
+/// Distance between points.
 pub const STEP: Parameter =
     parameter("step", "seconds or a duration; by default a 250th of the range, at least 1 s");
-/// Path segment with a name of a label or field.
+/// The segment of a path that is the name of a label or field.
 pub const NAME: Parameter = parameter("{name}", "part of the path: the name");
 
 impl Verb {
-    /// As it stands in a request.
+    /// The method as it is written in a request.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -226,7 +226,7 @@ impl Verb {
         }
     }
 
-    /// What axum calls it.
+    /// The filter of axum for the method.
     pub fn filter(self) -> MethodFilter {
         match self {
             Self::Get => MethodFilter::GET,

@@ -1,5 +1,5 @@
-//! All routes, and what happens around every request: counting, warnings in headers, and the answers for
-//! paths and methods that do not exist.
+//! The router of all routes, and what is done for every request: counting, warnings in headers, catching
+//! panics, and the answers for unknown paths and methods.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use super::warned;
 use crate::failed_request::Failure;
 use crate::server_metrics::RequestLabels;
 
-/// The routes of a listener, behind its gate.
+/// The routes of a listener, guarded by its gate.
 pub fn router(app: App, surface: Surface, gate: Gate) -> Router {
     let gate = Arc::new(gate);
     let served = ROUTES.iter().copied().filter(|route| surface.serves(route));
@@ -45,7 +45,7 @@ async fn count(State(app): State<App>, mut request: Request, next: Next) -> Resp
         known @ ("GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "OPTIONS") => known.to_owned(),
         _ => "other".to_owned(),
     };
-    // Counted by its drop when the client goes away in the middle.
+    // If the client goes away, this future is dropped, and the drop counts the request as 499.
     let mut counted =
         Counted { app: app.clone(), route, method, scope, began, status: StatusCode::from_u16(499).ok() };
     let mut response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
@@ -57,7 +57,7 @@ async fn count(State(app): State<App>, mut request: Request, next: Next) -> Resp
     response
 }
 
-/// The scope of the route that answers a method at a path; `none` where there is none.
+/// The scope of the route for a method at a path; `none` where there is none.
 fn scope_of(path: &str, method: &Method) -> &'static str {
     static BY_PATH: LazyLock<HashMap<&str, Vec<&Route>>> = LazyLock::new(|| {
         let mut by_path = HashMap::<&str, Vec<&Route>>::new();
@@ -66,14 +66,14 @@ fn scope_of(path: &str, method: &Method) -> &'static str {
         }
         by_path
     });
-    // Where GET is answered, HEAD is.
+    // Routes for GET answer HEAD as well.
     let method = if method == Method::HEAD { &Method::GET } else { method };
     let takes = |route: &&&Route| route.methods.iter().any(|verb| verb.name() == method.as_str());
     let route = BY_PATH.get(path).and_then(|routes| routes.iter().find(takes));
     route.map_or("none", |route| route.scope.name())
 }
 
-/// A defect must cost one request, not the connection, and must be seen.
+/// Answers a request that panicked with 500 and logs the panic; the connection stays open.
 fn panicked(route: &str, panic: &(dyn Any + Send)) -> Response {
     let message = panic.downcast_ref::<&str>().map(|t| (*t).to_owned());
     let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

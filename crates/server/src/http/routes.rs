@@ -1,5 +1,5 @@
-//! The table of routes. An endpoint is one file with its handler and its `ROUTE`, and one line here;
-//! the router and `docs/reference/http-api.md` are made from this table.
+//! The table of routes. Each endpoint is one file with its handler and its `ROUTE`, and one line here.
+//! The router and `docs/reference/http-api.md` are made from this table.
 
 use super::route::Route;
 use super::{graphite, legacy, loki, operations, prometheus, rules, write};

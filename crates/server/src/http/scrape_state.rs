@@ -1,16 +1,17 @@
-//! The seam between the endpoints of `targets` and whoever scrapes.
+//! The trait by which the endpoints of `targets` read the state of scraping.
 
 use std::sync::{Arc, OnceLock};
 
 use sandur_model::{Labels, MetricMetadata};
 
-/// What is scraped, as clients see it.
+/// The state of scraping as it is shown to clients.
 pub trait ScrapeState: Send + Sync {
-    /// Every target, those that relabelling dropped included.
+    /// All targets, including those that relabelling dropped.
     fn targets(&self) -> Vec<TargetShown>;
     /// Names of all scrape configurations.
     fn pools(&self) -> Vec<String>;
-    /// What the target with these labels tells of its metrics; nothing when it is not known by target.
+    /// Metadata of the metrics of the target with these labels; empty when metadata is not kept by
+    /// target.
     fn metadata_of(&self, _labels: &Labels) -> Vec<MetricMetadata> {
         Vec::new()
     }
@@ -42,16 +43,16 @@ impl Scraping {
 /// Whether the last scrape of a target went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetHealth {
-    /// It was not scraped yet.
+    /// The target was not scraped yet.
     Unknown,
-    /// It answered.
+    /// The last scrape succeeded.
     Up,
-    /// It did not.
+    /// The last scrape failed.
     Down,
 }
 
 impl TargetHealth {
-    /// As it stands in answers.
+    /// The name in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -61,27 +62,27 @@ impl TargetHealth {
     }
 }
 
-/// A target.
+/// A target as it is shown to clients.
 #[derive(Clone, Debug)]
 pub struct TargetShown {
-    /// Labels as they were discovered.
+    /// Labels from discovery, before relabelling.
     pub discovered: Labels,
-    /// Labels that its series get; `None`: relabelling dropped it.
+    /// Labels of its series; `None` if relabelling dropped the target.
     pub labels: Option<Labels>,
     /// Name of its scrape configuration.
     pub pool: String,
-    /// What is asked.
+    /// The URL that is scraped.
     pub url: String,
-    /// Why the last scrape failed; empty when it did not.
+    /// Error of the last scrape; empty if it succeeded.
     pub last_error: String,
-    /// When it was scraped last, in nanoseconds since the epoch; 0: never.
+    /// Time of the last scrape, nanoseconds since the epoch; 0: never.
     pub last_scrape_ns: i64,
-    /// How long that took.
+    /// Duration of the last scrape.
     pub last_duration: std::time::Duration,
-    /// How it went.
+    /// Result of the last scrape.
     pub health: TargetHealth,
-    /// Time between scrapes.
+    /// Interval between scrapes.
     pub interval: std::time::Duration,
-    /// Time that a scrape may take.
+    /// Timeout of a scrape.
     pub timeout: std::time::Duration,
 }

@@ -1,7 +1,7 @@
-//! Which HTTP a client speaks on a connection without TLS: version 2 begins with a preface that no request of
-//! version 1 can begin with (RFC 9113, 3.4).
+//! Detects the HTTP version of a connection without TLS: HTTP/2 begins with a preface that no request of
+//! HTTP/1 can begin with (RFC 9113, 3.4).
 //!
-//! Invariant: no byte is lost: what was looked at is read again.
+//! Invariant: no byte is lost; bytes that were inspected are read again.
 
 use std::io;
 use std::pin::Pin;
@@ -9,20 +9,20 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// `PRI * HTTP/2.0`: that much tells it from `POST`, `PUT` and every other method.
+/// Start of `PRI * HTTP/2.0`: enough to distinguish it from `POST`, `PUT` and every other method.
 const PREFACE_START: &[u8; 3] = b"PRI";
 
-/// A stream whose first bytes were looked at.
+/// A stream whose first bytes were inspected.
 pub struct Sniffed<S> {
     first: [u8; 3],
-    /// Bytes of `first` that were seen, and those that were read since.
+    /// Bytes of `first` that were received, and how many of them were read again.
     seen: usize,
     given: usize,
     inner: S,
 }
 
 impl<S: AsyncRead + Unpin> Sniffed<S> {
-    /// Waits for the first bytes; whether they are those of HTTP/2.
+    /// Waits for the first bytes. Returns whether they are those of HTTP/2.
     pub async fn look(inner: S) -> io::Result<(bool, Self)> {
         let mut sniffed = Self { first: [0; 3], seen: 0, given: 0, inner };
         while sniffed.seen < PREFACE_START.len() {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_preface_is_known_and_nothing_is_lost() {
+    async fn the_preface_is_recognized_and_no_byte_is_lost() {
         for (sent, is_http2) in [
             ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", true),
             ("PUT / HTTP/1.1\r\n", false),
@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// A reader that gives a byte at a time.
+    /// A reader that returns one byte at a time.
     struct Pieces(Vec<u8>);
 
     impl AsyncRead for Pieces {

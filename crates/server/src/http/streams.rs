@@ -1,9 +1,9 @@
-//! The requests of one connection of HTTP/2: what runs, and what waits for its client.
+//! The running requests of an HTTP/2 connection, and how long each waits for its client.
 //!
-//! A request is charged with its head for as long as it runs: a connection may have a hundred of them.
-//! Each runs in the connection's own task, so that nothing of it outlives the connection. Answers leave in
-//! pieces, and each piece has a time within which the client has to make room for it: a client that reads
-//! nothing, or a little now and then, holds no answer in memory.
+//! A running request reserves the memory of its head, since a connection may have a hundred requests.
+//! Each runs in the task of the connection, so that none outlives it. Answers are sent in pieces, and the
+//! client must accept each piece within a timeout: a client that does not read, or reads a little now and
+//! then, cannot hold an answer in memory.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -22,26 +22,26 @@ use super::admission::{Phase, Place};
 use crate::config::Http;
 use crate::memory::RATE_WINDOW;
 
-/// Bytes of an answer that leave in one piece.
+/// Maximum bytes of a piece of an answer.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Hands the requests of a connection to its task.
+/// Executor that runs the requests of a connection in its task.
 #[derive(Clone)]
 pub struct InTask(pub mpsc::UnboundedSender<BoxFuture<'static, ()>>);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for InTask {
     fn execute(&self, request: F) {
-        // The receiver is gone only when the connection is.
+        // The receiver is dropped only when the connection ends.
         let _ = self.0.send(Box::pin(request));
     }
 }
 
-/// The requests of a connection that are not answered to the end.
+/// The requests of a connection whose answers are not complete.
 #[derive(Clone)]
 pub struct Streams {
     env: Env,
     place: Arc<Place>,
-    /// Time for a client to make room for a piece.
+    /// Time within which a client must accept a piece.
     patience: Duration,
     open: Arc<Mutex<Open>>,
 }
@@ -49,15 +49,15 @@ pub struct Streams {
 #[derive(Default)]
 struct Open {
     next: u64,
-    /// Since when each waits for its client; `None` while the server has not answered.
+    /// Since when each request waits for its client; `None` until the server answers.
     waiting: BTreeMap<u64, Option<Duration>>,
     idle_since: Duration,
 }
 
 impl Streams {
-    /// Those of a connection that was just made.
+    /// For a new connection.
     pub fn new(env: Env, http: &Http, place: Arc<Place>) -> Self {
-        // The least rate gives a piece so much time, but no less than that of a measurement.
+        // The time that a piece takes at the minimum rate, but at least a window of measurement.
         let by_rate = Duration::from_secs(PIECE_BYTES as u64 / http.min_client_rate.max(1)).max(RATE_WINDOW);
         let open = Open { idle_since: env.monotonic(), ..Open::default() };
         Self { env, place, patience: http.write_idle_timeout.min(by_rate), open: Arc::new(Mutex::new(open)) }
@@ -67,7 +67,7 @@ impl Streams {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request begins, if there is memory for its head.
+    /// Registers a request; fails when there is no memory for its head.
     pub fn begin(&self, head_bytes: u64) -> Result<Stream, OverBudget> {
         let head = self.place.heads().reserve(head_bytes)?;
         let mut open = self.open();
@@ -78,14 +78,14 @@ impl Streams {
         Ok(Stream { of: self.clone(), number, _head: head })
     }
 
-    /// Whether a client has made no room for a piece of an answer for too long.
+    /// Whether a client has not accepted a piece of an answer for too long.
     pub fn is_stuck(&self) -> bool {
         let now = self.env.monotonic();
         let late = |since: &Option<Duration>| since.is_some_and(|s| now.saturating_sub(s) > self.patience);
         self.open().waiting.values().any(late)
     }
 
-    /// How long there has been no request.
+    /// For how long there has been no request.
     pub fn idle(&self) -> Duration {
         let open = self.open();
         if open.waiting.is_empty() {
@@ -96,7 +96,7 @@ impl Streams {
     }
 }
 
-/// One request, until its answer has left or its client has given it up.
+/// One request, until its answer is sent or the client cancels it.
 pub struct Stream {
     of: Streams,
     number: u64,
@@ -104,13 +104,13 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A piece is there, and waits for the client from now on.
+    /// Notes that a piece waits for the client from now on.
     fn waits(&self) {
         let now = self.of.env.monotonic();
         self.of.open().waiting.insert(self.number, Some(now));
     }
 
-    /// The answer, cut into pieces.
+    /// The body of the answer, cut into pieces.
     pub fn answers(self, body: Body) -> Body {
         self.waits();
         Body::new(Pieces { body, rest: Bytes::new(), stream: self })
@@ -129,7 +129,7 @@ impl Drop for Stream {
     }
 }
 
-/// An answer in pieces. hyper asks for the next when the client has room for it.
+/// The body of an answer in pieces. hyper polls it when the client can receive more.
 struct Pieces {
     body: Body,
     rest: Bytes,
@@ -185,7 +185,7 @@ mod tests {
     use crate::server_metrics::ServerMetrics;
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_nobody_reads_is_noticed_and_one_that_is_computed_is_not() {
+    async fn an_unread_answer_counts_as_stuck_but_a_running_request_does_not() {
         let (env, http) = (Env::simulated(1, 0), Settings::default().http);
         let heads = MemoryBudget::root("heads", 1 << 20);
         let connections = Connections::new(env.clone(), (10, 10), heads, ServerMetrics::default());
@@ -193,16 +193,16 @@ mod tests {
         let streams = Streams::new(env.clone(), &http, Arc::clone(&place));
         let begin = |bytes| streams.begin(bytes).ok();
         let (slow, fast) = (begin(600 << 10).unwrap(), begin(1_000).unwrap());
-        assert!(begin(600 << 10).is_none(), "heads of requests that run take memory");
+        assert!(begin(600 << 10).is_none(), "heads of running requests are reserved");
         env.sleep(Duration::from_secs(3_600)).await;
-        assert!(!streams.is_stuck() && streams.idle() == Duration::ZERO, "the server takes its time");
+        assert!(!streams.is_stuck() && streams.idle() == Duration::ZERO, "the server has not answered yet");
         assert_eq!(place.phase(), Phase::Request);
         drop(fast);
         let mut answer = slow.answers(Body::from(vec![7; 40_000]));
         let mut lengths = Vec::new();
         for _ in 0..3 {
             env.sleep(streams.patience / 2).await;
-            assert!(!streams.is_stuck(), "it reads");
+            assert!(!streams.is_stuck(), "the client reads");
             lengths.push(answer.frame().await.unwrap().unwrap().into_data().unwrap().len());
         }
         assert_eq!(lengths, [16_384, 16_384, 7_232]);

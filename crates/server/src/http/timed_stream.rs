@@ -1,9 +1,9 @@
-//! A stream that fails when the client takes too long: to send a head, to send the next request, or to read
+//! A stream that fails when the client is too slow: to send a head, to send the next request, or to read
 //! an answer.
 //!
-//! An answer that the client holds up must leave at a least rate, so that no client keeps an answer in memory
-//! by reading a byte now and then. A connection that closes behind an answer to a request that was not read
-//! to its end goes on reading for a while ([`super::unread_body`] says why).
+//! An answer must be read at a minimum rate, so that no client holds an answer in memory by reading a
+//! byte now and then. A connection that closes after an answer to a request whose body was not read to
+//! its end keeps reading for a while ([`super::unread_body`] says why).
 
 use std::io;
 use std::pin::Pin;
@@ -18,12 +18,12 @@ use super::admission::{Phase, Place};
 use crate::config::Http;
 use crate::memory::RATE_WINDOW;
 
-/// How long a connection goes on reading, and throwing away, what the client sends behind the last answer.
+/// How long a connection reads and discards what the client sends after the last answer.
 const LINGER: Duration = Duration::from_secs(5);
-/// Reads of [`DISCARDED`] bytes before others get their turn.
+/// Reads of [`DISCARDED`] bytes before the task yields.
 const DISCARDS_PER_TURN: usize = 32;
 const DISCARDED: usize = 8 << 10;
-/// Bytes of a head that come with the connection; more are reserved.
+/// Bytes of a head that need no reservation; a larger head is reserved.
 const HEAD_FREE: u64 = 8 << 10;
 
 /// The stream of one connection.
@@ -35,20 +35,20 @@ pub struct TimedStream<S> {
     idle_timeout: Duration,
     write_timeout: Duration,
     rate_min: u64,
-    /// Runs while a read waits, for the phase beside it.
+    /// The timeout of the read that waits, and the phase that it is for.
     reading: Option<(Phase, BoxFuture<'static, ()>)>,
-    /// Runs while a write waits.
+    /// The timeout of the write that waits.
     writing: Option<BoxFuture<'static, ()>>,
-    /// Since when the client holds an answer up, and the bytes that it took since then.
+    /// Since when the client blocks an answer, and the bytes that it read since then.
     held_up: Option<(Duration, u64)>,
-    /// Runs once nothing is sent any more, while what the client still sends is thrown away.
+    /// The timeout for discarding what the client still sends, once nothing is sent to it.
     lingering: Option<BoxFuture<'static, ()>>,
-    /// Bytes of the present head, and the memory of what is beyond [`HEAD_FREE`].
+    /// Bytes of the present head, and its reservation if it is larger than [`HEAD_FREE`].
     head: (u64, Option<Reservation>),
 }
 
 impl<S> TimedStream<S> {
-    /// A stream of a connection that has this place.
+    /// Wraps the stream of a connection that has this place.
     pub fn new(inner: S, env: Env, http: &Http, place: Arc<Place>) -> Self {
         Self {
             inner,
@@ -71,7 +71,7 @@ impl<S> TimedStream<S> {
         Box::pin(async move { env.sleep(length).await })
     }
 
-    /// Bytes came: between requests they are the start of a head, whose time begins now.
+    /// Notes that bytes arrived. Between requests they start a head, whose timeout begins now.
     fn received(&mut self, bytes: u64) -> io::Result<()> {
         match self.place.phase() {
             Phase::New | Phase::Idle => {
@@ -96,7 +96,7 @@ impl<S> TimedStream<S> {
         reserved.map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
     }
 
-    /// Nothing came: whether that has been so for too long.
+    /// Called when nothing arrived: fails after the timeout of the phase.
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let phase = self.place.phase();
         let patience = match phase {
@@ -116,10 +116,10 @@ impl<S> TimedStream<S> {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client sends nothing")))
     }
 
-    /// Notes what became of a write: fails when the client takes nothing, or too little.
+    /// Checks the result of a write: fails when the client reads nothing, or too slowly.
     fn watch(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if self.place.phase() == Phase::Idle {
-            self.place.set(Phase::Answer); // more of an answer that came in pieces
+            self.place.set(Phase::Answer); // another piece of the answer
         }
         if let Poll::Ready(outcome) = written {
             self.writing = None;
@@ -142,8 +142,8 @@ impl<S> TimedStream<S> {
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads no answer")))
     }
 
-    /// Whether the client took less than the least rate over a whole window. Followers of a websocket have a
-    /// patience of their own.
+    /// Whether the client read less than the minimum rate over a window. Followers of a websocket have a
+    /// timeout of their own.
     fn is_too_slow(&mut self) -> bool {
         if self.place.phase() == Phase::Upgraded {
             return false;
@@ -163,7 +163,7 @@ impl<S> TimedStream<S> {
 }
 
 impl<S: AsyncRead + Unpin> TimedStream<S> {
-    /// Throws away what comes until the client has closed its side, or for a while.
+    /// Discards input until the client closes its side, or until the timeout.
     fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut buffer = [0; DISCARDED];
         for _ in 0..DISCARDS_PER_TURN {
@@ -234,7 +234,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
             if !self.place.is_left_unread() {
                 return Poll::Ready(Ok(()));
             }
-            // It may be closed at any time, for a newcomer.
+            // As an idle connection it may be evicted for a new one.
             self.place.set(Phase::Idle);
             self.lingering = Some(self.timer(LINGER));
         }
@@ -269,7 +269,7 @@ mod tests {
         })
     }
 
-    /// Writes an answer of a mebibyte to a client that reads so many bytes, pauses, and reads again.
+    /// Writes an answer of 1 MiB to a client that reads `bytes`, pauses, and repeats.
     fn answer_to_a_reader_of(bytes: usize, pause: Duration) -> (io::Result<()>, Duration) {
         with_stream(1 << 20, async |env, mut stream, mut client| {
             stream.place.set(Phase::Request);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_read_a_byte_at_a_time_is_given_up() {
+    fn an_answer_that_is_read_a_byte_at_a_time_times_out() {
         let (written, took) = answer_to_a_reader_of(1, Duration::from_secs(1));
         assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(took < RATE_WINDOW * 3, "{took:?}");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn large_heads_take_memory_that_is_reserved() {
+    fn large_heads_are_reserved() {
         let receive = |heads: u64, bytes: usize| {
             with_stream(heads, async |_, mut stream, mut client| {
                 let sending = async { client.write_all(&vec![b'a'; bytes]).await };

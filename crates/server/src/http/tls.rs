@@ -1,7 +1,7 @@
-//! TLS of the listeners: a certificate and its key, and whose clients' certificates count. The files are read
-//! again when they change.
+//! TLS of the listeners: certificate, key, and the authorities of client certificates. Changed files are
+//! reloaded.
 //!
-//! Invariant: files that do not belong together, or cannot be read, never take the place of those that do.
+//! Invariant: files that cannot be read or that do not match never replace a valid configuration.
 
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,23 +18,23 @@ use tokio_rustls::server::TlsStream;
 
 use crate::config::TlsSettings;
 
-/// How often the files are read.
+/// Interval at which the files are checked.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
-/// Largest file: hundreds of certificates.
+/// Maximum size of a file: room for hundreds of certificates.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Plain bytes of a connection that may wait to be encrypted.
+/// Plain bytes of a connection that are buffered before encryption.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What clients may speak, best first.
+/// The protocols that are offered, in order of preference.
 pub const ALPN_HTTP2: &[u8] = b"h2";
 const ALPN_HTTP1: &[u8] = b"http/1.1";
 
-/// Why there is no TLS. The text names the file and the option.
+/// Why TLS cannot be set up. The text names the file and the option.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("TLS: {0}")]
 pub struct TlsError(String);
 
-/// The TLS of a server.
+/// The TLS configuration of a server, reloaded when its files change.
 pub struct Tls {
     env: Env,
     settings: TlsSettings,
@@ -42,7 +42,7 @@ pub struct Tls {
     current: RwLock<Arc<ServerConfig>>,
 }
 
-/// Contents of the files: certificates, key, authorities of clients.
+/// Contents of the files: certificates, key, authorities of client certificates.
 #[derive(Clone, PartialEq, Eq)]
 struct Files {
     chain: Vec<u8>,
@@ -66,7 +66,7 @@ impl Tls {
         Ok(Some(Self { env, settings: settings.clone(), first, current }))
     }
 
-    /// Reads the files again and again, for ever.
+    /// Reloads the files when they change; never returns.
     pub async fn follow(self: Arc<Self>) {
         let mut known = Ok(self.first.clone());
         loop {
@@ -77,16 +77,16 @@ impl Tls {
             }
             match files.clone().and_then(|files| configuration(&self.settings, &files)) {
                 Ok(fresh) => {
-                    tracing::info!(certificate = self.settings.cert_file, "certificates are read");
+                    tracing::info!(certificate = self.settings.cert_file, "certificates reloaded");
                     *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
                 }
-                Err(error) => tracing::error!(%error, "certificates stay as they were"),
+                Err(error) => tracing::error!(%error, "cannot reload certificates; the old ones stay in use"),
             }
             known = files;
         }
     }
 
-    /// The handshake of a connection, for as long as the client likes.
+    /// Performs the handshake of a connection, without a timeout.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
         let bounded =
@@ -116,7 +116,7 @@ fn certificates(option: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found = found.map_err(|error| TlsError(format!("{option} is not PEM: {error}")))?;
     if found.is_empty() {
-        return Err(TlsError(format!("no certificate stands in {option}")));
+        return Err(TlsError(format!("{option} contains no certificate")));
     }
     Ok(found)
 }
@@ -125,7 +125,7 @@ fn configuration(settings: &TlsSettings, files: &Files) -> Result<ServerConfig, 
     let wrong = |error: &dyn std::error::Error| TlsError(error.to_string());
     let chain = certificates("tls.cert_file", &files.chain)?;
     let key = PrivateKeyDer::from_pem_slice(&files.key)
-        .map_err(|error| TlsError(format!("no key can be read from tls.key_file: {error}")))?;
+        .map_err(|error| TlsError(format!("tls.key_file contains no usable key: {error}")))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn new_files_are_taken_over_and_pairs_that_do_not_match_are_not() {
+    async fn new_files_are_loaded_unless_certificate_and_key_do_not_match() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
         let settings =
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn half_of_the_options_is_refused() {
+    async fn incomplete_options_are_refused() {
         let env = Env::simulated(1, 0);
         assert!(Tls::open(env.clone(), &TlsSettings::default()).await.unwrap().is_none());
         for (cert, key, authorities) in [("c", "", ""), ("", "k", ""), ("", "", "ca")] {

@@ -1,9 +1,10 @@
-//! What becomes of a body whose request was answered before it was read: refused, or asked for in vain.
+//! Handles a body that was not read when its request was answered: the request was refused, or did not
+//! need the body.
 //!
-//! HTTP/1 sends the next request behind it. A short rest is read and thrown away, so that the connection can
-//! be used again; else the answer says `Connection: close`, and [`super::timed_stream`] keeps reading for a
-//! while when the connection ends: a socket that is closed with unread bytes is reset, and a client that is
-//! still sending may then never see why it was refused (RFC 9112, 9.6).
+//! HTTP/1 sends the next request after the body. A short rest is read and discarded, so that the
+//! connection can be reused. Otherwise the answer says `Connection: close`, and [`super::timed_stream`]
+//! keeps reading for a while before it closes: closing a socket with unread bytes resets it, and a client
+//! that is still sending may then never see why it was refused (RFC 9112, 9.6).
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,21 +17,21 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sandur_base::Env;
 use tokio::sync::oneshot;
 
-/// Most bytes of a rest that is read for the sake of the connection.
+/// Maximum bytes of a rest that are read to keep the connection.
 const REST_BYTES_MAX: u64 = 256 << 10;
-/// How long the answer waits for such a rest, which has usually been sent already.
+/// How long the answer waits for such a rest, which usually has arrived already.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A body that hands itself back when it is dropped before its end.
+/// A body that sends itself back when it is dropped before its end.
 struct Watched<B: HttpBody + Unpin> {
     body: Option<B>,
     back: Option<oneshot::Sender<B>>,
 }
 
-/// What was not read of a body, once its reader is gone.
+/// The unread rest of a body, available once its reader was dropped.
 pub struct Rest<B>(oneshot::Receiver<B>);
 
-/// A body as its request's handler gets it, and what it will leave. A body without bytes leaves nothing.
+/// Wraps a body for its handler, and returns the handle to its rest; `None` for an empty body.
 pub fn watched<B>(body: B) -> (Body, Option<Rest<B>>)
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -44,7 +45,7 @@ where
 }
 
 impl<B: HttpBody<Data = Bytes> + Unpin> Rest<B> {
-    /// Whether nothing is left, after a short rest was read.
+    /// Reads a short rest. Returns whether the body is complete.
     pub async fn read_out(mut self, env: &Env) -> bool {
         let Ok(mut body) = self.0.try_recv() else { return true };
         if body.size_hint().lower() > REST_BYTES_MAX {
@@ -64,7 +65,7 @@ impl<B: HttpBody<Data = Bytes> + Unpin> Rest<B> {
         env.timeout(PATIENCE, reading).await.unwrap_or(false)
     }
 
-    /// Whether nothing is left; no rest is read.
+    /// Returns whether the body is complete, without reading a rest.
     pub fn leave(mut self) -> bool {
         self.0.try_recv().is_err()
     }
@@ -99,7 +100,7 @@ impl<B: HttpBody + Unpin> Drop for Watched<B> {
     fn drop(&mut self) {
         let body = self.body.take().filter(|body| !body.is_end_stream());
         if let Some((body, back)) = body.zip(self.back.take()) {
-            // Nobody waits for it when the connection is gone.
+            // The receiver is gone when the connection is.
             let _ = back.send(body);
         }
     }
@@ -113,7 +114,8 @@ mod tests {
 
     use super::*;
 
-    /// Whether `body` counts as read when its handler took `frames` of its frames, and how long that took.
+    /// Whether `body` counts as complete after its handler read `frames` of its frames, and how long that
+    /// took.
     fn is_read(body: Body, frames: usize) -> (bool, Duration) {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_that_does_not_come_delays_the_answer_for_a_moment() {
+    fn a_rest_that_does_not_arrive_delays_the_answer_until_the_timeout() {
         let silent = Body::from_stream(pending::<Result<Bytes, Infallible>>());
         assert_eq!(is_read(silent, 0), (false, PATIENCE));
         let broken = Body::from_stream(iter([Err::<Bytes, _>(std::io::Error::other("cut"))]));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_read_still_when_the_answer_is_there_is_not_touched() {
+    fn a_body_that_a_handler_still_reads_is_not_touched() {
         let (body, rest) = watched(pieces(1));
         assert!(rest.unwrap().leave());
         assert_eq!(body.size_hint().lower(), 0);

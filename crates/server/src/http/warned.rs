@@ -1,28 +1,27 @@
-//! Warnings of an answer as headers, for formats that have no place for them: Graphite's, federation, remote
-//! read, and some of Loki's.
+//! Adds the warnings of a query as headers, for formats that have no place for them: Graphite's,
+//! federation, remote read, and some of Loki's.
 //!
-//! Every handler that queries begins a line of the query log, and that notes the query here, so that no
-//! handler has to do anything for it. What a query warns of after the head of its answer was sent is in no
-//! header.
+//! Every handler that queries begins a line of the query log, which notes the query here, so handlers
+//! need no code for this. Warnings that arise after the head of the answer was sent are in no header.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use sandur_service::AnsweredBy;
 
-/// The header; it stands once for each warning.
+/// The header; it is repeated for each warning.
 const WARNING: HeaderName = HeaderName::from_static("x-sandur-warning");
-/// Warnings that are shown: proxies refuse answers with long heads.
+/// Maximum number of warnings: proxies refuse answers with long heads.
 const SHOWN_MAX: usize = 4;
-/// Characters of one.
+/// Maximum characters of a warning.
 const CHARS_MAX: usize = 400;
 
-/// Adds the warnings of the query that answers a request to the head of the answer.
+/// Appends the warnings of the query that answers a request to the headers of its answer.
 pub fn show(answered_by: &AnsweredBy, headers: &mut HeaderMap) {
     for warning in answered_by.warnings().iter().take(SHOWN_MAX) {
         headers.append(WARNING, value(warning));
     }
 }
 
-/// The text as a header may have it.
+/// Converts a text to a header value: other characters than printable ASCII become `?`.
 fn value(text: &str) -> HeaderValue {
     let shown = |c: char| if c == ' ' || c.is_ascii_graphic() { c } else { '?' };
     let text: String = text.chars().take(CHARS_MAX).map(shown).collect();
@@ -40,16 +39,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn warnings_are_few_and_short_headers_whatever_they_say() {
+    async fn warnings_are_few_short_and_valid_headers() {
         let budget = MemoryBudget::root("query", 1 << 20);
         let (env, tenant) = (Env::simulated(1, 0), TenantId::default_tenant());
         let context = QueryContext::new(env, tenant, budget, Duration::from_secs(60));
         let (warned, mut headers) = (AnsweredBy::default(), HeaderMap::new());
         show(&warned, &mut headers);
-        assert!(headers.is_empty(), "nothing was asked");
+        assert!(headers.is_empty(), "there was no query");
         warned.note(&context);
         show(&warned, &mut headers);
-        assert!(headers.is_empty(), "nothing to warn of");
+        assert!(headers.is_empty(), "there is no warning");
         context.warn("'blocks/ä\r\nSet-Cookie: a' is damaged");
         (0..10).for_each(|n| context.warn(format!("{n}{}", "x".repeat(1_000))));
         show(&warned, &mut headers);

@@ -1,9 +1,10 @@
-//! Answers that are written piece by piece while what they list is read.
+//! Sends an answer piece by piece while its data is read.
 //!
-//! **Invariants.** Of the answer a piece is in memory. A failure before the first piece is an answer of its
-//! own; after it the body is cut off, so that no client takes a part for the whole. For want of memory that
-//! others hold an answer waits before it begins; once begun it keeps all that it used, so that later pieces
-//! find what the first one needed, and waits in its middle for what they need beyond.
+//! **Invariants.** One piece of the answer is in memory at a time. A failure before the first piece
+//! becomes an error response; a later one aborts the body, so that no client takes a part for the whole.
+//! If the memory budget is exhausted, the answer waits before its first byte. Once begun, it keeps the
+//! memory that it used, so that later pieces find as much as the first one needed; a piece that needs
+//! more waits for it.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
@@ -20,30 +21,30 @@ use super::prometheus::reply::{Packer, packed};
 use crate::failed_request::Failure;
 use crate::http::call::Call;
 
-/// What makes the pieces of an answer.
+/// Makes the pieces of an answer.
 pub trait Writing: Send + 'static {
-    /// The next piece. What it allocates is charged to the query, by whom it is called.
+    /// Makes the next piece. The caller charges its allocations to the query.
     fn piece(&mut self) -> BoxFuture<'_, Result<Vec<u8>, Error>>;
-    /// Whether the last one was made.
+    /// Whether the last piece was made.
     fn is_over(&self) -> bool;
-    /// Entries that were written until now.
+    /// Number of entries written so far.
     fn entries(&self) -> u64;
 }
 
 /// How an answer is sent and logged.
 pub struct Sending {
-    /// The type of its content.
+    /// The content type.
     pub kind: HeaderValue,
     /// The query that it answers.
     pub context: QueryContext,
-    /// The log of that query.
+    /// Its line of the query log.
     pub log: QueryLog,
-    /// How a failure is told.
+    /// Converts an error to the outcome that is logged.
     pub failure: fn(&Error) -> Outcome,
 }
 
 impl Sending {
-    /// The answer failed.
+    /// Logs that the answer failed.
     pub fn failed(self, error: &Error) {
         let cost = self.log.cost();
         self.log.end(&cost, (self.failure)(error));
@@ -56,7 +57,7 @@ impl Sending {
     }
 }
 
-/// Opens what an answer is written of and makes its first piece, when there is room for both.
+/// Opens the source of an answer and makes its first piece. Waits when there is no memory for both.
 pub async fn begun<W: Writing, F: Future<Output = Result<W, Error>>>(
     context: &QueryContext,
     open: impl Fn() -> F,
@@ -76,17 +77,16 @@ pub async fn begun<W: Writing, F: Future<Output = Result<W, Error>>>(
     }
 }
 
-/// The next piece, made on the query's account. It leaves the account when it is made: who sends it frees it.
-/// What it was made of does not outlive it, so that the account of a long answer does not grow with what was
-/// sent of it.
+/// Makes the next piece and charges its allocations to the query's account. The finished piece leaves the
+/// account, since its sender frees it. So the account of a long answer does not grow with what was sent.
 async fn piece_of<W: Writing>(context: &QueryContext, writing: &mut W) -> Result<Vec<u8>, Error> {
     let piece = context.account().charge(writing.piece()).await?;
     context.account().hand_over(piece.capacity());
     Ok(piece)
 }
 
-/// The first piece, which was made, or one after it: what has several may have very many, so these are made
-/// on the CPU pool.
+/// Returns the first piece, if it was not sent yet, or makes the next one. Later pieces are made on the
+/// CPU pool, since an answer with several pieces may have very many.
 async fn next_piece<W: Writing>(
     context: &QueryContext,
     mut writing: W,
@@ -103,7 +103,7 @@ async fn next_piece<W: Writing>(
     context.work(work).await
 }
 
-/// Sends an answer whose first piece was made, and logs it when it is complete or has failed.
+/// Sends an answer whose first piece is made, and logs it when it is complete or has failed.
 pub async fn written<W: Writing>(
     (env, call): (&Env, &Call),
     (writing, first): (W, Vec<u8>),
@@ -121,7 +121,7 @@ pub async fn written<W: Writing>(
     response
 }
 
-/// The first piece and those that follow it.
+/// A body of the first piece and those that follow it.
 fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, sending: Sending) -> Body {
     let begun = Some((writing, Some(first), 0, packer, sending));
     let stream = futures_util::stream::unfold(begun, move |state| {
@@ -151,8 +151,8 @@ fn body<W: Writing>(env: Env, (writing, first): (W, Vec<u8>), packer: Packer, se
     Body::from_stream(stream)
 }
 
-/// The same as an answer of gRPC: pieces are whole messages with what stands before them, and a failure after
-/// the first piece is told at the end.
+/// Like [`written`] for gRPC: pieces are complete messages with their prefixes, and the trailers report a
+/// failure after the first piece.
 pub fn written_as_messages<W: Writing>((writing, first): (W, Vec<u8>), sending: Sending) -> Response {
     let begun = Some((writing, Some(first), 0, sending));
     let pieces = futures_util::stream::unfold(begun, |state| async move {
@@ -187,7 +187,7 @@ mod tests {
 
     const PIECE: u64 = 300;
 
-    /// Pieces that need memory each.
+    /// Pieces that each need memory.
     struct Pieces(QueryContext);
 
     impl Writing for Pieces {
@@ -207,9 +207,9 @@ mod tests {
         }
     }
 
-    /// An answer waits for memory before it begins; then no other query can take from it what it needs.
+    /// An answer waits for memory before it begins; afterwards other queries cannot take what it needs.
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_began_finds_the_memory_for_its_later_pieces() {
+    async fn an_answer_that_began_keeps_the_memory_for_its_later_pieces() {
         let env = Env::simulated(1, 0);
         let all = MemoryBudget::root("all queries", 1_000);
         let query = all.child("query", 800);

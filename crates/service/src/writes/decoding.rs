@@ -18,13 +18,13 @@ pub struct Received {
     pub memory: Claim,
 }
 
-/// What a decoder makes of a body.
+/// The result of decoding a body.
 pub trait Decoded: Send + 'static {
-    /// Bytes that it holds in memory.
+    /// Bytes of memory that it holds.
     fn memory_bytes(&self) -> u64;
 }
 
-/// The headers that say how a body is to be read, owned.
+/// The headers that say how to decode a body.
 #[derive(Clone, Debug, Default)]
 pub struct BodyHeaders {
     content_type: Option<String>,
@@ -38,7 +38,7 @@ impl BodyHeaders {
         Self { content_type: owned(content_type), content_encoding: owned(content_encoding) }
     }
 
-    /// As decoders take them.
+    /// The same as decoders expect them.
     pub fn borrowed(&self) -> PushHeaders<'_> {
         PushHeaders {
             content_type: self.content_type.as_deref(),
@@ -49,9 +49,9 @@ impl BodyHeaders {
 
 /// Why a body was not decoded.
 pub enum NotDecoded {
-    /// It, or what it holds, takes more memory than one request may have.
+    /// The body, or what it decodes to, needs more memory than one request may have.
     TooLarge(Received, Failure),
-    /// Anything else.
+    /// Any other failure.
     Failed(Failure),
 }
 
@@ -63,23 +63,25 @@ impl From<NotDecoded> for Failure {
     }
 }
 
-/// Small bodies are decoded at once; larger ones would keep an I/O thread busy for too long.
+/// Bodies up to this size are decoded on the I/O thread; larger ones on the CPU pool, so that they do not
+/// block I/O.
 const INLINE_BYTES_MAX: usize = 32 << 10;
 
-/// Decodes in memory that is taken before it is used. The claim holds what the outcome takes.
+/// Decodes a body within memory that is reserved first. The returned claim covers what the result holds.
 pub async fn decode_in_memory<D: Decoded>(
     writes: &Writes,
     received: Received,
     decode: impl Fn(Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
 ) -> Result<(D, Claim), NotDecoded> {
     let (decoded, mut memory) = decode_beside(writes, received, decode).await?;
-    // What the batch does not hold of the body goes with it.
+    // Releases the part of the body that the batch does not refer to.
     memory.shrink(memory.bytes().saturating_sub(decoded.memory_bytes()));
     Ok((decoded, memory))
 }
 
-/// Decodes a body that stays, in memory beside that of the body. When it is short, waits until there is more
-/// and decodes again: what a body holds is known only when it is open, and a decoder does not wait.
+/// Decodes a body that the caller keeps, in memory reserved in addition to that of the body. When memory
+/// is short, it waits for more and decodes again: the decompressed size is known only after
+/// decompression, and a decoder does not wait.
 pub async fn decode_beside<D: Send + 'static>(
     writes: &Writes,
     received: Received,
@@ -97,7 +99,7 @@ pub async fn decode_beside<D: Send + 'static>(
             Ok(decoded) => return Ok((decoded, memory)),
             Err(Undecoded::Refused(error)) => return Err(NotDecoded::Failed(refusal(error))),
             Err(Undecoded::Short { asked }) => {
-                // As much again as it has, so that few rounds are needed.
+                // Doubles the memory, so that few rounds are needed.
                 let room = writes.memory().claim_max().saturating_sub(memory.bytes());
                 let more = (memory.bytes() - of_body).min(room).max(asked);
                 if let Err(short) = memory.grow(more).await {
@@ -118,7 +120,7 @@ enum Undecoded {
     Short { asked: u64 },
 }
 
-/// Runs a decoder on what the claim holds beyond the body, and on what it can be widened by at once.
+/// Runs a decoder within the part of the claim beyond the body, which grows as long as memory is free.
 fn decode_with<D>(
     claim: Claim,
     of_body: u64,
@@ -141,12 +143,12 @@ fn decode_with<D>(
     (claim, outcome)
 }
 
-/// A claim as decoders see it.
+/// A claim through the interface of decoders.
 struct Lent {
     claim: RefCell<Claim>,
-    /// Bytes of the claim that are not taken.
+    /// Bytes of the claim that are not in use.
     left: Cell<u64>,
-    /// What could not be given.
+    /// The size of the first request for memory that was refused.
     asked: Cell<Option<u64>>,
 }
 

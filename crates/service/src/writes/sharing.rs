@@ -1,12 +1,12 @@
-//! Who shares the memory of bodies that are received and decoded.
+//! The parties that memory of received and decoded bodies is charged to.
 
 use std::net::SocketAddr;
 
 use sandur_base::{Party, party_of};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Who shares memory: the tenant, which may hold nearly everything while no other tenant comes, and the
-/// address, which may hold two thirds.
+/// The parties that the memory of a request is charged to: the tenant, which may hold 7/8 while no other
+/// tenant needs memory, and the address, which may hold 2/3.
 pub fn parties(tenant: &str, peer: Option<SocketAddr>) -> [Party; 2] {
     let address = peer.map(|peer| format!("address {}", party_of(peer.ip())));
     [
@@ -15,9 +15,9 @@ pub fn parties(tenant: &str, peer: Option<SocketAddr>) -> [Party; 2] {
     ]
 }
 
-/// Who shares memory with what connections hold that last for hours (buffers, windows of compression): one
-/// address gets as much as it leaves free, half; all together two thirds. What they hold is opened and
-/// decoded in the rest, which they would otherwise keep from themselves.
+/// The parties that buffers and decompression windows of long-lived connections are charged to. One
+/// address may hold as much as is free after that, 1/2; all such connections together 2/3. The rest is
+/// left for decoding what these connections send; otherwise they would block themselves.
 pub fn lasting_parties(peer: Option<SocketAddr>) -> [Party; 2] {
     let address = peer.map(|peer| format!("connections of {}", party_of(peer.ip()))).unwrap_or_default();
     [
