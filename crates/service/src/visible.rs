@@ -1,5 +1,5 @@
-//! Samples as a tenant may see them: those before the first instant that exists for the query are left out,
-//! and for PromQL the rollups of Graphite's paths, unless a matcher names their label.
+//! Restricts a source to the samples that a query may see: samples before the start of the tenant's
+//! lookback are left out, and for PromQL also Graphite rollups, unless a matcher names their label.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use sandur_query::{
     SampleSelection, SampleSource, Samples, SeriesBatch, SeriesIndex, TextBatch, TextScan, Versions,
 };
 
-/// A source as a query may see it.
+/// A source restricted to what a query may see.
 pub struct Visible<'s> {
     source: &'s dyn SampleSource,
     shows_rollups: bool,
 }
 
 impl<'s> Visible<'s> {
-    /// As PromQL sees it: rollups beside the points of a path would count these again.
+    /// Without rollups, for PromQL: a rollup would count the points of its path a second time.
     pub fn new(source: &'s dyn SampleSource) -> Self {
         Self { source, shows_rollups: false }
     }
 
-    /// With rollups, for those who know what they are.
+    /// With rollups, for callers that handle them.
     pub fn with_rollups(source: &'s dyn SampleSource) -> Self {
         Self { source, shows_rollups: true }
     }
@@ -146,12 +146,12 @@ impl SampleSource for Visible<'_> {
     }
 }
 
-/// The part of a range that exists for the query.
+/// The part of a range that the query may see.
 fn seen(context: &QueryContext, range: TimeRange) -> TimeRange {
     TimeRange::new(range.start.max(context.earliest_ns()), range.end)
 }
 
-/// The first millisecond that exists for the query.
+/// The first millisecond that the query may see.
 fn earliest_ms(context: &QueryContext) -> i64 {
     match context.earliest_ns() {
         i64::MIN => i64::MIN,
@@ -182,7 +182,7 @@ impl SampleScan for Later {
     }
 }
 
-/// The samples from an instant on, unless all are.
+/// The samples from a timestamp on; `None` if that is all of them.
 fn later(samples: &Samples, earliest_ms: i64) -> Option<Samples> {
     let floats = samples.times.partition_point(|time| *time < earliest_ms);
     let histograms = samples.histogram_times.partition_point(|time| *time < earliest_ms);
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_a_forgotten_past_are_left_out() {
+    fn samples_before_the_lookback_are_left_out() {
         let samples =
             Samples { times: vec![1, 2, 3].into(), values: vec![0.1, 0.2, 0.3], ..Samples::default() };
         let rest = later(&samples, 2).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rollups_are_seen_by_those_who_name_their_label() {
+    fn rollups_are_visible_to_queries_that_name_their_label() {
         let source = sandur_query::MemorySeries::default();
         let [promql, all] = [Visible::new(&source), Visible::with_rollups(&source)];
         let shown = |of: &Visible<'_>, matchers: Vec<Matcher>| {

@@ -202,7 +202,7 @@ pub const fn parameter(name: &'static str, help: &'static str) -> Parameter {
 /// The text of a LogQL query.
 pub const QUERY: Parameter = parameter("query", "LogQL; required");
 /// An optional selector.
-pub const SELECTOR: Parameter = parameter("query", "a selector, `{app=\"api\"}`; without it every stream");
+pub const SELECTOR: Parameter = parameter("query", "a selector, `{app=\"api\"}`; by default every stream");
 /// Start of the range.
 pub const START: Parameter = parameter("start", "first instant; by default `since` before `end`");
 /// End of the range.

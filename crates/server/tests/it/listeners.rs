@@ -304,7 +304,7 @@ async fn a_credential_that_is_taken_back_ends_what_follows_by_it() {
             other => assert!(matches!(other, Message::Ping(_)), "{other}"),
         }
     };
-    assert_eq!((close.code, close.reason.as_str()), (CloseCode::Policy, "the credential was taken back"));
+    assert_eq!((close.code, close.reason.as_str()), (CloseCode::Policy, "the credential was revoked"));
     assert!(matches!(kept.next().await.unwrap().unwrap(), Message::Ping(_)));
     let _ = follow("second").await;
     server.stop().await.unwrap();

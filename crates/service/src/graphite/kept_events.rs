@@ -1,5 +1,5 @@
-//! Events as they are kept: lines of a reserved stream among the tenant's logs, so that they are as durable,
-//! and are retained and deleted, as other lines.
+//! Stores events as lines of a reserved stream among the tenant's logs, so that durability, retention and
+//! deletion are those of other lines.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use sandur_query::{Error, LogSource, QueryContext};
 
 use crate::logql::rows_of_stream;
 
-/// The value of the stream's one label.
+/// The value of the stream's only label.
 const EVENTS: &str = "events";
-/// Most events of a request.
+/// Maximum number of events of a request.
 const EVENTS_MAX: u32 = 10_000;
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The events of the tenant that asks.
+/// The events of the tenant of the query context.
 pub struct KeptEvents<'a>(pub &'a dyn LogSource);
 
 impl Events for KeptEvents<'_> {
@@ -40,7 +40,7 @@ impl Events for KeptEvents<'_> {
     }
 }
 
-/// What is stored of an event.
+/// The batch that stores an event.
 pub fn batch(tenant: &TenantId, event: &Event) -> LogBatch {
     let labels = Arc::new(Labels::from_pairs([(GRAPHITE_MARK, EVENTS)]));
     let mut batch = LogBatchBuilder::new(tenant.clone());

@@ -1,8 +1,8 @@
-//! Selectors in parameters of the index endpoints.
+//! Parses selectors in parameters of the index endpoints.
 //!
-//! They are read as queries are: in their tenant's turn on the CPU pool, charged to the query and stopped
-//! with it, because their regular expressions take time and memory. How many matchers there are is known
-//! before the first one is compiled.
+//! They are parsed like queries: in their tenant's turn on the CPU pool, charged to the query and
+//! cancelled with it, because regular expressions take time and memory to compile. The number of matchers
+//! is checked before the first one is compiled.
 
 use sandur_model::{Limits, Matcher};
 use sandur_query::QueryContext;
@@ -15,13 +15,13 @@ pub fn is_every_stream(text: &str) -> bool {
     text.split_whitespace().collect::<String>() == "{}"
 }
 
-/// The matchers of a selector; none for an absent one and for `{}`.
+/// The matchers of a selector; none if it is absent or `{}`.
 pub async fn optional(context: &QueryContext, limits: &Limits, text: &str) -> Result<Vec<Matcher>, Failure> {
     check(limits, text)?;
     on_text(context, text, read_optional).await?
 }
 
-/// The same of several.
+/// Like [`optional`], for several selectors.
 pub async fn each_optional(
     context: &QueryContext,
     limits: &Limits,
@@ -43,7 +43,7 @@ fn read_optional(text: &str) -> Result<Vec<Matcher>, Failure> {
     parse_selector(text)
 }
 
-/// The matchers of a selector that must be there.
+/// The matchers of a required selector.
 pub async fn required(context: &QueryContext, limits: &Limits, text: &str) -> Result<Vec<Matcher>, Failure> {
     check(limits, text)?;
     on_text(context, text, |text| match text.trim() {
@@ -53,7 +53,7 @@ pub async fn required(context: &QueryContext, limits: &Limits, text: &str) -> Re
     .await?
 }
 
-/// The matchers of a selector that must be there and select by more than what is absent.
+/// The matchers of a required selector, of which at least one must not match an absent label.
 pub async fn required_selecting(
     context: &QueryContext,
     limits: &Limits,
@@ -67,7 +67,7 @@ pub async fn required_selecting(
     .await?
 }
 
-/// The same, and none when it is absent.
+/// Like [`required_selecting`], but without matchers if the selector is absent.
 pub async fn optional_selecting(
     context: &QueryContext,
     limits: &Limits,

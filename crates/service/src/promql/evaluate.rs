@@ -9,13 +9,13 @@ use crate::queries::Queries;
 
 /// The rows of an answer and what is to be said of them.
 pub struct Evaluated {
-    /// The rows.
+    /// The series, vector or number.
     pub rows: Rows,
-    /// Warnings.
+    /// Warnings of the evaluation.
     pub warnings: Vec<String>,
-    /// Infos.
+    /// Infos of the evaluation.
     pub infos: Vec<String>,
-    /// Samples that were read.
+    /// Number of samples that were read.
     pub samples: u64,
     /// Samples that the largest piece read.
     pub peak_samples: u64,

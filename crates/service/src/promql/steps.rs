@@ -1,8 +1,8 @@
-//! Range queries over steps that were evaluated before: only the others are evaluated.
+//! Evaluates range queries with the step cache: only steps that are not cached are evaluated.
 //!
-//! What is kept of a query is kept by [`over_steps`], under the versions of all samples that a step looks at.
-//! Kept are series of numbers of which nothing had to be noted: a query that answers histograms, warnings or
-//! infos is evaluated anew each time.
+//! [`over_steps`] stores the steps of a query under the versions of all samples that a step reads. Only
+//! series of floats from evaluations without warnings and infos are stored. A query that returns
+//! histograms, warnings or infos is evaluated each time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,17 +17,18 @@ use super::evaluate::Evaluated;
 use super::rows::Rows;
 
 const MS_NS: i64 = sandur_model::MILLISECOND_NS;
-/// Bytes of an answer that are quicker copied than handed to the CPU pool.
+/// Up to this size, converting an answer at once is faster than handing it to the CPU pool.
 const LITTLE_BYTES: u64 = 128 << 10;
-/// Raw bytes of samples that are worth a turn of their own. Of a sample's sixteen one or two are stored, and
-/// those of the matching series are read; what a series takes beside its samples, each piece takes anew.
+/// Minimum raw bytes of samples for a piece with a turn of its own. A sample has 16 raw bytes, of which
+/// one or two are stored, and only matching series are read. The cost per series is paid again by each
+/// piece.
 const PIECE_BYTES: u64 = 1 << 30;
 
 #[cfg(test)]
 #[path = "steps_tests.rs"]
 mod tests;
 
-/// A query whose steps can be evaluated apart.
+/// A query whose steps can be evaluated independently.
 pub struct Steps<'a> {
     source: &'a dyn SampleSource,
     context: &'a QueryContext,
@@ -37,7 +38,7 @@ pub struct Steps<'a> {
     seen: Mutex<Seen>,
 }
 
-/// What evaluations gave beside series of numbers.
+/// Results of evaluations other than series of floats.
 #[derive(Default)]
 struct Seen {
     warnings: Vec<String>,
@@ -45,12 +46,12 @@ struct Seen {
     samples: u64,
     peak_samples: u64,
     has_histograms: bool,
-    /// The answer over all steps, when it has histograms.
+    /// The answer over all steps, if it has histograms.
     whole: Option<Answer>,
 }
 
 impl<'a> Steps<'a> {
-    /// `None` when the steps depend on more than their own times.
+    /// `None` if the value of a step depends on more than its own time.
     pub fn new(
         source: &'a dyn SampleSource,
         context: &'a QueryContext,
@@ -65,7 +66,7 @@ impl<'a> Steps<'a> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer over all steps.
+    /// Evaluates all steps.
     pub async fn run(self, interval_ns: i64) -> Result<Evaluated, Error> {
         let Times { start, end, step } = self.request.times;
         let at = |ms: i64| ms.saturating_mul(MS_NS);
@@ -82,7 +83,8 @@ impl<'a> Steps<'a> {
         Ok(Evaluated { rows: Rows::Joined(joined?), warnings, infos, samples, peak_samples })
     }
 
-    /// Notes what an evaluation gave beside numbers, and keeps the answer if it has histograms.
+    /// Records warnings, infos and counts of an evaluation. If the answer has histograms, it fails, and
+    /// keeps the answer if that covers all steps.
     fn note(&self, answer: Answer, is_whole: bool) -> Result<Answer, Error> {
         let has_histograms = match &answer.value {
             Value::Matrix(series) => series.iter().any(|series| !series.histograms.is_empty()),
@@ -109,12 +111,12 @@ impl<'a> Steps<'a> {
 
     async fn piece(&self, (first_ns, last_ns): (i64, i64)) -> Result<HeldSeries, Error> {
         if self.seen().has_histograms {
-            // The whole is evaluated instead.
+            // [`Steps::run`] evaluates all steps at once instead.
             return Err(Error::Cancelled);
         }
         let all = self.request.times;
         let (start, last) = (first_ns.div_euclid(MS_NS), last_ns.div_euclid(MS_NS));
-        // A range stays one where a piece of it, or all of it, has one step.
+        // A query with several steps must stay a range query when one step of it is left.
         let is_open = start == last && all.start < all.end && all.step > 1;
         let times = Times { start, end: last + i64::from(is_open), ..all };
         let request = Request { times, ..self.request.clone() };
@@ -127,7 +129,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// The series of an answer without histograms, as the step cache holds them.
+/// Converts an answer without histograms to the form of the step cache.
 fn numbers_of(answer: Answer) -> Vec<Series> {
     let Value::Matrix(all) = answer.value else { return Vec::new() };
     let one = |series: promql::Series| Series {
@@ -141,7 +143,7 @@ fn numbers_of(answer: Answer) -> Vec<Series> {
     all.into_iter().map(one).collect()
 }
 
-/// Evaluates a query in its tenant's turn.
+/// Evaluates a query when it is the tenant's turn.
 async fn evaluate(
     source: &dyn SampleSource,
     context: &QueryContext,

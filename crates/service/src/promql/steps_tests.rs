@@ -1,4 +1,4 @@
-//! Whether steps that were kept answer as evaluating anew does, while samples come late and in between.
+//! Goal: cached steps give the same answers as new evaluations while samples arrive, some of them late.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::{Steps, numbers_of, whole};
 
 const SLOT_MS: i64 = 60_000;
 
-/// Series with a holding for each minute, whose version is how often it was written to.
+/// Series with a holding for each minute; its version is the number of writes to it.
 #[derive(Default)]
 struct Changing(Mutex<(MemorySeries, std::collections::BTreeMap<i64, u64>)>);
 
@@ -90,7 +90,7 @@ impl SampleSource for Changing {
         context: &'a QueryContext,
         selection: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
-        // What it gives is of now: a scan of a copy.
+        // The scan reads a copy, so that it sees the samples of this moment.
         let mut copy = MemorySeries::default();
         for (labels, samples) in self.0.lock().unwrap().0.iter() {
             copy.edit(labels, |copied| {
@@ -151,7 +151,7 @@ const QUERIES: [&str; 14] = [
 ];
 
 #[tokio::test]
-async fn kept_steps_answer_as_fresh_ones_do_while_samples_come() {
+async fn cached_steps_equal_new_evaluations_while_samples_arrive() {
     let (source, mut random) = (Changing::default(), 42u64);
     let mut next = move |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -166,7 +166,7 @@ async fn kept_steps_answer_as_fresh_ones_do_while_samples_come() {
     let mut hits = 0;
     for round in 0..12 {
         for _ in 0..60 {
-            // Some come an hour late, and some in the future.
+            // Some samples are up to an hour late, and some are in the future.
             let late = if next(8) == 0 { next(3_600_000) as i64 } else { 0 };
             let early = if next(40) == 0 { 120_000 } else { 0 };
             source.push("m_total", next(3), now - late + early, next(1_000) as f64);

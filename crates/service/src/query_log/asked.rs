@@ -1,23 +1,23 @@
-//! What was asked, as the log line tells it.
+//! A request, as the log line describes it.
 
 use sandur_logql::{Kind as QueryKind, Request as QueryText};
 use sandur_promql::Times as MetricTimes;
 
 use crate::cost::ResultCache;
 
-/// Longest text of a query that is logged.
+/// Maximum bytes of a query's text that are logged.
 const TEXT_BYTES_MAX: usize = 4_096;
 
-/// The times of a request, in nanoseconds.
+/// The time range of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// Start.
+    /// Start, nanoseconds since the epoch.
     pub start_ns: i64,
-    /// End.
+    /// End, nanoseconds since the epoch.
     pub end_ns: i64,
 }
 
-/// What kind of request it was.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// `query` and `query_range`.
@@ -30,20 +30,20 @@ pub(super) enum What {
     Stats,
     /// `index/volume` and `index/volume_range`.
     Volume,
-    /// Another request that is answered from the index or from a sample of lines.
+    /// Another request that is answered from the index or from a sample of entries.
     Other,
 }
 
-/// A request.
+/// A request as it is logged.
 pub struct Asked {
     pub(super) what: What,
-    /// As in Loki: `metric`, `filter`, `limited`, `labels`, `series`, `stats`, `volume`, or the name of the
-    /// endpoint.
+    /// The type, as in Loki: `metric`, `filter`, `limited`, `labels`, `series`, `stats`, `volume`, or the
+    /// name of the endpoint.
     pub(super) query_type: &'static str,
     pub(super) range_type: &'static str,
-    /// The query, the selectors of `series`.
+    /// The query, or the selectors of `series`.
     pub(super) text: String,
-    /// Hash of the whole text, as Loki's.
+    /// Hash of the complete text, equal to Loki's.
     pub(super) hash: u32,
     pub(super) label: String,
     pub(super) times: Times,
@@ -69,7 +69,7 @@ impl Asked {
         }
     }
 
-    /// A query of this type at an instant or over a range, with the tags of its client.
+    /// A LogQL query of this type at an instant or over a range. `tags` are the tags of its client.
     pub fn query(request: &QueryText, query_type: &'static str, tags: &[(String, String)]) -> Self {
         let (range_type, times, step_ns) = match request.kind {
             QueryKind::Instant { time_ns } => ("instant", Times { start_ns: time_ns, end_ns: time_ns }, 0),
@@ -78,7 +78,7 @@ impl Asked {
         let is_sample =
             |(name, value): &(String, String)| [name, value].iter().any(|t| t.contains("datasample"));
         let query_type = match query_type {
-            // Samples for the query builder look like filters and are none.
+            // Grafana's query builder samples lines with queries that look like filters.
             "filter" if tags.iter().any(is_sample) => "limited",
             other => other,
         };
@@ -86,7 +86,7 @@ impl Asked {
         Self { range_type, step_ns, limit: request.limit, ..asked }
     }
 
-    /// A query of samples at an instant or over a range.
+    /// A PromQL query at an instant or over a range.
     pub fn promql(query: &str, times: MetricTimes, limit: Option<usize>) -> Self {
         let ns = |ms: i64| ms.saturating_mul(sandur_model::MILLISECOND_NS);
         let range = Times { start_ns: ns(times.start), end_ns: ns(times.end) };
@@ -96,45 +96,45 @@ impl Asked {
         Self { range_type, step_ns: ns(times.step), limit, ..asked }.of_metrics()
     }
 
-    /// A request of Graphite's API: `render` reads values, the others names.
+    /// A request of Graphite's API: `render` reads values, other kinds read names.
     pub fn graphite(kind: &'static str, text: &str, times: Times) -> Self {
         let what = if kind == "render" { What::Query } else { What::Other };
         Self::new(what, kind, text, times).of_metrics()
     }
 
-    /// The same, asked of samples.
+    /// Marks a request as one for samples.
     pub fn of_metrics(self) -> Self {
         Self { signal: "metrics", ..self }
     }
 
-    /// Names of labels, or values of the label.
+    /// A request for names of labels, or for the values of a label.
     pub fn labels(label: &str, query: &str, times: Times) -> Self {
         Self { label: label.to_owned(), ..Self::new(What::Labels, "labels", query, times) }
     }
 
-    /// Streams that match any of the selectors.
+    /// A request for the streams that match any selector.
     pub fn series<'a>(selectors: impl Iterator<Item = &'a str>, times: Times) -> Self {
         let text = selectors.collect::<Vec<_>>().join(":");
         Self::new(What::Series, "series", &text, times)
     }
 
-    /// How much a selector holds.
+    /// A request for the size of the selected streams.
     pub fn stats(query: &str, times: Times) -> Self {
         Self::new(What::Stats, "stats", query, times)
     }
 
-    /// How much each group holds; a step of 0 is the whole range.
+    /// A request for the size of each group. A step of 0 means the complete range.
     pub fn volume(query: &str, times: Times, step_ns: i64, limit: u32) -> Self {
         let range_type = if step_ns == 0 { "instant" } else { "range" };
         Self { range_type, step_ns, limit, ..Self::new(What::Volume, "volume", query, times) }
     }
 
-    /// Another request, by the name of its endpoint.
+    /// A request to another endpoint.
     pub fn other(endpoint: &'static str, query: &str, times: Times) -> Self {
         Self::new(What::Other, endpoint, query, times)
     }
 
-    /// Whether lines are read for it.
+    /// Whether the request reads lines or samples.
     pub(super) fn is_query(&self) -> bool {
         self.what == What::Query
     }
@@ -159,7 +159,7 @@ mod tests {
     use crate::logql::ParsedQuery;
 
     #[test]
-    fn queries_are_told_apart_as_loki_does() {
+    fn queries_have_lokis_types() {
         let kind = |query: &str| {
             let kind = QueryKind::Range { start_ns: 0, end_ns: 1, step_ns: 1 };
             let direction = sandur_query::Direction::Backward;

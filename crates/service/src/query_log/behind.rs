@@ -1,10 +1,11 @@
-//! Lines that are written behind the answers of their queries.
+//! Writes log lines after the answers of their queries.
 //!
-//! Making and writing a line takes as long as a small query, so an answer is handed to the connection first:
-//! the task that writes runs on the same thread after it.
+//! Formatting and writing a line takes as long as a small query, so an answer is handed to the connection
+//! first; the task that writes lines runs on the same thread after it.
 //!
-//! **Invariants.** At most [`WAITING_MAX`] lines wait, in the order in which queries ended; who ends a query
-//! beyond that writes its line itself, so that memory is bounded and none is left out.
+//! **Invariants.** At most [`WAITING_MAX`] lines are queued, in the order in which queries ended. When
+//! the queue is full, the task that ends a query writes its line itself, so that memory is bounded and no
+//! line is lost.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,12 +18,12 @@ use super::{FRONTEND_TARGET, Outcome, QUERIER_TARGET};
 use crate::caller::Caller;
 use crate::cost::Cost;
 
-/// Most lines that wait; each holds some kilobytes at most.
+/// Maximum number of queued lines; each has at most some kilobytes.
 const WAITING_MAX: usize = 256;
-/// Lines that are written before others get a turn on the thread.
+/// Lines that are written before the task yields.
 const AT_ONCE: usize = 16;
 
-/// A query that ended, and all that its line tells.
+/// A query that ended, with everything that its line contains.
 pub(super) struct Ended {
     pub(super) asked: Asked,
     pub(super) caller: Caller,
@@ -32,7 +33,7 @@ pub(super) struct Ended {
 }
 
 impl Ended {
-    /// Writes the line, if anybody reads it.
+    /// Writes the line, unless the log filter drops it.
     pub(super) fn write(&self) {
         let line = || line::write(&self.asked, &self.caller, &self.cost, &self.outcome, self.seen);
         match self.asked.is_query() {
@@ -47,20 +48,20 @@ impl Ended {
     }
 }
 
-/// The lines that are to be written, and the task that writes them. Cheap to clone.
+/// The queue of lines and the task that writes them. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct LinesBehind(Arc<Mutex<Waiting>>);
 
 #[derive(Default)]
 struct Waiting {
     lines: VecDeque<Ended>,
-    /// The task that writes, or wrote, them.
+    /// The task that writes lines; it may have ended.
     writer: Option<Task<()>>,
     is_writing: bool,
 }
 
 impl LinesBehind {
-    /// Has a line written after what the current task does next.
+    /// Queues a line, which is written after the current task yields.
     pub(super) fn push(&self, env: &Env, ended: Ended) {
         let mut waiting = self.waiting();
         if waiting.lines.len() >= WAITING_MAX {
@@ -79,12 +80,12 @@ impl LinesBehind {
         }
     }
 
-    /// Writes lines; whether there may be more.
+    /// Writes some lines. Returns whether there may be more.
     fn write_some(&self) -> bool {
         (0..AT_ONCE).all(|_| self.next().inspect(Ended::write).is_some())
     }
 
-    /// The next line; when there is none, the writer is done.
+    /// Takes the next line from the queue. When the queue is empty, the writing task ends.
     fn next(&self) -> Option<Ended> {
         let mut waiting = self.waiting();
         let next = waiting.lines.pop_front();
@@ -109,7 +110,7 @@ mod tests {
     use super::super::asked::Times;
     use super::*;
 
-    /// The names of the labels that lines ask for.
+    /// Collects the values of `label=` of written lines.
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<String>>>);
 
@@ -136,13 +137,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_wait_for_the_task_that_ends_a_query_and_keep_their_order() {
+    async fn lines_are_written_after_the_task_yields_and_in_order() {
         let (seen, env, lines) = (Seen::default(), Env::system(1), LinesBehind::default());
         let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
         let names = |numbers: std::ops::Range<usize>| numbers.map(|n| n.to_string()).collect::<Vec<_>>();
         (0..WAITING_MAX + 2).for_each(|n| lines.push(&env, ended(n)));
         let beyond = names(WAITING_MAX..WAITING_MAX + 2);
-        assert_eq!(*seen.0.lock().unwrap(), beyond, "no more wait than may");
+        assert_eq!(*seen.0.lock().unwrap(), beyond, "beyond the bound lines are written at once");
         while lines.waiting().is_writing {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! The line itself: Loki's keys in Loki's order, then what we know beyond them.
+//! Formats the line: Loki's keys in Loki's order, then keys of our own.
 
 use super::Outcome;
 use super::asked::{Asked, What};
@@ -6,19 +6,19 @@ use crate::caller::Caller;
 use crate::cost::Cost;
 use crate::logfmt::Line;
 
-/// A usual line has less than this.
+/// Capacity that suffices for a usual line.
 const BYTES: usize = 3_072;
 
-/// How the line's writer sees the world.
+/// Facts of the server that the line contains.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
-    /// Now.
+    /// The present time, nanoseconds since the epoch.
     pub(super) now_ns: i64,
     /// Whether the query took longer than `query.slow_threshold`.
     pub(super) slow: bool,
 }
 
-/// The pairs of the line.
+/// Formats the line.
 pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: &Outcome, seen: Seen) -> String {
     let mut line = Line::with_capacity(BYTES);
     line.plain("caller", "metrics.go");
@@ -168,7 +168,7 @@ fn index(line: &mut Line, cost: &Cost) {
     }
 }
 
-/// What Loki's line does not have: where bytes came from, and what counts saved.
+/// Keys that Loki's line does not have: where bytes were read from, and lines counted from footers.
 fn beyond(line: &mut Line, cost: &Cost) {
     let c = &cost.counters;
     line.plain("lines_counted", c.lines_counted);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn other_requests_say_what_was_asked() {
+    fn other_requests_log_their_parameters() {
         let times = Times { start_ns: NOW - 60_000_000_000, end_ns: NOW };
         let seen = Seen { now_ns: NOW, slow: true };
         let gone = Outcome::failed(499, "the client\nwent away");

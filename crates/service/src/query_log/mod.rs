@@ -1,10 +1,10 @@
-//! One log line per query, with the keys of Loki's `metrics.go` line, so that queries and dashboards
-//! over Loki's own logs work on ours. Pages count as chunks, heads as the ingester.
+//! Writes one log line per query, with the keys of Loki's `metrics.go` line, so that queries and
+//! dashboards over Loki's own logs work on ours. Pages count as chunks, heads as the ingester.
 //!
-//! A handler says what was asked ([`Asked`]) before it works and how it ended afterwards; a request that is
-//! dropped in the middle, because its client went away, is logged by [`QueryLog`]'s drop, with status 499.
-//! No answer waits for its line: lines are written [`behind`] the answers.
-//! `docs/reference/query-log.md` explains every key.
+//! A handler describes the request ([`Asked`]) before its work, and the outcome afterwards. If the client
+//! goes away, the request is dropped, and the drop of [`QueryLog`] logs it with status 499. Answers do
+//! not wait for their lines, which are written afterwards ([`behind`]). `docs/reference/query-log.md`
+//! explains every key.
 
 mod asked;
 mod behind;
@@ -26,34 +26,34 @@ pub use asked::{Asked, Times};
 pub(crate) use behind::LinesBehind;
 pub use tags::{is_drilldown, pairs as tag_pairs};
 
-/// Event target of lines of queries that ran here.
+/// Event target of lines of queries.
 const QUERIER_TARGET: &str = "sandur::query::querier";
-/// Event target of lines of requests that the index answers.
+/// Event target of lines of requests that are answered from the index.
 const FRONTEND_TARGET: &str = "sandur::query::frontend";
-/// What the client's status is when it went away.
+/// Status of a request whose client went away.
 const CLIENT_GONE: u16 = 499;
 
-/// How a query ended.
+/// The outcome of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Status of the answer.
+    /// HTTP status of the answer.
     pub status: u16,
-    /// Lines in the answer of a log query.
+    /// Number of lines in the answer of a log query.
     pub returned_lines: u64,
     /// Bytes of the answer.
     pub result_bytes: u64,
-    /// What the client was told in place of an answer, or would have been if its answer had not begun; empty:
-    /// it was answered.
+    /// The error that the client got instead of an answer, or that ended an answer that had begun; empty
+    /// on success.
     pub failure: String,
 }
 
 impl Outcome {
-    /// An answer of so many bytes.
+    /// An answer of this size.
     pub fn answered(result_bytes: u64) -> Self {
         Self { status: 200, result_bytes, ..Self::default() }
     }
 
-    /// No answer, and why.
+    /// A failure with its reason.
     pub fn failed(status: u16, why: &str) -> Self {
         Self { status, failure: why.chars().take(FAILURE_CHARS).collect(), ..Self::default() }
     }
@@ -65,20 +65,20 @@ impl From<&Failure> for Outcome {
     }
 }
 
-/// Characters of a failure that are logged: messages repeat parts of a query, which may be long.
+/// Maximum characters of a failure that are logged: messages quote parts of a query, which may be long.
 const FAILURE_CHARS: usize = 500;
 
-/// A query that will be logged when it ends, however it ends.
+/// A query that is logged when it ends, also when it is dropped.
 pub struct QueryLog {
     queries: Queries,
     context: QueryContext,
     result_cache: ResultCache,
-    /// What was asked, and by whom; `None` once it ended.
+    /// The request and its client; `None` after the query ended.
     open: Option<(Asked, Caller)>,
 }
 
 impl QueryLog {
-    /// Begins to watch a query.
+    /// Begins the log of a query.
     pub fn begin(queries: &Queries, caller: &Caller, context: &QueryContext, asked: Asked) -> Self {
         let result_cache = asked.result_cache();
         caller.answered_by.note(context);
@@ -86,7 +86,7 @@ impl QueryLog {
         Self { queries: queries.clone(), context: context.clone(), result_cache, open }
     }
 
-    /// What the query cost until now.
+    /// The cost of the query so far.
     pub fn cost(&self) -> Cost {
         let counters = self.context.stats().snapshot();
         let queue = Duration::from_nanos(counters.queue_ns);
@@ -94,7 +94,7 @@ impl QueryLog {
         Cost { counters, execution, result_cache: self.result_cache }
     }
 
-    /// Counts the query, and has its line written behind its answer.
+    /// Counts the query and queues its line.
     pub fn end(mut self, cost: &Cost, outcome: Outcome) {
         if let Some(ended) = self.ended(cost, outcome) {
             self.queries.lines().push(self.queries.env(), ended);
@@ -115,14 +115,15 @@ impl QueryLog {
 }
 
 impl Drop for QueryLog {
-    /// The request was dropped in the middle: its tasks end, and it is logged all the same.
+    /// The request was dropped: cancels its tasks and logs it.
     fn drop(&mut self) {
         self.context.cancel();
         if self.open.is_some() {
             self.queries.metrics().cancelled.inc();
             let cost = self.cost();
             let ended = self.ended(&cost, Outcome::failed(CLIENT_GONE, "the client went away"));
-            // Nobody waits, and there may be no task any more that would write it.
+            // No answer has to be sent first, and after this there may be no task that would write the
+            // line.
             if let Some(ended) = ended {
                 ended.write();
             }
@@ -130,7 +131,7 @@ impl Drop for QueryLog {
     }
 }
 
-/// Does the work of a request within the query's time, logs how it ended, and tells what it cost.
+/// Runs a request's work within the query's time, logs the outcome, and returns the cost.
 pub async fn logged<T, E: From<sandur_query::Error>>(
     (queries, caller): (&Queries, &Caller),
     context: &QueryContext,

@@ -1,17 +1,17 @@
-//! What clients say of themselves in `X-Query-Tags`: `Source=grafana,Feature=beta`.
+//! Parses `X-Query-Tags`, by which clients describe themselves: `Source=grafana,Feature=beta`.
 
-/// The source that Logs Drilldown names. It prefers a part of too large an answer to none.
+/// The source that Logs Drilldown sends. It prefers a truncated answer to none.
 const DRILLDOWN: &str = "grafana-lokiexplore-app";
 
-/// Keys in lower case with their values; what is not `key=value` is left out. Characters that have no
-/// place in a log line are replaced, as Loki does it.
+/// The pairs with keys in lower case; parts that are not `key=value` are left out. Characters that are
+/// not allowed in a log line are replaced as in Loki.
 pub fn pairs(tags: &str) -> Vec<(String, String)> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-=.@, ".contains(c);
     let mut safe = String::with_capacity(tags.len());
     for c in tags.chars() {
         match allowed(c) {
             true => safe.push(c),
-            // A run of others becomes one.
+            // A run of them becomes one `_`.
             false if safe.ends_with('\u{0}') => {}
             false => safe.push('\u{0}'),
         }
@@ -25,7 +25,7 @@ pub fn pairs(tags: &str) -> Vec<(String, String)> {
     safe.split(',').filter_map(pair).collect()
 }
 
-/// Whether Logs Drilldown asks.
+/// Whether the client is Logs Drilldown.
 pub fn is_drilldown(tags: &[(String, String)]) -> bool {
     tags.iter().any(|(key, value)| key == "source" && value.eq_ignore_ascii_case(DRILLDOWN))
 }
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn drilldown_is_known_by_its_source() {
+    fn drilldown_is_recognized_by_its_source() {
         let is_drilldown = |tags| is_drilldown(&pairs(tags));
         assert!(is_drilldown("Source=grafana-lokiexplore-app"));
         assert!(is_drilldown("a=b,source=Grafana-LokiExplore-App"));

@@ -1,4 +1,4 @@
-//! Storing batches with points of delta temporality: one batch after the other for each series.
+//! Stores batches with points of delta temporality: for each series one batch at a time.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::Writes;
 use super::samples::Stored;
 use crate::failure::Failure;
 
-/// Waits until no other batch with the same series is being stored, adds up and stores. The states of the
-/// series change when the batch is stored.
+/// Waits until no other batch with one of these series is being stored, adds the deltas up, and stores
+/// the batch. The cumulative states change only when the batch is stored.
 pub(super) async fn store(
     writes: &Writes,
     limits: &MetricLimits,
@@ -29,7 +29,7 @@ pub(super) async fn store(
     let (decoded, added) = writes.compute(series, add_up).await;
     let mut added = added.map_err(|error| Failure::new(ErrorKind::Busy, error.to_string()))?;
     added.storing();
-    // The states before and after take memory of the request until there is an outcome.
+    // The request's memory covers the old and the new states until the outcome is known.
     let outcome = writes.store_batch(decoded.into_batch(), None).await;
     drop(memory);
     match &outcome {

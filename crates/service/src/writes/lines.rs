@@ -1,7 +1,8 @@
-//! Pushes of lines: decoding, rates, storing. Acknowledged when the batch is durable and can be queried.
+//! Pushes of log entries: decodes, applies rates, stores. A push is acknowledged when the batch is
+//! durable and can be queried.
 //!
-//! A push is applied in part: entries that break a limit are left out and named in a 4xx answer, the
-//! others are stored. Agents drop what a 4xx refused and repeat what a 429 or 5xx refused.
+//! A push may be stored in part: entries that break a limit are left out and named in a 4xx answer, the
+//! others are stored. Agents drop data after a 4xx, and retry after a 429 or 5xx.
 
 use std::rc::Rc;
 
@@ -13,10 +14,10 @@ use super::Writes;
 use super::decoding::{self, BodyHeaders, Received, decode_in_memory};
 use crate::failure::Failure;
 
-/// A decoder of a protocol.
+/// The decoder of a protocol.
 pub type LineDecoder = fn(Push<'_>, Bytes, Rc<dyn Memory>) -> Result<Decoded, sandur_ingest::Error>;
 
-/// Bytes of labels that a stream of a batch has in memory, about.
+/// Estimated memory of the labels of a stream of a batch.
 const STREAM_BYTES: u64 = 256;
 
 impl decoding::Decoded for Decoded {

@@ -1,9 +1,9 @@
-//! A body whose samples and labels take more memory than one request may have: it is read and stored in
-//! parts, and acknowledged when all of them are.
+//! Stores a body whose decoded samples and labels need more memory than one request may have: decodes and
+//! stores it in parts, and acknowledges it when all of them are stored.
 //!
-//! How much a body holds is known only when it is read, so the first part has three quarters of the items
-//! that there was memory for. A part that is refused ends the push; the parts before it stay, and a push that
-//! is sent again finds them stored.
+//! The decoded size is known only after decoding, so the first part has three quarters of the items that
+//! fitted into the memory. A refused part ends the push. The parts before it stay stored, and a retry of
+//! the push finds them there.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use super::decoding::{BodyHeaders, NotDecoded, Received, decode_beside};
 use super::samples::{SampleDecoder, Stored};
 use crate::failure::Failure;
 
-/// A decoder with all that it needs beside a body.
+/// A decoder with everything that it needs except the body.
 #[derive(Clone)]
 pub(super) struct ItemDecoder<D> {
     decode: D,
@@ -28,7 +28,7 @@ pub(super) struct ItemDecoder<D> {
     headers: BodyHeaders,
     series: Arc<SeriesCache>,
     now_ns: i64,
-    /// Items that were met when the last body was read.
+    /// Number of items seen when the body was decoded last.
     met: Arc<AtomicU64>,
 }
 
@@ -57,7 +57,7 @@ impl<D: SampleDecoder> ItemDecoder<D> {
         self.of_some(Items::ALL.first, Items::ALL.most)
     }
 
-    /// Decodes some items.
+    /// Decodes `most` items from the item `first` on.
     fn of_some(
         &self,
         first: u64,
@@ -84,17 +84,17 @@ impl<D: SampleDecoder> ItemDecoder<D> {
     }
 }
 
-/// Parts of a body: each costs reading all of it.
+/// Maximum number of parts of a body: each costs a pass over the complete body.
 const PARTS_MAX: u64 = 64;
-/// Items of the first part when not even one was met.
+/// Items of the first part if the memory did not suffice for a single one.
 const FIRST_ITEMS: u64 = 4_096;
 
-/// Items of a part when so many were too many; nothing when a single one was.
+/// A smaller number of items after `items` did not fit; `None` if that was a single one.
 fn fewer(items: u64) -> Option<u64> {
     (items > 1).then(|| (items - items / 4 - 1).max(1))
 }
 
-/// Stores a body for which a decoder of everything found too little memory.
+/// Stores a body in parts, after there was too little memory to decode all of it.
 pub(super) async fn store_in_parts<D: SampleDecoder>(
     writes: &Writes,
     tenant: &TenantId,
@@ -105,7 +105,7 @@ pub(super) async fn store_in_parts<D: SampleDecoder>(
     let of_body = received.memory.bytes();
     let (mut stored, mut first) = (Stored::default(), 0);
     let mut most = match decoder.met() {
-        // What stands before the items takes less when they are read in parts.
+        // What precedes the items needs less memory when fewer items are decoded.
         0 => FIRST_ITEMS,
         met => fewer(met).ok_or_else(|| too_large.clone())?,
     };
@@ -123,7 +123,7 @@ pub(super) async fn store_in_parts<D: SampleDecoder>(
                 Err(NotDecoded::Failed(failure)) => return Err(failure.with_outcome(first > 0)),
             };
         let met = decoder.met();
-        // Large items behind small ones make parts smaller, too.
+        // Large items after small ones make parts smaller; the number of parts is checked each time.
         if met.saturating_sub(first).div_ceil(most) > PARTS_MAX {
             return Err(too_large.with_outcome(first > 0));
         }

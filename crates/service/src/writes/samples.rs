@@ -1,8 +1,9 @@
-//! Pushes of samples: decoding, rates, storing. Acknowledged when the batch is durable and can be queried.
+//! Pushes of samples: decodes, applies rates, stores. A push is acknowledged when the batch is durable
+//! and can be queried.
 //!
-//! A push is applied in part: samples that break a limit are left out and named in a 4xx answer, the others
-//! are stored. Senders drop what a 4xx refused and repeat what a 5xx refused; what a 429 refused,
-//! Prometheus repeats if it is told to.
+//! A push may be stored in part: samples that break a limit are left out and named in a 4xx answer, the
+//! others are stored. Senders drop data after a 4xx and retry after a 5xx; Prometheus retries after a 429
+//! if configured to.
 
 use std::rc::Rc;
 
@@ -18,16 +19,16 @@ use super::parts::{ItemDecoder, store_in_parts};
 use super::{Writes, delta};
 use crate::failure::Failure;
 
-/// What became of a push.
+/// The outcome of a push.
 #[derive(Default)]
 pub struct Stored {
-    /// What was stored.
+    /// Counts of what was stored.
     pub written: Written,
-    /// What was left out.
+    /// What was refused, with reasons.
     pub refused: Refused,
 }
 
-/// A decoder of a protocol.
+/// The decoder of a protocol.
 pub trait SampleDecoder:
     Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
     + Clone
@@ -44,7 +45,7 @@ impl<D> SampleDecoder for D where
 {
 }
 
-/// Memory of the labels of a series of a batch, about, when the cache of series has let go of it.
+/// Estimated memory of the labels of a series, once the cache of series has evicted it.
 const SERIES_BYTES: u64 = 64;
 
 impl decoding::Decoded for DecodedSamples {
@@ -59,7 +60,7 @@ impl decoding::Decoded for CarbonBatches {
     }
 }
 
-/// Series of a batch from which work on it leaves the I/O threads.
+/// Work on batches with more series than this runs on the CPU pool.
 const INLINE_SERIES_MAX: usize = 1_000;
 
 impl Writes {
@@ -116,7 +117,7 @@ impl Writes {
         Ok((decoded, memory))
     }
 
-    /// Keeps samples within the tenant's series and rates.
+    /// Applies the tenant's series limit and rates to decoded samples.
     pub(super) fn admit_decoded(
         &self,
         tenant: &TenantId,
@@ -136,8 +137,8 @@ impl Writes {
         Ok(())
     }
 
-    /// Stores what a scrape found, under the limits of its tenant: what breaks one is left out, counted and
-    /// logged as that of a push.
+    /// Stores scraped samples under the limits of their tenant. Samples that break a limit are left out,
+    /// counted and logged as for a push.
     pub async fn store_scraped(&self, batch: SampleBatch) -> Result<(), Failure> {
         self.admits()?;
         let tenant = batch.tenant.clone();
@@ -171,7 +172,7 @@ impl Writes {
         self.store_batch(decoded.into_batch(), memory).await
     }
 
-    /// Stores a batch and counts it. Samples that were not stored for another value of their instant are refused.
+    /// Stores a batch and counts it. Samples whose series has another value for the same instant are refused.
     pub(super) async fn store_batch(
         &self,
         (batch, mut accepted): (SampleBatch, Accepted),
@@ -185,7 +186,7 @@ impl Writes {
         Ok(Stored { written, refused })
     }
 
-    /// Counts what was refused, for the metrics and for the log.
+    /// Counts refused samples in the metrics and the log.
     pub fn note_samples(&self, tenant: &TenantId, outcome: &Result<Stored, Failure>) {
         match outcome {
             Ok(Stored { refused, .. }) => {

@@ -1,4 +1,4 @@
-//! What the endpoints share: the series of a request, its log line, its answer.
+//! What the endpoints of Graphite's API share: access to series, the log line, the answer.
 
 use axum::http::HeaderValue;
 use axum::response::Response;
@@ -16,23 +16,23 @@ use crate::http::reply;
 use crate::http::route::{Parameter, parameter};
 use crate::http::written::{Sending, Writing, begun, written};
 
-/// How JSON is wrapped.
+/// The function that JSON is wrapped in.
 pub const JSONP: Parameter = parameter(
     "jsonp",
     "a function that JSON is wrapped in, `name` or `a.b[0]`, at most 128 bytes; 403 for pages of other sites",
 );
-/// First time.
+/// Start of the range, exclusive.
 pub const FROM: Parameter =
     parameter("from", "values after this: seconds since 1970, `-1h`, `noon yesterday`, ..");
-/// Last time.
+/// End of the range, inclusive.
 pub const UNTIL: Parameter = parameter("until", "values up to this; by default now");
 /// Conditions on tags.
 pub const EXPR: Parameter =
-    parameter("expr", "`tag=value`, `tag!=value`, `tag=~regex` or `tag!=~regex`; may stand several times");
-/// Most names.
-pub const LIMIT: Parameter = parameter("limit", "most names");
+    parameter("expr", "`tag=value`, `tag!=value`, `tag=~regex` or `tag!=~regex`; may be repeated");
+/// Maximum number of names.
+pub const LIMIT: Parameter = parameter("limit", "maximum number of names");
 
-/// What fails beside what every route has.
+/// Failures in addition to those of every route.
 pub const FAILS: &str = "400: a parameter, a limit; 429; 504.";
 
 /// A request of this kind: its text is all that parameters of these names say.
@@ -59,12 +59,12 @@ pub fn within(
     Ok(GraphiteRequest { times: Some(times), ..request })
 }
 
-/// Seconds since 1970.
+/// The present time in seconds since 1970.
 pub fn now(queries: &Queries) -> i64 {
     queries.env().now_ns().div_euclid(SECOND_NS)
 }
 
-/// Does the work of a request over the series of its tenant, logs it, and answers.
+/// Runs the work of a request over the series of its tenant, logs it, and answers.
 pub async fn answer(
     queries: &Queries,
     call: &GraphiteCall,
@@ -76,7 +76,7 @@ pub async fn answer(
     Ok(reply::large(queries.env(), &call.call, kind, body, Some(memory)).await)
 }
 
-/// Does the work of a request over the series of its tenant and logs it; what it made is reserved.
+/// Runs the work of a request over the series of its tenant and logs it. The reservation covers the body.
 pub async fn done(
     queries: &Queries,
     call: &GraphiteCall,
@@ -92,7 +92,7 @@ pub async fn done(
     outcome
 }
 
-/// Lists paths piece by piece, while they are read.
+/// Answers with a list of paths, written piece by piece while they are read.
 pub async fn list(
     queries: &Queries,
     call: &GraphiteCall,
@@ -116,7 +116,7 @@ pub async fn list(
     }
 }
 
-/// Begins an answer over the series of the tenant that is written piece by piece.
+/// Begins an answer that is written piece by piece.
 pub async fn streamed<W: Writing>(
     queries: &Queries,
     call: &GraphiteCall,
@@ -159,13 +159,13 @@ impl Writing for Listing {
     }
 }
 
-/// An answer that takes no series.
+/// An answer that needs no series.
 pub fn known(rendered: Result<Rendered, Error>) -> Result<Response, Failure> {
     let Rendered { content_type, body } = rendered.map_err(|error| failure(&error))?;
     Ok(reply::with_type(HeaderValue::from_static(content_type), body.into()))
 }
 
-/// What a client is told.
+/// Converts an error of Graphite's API to a failure.
 pub fn failure(error: &Error) -> Failure {
     Failure::new(error.kind(), error.to_string())
 }

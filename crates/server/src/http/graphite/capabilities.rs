@@ -1,4 +1,4 @@
-//! `_internal/capabilities`: which protocols carbonapi may speak.
+//! `_internal/capabilities`: the protocols that carbonapi may use.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -9,7 +9,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -20,9 +20,9 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Credential,
-    does: "Which protocols carbonapi may speak to us.",
+    does: "The protocols that carbonapi may use.",
     parameters: &[parameter("format", "`json`, or `carbonapi_v3_pb` (default)")],
-    answers: "200, what carbonserver answers.",
+    answers: "200, in carbonserver's format.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, capabilities),

@@ -1,4 +1,4 @@
-//! `events/get_data`: the events of a time.
+//! `events/get_data`: the events of a range.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,7 +13,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -24,12 +24,12 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "The events of a time, at most 10,000.",
+    does: "The events of a range, at most 10,000.",
     parameters: &[
         FROM,
         UNTIL,
-        parameter("tags", "tags with spaces between them; events have all of them"),
-        parameter("set", "`union`: events have any of the tags; `intersection`: all of them"),
+        parameter("tags", "tags separated by spaces; only events that have all of them"),
+        parameter("set", "`union`: events that have any of the tags; `intersection`: all of them"),
         JSONP,
     ],
     answers: "200, a list of `when`, `what`, `data`, `tags` and `id`.",

@@ -13,18 +13,18 @@ use crate::http::call::{body_of, tenant};
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/events", "/events/", "/graphite/events", "/graphite/events/"],
     group: Group::Graphite,
     scope: Access::Write,
-    does: "Stores an event: an object of JSON with `what`, `tags` (a list, or a text with spaces), `data` \
-           and `when` (seconds since 1970; now without it), of whatever content type. It is a line of the \
-           stream `{__graphite__=\"events\"}` and as durable as others.",
+    does: "Stores an event: a JSON object with `what`, `tags` (a list, or a text with spaces), `data` and \
+           `when` (seconds since 1970; by default now), with any content type. It is stored as a line of the \
+           stream `{__graphite__=\"events\"}`.",
     parameters: &[],
-    answers: "200, nothing; the event can be queried.",
-    fails: "400: no such object, an event that is too large; 413; 429; 503: no memory.",
+    answers: "200, empty; the event can be queried.",
+    fails: "400: not such an object, or an event that is too large; 413; 429; 503: no memory.",
     several_tenants: false,
     handler: |verbs| on(verbs, events),
 };
@@ -33,7 +33,7 @@ async fn events(State(app): State<App>, request: Request) -> Result<Response, Fa
     let (parts, body) = request.into_parts();
     let tenant = tenant(&app, &parts.headers)?;
     let received = body_of(&app, &parts, body).await?;
-    // Microseconds fit a double, which clients in JavaScript read numbers into.
+    // Microseconds since 1970, which an f64 represents exactly, as JavaScript clients need.
     let id = app.env.now_ns() / 1_000;
     let event = Event::read(&received.bytes, now(&app.queries), id).map_err(|error| failure(&error))?;
     app.writes.has_memory()?;

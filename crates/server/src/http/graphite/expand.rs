@@ -1,4 +1,4 @@
-//! `metrics/expand`: the paths that fit patterns.
+//! `metrics/expand`: the paths that match patterns.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,17 +11,17 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/metrics/expand", "/metrics/expand/", "/graphite/metrics/expand", "/graphite/metrics/expand/"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "The paths that fit patterns.",
+    does: "The paths that match patterns.",
     parameters: &[
-        parameter("query", "a pattern; may stand several times"),
+        parameter("query", "a pattern; may be repeated"),
         parameter("groupByExpr", "1: a list for each pattern"),
-        parameter("leavesOnly", "1: series alone"),
+        parameter("leavesOnly", "1: only series"),
         JSONP,
     ],
     answers: "200, `{\"results\":[..]}`.",

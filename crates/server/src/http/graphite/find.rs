@@ -14,13 +14,14 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/metrics/find", "/metrics/find/", "/graphite/metrics/find", "/graphite/metrics/find/"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Nodes of the tree of paths that fit a pattern. With times, those alone that have values then.",
+    does: "Nodes of the tree of paths that match a pattern. With times, only those that have values in the \
+        range.",
     parameters: &[
         parameter("query", "the pattern; required"),
         parameter(
@@ -30,12 +31,12 @@ pub static ROUTE: Route = Route {
         ),
         FROM,
         UNTIL,
-        parameter("leavesOnly", "1: series alone"),
-        parameter("wildcards", "1: a node `*` beside several"),
-        parameter("position", "which node of the paths `nodelist` lists"),
+        parameter("leavesOnly", "1: only series"),
+        parameter("wildcards", "1: adds a node `*` if there are several"),
+        parameter("position", "the position in the path of the nodes that `nodelist` lists"),
         JSONP,
     ],
-    answers: "200, nodes in the format that was asked for.",
+    answers: "200, nodes in the requested format.",
     fails: FAILS,
     several_tenants: false,
     handler: |verbs| on(verbs, find),
@@ -52,7 +53,7 @@ async fn find(State(queries): State<Queries>, mut call: GraphiteCall) -> Result<
     answer(&queries, &call, told, async |series, context| nodes(series, context, &request).await).await
 }
 
-/// Several patterns, as carbonapi asks for them in a body.
+/// Finds several patterns, which carbonapi sends in a body.
 async fn globs(queries: &Queries, call: &GraphiteCall) -> Result<Response, Failure> {
     let (patterns, from, until) = read_globs(&call.body).map_err(|error| failure(&error))?;
     let until = if until == 0 { now(queries) } else { until };

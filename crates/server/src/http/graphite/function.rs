@@ -1,4 +1,4 @@
-//! `functions/NAME`: what clients are told of one function.
+//! `functions/NAME`: the description of one function.
 
 use axum::extract::Path;
 use axum::response::Response;
@@ -10,7 +10,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[

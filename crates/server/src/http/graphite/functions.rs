@@ -1,4 +1,4 @@
-//! `functions`: what clients are told of the functions.
+//! `functions`: the descriptions of all functions.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -9,14 +9,14 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/functions", "/functions/", "/graphite/functions", "/graphite/functions/"],
     group: Group::Graphite,
     scope: Access::Credential,
     does: "All functions with their parameters.",
-    parameters: &[parameter("grouped", "1: by group"), parameter("group", "one group"), JSONP],
+    parameters: &[parameter("grouped", "1: grouped"), parameter("group", "one group"), JSONP],
     answers: "200, functions by name.",
     fails: "",
     several_tenants: false,

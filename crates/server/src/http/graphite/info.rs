@@ -1,4 +1,4 @@
-//! `info`: how a series is kept.
+//! `info`: the storage schema of a path.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,19 +12,22 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/info", "/info/", "/graphite/info", "/graphite/info/"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Steps, retentions and aggregation of a path, by the rules of `graphite.schemas` and \
+    does: "Steps, retentions and aggregation of a path, according to the rules of `graphite.schemas` and \
            `graphite.aggregation`.",
     parameters: &[
-        parameter("target", "the path; required, but for the third protocol, which names paths in a body"),
+        parameter(
+            "target",
+            "the path; required, except with the third protocol, which sends paths in a body",
+        ),
         parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`"),
     ],
-    answers: "200, what carbonserver answers.",
+    answers: "200, in carbonserver's format.",
     fails: FAILS,
     several_tenants: false,
     handler: |verbs| on(verbs, info),

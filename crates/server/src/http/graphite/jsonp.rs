@@ -1,11 +1,12 @@
-//! The function that JSON is wrapped in: a name, never code of whoever made the link.
+//! Checks the function that JSON is wrapped in: it must be a name and no other code, since links can set
+//! it.
 
 use crate::failed_request::Failure;
 
-/// Bytes of a name.
+/// Maximum bytes of the name.
 const NAME_MAX: usize = 128;
 
-/// Fails unless a text is names of JavaScript with points between them, `a.b[0].c`, or empty.
+/// Fails unless the text is empty or a path of JavaScript names like `a.b[0].c`.
 pub fn check_callback(name: &str) -> Result<(), Failure> {
     if name.is_empty() || (name.len() <= NAME_MAX && name.split('.').all(is_part)) {
         return Ok(());
@@ -17,7 +18,7 @@ pub fn check_callback(name: &str) -> Result<(), Failure> {
     Err(Failure::invalid(text))
 }
 
-/// A name, and places of lists behind it.
+/// Whether the text is a name followed by any number of indices.
 fn is_part(part: &str) -> bool {
     let mut pieces = part.split('[');
     let name = pieces.next().unwrap_or("");

@@ -1,4 +1,4 @@
-//! `metrics/details`: all paths with what carbonserver tells of their files.
+//! `metrics/details`: all paths with the size and age of their files, as carbonserver lists them.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -22,9 +22,10 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "All paths with what carbonserver tells of their files. There are none: `Size` is that of \
-           whisper's file by the rules, 0 where values are kept for ever, and `ModTime` an instant that the \
-           last value is not after: the present, or 5 minutes, an hour, a day, 7, 30 or 365 days before it.",
+    does: "All paths with the size and age of their files, as carbonserver lists them. There are no such \
+           files: `Size` is the size that whisper's file would have by the rules, 0 if values are kept \
+           forever, and `ModTime` an upper bound of the last value's time: the present, or 5 minutes, an \
+           hour, a day, 7, 30 or 365 days before it.",
     parameters: &[parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`")],
     answers: "200, `{\"Metrics\":[{\"Size\":..,\"ModTime\":..,\"Name\":..},..],\"FreeSpace\":0,\
               \"TotalSpace\":0}`.",

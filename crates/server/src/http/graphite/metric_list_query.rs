@@ -1,4 +1,4 @@
-//! `metrics/list_query`: paths at and below a pattern, and how many they are.
+//! `metrics/list_query`: paths that match a pattern, and paths below these, with their number.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -22,13 +22,13 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Paths that fit a pattern or are below one that does, how many they are, and how large whisper's \
-           files would be by the rules (`LogicalSize`). As in go-carbon the answer is JSON alone.",
+    does: "Paths that match a pattern or are below such a path, their number, and the size that whisper's \
+           files would have by the rules (`LogicalSize`). As in go-carbon, the answer is always JSON.",
     parameters: &[
         parameter("target", "the pattern; required"),
-        parameter("limit", "most paths that are shown, 65536 by default; all are counted"),
-        parameter("leaf_only", "`true`: without paths below one that fits"),
-        parameter("stats_only", "`true`: numbers alone"),
+        parameter("limit", "maximum number of paths that are listed, 65536 by default; all are counted"),
+        parameter("leaf_only", "`true`: without paths below a matching path"),
+        parameter("stats_only", "`true`: only numbers"),
         parameter("format", "`json`"),
     ],
     answers: "200, `{\"Metrics\":[{\"Name\":..,\"PhysicalSize\":0,\"LogicalSize\":..},..],\"Count\":..,\
@@ -38,7 +38,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, metric_list_query),
 };
 
-/// Paths that are shown when the request does not say.
+/// Default number of paths that are listed.
 const LIMIT: u64 = 65_536;
 
 async fn metric_list_query(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {

@@ -1,7 +1,7 @@
 //! Graphite's API over the stored samples: that of graphite-web, and that of carbonserver, by which
-//! graphite-web and carbonapi read from us. One file per endpoint, as far as it has code of its own.
+//! graphite-web and carbonapi read from this server. One file per endpoint that has code of its own.
 //!
-//! Every path is served below `/graphite` too, and with a slash at its end. Failures are plain text.
+//! Every path is also served below `/graphite`, and with a trailing slash. Failures are plain text.
 
 pub mod answer;
 pub mod capabilities;

@@ -1,9 +1,9 @@
-//! Parameters of a call as graphite-web takes them: from the URL, then from a form or from an object of JSON;
-//! of one that comes twice the last counts. Other bodies stay as they are.
+//! Reads parameters as graphite-web does: from the URL, then from a form or a JSON object. Of a parameter
+//! that occurs twice, the last value counts. Other bodies are kept unparsed.
 //!
-//! **Invariant.** Memory of the parameters, or of the body, is claimed before it is taken and held as long as
-//! the call: a body is walked through twice, first to weigh it. A pair of a form may be two bytes, and is two
-//! texts on the heap.
+//! **Invariant.** The memory of the parameters, or of the body, is reserved before it is allocated, and
+//! held as long as the call. A form is therefore parsed twice, first to compute its size: a pair of a
+//! form may have two bytes, and becomes two strings on the heap.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,24 +23,24 @@ use crate::http::app::App;
 use crate::http::call::{Call, body_of, tenant};
 use crate::http::params::pair_bytes;
 
-/// A call, its parameters in order, and its body where that is neither form nor JSON.
+/// A call with its parameters in order, and its body if that is neither a form nor JSON.
 pub struct GraphiteCall {
-    /// Whose data it is about, and what the client says of itself.
+    /// The tenant and the headers.
     pub call: Call,
-    /// Names and values.
+    /// Names and values of the parameters.
     pub pairs: Pairs,
-    /// A body of another kind.
+    /// A body of another type.
     pub body: Bytes,
-    /// What the two above take.
+    /// Reservation of `pairs` and `body`.
     _memory: Claim,
 }
 
-/// Names and values.
+/// Names and values of parameters.
 pub type Pairs = Vec<(String, String)>;
 
-/// Most parameters of a call.
+/// Maximum number of parameters of a call.
 const PAIRS_MAX: usize = 100_000;
-/// Room for a parameter that a handler adds.
+/// Spare capacity for a parameter that a handler adds.
 const SPARE: usize = 1;
 
 impl GraphiteCall {
@@ -49,14 +49,14 @@ impl GraphiteCall {
         self.pairs.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
-    /// The form of the answer that carbonapi asks for: by a parameter or by what it accepts.
+    /// The format that the client requests: by a parameter, or, for carbonapi, by the header `Accept`.
     pub fn format(&self) -> Option<&str> {
         let accepted = self.call.header("accept");
         let newer = accepted.contains("application/x-carbonapi-v3-pb").then_some("carbonapi_v3_pb");
         self.last("format").or(newer)
     }
 
-    /// Adds the form of the answer to the parameters, if only the headers say it.
+    /// Adds the parameter `format` if only the headers name the format.
     pub fn settle_format(&mut self) {
         if self.last("format").is_none()
             && let Some(format) = self.format().map(str::to_owned)
@@ -102,7 +102,7 @@ enum Written<'a> {
     Otherwise,
 }
 
-/// What parameters take in memory.
+/// The number of parameters and the memory that they need.
 #[derive(Clone, Copy, Default)]
 struct Weight {
     pairs: usize,
@@ -137,10 +137,10 @@ fn read(query: &[u8], body: Written<'_>, weight: Weight) -> Result<Pairs, Failur
     Ok(pairs)
 }
 
-/// Takes a parameter; false when there are too many.
+/// Accepts a parameter; returns false when there are too many.
 type Take<'a> = &'a mut dyn FnMut(&str, Cow<'_, str>) -> bool;
 
-/// All parameters in order.
+/// Passes all parameters in order to `take`.
 fn each(query: &[u8], body: Written<'_>, take: Take<'_>) -> Result<(), Failure> {
     let mut form = |text| {
         let mut pairs = url::form_urlencoded::parse(text);
@@ -165,8 +165,9 @@ fn too_many() -> String {
     format!("more than {PAIRS_MAX} parameters; ask in several requests")
 }
 
-/// Members of an object: texts, numbers and flags, and lists of these for what comes several times. They are
-/// taken as they come: as a tree a list of numbers of a digit has sixteen times the bytes of its text.
+/// Members of a JSON object: strings, numbers and booleans, and lists of these for repeated parameters.
+/// They are read as a stream: a tree of a list of one-digit numbers has sixteen times the bytes of its
+/// text.
 struct Members<'a>(Take<'a>);
 
 impl<'de> Visitor<'de> for Members<'_> {
@@ -184,11 +185,11 @@ impl<'de> Visitor<'de> for Members<'_> {
     }
 }
 
-/// A name, borrowed where nothing in it is escaped.
+/// A name, borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The value of a member, or one of its list.
+/// The value of a member, or an element of its list.
 struct Values<'a> {
     name: &'a str,
     is_listed: bool,
@@ -259,7 +260,7 @@ mod tests {
         let pairs = super::read(query.as_bytes(), body, weight).map_err(|failure| failure.message)?;
         let text = |text: &String| text.capacity() as u64;
         let texts: u64 = pairs.iter().map(|(name, value)| text(name) + text(value)).sum();
-        assert!(texts + (pairs.capacity() * 48) as u64 <= weight.bytes(), "no more than was claimed");
+        assert!(texts + (pairs.capacity() * 48) as u64 <= weight.bytes(), "at most what was reserved");
         Ok(pairs)
     }
 
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_of_json_is_parameters() {
+    fn members_of_a_json_object_are_parameters() {
         let read_as = read(r#"{"target":["a","b"],"from":-3600,"noNullPoints":true,"x":null}"#).unwrap();
         let shown: Vec<String> = read_as.iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(shown, ["target=a", "target=b", "from=-3600", "noNullPoints=1"]);
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_form_takes_is_known_before() {
+    fn the_memory_of_a_form_is_computed_before_it_is_parsed() {
         let form = format!("{}%41=b+c", "a=&".repeat(1_000));
         let read = pairs("from=-1h", Written::Form(form.as_bytes())).unwrap();
         assert_eq!((read.len(), &*read[0].0, &*read[1_001].0, &*read[1_001].1), (1_002, "from", "A", "b c"));

@@ -1,4 +1,4 @@
-//! `render`: values of targets.
+//! `render`: the values of targets.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,15 +12,15 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/render", "/render/", "/graphite/render", "/graphite/render/"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Values of targets, as graphite-web has them; carbonapi's protocols ask for series in a body.",
+    does: "Values of targets, as in graphite-web; with carbonapi's protocols the targets are in a body.",
     parameters: &[
-        parameter("target", "a path, a pattern or a function of these; may stand several times"),
+        parameter("target", "a path, a pattern or a function of these; may be repeated"),
         FROM,
         UNTIL,
         parameter(
@@ -30,23 +30,23 @@ pub static ROUTE: Route = Route {
         ),
         parameter(
             "width, height, title, vtitle, bgcolor, fgcolor, colorList, template, lineMode, areaMode, ..",
-            "what a picture looks like, as in graphite-web; at most 4,000,000 pixels, and 8,000 a side",
+            "the appearance of an image, as in graphite-web; at most 4,000,000 pixels, and 8,000 per side",
         ),
         parameter(
             "graphType, pieMode, pieLabels, valueLabels, valueLabelsMin, valueLabelsColor",
-            "`pie`: a slice for each series of a picture, and what it looks like, as in graphite-web; a \
+            "`pie`: a pie chart with a slice for each series, and its appearance, as in graphite-web; a \
              target may be `name:number`",
         ),
-        parameter("maxDataPoints", "most points of a series"),
-        parameter("noNullPoints", "leaves points without a value out"),
-        parameter("xFilesFactor", "share of values that a point of several needs"),
-        parameter("template[NAME]", "the value of a place in `template()`"),
-        parameter("tz", "the zone of times"),
+        parameter("maxDataPoints", "maximum number of points per series"),
+        parameter("noNullPoints", "leaves out points without a value"),
+        parameter("xFilesFactor", "minimum share of values for a consolidated point"),
+        parameter("template[NAME]", "the value of a variable of `template()`"),
+        parameter("tz", "the time zone"),
         parameter("now", "the present"),
-        parameter("pretty", "JSON in lines"),
+        parameter("pretty", "indented JSON"),
         JSONP,
     ],
-    answers: "200, series in the format that was asked for.",
+    answers: "200, series in the requested format.",
     fails: FAILS,
     several_tenants: false,
     handler: |verbs| on(verbs, render),
@@ -65,13 +65,13 @@ async fn render(State(queries): State<Queries>, mut call: GraphiteCall) -> Resul
         false => read(&call.pairs).map(|request| vec![request]),
     };
     let requests = requests.map_err(|error| failure(&error))?;
-    // The request has its own of what it needs, in the memory that is claimed for these.
+    // The parsed requests hold what they need of the parameters, in the memory reserved for these.
     call.pairs = Vec::new();
     let targets: Vec<&str> = requests.iter().flat_map(|one| &one.targets).map(String::as_str).collect();
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
     let told = GraphiteRequest { kind: "render", text: targets.join(" "), times };
     let [request] = requests.as_slice() else {
-        // Messages behind each other are one message.
+        // Concatenated protobuf messages are one message.
         return answer(&queries, &call, told, async |series, context| {
             let mut whole = Rendered { content_type: "application/x-carbonapi-v3-pb", body: Vec::new() };
             for request in &requests {
@@ -84,7 +84,7 @@ async fn render(State(queries): State<Queries>, mut call: GraphiteCall) -> Resul
     answer(&queries, &call, told, async |series, context| rendered(series, context, request).await).await
 }
 
-/// What carbonapi asks for in a body, as parameters.
+/// Converts a request in carbonapi's body to parameters.
 pub fn pairs_of(fetch: &FetchRequest, format: &str) -> Vec<(String, String)> {
     let mut pairs = vec![
         ("target", fetch.name.clone()),

@@ -1,4 +1,4 @@
-//! `tags/autoComplete/tags`: tags that begin so, of the series whose tags fit.
+//! `tags/autoComplete/tags`: tags with a prefix, of the series that match conditions.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -22,8 +22,8 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Tags that begin so, of the series whose tags fit.",
-    parameters: &[EXPR, parameter("tagPrefix", "how they begin"), LIMIT, FROM, UNTIL, JSONP],
+    does: "Tags with a prefix, of the series that match the conditions.",
+    parameters: &[EXPR, parameter("tagPrefix", "the prefix"), LIMIT, FROM, UNTIL, JSONP],
     answers: "200, a list.",
     fails: FAILS,
     several_tenants: false,

@@ -1,4 +1,4 @@
-//! `tags/autoComplete/values`: values of a tag that begin so, of the series whose tags fit.
+//! `tags/autoComplete/values`: values of a tag with a prefix, of the series that match conditions.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -22,11 +22,11 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Values of a tag that begin so, of the series whose tags fit.",
+    does: "Values of a tag with a prefix, of the series that match the conditions.",
     parameters: &[
         EXPR,
         parameter("tag", "the tag; required"),
-        parameter("valuePrefix", "how they begin"),
+        parameter("valuePrefix", "the prefix"),
         LIMIT,
         FROM,
         UNTIL,

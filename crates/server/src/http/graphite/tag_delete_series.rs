@@ -1,4 +1,5 @@
-//! `tags/delSeries`: deletes series with their values, by the delete requests of `admin/tsdb/delete_series`.
+//! `tags/delSeries`: deletes series with their values, by delete requests as for
+//! `admin/tsdb/delete_series`.
 
 use std::sync::Arc;
 
@@ -19,17 +20,17 @@ use crate::http::loki::deletes;
 use crate::http::prometheus::delete_series::EARLIEST_MS;
 use crate::http::route::{Access, Group, POST, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/tags/delSeries", "/tags/delSeries/", "/graphite/tags/delSeries", "/graphite/tags/delSeries/"],
     group: Group::Graphite,
     scope: Access::Delete,
-    does: "Deletes series with their values until now: when it answers, no query shows them; they are \
-           removed from the store as those of `/api/v1/admin/tsdb/delete_series` are. A name means the \
-           series with exactly its tags, or the path. A later value makes the series known again.",
-    parameters: &[parameter("path", "a name; may stand up to 1,000 times"), JSONP],
-    answers: "200, `true`, also where no series has the name.",
+    does: "Deletes series with their values until now: when it answers, queries do not return them any more; \
+           they are removed from the store as with `/api/v1/admin/tsdb/delete_series`. A name is that of a \
+           series with exactly these tags, or a path. A later value creates the series again.",
+    parameters: &[parameter("path", "a name; may be repeated, up to 1,000 times"), JSONP],
+    answers: "200, `true`, also if no series has the name.",
     fails: "400: a parameter, a limit; 403: `deletion_mode` is `disabled`; 429; 503; 504.",
     several_tenants: false,
     handler: |verbs| on(verbs, tag_delete_series),
@@ -51,7 +52,7 @@ async fn tag_delete_series(
     .await
 }
 
-/// Delete requests of a tenant.
+/// The delete requests of a tenant.
 struct Requests {
     requests: Arc<dyn Deletes>,
     tenant: TenantId,
@@ -70,7 +71,7 @@ impl Forget for Requests {
                     false => sandur_query::Error::Invalid(text),
                 }
             })?;
-            tracing::info!(tenant = %tenant, %id, selector, until_ms, "series are to be deleted");
+            tracing::info!(tenant = %tenant, %id, selector, until_ms, "created a delete request");
             Ok(())
         })
     }

@@ -1,4 +1,4 @@
-//! `tags/TAG`: values of a tag.
+//! `tags/TAG`: the values of a tag.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -12,16 +12,16 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/tags/{tag}", "/tags/{tag}/", "/graphite/tags/{tag}", "/graphite/tags/{tag}/"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Values of a tag, with the number of series that have them: a look at each of these series.",
+    does: "Values of a tag, with the number of series that have them; reads each of these series.",
     parameters: &[
         parameter("{tag}", "part of the path: the tag"),
-        parameter("filter", "a regular expression that the begin of values fits"),
+        parameter("filter", "a regular expression, matched at the start of values"),
         LIMIT,
         FROM,
         UNTIL,

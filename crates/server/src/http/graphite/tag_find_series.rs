@@ -1,4 +1,4 @@
-//! `tags/findSeries`: names of the series whose tags fit.
+//! `tags/findSeries`: names of the series that match conditions.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -22,7 +22,7 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Names of the series whose tags fit.",
+    does: "Names of the series that match the conditions.",
     parameters: &[EXPR, FROM, UNTIL, JSONP],
     answers: "200, a list.",
     fails: FAILS,

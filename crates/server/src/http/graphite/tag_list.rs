@@ -11,7 +11,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/tags", "/tags/", "/graphite/tags", "/graphite/tags/"],
@@ -19,7 +19,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "All tags.",
     parameters: &[
-        parameter("filter", "a regular expression that their begin fits"),
+        parameter("filter", "a regular expression, matched at the start of tags"),
         LIMIT,
         FROM,
         UNTIL,

@@ -1,5 +1,5 @@
-//! `tags/tagMultiSeries`: canonical names of series with tags. Nothing is stored: a series is known
-//! from its first value on.
+//! `tags/tagMultiSeries`: canonical names of tagged series. Nothing is stored: a series exists from its
+//! first value on.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,7 +12,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, Group, POST, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &[
@@ -23,9 +23,8 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Graphite,
     scope: Access::Write,
-    does: "Canonical names of series with tags. Nothing is stored: a series is known from its first \
-           value on.",
-    parameters: &[parameter("path", "a name; may stand several times"), JSONP],
+    does: "Canonical names of tagged series. Nothing is stored: a series exists from its first value on.",
+    parameters: &[parameter("path", "a name; may be repeated"), JSONP],
     answers: "200, the names.",
     fails: FAILS,
     several_tenants: false,

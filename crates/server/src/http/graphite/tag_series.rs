@@ -1,5 +1,5 @@
-//! `tags/tagSeries`: the canonical name of a series with tags. Nothing is stored: a series is known
-//! from its first value on.
+//! `tags/tagSeries`: the canonical name of a tagged series. Nothing is stored: a series exists from its
+//! first value on.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,14 +12,14 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::http::route::{Access, Group, POST, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/tags/tagSeries", "/tags/tagSeries/", "/graphite/tags/tagSeries", "/graphite/tags/tagSeries/"],
     group: Group::Graphite,
     scope: Access::Write,
-    does: "The canonical name of a series with tags. Nothing is stored: a series is known from its \
-           first value on.",
+    does: "The canonical name of a tagged series. Nothing is stored: a series exists from its first value \
+           on.",
     parameters: &[parameter("path", "the name; required"), JSONP],
     answers: "200, the name.",
     fails: FAILS,

@@ -6,13 +6,13 @@ use axum::routing::on;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/version", "/version/", "/graphite/version", "/graphite/version/"],
     group: Group::Graphite,
     scope: Access::Credential,
-    does: "The version of graphite-web whose API this is: clients choose by it what they ask for.",
+    does: "The version of graphite-web whose API this is; clients choose features by it.",
     parameters: &[],
     answers: "200, plain text.",
     fails: "",

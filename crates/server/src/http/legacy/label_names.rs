@@ -11,7 +11,7 @@ use crate::http::call::Call;
 use crate::http::loki;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/prom/label"],

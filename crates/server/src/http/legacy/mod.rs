@@ -1,5 +1,5 @@
-//! Paths and shapes of Loki before its version 1, which old agents and scripts still use. One file per
-//! endpoint. Series are the same as those of version 1 and stand there.
+//! Paths and formats of Loki before version 1, which old agents and scripts still use. One file per
+//! endpoint. `series` is the same as in version 1 and is implemented there.
 
 pub mod label_names;
 pub mod label_values;
@@ -13,7 +13,7 @@ use super::loki::label_names::Found;
 use super::marshal::json;
 use super::reply;
 
-/// `{"values":[..]}`; Loki leaves an empty list out.
+/// Formats `{"values":[..]}`; like Loki, an empty list is left out.
 fn values(found: &Found) -> Response {
     let mut body = b"{".to_vec();
     if !found.items.is_empty() || !found.warnings.is_empty() {

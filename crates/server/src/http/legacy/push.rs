@@ -1,4 +1,5 @@
-//! `api/prom/push`: lines by Loki's protocol, in JSON also in its form of before version 1.
+//! `api/prom/push`: stores log entries by Loki's protocol; JSON may also have the format before version
+//! 1.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -9,13 +10,13 @@ use crate::http::app::App;
 use crate::http::loki::push::store;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/api/prom/push"],
     group: Group::Legacy,
     scope: Access::Write,
-    does: "Stores lines as `/loki/api/v1/push` does. In JSON, streams may also have the form of before \
+    does: "Stores lines as `/loki/api/v1/push` does. In JSON, streams may also have the format before \
            version 1: `{\"labels\":\"{..}\",\"entries\":[{\"ts\":\"<RFC 3339>\",\"line\":\"..\"},..]}`.",
     parameters: &[],
     answers: "204.",

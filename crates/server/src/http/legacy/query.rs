@@ -1,4 +1,4 @@
-//! `api/prom/query`: lines of a range in the shape of before version 1.
+//! `api/prom/query`: reads the lines of a range, in the format before version 1.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,7 +11,7 @@ use crate::http::call::Call;
 use crate::http::loki::queries::{Shape, answer_in};
 use crate::http::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/prom/query"],
@@ -24,7 +24,7 @@ pub static ROUTE: Route = Route {
         START,
         END,
         SINCE,
-        parameter("limit", "most lines; 100"),
+        parameter("limit", "maximum number of lines; 100"),
         parameter("direction", "`backward` (default, newest first) or `forward`"),
     ],
     answers: r#"200, `{"stats":{..},"streams":[{"labels":"{..}","entries":[{"ts","line"},..]},..]}`."#,

@@ -1,4 +1,4 @@
-//! `api/prom/tail`: follows new lines, in the shape of before version 1.
+//! `api/prom/tail`: follows new lines, in the format before version 1.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -10,17 +10,17 @@ use crate::http::loki::queries::Shape;
 use crate::http::loki::tail::tail_in;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/prom/tail"],
     group: Group::Legacy,
     scope: Access::Read,
-    does: "Follows new lines over a websocket, after what the range before already holds.",
+    does: "Sends new lines over a websocket, after lines of the past.",
     parameters: &[
         QUERY,
         START,
-        parameter("limit", "most lines of the range before; 100"),
+        parameter("limit", "maximum number of lines of the past; 100"),
         parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
     ],
     answers: r#"101; frames `{"streams":[{"labels","entries":[{"ts","line"}]}],"dropped_entries"}`."#,

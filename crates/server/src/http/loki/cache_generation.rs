@@ -1,4 +1,4 @@
-//! `cache/generation_numbers`: a number that changes when deletes change what queries may answer.
+//! `cache/generation_numbers`: a number that changes when deletes change the answers of queries.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -9,14 +9,14 @@ use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/cache/generation_numbers"],
     group: Group::Deletes,
     scope: Access::Read,
-    does: "A number that grows whenever deletes change what queries of the tenant answer, for caches before \
-           this server.",
+    does: "A number that grows whenever deletes change the answers of the tenant's queries, for caches in \
+           front of this server.",
     parameters: &[],
     answers: "200, a JSON string with the number; empty when the tenant never had a delete request.",
     fails: "",

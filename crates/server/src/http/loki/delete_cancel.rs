@@ -1,4 +1,4 @@
-//! `delete`, to take a request back.
+//! `delete`: cancels a delete request.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,20 +13,20 @@ use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/loki/api/v1/delete"],
     group: Group::Deletes,
     scope: Access::Delete,
-    does: "Cancels a delete request: its lines are shown again, as far as they were not removed yet.",
+    does: "Cancels a delete request: queries return its lines again, except those that were removed already.",
     parameters: &[
         parameter("request_id", "the request; required"),
         parameter("force", "`true`: also when lines may be gone already"),
     ],
     answers: "204.",
-    fails: "400: processed, or started or past its time and not forced; 403: `deletion_mode` is `disabled`; \
-            404: no such request.",
+    fails: "400: it is processed, or it is started or too old and `force` is not given; 403: `deletion_mode` \
+            is `disabled`; 404: no such request.",
     several_tenants: false,
     handler: |verbs| on(verbs, cancel),
 };

@@ -1,4 +1,4 @@
-//! `delete`, to make a request: lines are hidden from now on and removed later.
+//! `delete`: creates a delete request. Lines are hidden at once and removed later.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Put, Verb::Post],
     paths: &["/loki/api/v1/delete"],
     group: Group::Deletes,
     scope: Access::Delete,
-    does: "Deletes lines: when it answers, no query shows them; they are removed from the store when the \
-           request cannot be cancelled any more.",
+    does: "Deletes lines: when it answers, queries do not return them any more; they are removed from the \
+           store when the request cannot be cancelled any more.",
     parameters: &[
-        parameter("query", "a log query; the lines that it answers are deleted; required"),
+        parameter("query", "a log query; the lines that it returns are deleted; required"),
         parameter("start", "first instant: ten-digit seconds or RFC 3339; required"),
-        parameter("end", "last instant, included; by default now, not later"),
-        parameter("max_interval", "checked as in Loki and otherwise without effect: requests are not split"),
+        parameter("end", "last instant, inclusive; by default now, not later"),
+        parameter("max_interval", "checked as in Loki, without other effect: requests are not split"),
     ],
     answers: "204; the header `X-Delete-Request-ID` has the request's id.",
-    fails: "400: a parameter, too many open requests, or a query that takes too much memory when it is \
-            compiled; 403: `deletion_mode` is `disabled`.",
+    fails: "400: a parameter, too many open requests, or a query that needs too much memory to compile; 403: \
+            `deletion_mode` is `disabled`.",
     several_tenants: false,
     handler: |verbs| on(verbs, create),
 };
@@ -62,18 +62,18 @@ async fn create(State(app): State<App>, call: Call) -> Result<Response, Failure>
     let id = requests.create(&call.caller.tenant, query, start_ms, end_ms).await?.to_string();
     tracing::info!(tenant = %call.caller.tenant, id, query, start_ms, end_ms, "lines are to be deleted");
     let mut response = reply::empty();
-    let value = HeaderValue::from_str(&id).expect("an id is letters and digits");
+    let value = HeaderValue::from_str(&id).expect("an id has only letters and digits");
     response.headers_mut().insert(REQUEST_ID, value);
     Ok(response)
 }
 
-/// A failure with a line end behind its text, as Loki writes those of this endpoint.
+/// Appends a line break to the text of a failure, as Loki does for this endpoint.
 fn as_line(mut failure: Failure) -> Failure {
     failure.message.push('\n');
     failure
 }
 
-/// Loki splits requests by the interval. Here it is only refused where Loki refuses it.
+/// Checks `max_interval` as Loki does. Loki splits requests by it; here it has no other effect.
 fn check_interval(text: &str, most: Duration, length_ms: i64) -> Result<(), Failure> {
     let interval = sandur_logql::parse_go_duration(text).ok().filter(|ns| *ns >= 1_000_000_000);
     let unit = "invalid max_interval: valid time units are 's', 'm', 'h'\n";

@@ -1,4 +1,4 @@
-//! `delete`, to see the requests of a tenant and how far they have come.
+//! `delete`: lists the delete requests of a tenant with their progress.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,13 +13,13 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/delete"],
     group: Group::Deletes,
     scope: Access::Delete,
-    does: "The delete requests of the tenant, the oldest first.",
+    does: "The delete requests of the tenant, oldest first.",
     parameters: &[
         parameter("start", "with `end`: only requests that touch the time between"),
         parameter("end", "see `start`"),

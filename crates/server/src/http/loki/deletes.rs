@@ -1,4 +1,4 @@
-//! What the endpoints of `delete` have in common: whose requests, how they are read and shown.
+//! What the endpoints of `delete` share: access, parsing, and formatting of requests.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use sandur_service::{DeleteShown, Deletes, Writes};
 
 use crate::failed_request::Failure;
 
-/// What Loki says to tenants that may not delete.
+/// Loki's error for tenants that may not delete.
 const NOT_AVAILABLE: &str = "deletion is not available for this tenant\n";
 
-/// The delete requests of the engine, if the tenant may use them.
+/// The delete requests of a signal, if the tenant may use them.
 pub fn of(writes: &Writes, tenant: &TenantId, signal: Signal) -> Result<Arc<dyn Deletes>, Failure> {
     let allowed = writes.limits(tenant).deletion_mode != DeletionMode::Disabled;
     let deletes = writes.intake().deletes(signal).filter(|_| allowed);
@@ -28,7 +28,8 @@ pub fn check_length(text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An instant in milliseconds: unix seconds of ten characters, or RFC 3339; nothing is now.
+/// Parses a timestamp into milliseconds: unix seconds of ten characters, or RFC 3339. Without text it is
+/// the present time.
 pub fn instant_ms(text: Option<&str>, now_ns: i64) -> Option<i64> {
     let Some(text) = text else { return Some(now_ns / 1_000_000) };
     if let Some(at) = Rfc3339::parse(text) {
@@ -39,7 +40,7 @@ pub fn instant_ms(text: Option<&str>, now_ns: i64) -> Option<i64> {
     ms.is_finite().then_some(ms as i64)
 }
 
-/// The status in Loki's words.
+/// The status in Loki's format.
 pub fn status(shown: &DeleteShown) -> String {
     match shown.percent {
         0 => "received".to_owned(),

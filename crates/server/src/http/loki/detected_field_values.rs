@@ -1,4 +1,4 @@
-//! `detected_field/NAME/values`: values of one field.
+//! `detected_field/NAME/values`: the values of one field.
 
 use axum::extract::{Path, State};
 use axum::response::Response;
@@ -12,7 +12,7 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SINCE, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_field/{name}/values"],
@@ -25,8 +25,8 @@ pub static ROUTE: Route = Route {
         START,
         END,
         SINCE,
-        parameter("line_limit", "newest lines that are looked at; 100"),
-        parameter("limit", "most values; 1000"),
+        parameter("line_limit", "number of newest lines that are examined; 100"),
+        parameter("limit", "maximum number of values; 1000"),
     ],
     answers: "200, `{\"limit\":N,\"values\":[..]}`; `{}` when there is none.",
     fails: "400: not a query of lines.",
@@ -34,7 +34,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, values),
 };
 
-/// Loki leaves an empty list and its limit out.
+/// Like Loki, an empty list and its limit are left out.
 async fn values(
     State(queries): State<Queries>,
     Path(name): Path<String>,

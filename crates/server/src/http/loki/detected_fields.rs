@@ -1,4 +1,4 @@
-//! `detected_fields`: fields of lines with their types.
+//! `detected_fields`: the fields of lines with their types.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,7 +12,7 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_fields"],
@@ -24,19 +24,19 @@ pub static ROUTE: Route = Route {
         START,
         END,
         SINCE,
-        parameter("line_limit", "newest lines that are looked at; 100"),
-        parameter("limit", "most fields; 1000"),
+        parameter("line_limit", "number of newest lines that are examined; 100"),
+        parameter("limit", "maximum number of fields; 1000"),
     ],
     answers: "200, \
               `{\"fields\":[{\"label\",\"type\",\"cardinality\",\"parsers\",\"jsonPath\"},..],\"limit\":N}`; \
               the type is string, int, float, boolean, duration or bytes; `parsers` is null for structured \
-              metadata; `jsonPath` stands for fields of JSON lines; `{}` when there is none.",
+              metadata; `jsonPath` is present for fields of JSON lines; `{}` when there is none.",
     fails: "400: not a query of lines, `line_limit` exceeds `max_entries_limit_per_query`.",
     several_tenants: true,
     handler: |verbs| on(verbs, fields),
 };
 
-/// Loki leaves empty lists and their limit out.
+/// Like Loki, an empty list and its limit are left out.
 async fn fields(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
     let limit = limit(&call)?;
     let fields = collect(&queries, &call).await?;

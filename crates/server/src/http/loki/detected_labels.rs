@@ -1,4 +1,4 @@
-//! `detected_labels`: labels that are worth offering, with their number of values.
+//! `detected_labels`: labels that are useful to select by, with their number of values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_labels"],
     group: Group::Discovery,
     scope: Access::Read,
-    does: "Labels that are worth offering to a person, with their number of values.",
+    does: "Labels that are useful to select by, with their number of values.",
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"detectedLabels\":[{\"label\",\"cardinality\"},..]}`; `{}` when there is none.",
     fails: "",
@@ -30,17 +30,18 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, labels),
 };
 
-/// Labels that are offered whatever their values are.
+/// Labels that are always offered.
 const ALWAYS: [&str; 4] = ["cluster", "namespace", "instance", "pod"];
 
-/// Whether people pick from these values: not when all are numbers or UUIDs, unless they are only 0 and 1.
+/// Whether the label is useful to select by: not if all values are numbers or UUIDs, unless they are only
+/// 0 and 1.
 fn is_offered(name: &str, values: &BTreeSet<&str>) -> bool {
     let is_id = |value: &&str| value.parse::<f64>().is_ok() || is_uuid(value);
     let switch = values.len() <= 2 && values.iter().all(|value| matches!(*value, "0" | "1"));
     ALWAYS.contains(&name) || switch || !values.iter().all(is_id)
 }
 
-/// 32 hexadecimal digits, with dashes in the usual places or none.
+/// Whether the text is a UUID: 32 hexadecimal digits, with dashes in the usual places or without.
 fn is_uuid(text: &str) -> bool {
     let hex = |part: &str| part.bytes().all(|b| b.is_ascii_hexdigit());
     match text.len() {
@@ -50,7 +51,7 @@ fn is_uuid(text: &str) -> bool {
     }
 }
 
-/// `detected_labels`: names and number of values, largest first.
+/// `detected_labels`: names and numbers of values, in descending order.
 async fn labels(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
     let context = queries.logs_context(&call.caller.tenant);
     let (times, range) = call.ordered_range(&queries, &context)?;

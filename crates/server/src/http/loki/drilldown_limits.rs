@@ -1,4 +1,4 @@
-//! `drilldown-limits`: what Logs Drilldown wants to know before it starts.
+//! `drilldown-limits`: limits that Logs Drilldown reads when it starts.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/drilldown-limits"],
     group: Group::Discovery,
     scope: Access::Read,
-    does: "What Logs Drilldown wants to know before it starts.",
+    does: "Limits that Logs Drilldown reads when it starts.",
     parameters: &[],
     answers: "200, `{\"limits\":{..},\"pattern_ingester_enabled\":bool,\"version\":\"..\"}`.",
     fails: "",

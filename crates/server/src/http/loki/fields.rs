@@ -1,7 +1,7 @@
-//! Fields of lines: what `detected_fields` and `detected_field/NAME/values` share.
+//! Detects fields of lines: what `detected_fields` and `detected_field/NAME/values` share.
 //!
-//! The newest lines are looked at: their structured metadata, the labels that the query itself makes, and
-//! what `json`, or else `logfmt`, would find in them.
+//! The newest lines are examined: their structured metadata, the labels that the query extracts, and what
+//! `json`, or else `logfmt`, would extract.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,30 +18,30 @@ use crate::http::call::Call;
 use crate::http::logged::logged;
 use crate::http::params::LIMIT_DEFAULT;
 
-/// Fields or values in an answer, by default.
+/// Default number of fields or values in an answer.
 const FIELDS_DEFAULT: u32 = 1_000;
 
-/// What is known about one field.
+/// What was detected about one field.
 #[derive(Debug, Default)]
 pub struct Field {
-    /// Its values in the lines that were looked at.
+    /// Its values in the examined lines.
     pub values: BTreeSet<String>,
-    /// What finds it; empty for structured metadata.
+    /// The parsers that extract it; empty for structured metadata.
     pub parsers: BTreeSet<FieldParser>,
-    /// Where it stands in JSON lines.
+    /// Its path in JSON lines.
     pub path: Vec<String>,
 }
 
 /// Fields by name.
 pub type Fields = BTreeMap<String, Field>;
 
-/// `limit`, or `field_limit` as it was called once.
+/// The parameter `limit`, or `field_limit`, its former name.
 pub fn limit(call: &Call) -> Result<u32, Failure> {
     let name = if call.params.get("limit").is_some() { "limit" } else { "field_limit" };
     call.params.positive(name, FIELDS_DEFAULT)
 }
 
-/// Looks at the newest lines of the query, as many as `line_limit` says.
+/// Detects the fields of the newest lines of the query; `line_limit` is their number.
 pub async fn collect(queries: &Queries, call: &Call) -> Result<Fields, Failure> {
     let (start_ns, end_ns) = call.params.ordered_bounds(queries.env().now_ns())?;
     let query = call.params.query().to_owned();
@@ -72,7 +72,7 @@ pub async fn collect(queries: &Queries, call: &Call) -> Result<Fields, Failure> 
 fn of_rows(rows: &[LogRow]) -> Result<Fields, Stopped> {
     let mut fields = Fields::new();
     for row in rows {
-        // A line is read byte by byte, and each of its fields gets a place in trees.
+        // Estimated work: each byte of the line is read, and each field is inserted into trees.
         spend(10 * row.line.len() + 100 * row.parsed.len())?;
         for (name, value) in row.metadata.iter() {
             fields.entry(name.to_owned()).or_default().values.insert(value.to_owned());
@@ -85,7 +85,7 @@ fn of_rows(rows: &[LogRow]) -> Result<Fields, Stopped> {
             field.parsers.insert(parser);
         }
         for field in found {
-            // A label of the stream keeps its name.
+            // A field with the name of a stream label gets a suffix.
             let taken = row.stream.get(&field.name).is_some();
             let name = if taken { field.name + "_extracted" } else { field.name };
             let known = fields.entry(name).or_default();
@@ -97,12 +97,12 @@ fn of_rows(rows: &[LogRow]) -> Result<Fields, Stopped> {
     Ok(fields)
 }
 
-/// Words that Go reads as a boolean, less the numbers.
+/// Whether Go's `ParseBool` accepts the text, except for numbers.
 fn is_boolean(text: &str) -> bool {
     matches!(text, "t" | "T" | "TRUE" | "true" | "True" | "f" | "F" | "FALSE" | "false" | "False")
 }
 
-/// The narrowest type that every value has.
+/// The most specific type that all values have.
 pub fn type_of(values: &BTreeSet<String>) -> &'static str {
     let all = |test: fn(&str) -> bool| values.iter().all(|v| test(v));
     if values.is_empty() {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_told() {
+    fn types_are_detected() {
         let set = |values: &[&str]| values.iter().map(|v| (*v).to_owned()).collect::<BTreeSet<String>>();
         for (values, kind) in [
             (&["1", "-20"][..], "int"),

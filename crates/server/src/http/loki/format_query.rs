@@ -1,4 +1,4 @@
-//! `format_query`: a query in its canonical form.
+//! `format_query`: the canonical form of a query.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -13,13 +13,13 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/format_query"],
     group: Group::Query,
     scope: Access::Read,
-    does: "A query in its canonical form.",
+    does: "Formats a query in its canonical form.",
     parameters: &[QUERY],
     answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
     fails: "400, `{\"status\":\"invalid-query\",\"error\":\"..\"}`.",
@@ -27,7 +27,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, format),
 };
 
-/// The query again, formatted; a query that does not parse is a JSON answer with status 400.
+/// Answers with the formatted query; for a query that does not parse with a JSON error and status 400.
 async fn format(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
     let context = queries.logs_context(&call.caller.tenant);
     let formatted = logql::on_text(&context, call.params.query(), logql::format_query).await?;

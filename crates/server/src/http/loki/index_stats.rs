@@ -1,4 +1,4 @@
-//! `index/stats`: how much there is, without reading it.
+//! `index/stats`: the size of streams, from the index.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -15,13 +15,13 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/stats"],
     group: Group::Index,
     scope: Access::Read,
-    does: "How much the streams that match hold in the range.",
+    does: "The size of the matching streams in the range.",
     parameters: &[parameter("query", "a selector; required"), START, END, SINCE],
     answers: r#"200, `{"streams","chunks","bytes","entries"}`, not wrapped; a chunk is a page of a block."#,
     fails: "",

@@ -1,4 +1,4 @@
-//! `index/volume`: bytes of the whole range by labels.
+//! `index/volume`: bytes in the complete range, by labels.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,21 +12,24 @@ use crate::failed_request::Failure;
 use crate::http::call::Call;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/volume"],
     group: Group::Index,
     scope: Access::Read,
-    does: "Bytes of the whole range, by labels.",
+    does: "Bytes in the complete range, by labels.",
     parameters: &[
         parameter("query", "a selector, or `{}` for every stream; required"),
         START,
         END,
         SINCE,
-        parameter("targetLabels", "labels to group by, with commas; by default those of the selector"),
+        parameter(
+            "targetLabels",
+            "labels to group by, separated by commas; by default those of the selector",
+        ),
         parameter("aggregateBy", "`series` (default) or `labels`"),
-        parameter("limit", "most groups; 100"),
+        parameter("limit", "maximum number of groups; 100"),
     ],
     answers: "200, an instant vector, largest first.",
     fails: "400 when `limit` exceeds `volume_max_series`.",
@@ -34,7 +37,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, instant),
 };
 
-/// `index/volume`: bytes of the whole range.
+/// `index/volume`: bytes in the complete range.
 async fn instant(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
     let context = queries.logs_context(&call.caller.tenant);
     let (times, range) = call.ordered_range(&queries, &context)?;

@@ -1,4 +1,4 @@
-//! `index/volume_range`: bytes of each step by labels.
+//! `index/volume_range`: bytes in each step, by labels.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -18,23 +18,26 @@ use crate::failed_request::Failure;
 use crate::http::call::Call;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/volume_range"],
     group: Group::Index,
     scope: Access::Read,
-    does: "Bytes of each step, by labels. Steps end at multiples of `step`; every line counts in the one \
-           step that it lies in, the end of a step included.",
+    does: "Bytes in each step, by labels. Steps end at multiples of `step`, inclusive; every line counts in \
+           exactly one step.",
     parameters: &[
         parameter("query", "a selector, or `{}` for every stream; required"),
         START,
         END,
         SINCE,
         STEP,
-        parameter("targetLabels", "labels to group by, with commas; by default those of the selector"),
+        parameter(
+            "targetLabels",
+            "labels to group by, separated by commas; by default those of the selector",
+        ),
         parameter("aggregateBy", "`series` (default) or `labels`"),
-        parameter("limit", "most groups; 100"),
+        parameter("limit", "maximum number of groups; 100"),
     ],
     answers: "200, a matrix, largest first; an empty vector when there is nothing.",
     fails: "400 for more than 11,000 points, and when `limit` exceeds `volume_max_series`; 429; 504.",
@@ -59,13 +62,13 @@ async fn range(State(queries): State<Queries>, call: Call) -> Result<Response, F
             Series { labels: Arc::new(labels), samples: samples.into_iter().map(sample).collect() }
         });
         let series: Vec<Series> = series.collect();
-        // Nothing at all is an empty vector, as in Loki.
+        // Like Loki, an empty result is a vector.
         Ok(if series.is_empty() { QueryResult::Vector(series) } else { QueryResult::Matrix(series) })
     };
     answer((&queries, &call), &context, asked, work).await
 }
 
-/// Volumes while they are gathered.
+/// Collects volumes by step and group.
 struct ByStep<'a> {
     queries: &'a Queries,
     context: &'a QueryContext,
@@ -90,7 +93,7 @@ impl<'a> ByStep<'a> {
         };
         let labels = request.labels(all);
         if let [only] = labels.as_slice() {
-            // Streams without the label are in no group: no need to look at them.
+            // Streams without the label are in no group, so they are not selected.
             let has = Matcher::new(only.as_str(), MatchOp::NotEqual, "");
             matchers.push(has.map_err(|error| Failure::invalid(error.to_string()))?);
         }
@@ -116,22 +119,23 @@ impl<'a> ByStep<'a> {
     }
 }
 
-/// What a series and a sample take while they are summed, and as what they become.
+/// Estimated bytes of a series and a sample while they are summed and in the answer.
 const PER_SERIES: u64 = 1_024;
 const PER_SAMPLE: u64 = 80;
 
-/// Instants whose volumes are asked for at once.
+/// Instants whose volumes are queried together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     kind: QueryKind,
-    /// How far each instant looks back.
+    /// Length of the window that ends at each instant.
     window_ns: i64,
-    /// How much earlier its points are dated.
+    /// How much earlier than the instant its points are dated.
     earlier_ms: i64,
 }
 
-/// Steps end at multiples of the step and hold what lies behind their beginnings; the first and the last are
-/// cut to the range. Loki dates a step by its last millisecond, the last one by the end of the range.
+/// Divides the range into steps. Steps end at multiples of the step; their start is exclusive and their
+/// end inclusive. The first and the last are cut to the range. Like Loki, a step is dated by its last
+/// millisecond, the last one by the end of the range.
 fn pieces(range: TimeRange, step_ns: i64) -> Vec<Piece> {
     let (start, end) = (range.start, range.end.saturating_sub(1));
     if range.is_empty() {
@@ -164,7 +168,7 @@ fn pieces(range: TimeRange, step_ns: i64) -> Vec<Piece> {
 mod tests {
     use super::*;
 
-    /// Every instant of the range lies in one step, but for a beginning that is a multiple of the step.
+    /// Each instant of the range is in exactly one step, except a start that is a multiple of the step.
     #[test]
     fn steps_are_aligned_and_cover_the_range_once() {
         for (start, end) in

@@ -15,7 +15,7 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/labels", "/loki/api/v1/label"],
@@ -33,15 +33,15 @@ async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, F
     Ok(strings(&find(&queries, &call).await?))
 }
 
-/// Names or values, and what may be lacking.
+/// Names or values, and warnings.
 pub struct Found {
-    /// What was found.
+    /// Names or values.
     pub items: Vec<String>,
-    /// Which objects could not be read.
+    /// Warnings: objects that could not be read.
     pub warnings: Vec<String>,
 }
 
-/// Names of labels that the call asks for.
+/// Finds the names of labels.
 pub async fn find(queries: &Queries, call: &Call) -> Result<Found, Failure> {
     let context = queries.logs_context(&call.caller.tenant);
     let (times, range) = call.range(queries, &context)?;
@@ -57,7 +57,7 @@ pub async fn find(queries: &Queries, call: &Call) -> Result<Found, Failure> {
     Ok(Found { items, warnings: context.warnings() })
 }
 
-/// Loki leaves `data` out when there is nothing.
+/// Formats the answer. Like Loki, an empty `data` is left out.
 pub fn strings(found: &Found) -> Response {
     let mut body = b"{\"status\":\"success\"".to_vec();
     json::warnings(&mut body, &found.warnings);

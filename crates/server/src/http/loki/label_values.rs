@@ -14,7 +14,7 @@ use crate::http::call::Call;
 use crate::http::logged::logged;
 use crate::http::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/label/{name}/values"],
@@ -36,7 +36,7 @@ async fn values(
     Ok(strings(&find(&queries, &call, name).await?))
 }
 
-/// Values of the label that the call asks for.
+/// Finds the values of a label.
 pub async fn find(queries: &Queries, call: &Call, name: String) -> Result<Found, Failure> {
     let context = queries.logs_context(&call.caller.tenant);
     let (times, range) = call.range(queries, &context)?;

@@ -1,6 +1,6 @@
 //! Loki's HTTP API: one file per endpoint.
 //!
-//! Shapes, statuses and texts are those of Loki 3.7, checked against its answers.
+//! Formats, status codes and texts are those of Loki 3.7, checked against its answers.
 
 pub mod cache_generation;
 pub mod delete_cancel;

@@ -1,4 +1,4 @@
-//! `otlp/v1/logs`: lines by OpenTelemetry's protocol.
+//! `otlp/v1/logs`: stores log records by OTLP over HTTP.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -13,7 +13,7 @@ use crate::http::receive::push_lines;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/otlp/v1/logs"],
@@ -42,13 +42,13 @@ async fn otlp(State(app): State<App>, request: Request) -> Response {
     failed(json, outcome)
 }
 
-/// Whether a request is in JSON.
+/// Whether the body of a request is JSON.
 pub fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok());
     kind.is_some_and(|k| k.trim_start().to_ascii_lowercase().starts_with("application/json"))
 }
 
-/// An empty response of any of OTLP's services: no bytes in protobuf.
+/// An empty response of any OTLP service; in protobuf it has no bytes.
 pub fn accepted(json: bool) -> Response {
     match json {
         true => reply::with_type(HeaderValue::from_static("application/json"), Bytes::from_static(b"{}")),
@@ -56,8 +56,8 @@ pub fn accepted(json: bool) -> Response {
     }
 }
 
-/// A `google.rpc.Status` in the client's format. Exporters retry 429, 502, 503 and 504 only, so that
-/// a failure on our side must be 503.
+/// A `google.rpc.Status` in the client's format. Exporters retry only after 429, 502, 503 and 504, so a
+/// failure of the server is 503.
 pub fn failed(json: bool, failure: Failure) -> Response {
     let failure = match failure.status {
         StatusCode::INTERNAL_SERVER_ERROR => failure.with_status(StatusCode::SERVICE_UNAVAILABLE),

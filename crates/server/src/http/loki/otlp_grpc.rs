@@ -1,4 +1,4 @@
-//! OTLP over gRPC: `LogsService/Export`.
+//! Stores log records by OTLP over gRPC: `LogsService/Export`.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -11,7 +11,7 @@ use crate::http::grpc;
 use crate::http::receive::push_lines;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/opentelemetry.proto.collector.logs.v1.LogsService/Export"],

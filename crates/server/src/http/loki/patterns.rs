@@ -1,4 +1,4 @@
-//! `patterns`: what the lines of streams look like, and how many there are of each.
+//! `patterns`: the log templates of streams, with the number of lines of each.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,15 +16,14 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/patterns"],
     group: Group::Discovery,
     scope: Access::Read,
-    does: "What the lines of the streams look like and how many there are of each, by step. A pattern can be \
-           pasted behind `|>` and matches the lines that it stands for. Of large selections a sample is \
-           read.",
+    does: "The log templates of the streams' lines, with the number of lines of each by step. A template can \
+           be used after `|>` and matches its lines. Of large selections a sample is read.",
     parameters: &[parameter("query", "a selector; required"), START, END, SINCE, STEP],
     answers: "200, \
               `{\"status\":\"success\",\"data\":[{\"pattern\",\"level\",\"samples\":[[seconds,lines]]}]}`, \
@@ -43,7 +42,7 @@ async fn patterns(State(queries): State<Queries>, call: Call) -> Result<Response
     let asked = Asked::other("patterns", call.params.query(), times);
     let work = async {
         let turn = context.turn().await?;
-        // The end is not included, as in queries of lines.
+        // The end is exclusive, as in queries of lines.
         let range = TimeRange::new(range.start, range.end.saturating_sub(1));
         let request = PatternsRequest { matchers, range, step_ns };
         let found = logql::patterns(queries.logs(), &context, request).await?;
@@ -55,7 +54,7 @@ async fn patterns(State(queries): State<Queries>, call: Call) -> Result<Response
     Ok(reply::large_json(queries.env(), &call, body(&found), Some(memory)).await)
 }
 
-/// Bytes of the answer and of what it is made from.
+/// Estimated bytes of the answer and of what it is made from.
 fn body_bytes(found: &[PatternSeries]) -> u64 {
     const PER_SAMPLE: usize = 40;
     let one = |series: &PatternSeries| 2 * series.pattern.len() + 64 + series.samples.len() * PER_SAMPLE;

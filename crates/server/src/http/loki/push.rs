@@ -1,4 +1,4 @@
-//! `push`: lines by Loki's protocol.
+//! `push`: stores log entries by Loki's push protocol.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -12,7 +12,7 @@ use crate::http::refused_parts;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/loki/api/v1/push"],
@@ -36,7 +36,7 @@ async fn loki(State(app): State<App>, request: Request) -> Result<Response, Fail
     store(&app, request, sandur_ingest::loki_push_within).await
 }
 
-/// Stores the lines of a request that a decoder reads.
+/// Decodes and stores the entries in the body of a request.
 pub async fn store(app: &App, request: Request, decode: LineDecoder) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let refused = push_lines(app, &parts, body, decode).await?;

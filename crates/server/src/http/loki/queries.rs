@@ -1,4 +1,4 @@
-//! What `query` and `query_range` share: admission, running, the log line, the answer.
+//! What `query` and `query_range` share: parsing, evaluation, the log line, the answer.
 
 use axum::response::Response;
 use sandur_base::Reservation;
@@ -12,22 +12,22 @@ use crate::http::call::Call;
 use crate::http::marshal::{estimate, legacy_answer, query_answer};
 use crate::http::reply;
 
-/// Runs, logs and answers one query. When the client goes away this future is dropped: that ends the
-/// query's tasks, and is logged as well.
+/// Runs, logs and answers one query. When the client goes away, this future is dropped, which cancels the
+/// query and logs it as well.
 pub async fn answer(queries: Queries, call: Call, request: QueryText) -> Result<Response, Failure> {
     answer_in(Shape::Current, queries, call, request).await
 }
 
-/// The shape of an answer.
+/// The format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Of version 1.
+    /// The format of version 1.
     Current,
-    /// Of before, which knows streams alone.
+    /// The format before version 1, which has only streams.
     Legacy,
 }
 
-/// [`answer`] in a shape.
+/// Like [`answer`], in this format.
 pub async fn answer_in(
     shape: Shape,
     queries: Queries,
@@ -54,10 +54,10 @@ pub async fn answer_in(
     }
 }
 
-/// Bytes of an answer that are written where they are asked for.
+/// Maximum size of an answer that is formatted on the I/O thread.
 const SMALL_ANSWER_BYTES: u64 = 64 << 10;
 
-/// The body of an answer with its memory, and its lines.
+/// Formats the answer. Returns its body, the body's reservation, and the number of lines.
 async fn answered(
     shape: Shape,
     call: &Call,

@@ -1,4 +1,4 @@
-//! `query`: a metric at one instant.
+//! `query`: evaluates a metric query at one instant.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,13 +12,13 @@ use crate::http::call::Call;
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/query"],
     group: Group::Query,
     scope: Access::Read,
-    does: "A metric at one instant.",
+    does: "Evaluates a metric query at one instant.",
     parameters: &[QUERY, parameter("time", "the instant; by default now")],
     answers: "200, `vector` or `scalar`, with `stats`.",
     fails: "400: a query that does not parse, a query of lines, a limit; 429; 504.",

@@ -1,4 +1,4 @@
-//! `query_range`: lines of a range, or a metric over it.
+//! `query_range`: reads the lines of a range, or evaluates a metric query at each step of it.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -11,25 +11,25 @@ use crate::failed_request::Failure;
 use crate::http::call::Call;
 use crate::http::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/query_range"],
     group: Group::Query,
     scope: Access::Read,
-    does: "Lines of a range, or a metric at each step of it.",
+    does: "Reads the lines of a range, or evaluates a metric query at each step of it.",
     parameters: &[
         QUERY,
         START,
         END,
         SINCE,
         STEP,
-        parameter("limit", "most lines; 100"),
+        parameter("limit", "maximum number of lines; 100"),
         parameter("direction", "`backward` (default, newest first) or `forward`"),
-        parameter("interval", "least distance of two lines of a stream; 0"),
+        parameter("interval", "minimum distance between two lines of a stream; 0"),
     ],
-    answers: "200, `streams` or `matrix`, with `stats`; with the header \
-              `X-Loki-Response-Encoding-Flags: categorize-labels` labels stand by category.",
+    answers: "200, `streams` or `matrix`, with `stats`; with the header `X-Loki-Response-Encoding-Flags: \
+              categorize-labels` labels are grouped by category.",
     fails: "400: a query that does not parse, a limit, more than 11,000 points; 429; 504.",
     several_tenants: true,
     handler: |verbs| on(verbs, range),

@@ -19,7 +19,7 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/series", "/api/prom/series"],
@@ -27,7 +27,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "Label sets of the streams that match any selector.",
     parameters: &[
-        parameter("match[]", "a selector; may stand several times; also `match`; without it every stream"),
+        parameter("match[]", "a selector; may be repeated; also `match`; by default every stream"),
         START,
         END,
         SINCE,

@@ -1,8 +1,8 @@
-//! `tail`: new rows over a websocket, after what the range before already holds.
+//! `tail`: sends new rows over a websocket, after rows of the past.
 //!
-//! History and live rows are joined without a gap: the follower starts first, the history is read
-//! then, and live rows up to the last one of the history are left out when they were sent already.
-//! A client that reads too slowly loses rows; the frame says how many.
+//! History and live rows are joined without a gap: the follower starts first, then the history is read,
+//! and live rows that the history contained are left out. A client that reads too slowly loses rows; a
+//! frame says how many.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -29,47 +29,47 @@ use crate::http::marshal::{Encoding, json, legacy_streams, streams};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/tail"],
     group: Group::Query,
     scope: Access::Read,
-    does: "Follows new lines over a websocket, after what the range before already holds.",
+    does: "Sends new lines over a websocket, after lines of the past.",
     parameters: &[
         QUERY,
         START,
-        parameter("limit", "most lines of the range before; 100"),
+        parameter("limit", "maximum number of lines of the past; 100"),
         parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
     ],
     answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each \
-              second; a failure closes with 1011 and its text, a message of the client of more than 4 KiB \
-              with 1009.",
+              second; a failure closes the websocket with 1011 and its text, a message of the client of more \
+              than 4 KiB with 1009.",
     fails: "400: not a websocket, too many followers.",
     several_tenants: false,
     handler: |verbs| on(verbs, tail),
 };
 
-/// How often the client is pinged.
+/// Interval of pings.
 const PING_EVERY: Duration = Duration::from_secs(1);
-/// Largest `delay_for` in seconds.
+/// Maximum of `delay_for` in seconds.
 const DELAY_MAX: u32 = 5;
-/// Rows of one frame.
+/// Maximum rows of one frame.
 const FRAME_ROWS_MAX: usize = 1_000;
-/// Bytes of the lines of one frame, but for a single longer one.
+/// Maximum bytes of the lines of one frame; a longer line has a frame of its own.
 const FRAME_BYTES_MAX: usize = 256 << 10;
-/// A client that takes no frame for this long is gone.
+/// A client that does not accept a frame within this time is considered gone.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a message of the client, in one frame or several: it has nothing to say but control frames.
+/// Maximum bytes of a message of the client, which needs to send only control frames.
 const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// Close code for failures of the server.
 const INTERNAL_ERROR: u16 = 1011;
-/// Close code for a client that may not follow any more.
+/// Close code when the client's credential is no longer valid.
 const POLICY: u16 = 1008;
 /// Close code for a client whose message is too large.
 const TOO_LARGE: u16 = 1009;
 
-/// What the client asked for.
+/// The parameters of the request.
 struct Asked {
     query: String,
     start_ns: i64,
@@ -79,12 +79,12 @@ struct Asked {
     encoding: Encoding,
 }
 
-/// Upgrades the connection and follows.
+/// Upgrades the connection to a websocket and follows.
 async fn tail(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     tail_in(Shape::Current, app, request).await
 }
 
-/// A tail whose frames have this shape.
+/// Like [`tail`], with frames of this format.
 pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Response, Failure> {
     let (mut parts, body) = request.into_parts();
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &app).await;
@@ -138,7 +138,7 @@ async fn run(
     let mut tail = Tail { app: app.clone(), tenant, socket, standing, shape, encoding, has_left: false };
     let outcome = async {
         let query = Arc::new(query?);
-        // A follower lives as long as it likes: the deadline of queries is not for it.
+        // A follower has no deadline of its own: the timeout of queries does not apply.
         let context = app.queries.logs_context(&call.caller.tenant);
         let live = app.queries.logs().follow(&context, query.matchers())?;
         let sent = tail.history(&call, &asked).await?;
@@ -147,7 +147,7 @@ async fn run(
     let outcome: Result<End, Failure> = outcome.await;
     let frame = match outcome {
         Ok(End::Stopping) => CloseFrame { code: 1000, reason: "the server is stopping".into() },
-        Ok(End::Revoked) => CloseFrame { code: POLICY, reason: "the credential was taken back".into() },
+        Ok(End::Revoked) => CloseFrame { code: POLICY, reason: "the credential was revoked".into() },
         Err(failure) => {
             let is_too_large = failure.status == StatusCode::PAYLOAD_TOO_LARGE;
             let code = if is_too_large { TOO_LARGE } else { INTERNAL_ERROR };
@@ -160,7 +160,8 @@ async fn run(
     drop(following);
 }
 
-/// Rows of the history: no more than the tenant may have, where a limit of 0 is none.
+/// Maximum rows of the history: the requested number, at most the tenant's limit; a limit of 0 means
+/// none.
 fn most_rows(asked: u32, limits: &Limits) -> u32 {
     match u32::try_from(limits.max_entries_limit_per_query) {
         Ok(most) if most > 0 => asked.min(most),
@@ -173,7 +174,7 @@ fn close_reason(message: &str) -> String {
     message[..message.floor_char_boundary(123)].to_owned()
 }
 
-/// What tells a row of the history from others.
+/// Identifies the rows of the history: timestamp, and hash of line and labels.
 type Seen = HashSet<(i64, u64)>;
 
 fn identity(row: &LogRow) -> (i64, u64) {
@@ -188,16 +189,16 @@ fn identity(row: &LogRow) -> (i64, u64) {
     (row.timestamp, hasher.digest())
 }
 
-/// Rows that wait until their `delay_for` is over, so that stragglers come in order.
+/// Rows that are held back for `delay_for`, so that late rows are sent in order.
 struct HeldBack {
     delay: Duration,
-    /// When they are due, and the rows.
+    /// Due time and rows, in order of due times.
     frames: VecDeque<(Duration, Vec<LogRow>)>,
     rows: usize,
     dropped: u64,
 }
 
-/// Rows that are held back at most.
+/// Maximum number of rows that are held back.
 const HELD_ROWS_MAX: usize = 20_000;
 
 impl HeldBack {
@@ -216,7 +217,7 @@ impl HeldBack {
         self.frames.front().map(|(due, _)| *due)
     }
 
-    /// The rows whose time has come, oldest first, at most one message full.
+    /// The rows that are due, in order of their timestamps, about one frame of them.
     fn due(&mut self, now: Duration) -> Option<Vec<LogRow>> {
         let mut ready = Vec::new();
         while self.next_due().is_some_and(|due| due <= now) && ready.len() < FRAME_ROWS_MAX {
@@ -232,7 +233,7 @@ impl HeldBack {
 /// Why a tail ends without a failure.
 enum End {
     Stopping,
-    /// The credential does not stand any more.
+    /// The credential is no longer valid.
     Revoked,
 }
 
@@ -240,16 +241,16 @@ struct Tail {
     app: App,
     tenant: TenantId,
     socket: WebSocket,
-    /// By what the client was let in, where there are credentials.
+    /// The credential that admitted the client, if credentials are configured.
     standing: Option<Standing>,
     shape: Shape,
     encoding: Encoding,
-    /// Whether the client took too long to read a message, or its connection failed.
+    /// Whether the client took too long to read a message, or the connection failed.
     has_left: bool,
 }
 
 impl Tail {
-    /// Sends the latest rows before now, oldest first, and returns what they were.
+    /// Sends the latest rows before now in ascending order. Returns their identities.
     async fn history(&mut self, call: &Call, asked: &Asked) -> Result<Seen, Failure> {
         let now_ns = self.app.env.now_ns();
         if asked.start_ns >= now_ns {
@@ -277,7 +278,7 @@ impl Tail {
         Ok(seen)
     }
 
-    /// Sends new rows until the client leaves, may not follow any more, or the server stops.
+    /// Sends new rows until the client leaves, its credential is revoked, or the server stops.
     async fn live(
         &mut self,
         mut live: Box<dyn Follow>,
@@ -322,8 +323,8 @@ impl Tail {
         }
     }
 
-    /// The rows of a page that pass the query and are late enough. Each page is a query of its own, in its
-    /// tenant's turn and within its bounds, that ends when the client leaves.
+    /// The rows of a page that pass the query and are not before the start. Each page is a query of its
+    /// own in its tenant's turn, within the limits of queries, and is cancelled when the client leaves.
     async fn passing(
         &mut self,
         query: &Arc<LineQuery>,
@@ -361,7 +362,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Clients count the entries, so every one is listed, in as many frames as that takes.
+    /// Reports dropped rows. Clients count the entries, so each row is listed, in several frames if
+    /// needed.
     async fn tell_dropped(&mut self, mut untold: u64) -> Result<(), Failure> {
         while untold > 0 {
             let told = untold.min(DROPPED_LISTED_MAX);
@@ -392,7 +394,7 @@ impl Tail {
     }
 }
 
-/// Work for a client, which is dropped when the client leaves.
+/// Runs work for a client, and cancels it when the client leaves.
 async fn while_there<T, E>(
     work: impl Future<Output = Result<T, sandur_query::Error>>,
     messages: &mut (impl Stream<Item = Result<Message, E>> + Unpin),
@@ -406,7 +408,7 @@ async fn while_there<T, E>(
     }
 }
 
-/// Fails when what came from the client is its end, or no message that it may send.
+/// Fails if the message ends the connection or is not allowed.
 fn goes_on<E>(message: Option<Result<Message, E>>) -> Result<(), Failure> {
     match message {
         None | Some(Ok(Message::Close(_))) => Err(gone()),
@@ -419,7 +421,8 @@ fn goes_on<E>(message: Option<Result<Message, E>>) -> Result<(), Failure> {
     }
 }
 
-/// How many of the rows go into one frame: small frames, because a slow client has a certain time for each.
+/// The number of rows of the next frame. Frames are small because a slow client has a fixed time for
+/// each.
 fn rows_of_frame(rows: &[LogRow]) -> usize {
     let mut bytes = 0;
     let fits = |row: &&LogRow| {
@@ -433,7 +436,7 @@ fn gone() -> Failure {
     sandur_query::Error::Cancelled.into()
 }
 
-/// Dropped entries of one frame: as many as it may have rows.
+/// Dropped rows that one frame lists.
 const DROPPED_LISTED_MAX: u64 = FRAME_ROWS_MAX as u64;
 
 fn frame(rows: &[LogRow], dropped: u64, now_ns: i64, encoding: Encoding) -> bytes::Bytes {
@@ -454,7 +457,7 @@ fn frame(rows: &[LogRow], dropped: u64, now_ns: i64, encoding: Encoding) -> byte
     out.into()
 }
 
-/// A frame of before version 1, in which an absent list is null.
+/// A frame in the format before version 1, in which an absent list is null.
 fn legacy_frame(rows: &[LogRow], dropped: u64, now_ns: i64) -> bytes::Bytes {
     let mut out = b"{\"streams\":[".to_vec();
     legacy_streams(&mut out, rows);
@@ -479,7 +482,7 @@ mod tests {
 
     use super::*;
 
-    /// The client was not listened to while rows were computed for it, so its leaving ended nothing.
+    /// The work for a client must end when the client leaves.
     #[tokio::test]
     async fn work_for_a_follower_is_dropped_when_the_follower_leaves() {
         let ping = || Ok(Message::Ping(bytes::Bytes::new()));
@@ -493,7 +496,7 @@ mod tests {
             };
             let mut messages = stream::iter([ping(), ping()].into_iter().chain(end));
             assert!(while_there(work, &mut messages).await.is_err());
-            assert_eq!(Arc::strong_count(&waited_for), 1, "the work is dropped");
+            assert_eq!(Arc::strong_count(&waited_for), 1, "the work is cancelled");
         }
         let mut silent = stream::pending::<Result<Message, ()>>();
         assert!(while_there(async { Ok(7) }, &mut silent).await.is_ok_and(|seven| seven == 7));

@@ -17,17 +17,18 @@ use crate::http::marshal::{Encoding, estimate, query_answer};
 use crate::http::params::LIMIT_DEFAULT;
 use crate::http::reply;
 
-/// Most labels that volumes are told apart by: each is a condition on streams.
+/// Maximum number of labels to group by: each is a matcher on streams.
 const TARGETS_MAX: usize = 1_000;
 
-/// What a volume request asks for.
+/// The parameters of a volume request.
 pub struct VolumeRequest {
-    /// Conditions on streams.
+    /// Matchers on streams.
     pub matchers: Vec<Matcher>,
-    /// Labels that series keep; empty: those of the matchers, all for `{}` and for sums by label.
+    /// Labels to group by; empty: those of the matchers, or all labels for `{}` and when aggregating by
+    /// label.
     targets: Vec<String>,
     by_label: bool,
-    /// Most groups.
+    /// Maximum number of groups.
     pub limit: usize,
 }
 
@@ -64,7 +65,7 @@ impl VolumeRequest {
                 matchers.push(exists.map_err(|e| Failure::invalid(e.to_string()))?);
             }
         }
-        // As in Loki, 0 is the default.
+        // As in Loki, 0 means the default.
         let limit = match call.params.get("limit") {
             Some("0") => LIMIT_DEFAULT,
             _ => call.params.limit(LIMIT_DEFAULT)?,
@@ -85,7 +86,7 @@ impl VolumeRequest {
         self.takes_every_label() || self.matchers.iter().any(|m| m.name() == name)
     }
 
-    /// The labels that groups are told apart by; `all` are those that streams have.
+    /// The labels to group by; `all` are the labels of the streams.
     pub fn labels(&self, all: Vec<String>) -> Vec<String> {
         let mut labels = if !self.targets.is_empty() {
             self.targets.clone()
@@ -99,12 +100,12 @@ impl VolumeRequest {
         labels
     }
 
-    /// Whether it takes the names of all labels to know which groups there are.
+    /// Whether the groups depend on the names of all labels.
     pub fn takes_every_label(&self) -> bool {
         self.targets.is_empty() && (self.by_label || self.matchers.is_empty())
     }
 
-    /// The groups that a series with these labels counts for.
+    /// The groups to which a series with these labels belongs.
     pub fn groups_of(&self, labels: &[(Box<str>, Box<str>)]) -> Vec<Pairs> {
         let held = labels.iter().filter(|(_, value)| !value.is_empty());
         match self.by_label {
@@ -115,7 +116,7 @@ impl VolumeRequest {
         }
     }
 
-    /// Bytes by series or label.
+    /// Bytes by group.
     pub fn group(&self, volumes: &[StreamVolume]) -> HashMap<Pairs, u64> {
         let mut sums: HashMap<Pairs, u64> = HashMap::new();
         for volume in volumes {
@@ -129,10 +130,10 @@ impl VolumeRequest {
     }
 }
 
-/// Names and values of a group.
+/// Names and values of the labels of a group.
 pub type Pairs = Vec<(Box<str>, Box<str>)>;
 
-/// The largest groups: by falling value, then by name.
+/// The largest groups, by descending value, then by name.
 pub fn largest<T>(groups: HashMap<Pairs, T>, limit: usize, value: impl Fn(&T) -> u64) -> Vec<(Pairs, T)> {
     let mut all: Vec<(Pairs, T)> = groups.into_iter().collect();
     all.sort_by(|a, b| value(&b.1).cmp(&value(&a.1)).then_with(|| a.0.cmp(&b.0)));
@@ -140,7 +141,7 @@ pub fn largest<T>(groups: HashMap<Pairs, T>, limit: usize, value: impl Fn(&T) ->
     all
 }
 
-/// Does the work, logs it, and answers with its statistics.
+/// Runs the work, logs the query, and answers with its statistics.
 pub async fn answer(
     (queries, call): (&Queries, &Call),
     context: &QueryContext,

@@ -1,11 +1,12 @@
-//! JSON tokens as Go's encoder writes them: `<`, `>`, `&` and the line separators of JavaScript
-//! escaped, invalid UTF-8 replaced byte by byte, numbers in the shortest plain decimal form.
+//! Writes JSON tokens as Go's encoder does: `<`, `>`, `&` and the line separators U+2028 and U+2029 are
+//! escaped, invalid UTF-8 is replaced byte by byte, numbers have the shortest decimal form without
+//! exponent.
 
 use std::io::Write;
 
 use sandur_model::decimal::{push_fraction, push_whole_float};
 
-/// Appends a string. Bytes that are no UTF-8 become U+FFFD, one for each byte.
+/// Appends a string. Each byte that is not valid UTF-8 becomes U+FFFD.
 pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
     match std::str::from_utf8(bytes) {
@@ -20,16 +21,16 @@ pub fn string(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// Appends a string that is known to be UTF-8.
+/// Appends a string that is valid UTF-8.
 pub fn utf8(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     valid(out, text.as_bytes());
     out.push(b'"');
 }
 
-/// Whether a byte may be written in another way than as it is. 0xE2 starts the two separators.
+/// Whether a byte may need an escape. 0xE2 is the first byte of U+2028 and U+2029.
 const fn is_special(byte: u8) -> bool {
-    // Without short cuts, so that the compiler looks at many bytes at once.
+    // `|` instead of `||`, so that the compiler vectorizes it.
     (byte < 0x20)
         | (byte == b'"')
         | (byte == b'\\')
@@ -39,7 +40,7 @@ const fn is_special(byte: u8) -> bool {
         | (byte == 0xE2)
 }
 
-/// How each byte is written: 0 as it is, a letter behind a backslash, or [`RARE`].
+/// How each byte is written: 0 unchanged, a character to put after a backslash, or [`RARE`].
 static ESCAPES: [u8; 256] = {
     let mut escapes = [0; 256];
     let mut byte = 0;
@@ -57,23 +58,24 @@ static ESCAPES: [u8; 256] = {
     }
     escapes
 };
-/// Written in another way, or perhaps as it is.
+/// The byte has another escape, or may need none.
 const RARE: u8 = 1;
-/// Bytes that are looked at together.
+/// Number of bytes that are checked together.
 const LANES: usize = 32;
 
-/// Whether every byte is written as it is.
+/// Whether no byte needs an escape.
 fn are_plain(bytes: &[u8]) -> bool {
     !bytes.iter().fold(false, |any, &byte| any | is_special(byte))
 }
 
 /// Appends valid UTF-8.
 ///
-/// Lanes without an escape are copied. Lines of JSON have a quote every few bytes: in other lanes, copying
-/// what is between escapes would cost more than writing byte by byte without a branch.
+/// Runs of [`LANES`] bytes without an escape are copied. Others are written byte by byte without a
+/// branch: lines of JSON have a quote every few bytes, and copying the parts between escapes would be
+/// slower.
 fn valid(out: &mut Vec<u8>, text: &[u8]) {
     out.reserve(text.len() + text.len() / 8);
-    // Most names and values are short.
+    // Fast path: most names and values are short.
     if text.len() < LANES && are_plain(text) {
         return out.extend_from_slice(text);
     }
@@ -102,7 +104,7 @@ fn valid(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Appends the first bytes of a text, `least` or a few more, and says how many they were.
+/// Appends the first bytes of a text, at least `least`. Returns their number.
 fn with_rare(out: &mut Vec<u8>, text: &[u8], least: usize) -> usize {
     let mut at = 0;
     while at < least {
@@ -122,7 +124,7 @@ enum Escape {
     Control(u8),
 }
 
-/// What stands for the first bytes, and for how many of them; none when the first stays as it is.
+/// The escape for the first character and its length in bytes; `None` if it is written unchanged.
 fn escape_of(text: &[u8]) -> (Option<Escape>, usize) {
     let escape: &[u8] = match *text {
         [b'"', ..] => b"\\\"",
@@ -145,7 +147,7 @@ pub fn push(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
     out.write_fmt(arguments).expect("writing to a Vec does not fail");
 }
 
-/// Appends an object of labels.
+/// Appends labels as an object.
 pub fn labels<'a>(out: &mut Vec<u8>, labels: impl Iterator<Item = (&'a str, &'a str)>) {
     out.push(b'{');
     for (n, (name, value)) in labels.enumerate() {
@@ -171,7 +173,7 @@ pub fn strings<'a>(out: &mut Vec<u8>, items: impl Iterator<Item = &'a str>) {
     out.push(b']');
 }
 
-/// Appends the member `warnings` to an object that has members, if there are any.
+/// Appends the member `warnings` to an object that has other members, if there are any.
 pub fn warnings(out: &mut Vec<u8>, warnings: &[String]) {
     if !warnings.is_empty() {
         out.extend_from_slice(b",\"warnings\":");
@@ -179,12 +181,13 @@ pub fn warnings(out: &mut Vec<u8>, warnings: &[String]) {
     }
 }
 
-/// Appends a sample's value as Prometheus prints it within quotes.
+/// Appends a sample's value as Prometheus prints it, without quotes.
 pub fn value(out: &mut Vec<u8>, value: f64) {
     if push_whole_float(out, value) || push_fraction(out, value) {
         return;
     }
-    // Rust prints the shortest decimal that reads back, never with an exponent: Go's format 'f', -1.
+    // Rust prints the shortest decimal that parses to the same number, without exponent, like Go's format
+    // `'f', -1`.
     match value {
         f64::INFINITY => out.extend_from_slice(b"+Inf"),
         f64::NEG_INFINITY => out.extend_from_slice(b"-Inf"),
@@ -192,7 +195,7 @@ pub fn value(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Appends milliseconds as seconds with as many decimals as they need.
+/// Appends milliseconds as seconds with as few decimals as possible.
 pub fn seconds(out: &mut Vec<u8>, ms: i64) {
     let (sign, ms) = (if ms < 0 { "-" } else { "" }, ms.unsigned_abs());
     push(out, format_args!("{sign}{}", ms / 1_000));
@@ -229,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn every_string_reads_back() {
+    fn every_string_is_decoded_unchanged() {
         let given: String = (0..0x3000u32).filter_map(char::from_u32).collect();
         let written = text(|out| string(out, given.as_bytes()));
         assert_eq!(serde_json::from_str::<String>(&written).unwrap(), given);
     }
 
     #[test]
-    fn escapes_may_stand_anywhere() {
+    fn escapes_are_written_at_every_position() {
         for special in ["\u{2028}", "€", "\"", "\u{1}", "<", "é"] {
             for at in 0..3 * LANES {
                 let given = format!("{}{special}{}", "a".repeat(at), "b\"".repeat(2 * LANES));
@@ -273,8 +276,8 @@ mod tests {
         assert_eq!(text(|out| seconds(out, 1_795_240_903_000)), "1795240903");
     }
     #[test]
-    fn the_quick_ways_are_as_short_as_the_general_one_and_read_back() {
-        // Between two shortest decimals that are equally near, Go and the quick way take the even one.
+    fn the_fast_paths_are_exact_and_as_short_as_the_general_one() {
+        // Of two equally near shortest decimals, Go and the fast path choose the even one.
         let check = |number: f64| {
             let (quick, general) = (text(|out| value(out, number)), number.to_string());
             assert_eq!((quick.len(), quick.parse()), (general.len(), Ok(number)), "{quick} {general}");

@@ -1,4 +1,4 @@
-//! The answer of a query of lines in the shape of before version 1.
+//! Writes the answer of a query of lines in the format before version 1.
 
 use sandur_query::LogRow;
 use sandur_service::Cost;
@@ -17,7 +17,7 @@ pub fn legacy_answer(rows: &[LogRow], cost: &Cost) -> Vec<u8> {
     out
 }
 
-/// Streams by all of their labels.
+/// Appends streams, grouped by all labels of a row.
 pub fn legacy_streams(out: &mut Vec<u8>, rows: &[LogRow]) {
     separated(out, &merged_groups(rows), |out, (text, _, members)| {
         out.extend_from_slice(b"{\"labels\":");
@@ -29,7 +29,7 @@ pub fn legacy_streams(out: &mut Vec<u8>, rows: &[LogRow]) {
 }
 
 fn entry(out: &mut Vec<u8>, row: &LogRow) {
-    // Every nanosecond of 64 bits is within what the calendar knows.
+    // Every timestamp of 64 bits of nanoseconds is within the range of the calendar.
     let instant = jiff::Timestamp::from_nanosecond(i128::from(row.timestamp)).unwrap_or_default();
     json::push(out, format_args!("{{\"ts\":\"{instant}\",\"line\":"));
     json::string(out, &row.line);

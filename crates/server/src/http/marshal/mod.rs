@@ -1,8 +1,8 @@
-//! Answers as JSON, byte for byte in the shape that Loki's clients expect.
+//! Writes answers as JSON, byte for byte as Loki's clients expect it.
 //!
-//! Written straight into one buffer: no tree of JSON values is built for rows. Everything that
-//! comes from clients (lines, labels) goes through [`json::string`], which keeps the buffer valid
-//! UTF-8 and safe to embed in a page.
+//! Answers are written directly into one buffer, without a tree of JSON values. All data of clients
+//! (lines, labels) goes through [`json::string`], which keeps the buffer valid UTF-8 and safe to embed in
+//! a page.
 
 pub mod json;
 mod legacy;

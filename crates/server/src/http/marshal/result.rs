@@ -1,8 +1,8 @@
-//! The answer of a query: streams, matrix, vector or scalar, with statistics and warnings.
+//! Writes the answer of a query: streams, matrix, vector or scalar, with statistics and warnings.
 //!
-//! Streams are listed in the order of their label text, entries in the order of the query. Without
-//! `categorize-labels`, metadata and parsed labels are part of the stream, so that one stored stream
-//! may become many.
+//! Streams are ordered by the text of their labels, entries as in the query's result. Without
+//! `categorize-labels`, metadata and parsed labels are labels of the stream, so one stored stream may
+//! become several.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,19 +20,19 @@ use super::stats::write_stats;
 /// How labels of rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// All labels of a row are its stream's.
+    /// All labels of a row are labels of its stream.
     Merged,
-    /// Stream labels, metadata and parsed labels stand apart.
+    /// Stream labels, metadata and parsed labels are separate.
     Categorized,
 }
 
-/// Bytes that [`query_answer`] takes for this result, about.
+/// Estimated bytes of [`query_answer`] for this result.
 pub fn estimate(result: &QueryResult) -> u64 {
     const PER_STREAM: usize = 512;
     const PER_SAMPLE: usize = 40;
     let of_series = |all: &[Series]| all.iter().map(|s| PER_STREAM + s.samples.len() * PER_SAMPLE).sum();
     let bytes: usize = match result {
-        // Escaping makes a line longer by a tenth at most in practice.
+        // In practice, escaping makes a line at most a tenth longer.
         QueryResult::Streams(rows) => rows.iter().map(|r| 96 + r.line.len() + r.line.len() / 10).sum(),
         QueryResult::Matrix(all) | QueryResult::Vector(all) => of_series(all),
         QueryResult::Scalar(_) => PER_SAMPLE,
@@ -84,7 +84,8 @@ pub fn query_answer(result: &QueryResult, encoding: Encoding, cost: &Cost, warni
     out
 }
 
-/// Writes items with commas between. When the query is to end meanwhile, what was written is of no use.
+/// Writes items separated by commas. Stops when the query is cancelled, since the answer is not used
+/// then.
 pub fn separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut Vec<u8>, &T)) {
     for (n, item) in items.iter().enumerate() {
         if n > 0 {
@@ -98,7 +99,7 @@ pub fn separated<T>(out: &mut Vec<u8>, items: &[T], mut write: impl FnMut(&mut V
     }
 }
 
-/// `[seconds,"value"]`.
+/// Appends `[seconds,"value"]`.
 pub fn sample(out: &mut Vec<u8>, sample: Sample) {
     out.push(b'[');
     json::seconds(out, sample.timestamp_ms);
@@ -123,7 +124,7 @@ fn series(out: &mut Vec<u8>, all: &[Series], key: &[u8], values: impl Fn(&mut Ve
 /// Names and values of labels.
 pub type Pairs = Vec<(Box<str>, Box<str>)>;
 
-/// Appends the array of streams; also the frames of a tail.
+/// Appends the array of streams, as answers and frames of a tail contain it.
 pub fn streams(out: &mut Vec<u8>, rows: &[LogRow], encoding: Encoding) {
     out.push(b'[');
     match encoding {
@@ -156,10 +157,10 @@ fn merged(out: &mut Vec<u8>, rows: &[LogRow]) {
     });
 }
 
-/// Rows by all of their labels: the labels' text, the labels, the numbers of the rows.
+/// Groups rows by all of their labels: text of the labels, the labels, indices of the rows.
 pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
-    // Rows share the labels of their streams; what else they have is their own but mostly says the
-    // same. One merge per distinct combination.
+    // Rows share the labels of their streams, and often have equal metadata and parsed labels. Labels are
+    // merged once per distinct combination.
     let mut known: HashMap<(usize, &Labels, &Pairs), usize, RandomState> = HashMap::default();
     let mut by_labels: HashMap<Pairs, usize, RandomState> = HashMap::default();
     let mut groups: Vec<(String, Pairs, Vec<usize>)> = Vec::new();
@@ -179,13 +180,14 @@ pub fn merged_groups(rows: &[LogRow]) -> Vec<(String, Pairs, Vec<usize>)> {
     groups
 }
 
-/// All labels of a row; a parsed label goes before metadata and metadata before the stream.
+/// All labels of a row. Of equal names, parsed labels override metadata, and metadata the stream's
+/// labels.
 fn merged_labels(row: &LogRow) -> Pairs {
     let owned = |(n, v): (&str, &str)| (Box::from(n), Box::from(v));
     let mut pairs: Pairs = row.parsed.as_ref().clone();
     pairs.extend(row.metadata.iter().map(owned));
     pairs.extend(row.stream.iter().map(owned));
-    pairs.sort_by(|a, b| a.0.cmp(&b.0)); // stable: the first of equal names is the one that counts
+    pairs.sort_by(|a, b| a.0.cmp(&b.0)); // stable: the first of equal names is kept
     pairs.dedup_by(|later, earlier| later.0 == earlier.0);
     pairs
 }
@@ -212,7 +214,7 @@ fn entry(out: &mut Vec<u8>, row: &LogRow) {
     json::string(out, &row.line);
 }
 
-/// The third element of a categorized entry: always an object, with the keys that have content.
+/// The third element of a categorized entry: an object with the members that are not empty.
 fn categories(out: &mut Vec<u8>, row: &LogRow) {
     out.push(b'{');
     if !row.metadata.is_empty() {
@@ -249,7 +251,7 @@ mod tests {
         text[..end].to_owned()
     }
 
-    // The expected texts are what Loki 3.7 answered to the same rows.
+    // The expected texts are Loki 3.7's answers for the same rows.
     #[test]
     fn streams_split_by_metadata_and_sort_by_their_text() {
         let api = [("app", "api"), ("env", "prod")];
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parsed_label_hides_the_one_below_and_stands_apart_when_asked() {
+    fn a_parsed_label_overrides_a_stream_label_and_is_separate_on_request() {
         let mut one = row(1, "l", &[("app", "api"), ("level", "a")], &[]);
         one.parsed = Arc::new(vec![("level".into(), "b".into()), ("status".into(), "".into())]);
         let result = QueryResult::Streams(vec![one]);
@@ -330,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_stand_beside_the_data() {
+    fn warnings_are_a_member_of_the_answer() {
         let warnings = ["block x is damaged".to_owned()];
         let body =
             query_answer(&QueryResult::Vector(Vec::new()), Encoding::Merged, &Cost::default(), &warnings);

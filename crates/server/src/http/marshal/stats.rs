@@ -1,8 +1,8 @@
-//! The `stats` object of an answer in Loki's shape, filled from our counters.
+//! Writes the `stats` object of an answer in Loki's format from our counters.
 //!
-//! Words map like this: page of a block -> chunk of the store, page of a head -> chunk of an ingester,
-//! cache of footers, counts and filters -> index cache, needle filter -> bloom filter. Fields of Loki that
-//! have no counterpart here are present and zero: Grafana and dashboards read them unconditionally.
+//! Loki's terms map to ours as follows: chunk of the store: page of a block; chunk of an ingester: page
+//! of a head; index cache: cache of footers, counts and filters; bloom filter: needle filter. Fields
+//! without a counterpart are present and zero, since Grafana and dashboards read them unconditionally.
 //! `docs/reference/query-statistics.md` explains every field.
 
 use sandur_query::StatsSnapshot;
@@ -10,7 +10,7 @@ use sandur_service::{Cost, ResultCache};
 
 use super::json::push;
 
-/// A value of the object.
+/// The value of a field.
 #[derive(Clone, Copy)]
 enum Value {
     Number(u64),
@@ -84,7 +84,7 @@ fn summary(out: &mut Vec<u8>, cost: &Cost) {
     );
 }
 
-/// What one side of the store (blocks or heads) contributed.
+/// The figures of blocks or of heads.
 #[derive(Default)]
 struct StoreFigures {
     refs: u64,
@@ -114,7 +114,7 @@ impl StoreFigures {
             decompressed_metadata_bytes: c.metadata_bytes,
             compressed_bytes: c.compressed_bytes,
             duplicates: c.duplicates,
-            // Filters do not tell rows of blocks from rows of heads: all of them stand here.
+            // Rows of blocks and heads are not counted separately after filters, so this contains all.
             post_filter_lines: c.post_filter_lines,
             index_ns: c.index_ns,
             ..Self::default()
@@ -131,7 +131,7 @@ impl StoreFigures {
     }
 }
 
-/// Counters of Loki's experimental engine; nothing here corresponds to it.
+/// Counters of Loki's experimental engine, which have no counterpart here.
 const DATAOBJ: [&str; 14] = [
     "prePredicateDecompressedRows",
     "prePredicateDecompressedBytes",
@@ -206,7 +206,7 @@ fn ingester(out: &mut Vec<u8>, c: &StatsSnapshot) {
     store(out, &StoreFigures::of_heads(c));
 }
 
-/// What a cache did for the query.
+/// The figures of one cache.
 #[derive(Default)]
 struct CacheFigures {
     found: u64,
@@ -218,7 +218,7 @@ struct CacheFigures {
     length_ns: u64,
 }
 
-/// Loki's caches; those without a counterpart stay zero.
+/// Appends Loki's caches; those without a counterpart are zero.
 fn caches(out: &mut Vec<u8>, cost: &Cost) {
     let c = &cost.counters;
     let pages = || CacheFigures {
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_lines_and_caches_stand_where_they_belong() {
+    fn counters_are_in_their_fields() {
         let counters = StatsSnapshot {
             head_bytes: 70,
             head_metadata_bytes: 10,

@@ -1,4 +1,4 @@
-//! `status/buildinfo`: which version this is.
+//! `status/buildinfo`: the version of the program.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -6,13 +6,13 @@ use axum::routing::on;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/status/buildinfo"],
     group: Group::Operations,
     scope: Access::Credential,
-    does: "Which version this is.",
+    does: "The version of the program.",
     parameters: &[],
     answers: r#"200, `{"version","revision","branch","buildUser","buildDate","goVersion"}`, not wrapped."#,
     fails: "",
@@ -22,7 +22,7 @@ pub static ROUTE: Route = Route {
 
 async fn build_info() -> Response {
     let version = env!("CARGO_PKG_VERSION");
-    // goVersion is there because clients decode it; there is no Go in here.
+    // Clients decode `goVersion`, so it is present; this program has no Go.
     let body = format!(
         "{{\"version\":\"{version}\",\"revision\":\"\",\"branch\":\"\",\"buildUser\":\"\",\
          \"buildDate\":\"\",\"goVersion\":\"\"}}\n"

@@ -1,4 +1,4 @@
-//! `graphite/rejected`: what Graphite's senders sent and was left out.
+//! `graphite/rejected`: the points of Graphite's protocols that were refused last.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,15 +10,15 @@ use crate::http::app::App;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/graphite/rejected"],
     group: Group::Operations,
     scope: Access::Admin,
-    does: "The last 100 points and messages of Graphite's protocols that were left out, the newest first, of \
-           all tenants: when, by which protocol, from whom, the reason as \
-           `sandur_carbon_rejected_points_total` counts it, a text, and the beginning of what was sent.",
+    does: "The last 100 points and messages of Graphite's protocols that were refused, newest first, of all \
+           tenants: time, protocol, address of the sender, the reason as in \
+           `sandur_carbon_rejected_points_total`, a text, and the beginning of the message.",
     parameters: &[],
     answers: "200, JSON: `{\"rejected\": [{\"time_ms\", \"protocol\", \"peer\", \"reason\", \"text\", \
               \"message\"}]}`.",

@@ -11,26 +11,30 @@ use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/config"],
     group: Group::Operations,
     scope: Access::Admin,
     does: "The configuration in effect, without secrets.",
-    parameters: &[parameter("mode", "`diff`: what differs from the defaults; `defaults`: the defaults")],
+    parameters: &[parameter(
+        "mode",
+        "`diff`: only values that differ from the defaults; `defaults`: the \
+        defaults",
+    )],
     answers: "200, YAML with the keys of the file.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, config),
 };
 
-/// It holds no secrets: those come from the environment of the store's provider only.
+/// The settings have no secrets except in the URL of the store; credentials come from the environment.
 async fn config(State(app): State<App>, params: Params) -> Response {
     reply::text(shown_configuration(&app.settings, params.get("mode").unwrap_or("")))
 }
 
-/// The configuration as YAML.
+/// The settings as YAML. `mode` is that of the endpoint.
 pub fn shown_configuration(settings: &Settings, mode: &str) -> String {
     let mut settings = if mode == "defaults" { Settings::default() } else { settings.clone() };
     settings.store = without_secrets(&settings.store);
@@ -52,7 +56,7 @@ pub fn shown_configuration(settings: &Settings, mode: &str) -> String {
     page
 }
 
-/// The part of a store URL that may be shown: user information is left out.
+/// A store URL without user information.
 pub fn without_secrets(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

@@ -1,4 +1,4 @@
-//! `flush`: puts everything that is in memory into blocks.
+//! `flush`: flushes everything in memory to blocks.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -9,13 +9,13 @@ use crate::http::app::App;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/flush", "/ingester/flush"],
     group: Group::Operations,
     scope: Access::Admin,
-    does: "Puts everything that was acknowledged so far into blocks; returns when that is done.",
+    does: "Flushes everything that was acknowledged so far to blocks; returns when that is done.",
     parameters: &[],
     answers: "204.",
     fails: "503 when the store cannot be written.",

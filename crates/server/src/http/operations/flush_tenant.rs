@@ -1,4 +1,4 @@
-//! `flush/tenant`: puts what a tenant has in memory into blocks.
+//! `flush/tenant`: flushes what a tenant has in memory to blocks.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,14 +12,18 @@ use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/flush/tenant"],
     group: Group::Operations,
     scope: Access::Admin,
-    does: "Puts what the tenant has in memory into blocks; other tenants are flushed with it.",
-    parameters: &[parameter("streams", "a selector, checked; a flush always takes every stream")],
+    does: "Flushes what the tenant has in memory to blocks; other tenants are flushed as well.",
+    parameters: &[parameter(
+        "streams",
+        "a selector, which is only checked; a flush always includes every \
+        stream",
+    )],
     answers: "204.",
     fails: "400: not a selector; 503 when the store cannot be written.",
     several_tenants: false,

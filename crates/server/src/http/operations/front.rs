@@ -1,6 +1,6 @@
-//! `/`: what runs here, and where to go on.
+//! `/`: a page that names the program and its most important paths.
 //!
-//! It tells nothing of the data, the store or the machine, so every credential may see it.
+//! It contains nothing about the data, the store or the machine, so every credential may read it.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
@@ -10,21 +10,21 @@ use bytes::Bytes;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/"],
     group: Group::Operations,
     scope: Access::Credential,
-    does: "What runs here, and where to go on.",
+    does: "The version of the program and its most important paths.",
     parameters: &[],
-    answers: "200, HTML for those who accept it, text for all others.",
+    answers: "200, HTML for clients that accept it, otherwise text.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, front),
 };
 
-/// A place to go on: what it is for and, where there is one to follow, its path.
+/// A path that the page names, with its purpose.
 struct Place {
     does: &'static str,
     path: &'static str,
@@ -39,28 +39,28 @@ const fn word(path: &'static str, does: &'static str) -> Place {
     Place { does, path, is_link: false }
 }
 
-/// Where to go on.
+/// The paths of the page.
 const PLACES: &[Place] = &[
     word("/loki/api/v1/push", "push lines here: Promtail, Alloy, Vector, Fluent Bit, `sandur push`"),
     word("/api/v1/write", "send metrics here: remote_write of Prometheus and others"),
-    word("/graphite/carbon", "send Graphite's points here, or by carbon's protocols to `carbon.listen`"),
+    word("/graphite/carbon", "send Graphite points here, or by carbon's protocols to `carbon.listen`"),
     word("/otlp/v1/logs", "logs of OpenTelemetry; the collector's endpoint is /otlp"),
     word("/otlp/v1/metrics", "metrics of OpenTelemetry"),
     word("/loki/api/v1/query_range", "query logs here: Grafana's Loki data source, logcli, `sandur query`"),
     word("/api/v1/query_range", "query metrics here: Grafana's Prometheus data source, promtool"),
-    word("/render", "query Graphite here: Grafana's Graphite data source, whose URL is that of this page"),
+    word("/render", "query Graphite here: Grafana's Graphite data source, with the URL of this page"),
     link("/loki/api/v1/labels", "labels of logs of the last hour"),
     link("/api/v1/labels", "labels of metrics"),
     link("/metrics/find?query=*", "the first nodes of Graphite's paths"),
-    link("/ready", "whether it can take requests"),
+    link("/ready", "whether it is ready for requests"),
     link("/metrics", "metrics for Prometheus"),
-    link("/config", "the configuration in force"),
-    link("/services", "what runs in this process"),
-    link("/sandur/store", "requests to the store, and what they cost"),
+    link("/config", "the configuration in effect"),
+    link("/services", "the parts of this process"),
+    link("/sandur/store", "requests to the store and their cost"),
     link("/loki/api/v1/status/buildinfo", "version"),
     word("docs/reference/http-api.md", "every endpoint, in the source tree"),
-    word("docs/reference/logql.md", "the query language of logs; promql.md and graphite.md stand beside it"),
-    word("docs/operations.md", "what operators meet"),
+    word("docs/reference/logql.md", "the query language of logs; see also promql.md and graphite.md"),
+    word("docs/operations.md", "the guide for operators"),
 ];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,4 +1,4 @@
-//! `healthy`: whether the process answers at all.
+//! `healthy`: answers whenever the process does.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -6,13 +6,13 @@ use axum::routing::on;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/healthy", "/-/healthy"],
     group: Group::Operations,
     scope: Access::Open,
-    does: "Whether the process answers at all.",
+    does: "Answers whenever the process does.",
     parameters: &[],
     answers: "200, the text `healthy`.",
     fails: "",

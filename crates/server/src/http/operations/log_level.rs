@@ -1,4 +1,4 @@
-//! `log_level`: which messages the process logs, read and changed while it runs.
+//! `log_level`: reads and changes the log level while the process runs.
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
@@ -10,13 +10,13 @@ use crate::http::reply;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 use crate::logging;
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/log_level"],
     group: Group::Operations,
     scope: Access::Admin,
-    does: "The least severity that is logged; POST changes it until the process ends.",
+    does: "The log level; POST changes it until the process ends.",
     parameters: &[parameter("log_level", "with POST: `trace`, `debug`, `info`, `warn` or `error`")],
     answers: "200, `{\"message\":\"Current log level is info\"}`, after a change \
               `{\"status\":\"success\",\"message\":\"Log level set to debug\"}`.",

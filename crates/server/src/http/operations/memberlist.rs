@@ -1,4 +1,4 @@
-//! `memberlist`: there is none.
+//! `memberlist`: says that there is none.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -6,15 +6,15 @@ use axum::routing::on;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/memberlist"],
     group: Group::Operations,
     scope: Access::Credential,
-    does: "Processes find each other in the bucket, not by gossip.",
+    does: "Says that there is no memberlist: processes find each other in the bucket, not by gossip.",
     parameters: &[],
-    answers: "200, a line of text that says so.",
+    answers: "200, a line of text.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, memberlist),

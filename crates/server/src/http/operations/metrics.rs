@@ -10,7 +10,7 @@ use crate::http::exposition::accepted;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/metrics"],
@@ -29,11 +29,11 @@ async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let (exposition, escaping) = accepted(accept.unwrap_or_default());
     observe(&app);
-    // All names are of the old kind, which no escaping changes.
+    // All names are legacy names, which no escaping changes.
     reply::with_type(exposition.content_type(escaping), exposition.page(&app.registry).into())
 }
 
-/// Brings gauges up to date.
+/// Updates gauges.
 fn observe(app: &App) {
     let AppState { queries, writes, metrics, .. } = &**app;
     queries.observe();

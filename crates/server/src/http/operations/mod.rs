@@ -1,5 +1,5 @@
-//! Operations: readiness, metrics, configuration, flush, and the small pages that Loki's tools look at.
-//! One file per endpoint.
+//! Operations: readiness, metrics, configuration, flush, and the small pages that Loki's tools read. One
+//! file per endpoint.
 
 pub mod build_info;
 pub mod carbon_rejected;

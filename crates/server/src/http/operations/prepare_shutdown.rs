@@ -1,6 +1,6 @@
 //! `ingester/prepare_shutdown`: announces that this process will be scaled down.
 //!
-//! Every stop flushes, so there is little to prepare: a first flush makes the one at the end short.
+//! Every shutdown flushes, so there is little to prepare: an early flush shortens the one at shutdown.
 
 use std::sync::atomic::Ordering;
 
@@ -14,13 +14,13 @@ use crate::http::app::App;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Get, Verb::Post, Verb::Delete],
     paths: &["/ingester/prepare_shutdown"],
     group: Group::Operations,
     scope: Access::Admin,
-    does: "POST flushes and marks this process as about to be scaled down, DELETE takes the mark away, GET \
+    does: "POST flushes and marks this process as about to be scaled down, DELETE removes the mark, GET \
            shows it. The mark changes nothing else: every stop flushes.",
     parameters: &[],
     answers: "204; with GET 200, `set` or `unset`.",

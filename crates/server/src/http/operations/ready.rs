@@ -1,8 +1,8 @@
-//! `ready`: whether requests shall be sent here.
+//! `ready`: whether the process is ready for requests.
 //!
-//! Pushes and queries are reported separately, because a store that takes no writes may still answer reads,
-//! and the other way round. Without `for` the answer is 503 only when neither works, so that a load balancer
-//! does not remove a process that can still do one of both. Decision 0023 has the reasons.
+//! Pushes and queries are reported separately, because a store may fail for writes and still answer
+//! reads, and vice versa. Without `for` the answer is 503 only when neither works, so that a load
+//! balancer does not remove a process that can still do one of both. Decision 0023 has the reasons.
 
 use std::time::Duration;
 
@@ -18,28 +18,28 @@ use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/ready", "/-/ready"],
     group: Group::Operations,
     scope: Access::Open,
-    does: "Whether requests shall be sent here.",
+    does: "Whether the process is ready for requests.",
     parameters: &[parameter(
         "for",
-        "`push`: whether pushes can be acknowledged; `query`: whether it is known what other processes have \
-         stored, as of `query.max_view_age` ago; without it whether one of both holds",
+        "`push`: whether pushes can be acknowledged; `query`: whether the view of what other processes \
+         stored is at most `query.max_view_age` old; by default whether either is true",
     )],
     answers: "200, the text `ready`, or `ready (...)` with what does not work: pushes (`pushes are refused: \
-              REASON`), news of other processes (`answers may lack rows: REASON`), flushes (`flushes fail \
-              for DURATION: ...`: rows cannot be put into blocks).",
-    fails: "503 with the reason and `Retry-After`, also while the server starts or stops; 400: another word \
-            for `for`.",
+              REASON`), the view of other processes (`answers may lack rows: REASON`), flushes to blocks \
+              (`flushes fail for DURATION: ...`).",
+    fails: "503 with the reason and `Retry-After`, also while the server starts or stops; 400: an unknown \
+            value of `for`.",
     several_tenants: false,
     handler: |verbs| on(verbs, ready),
 };
 
-/// What shall be sent here.
+/// The requests that readiness is asked for.
 enum For {
     Push,
     Query,
@@ -88,7 +88,7 @@ fn not_ready(reason: &str) -> Failure {
     Failure::new(ErrorKind::Unavailable, format!("not ready: {reason}\n"))
 }
 
-/// What is said of flushes that fail.
+/// The note about failing flushes, if they fail.
 fn flushes(app: &AppState) -> Option<String> {
     let since = app.writes.intake().flushes_fail_for()?;
     let since = format_duration(Duration::from_secs(since.as_secs()));

@@ -1,4 +1,4 @@
-//! The ring pages. Processes share a bucket and need no ring: each shows itself.
+//! Loki's ring pages. Processes share a bucket and need no ring, so each shows only itself.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -9,7 +9,7 @@ use crate::http::app::App;
 use crate::http::reply;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &[
@@ -23,7 +23,7 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Operations,
     scope: Access::Credential,
-    does: "This process as the one member of a ring: processes share a bucket and need none.",
+    does: "This process as the only member of a ring: processes share a bucket and need no ring.",
     parameters: &[],
     answers: "200, a line of text, or with `Accept: application/json` \
               `{\"shards\":[{\"id\",\"state\",\"address\",..}],\"now\"}`.",

@@ -1,4 +1,4 @@
-//! `services`: the parts of the process and their states.
+//! `services`: the parts of the process, with Loki's names, and their states.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -8,13 +8,13 @@ use crate::http::app::App;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/services"],
     group: Group::Operations,
     scope: Access::Credential,
-    does: "Parts of the process by Loki's names and their states.",
+    does: "Parts of the process, with Loki's names, and their states.",
     parameters: &[],
     answers: "200, a line `name => Running` or `name => Stopping` per part.",
     fails: "",

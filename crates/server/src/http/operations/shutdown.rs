@@ -15,17 +15,21 @@ use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/ingester/shutdown"],
     group: Group::Operations,
     scope: Access::Admin,
-    does: "Takes no more pushes, flushes, and ends the process in order, also when the client does not wait.",
+    does: "Refuses further pushes, flushes, and shuts the process down cleanly, even if the client does not \
+        wait.",
     parameters: &[
         parameter("flush", "`false`: answer at once and flush while stopping; `true`"),
-        parameter("terminate", "`false`: flush and take no more pushes, but go on answering queries; `true`"),
-        parameter("delete_ring_tokens", "has no meaning here"),
+        parameter(
+            "terminate",
+            "`false`: flush and refuse further pushes, but keep answering queries; `true`",
+        ),
+        parameter("delete_ring_tokens", "accepted without effect"),
     ],
     answers: "204.",
     fails: "503 when it is stopping already, or the store cannot be written.",
@@ -34,7 +38,7 @@ pub static ROUTE: Route = Route {
 };
 
 async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Failure> {
-    // The first call does it; another one cannot undo or repeat it, unless the first one failed.
+    // The first call does the work. Further calls cannot undo or repeat it unless it failed.
     if !app.ready.swap(false, Ordering::Relaxed) || app.stopping.is_triggered() {
         let text = "Ingester is stopping or already stopped.";
         return Err(Failure::new(ErrorKind::Unavailable, text));
@@ -43,7 +47,7 @@ async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Fa
     let (flush, terminate) = (wanted("flush"), wanted("terminate"));
     let (tell, outcome) = oneshot::channel();
     let own = app.clone();
-    // What was begun ends, whether or not the client waits for it.
+    // The work runs to its end even if the client goes away.
     let work = app.env.spawn("shutdown by request", async move {
         let ended = end(&own, flush, terminate).await;
         if ended.is_err() {
@@ -64,7 +68,7 @@ async fn end(app: &App, flush: bool, terminate: bool) -> Result<(), Failure> {
     if flush {
         app.writes.intake().flush().await?;
     }
-    tracing::info!("stopping: asked to by a request");
+    tracing::info!("stopping: requested over HTTP");
     app.shutdown.trigger();
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `sandur/store`: what was asked of the store, and what it costs.
+//! `sandur/store`: requests to the store and their cost.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -8,16 +8,16 @@ use crate::http::app::App;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/sandur/store"],
     group: Group::Operations,
     scope: Access::Admin,
-    does: "What was asked of the object store since the start, and what that costs, also per month \
+    does: "Requests to the object store since the start, and their cost, also per month \
            ([operations.md](../operations.md)).",
     parameters: &[],
-    answers: "200, a sentence and a table for people; programs read `/metrics`.",
+    answers: "200, a sentence and a table as text; programs read `/metrics`.",
     fails: "",
     several_tenants: false,
     handler: |verbs| on(verbs, store_report),

@@ -1,4 +1,4 @@
-//! `config/tenant/v1/limits`: the limits that hold for a tenant.
+//! `config/tenant/v1/limits`: the limits of a tenant.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,13 +12,13 @@ use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/config/tenant/v1/limits"],
     group: Group::Operations,
     scope: Access::Read,
-    does: "The limits that hold for the tenant.",
+    does: "The limits of the tenant.",
     parameters: &[],
     answers: "200, YAML with Loki's names where Loki has the limit.",
     fails: "",
@@ -26,7 +26,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, tenant_limits),
 };
 
-/// Loki's limits that are told by another limit here.
+/// Loki's limits that follow from other limits here.
 fn derived(limits: &Limits) -> String {
     let mebibytes = |bytes: u64| bytes as f64 / (1u64 << 20) as f64;
     format!(

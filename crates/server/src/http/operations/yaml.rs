@@ -1,8 +1,8 @@
-//! Settings as YAML text: one line per value, quoted where YAML would read something else.
+//! Settings as YAML: one line per value, quoted where YAML would read something else.
 
 use crate::config::Slot;
 
-/// `key: value`, or `key:` and a list, indented.
+/// Formats `key: value`, or `key:` and an indented list.
 pub fn line(indent: &str, key: &str, slot: &Slot<'_>) -> String {
     match slot {
         Slot::List(words) if words.is_empty() => format!("{indent}{key}: []\n"),
@@ -21,7 +21,7 @@ pub fn line(indent: &str, key: &str, slot: &Slot<'_>) -> String {
     }
 }
 
-/// A text as it stands, in quotes when YAML would take it for something else.
+/// The text, quoted if YAML would read it as something else.
 pub fn scalar(text: &str) -> String {
     let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"./_+-:=?&%@".contains(&b));
     let starts = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/' || c == '.');

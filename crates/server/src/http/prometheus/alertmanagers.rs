@@ -1,4 +1,4 @@
-//! `alertmanagers`: where alerts are sent: nowhere.
+//! `alertmanagers`: where alerts are sent; always empty, since no rules are evaluated.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -7,13 +7,13 @@ use super::reply::success_json;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/alertmanagers", "/prometheus/api/v1/alertmanagers"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Where alerts are sent: nowhere, since no rules are evaluated here.",
+    does: "The Alertmanagers that alerts are sent to: none, since rules are not evaluated.",
     parameters: &[],
     answers: "200, `{\"activeAlertmanagers\":[],\"droppedAlertmanagers\":[]}` as `data`.",
     fails: "",

@@ -1,4 +1,4 @@
-//! `admin/tsdb/clean_tombstones`: removes what was deleted from the store: that goes on by itself.
+//! `admin/tsdb/clean_tombstones`: accepted without effect; deleted samples are removed in the background.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -7,14 +7,14 @@ use crate::http::call::Call;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Post, Verb::Put],
     paths: &["/api/v1/admin/tsdb/clean_tombstones", "/prometheus/api/v1/admin/tsdb/clean_tombstones"],
     group: Group::Metrics,
     scope: Access::Admin,
-    does: "Accepted for Prometheus's sake: deleted samples are removed from the store in the background, \
-           when `compaction.delete_request_cancel_period` is over, and this does not hurry it.",
+    does: "Accepted for compatibility, without effect: deleted samples are removed from the store in the \
+           background, after `compaction.delete_request_cancel_period`.",
     parameters: &[],
     answers: "204.",
     fails: "",

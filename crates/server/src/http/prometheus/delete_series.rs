@@ -1,4 +1,4 @@
-//! `admin/tsdb/delete_series`: hides samples at once, and has them removed later.
+//! `admin/tsdb/delete_series`: hides samples at once and has them removed later.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,18 +16,18 @@ use crate::http::loki::deletes;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Post, Verb::Put],
     paths: &["/api/v1/admin/tsdb/delete_series", "/prometheus/api/v1/admin/tsdb/delete_series"],
     group: Group::Metrics,
     scope: Access::Delete,
-    does: "Deletes samples: when it answers, no query shows them; they are removed from the store when \
-           `compaction.delete_request_cancel_period` is over. Each selector makes a delete request.",
+    does: "Deletes samples: when it answers, queries do not return them any more; they are removed from the \
+           store after `compaction.delete_request_cancel_period`. Each selector creates a delete request.",
     parameters: &[
-        parameter("match[]", "a selector; may stand several times; required"),
+        parameter("match[]", "a selector; may be repeated; required"),
         parameter("start", "first instant; by default the earliest"),
-        parameter("end", "last instant, included; by default the latest"),
+        parameter("end", "last instant, inclusive; by default the latest"),
     ],
     answers: "204.",
     fails: "400 `bad_data`; 503 `unavailable`: `deletion_mode` is `disabled`.",
@@ -35,9 +35,9 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, delete),
 };
 
-/// Milliseconds beyond which no sample can be.
+/// Maximum distance of a sample's timestamp from the epoch, in milliseconds.
 const FURTHEST_MS: i64 = i64::MAX / 1_000_000;
-/// The first instant that a sample can have, in milliseconds.
+/// The earliest timestamp of a sample, in milliseconds.
 pub const EARLIEST_MS: i64 = -FURTHEST_MS;
 
 async fn delete(

@@ -1,4 +1,4 @@
-//! `features`: what of Prometheus's optional features is there.
+//! `features`: which of Prometheus's optional features are supported.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use sandur_promql::function_names;
 use super::reply::success_json;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/features", "/prometheus/api/v1/features"],
     group: Group::Metrics,
     scope: Access::Credential,
-    does: "What of Prometheus's optional features is there.",
+    does: "Which of Prometheus's optional features are supported.",
     parameters: &[],
     answers: "200, `{\"api\":{\"admin\":true,..},\"promql\":{..},\"promql_functions\":{..}}` as `data`.",
     fails: "",

@@ -1,4 +1,4 @@
-//! `federate`: the last samples of series, as text that a scrape reads.
+//! `federate`: the last samples of series, in the text format of a scrape.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -23,7 +23,7 @@ use crate::http::exposition::{Exposition, accepted};
 use crate::http::marshal::json::push;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/federate", "/prometheus/federate"],
@@ -31,8 +31,8 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "The last sample of each series that matches any selector and is no older than \
            `query.lookback_delta`, by name of metric, with its time. Histograms with custom buckets become \
-           classic ones; exponential ones, which these formats cannot carry, are left out.",
-    parameters: &[parameter("match[]", "a selector; may stand several times; without it nothing")],
+           classic ones; exponential ones, which the text formats cannot represent, are left out.",
+    parameters: &[parameter("match[]", "a selector; may be repeated; without one the answer is empty")],
     answers: "200, text in Prometheus's format; OpenMetrics when `Accept` prefers it. Its parameter \
               `escaping` says what happens to names with other characters than letters, digits and `_`: \
               `underscores` (default), `dots`, `values`, or `allow-utf-8` for names in quotes.",
@@ -86,13 +86,13 @@ async fn federate(State(queries): State<Queries>, call: Call) -> Result<Response
     }
 }
 
-/// A sample that is shown.
+/// A sample of the answer.
 enum Shown {
     Float(f64),
     Histogram(std::sync::Arc<FloatHistogram>),
 }
 
-/// Name of the metric, and labels: the order of the answer.
+/// Metric name and labels; the answer is in this order.
 type Key = (Box<str>, Labels);
 
 /// The last samples of series.
@@ -101,7 +101,7 @@ struct Last {
     memory: Reservation,
 }
 
-/// Bytes of an entry beside its texts.
+/// Bytes of an entry in addition to its strings.
 const ENTRY_BYTES: u64 = 160;
 
 impl Last {
@@ -130,7 +130,7 @@ impl Last {
     }
 }
 
-/// The last sample within some milliseconds, unless it says that the series ended.
+/// The last sample between two timestamps (milliseconds, inclusive), unless it is a stale marker.
 fn last_of(samples: &Samples, (first, last): (i64, i64)) -> Option<(i64, Shown)> {
     let before = |times: &[i64]| times.partition_point(|time| *time <= last).checked_sub(1);
     let float = before(&samples.times).map(|n| (samples.times[n], Shown::Float(samples.values[n])));
@@ -150,10 +150,10 @@ fn last_of(samples: &Samples, (first, last): (i64, i64)) -> Option<(i64, Shown)>
     })
 }
 
-/// The answer, line by line.
+/// The answer, written line by line.
 struct Federated {
     all: std::collections::btree_map::IntoIter<Key, (i64, Shown)>,
-    /// The family whose type was written, and whether it is one of histograms.
+    /// The family whose `# TYPE` line was written last, and whether it is a histogram.
     family: Option<(Box<str>, bool)>,
     is_open: bool,
     escaping: Escaping,
@@ -202,7 +202,7 @@ impl Federated {
         self.family = Some((name.into(), is_histogram));
     }
 
-    /// A line: the name with an ending, labels, one more label, time and value.
+    /// Writes a line: the name with a suffix, labels, the label `le` if given, time and value.
     fn line(
         &self,
         out: &mut Vec<u8>,
@@ -228,7 +228,7 @@ impl Federated {
             push_quoted(value, |part| out.extend_from_slice(part.as_bytes()));
             out.push(b',');
         }
-        // Without it the scrape would put its own there.
+        // Without it the scraping server would add its own `instance`.
         if labels.get("instance").is_none() {
             out.extend_from_slice(b"instance=\"\",");
         }
@@ -248,12 +248,12 @@ impl Federated {
         out.push(b'\n');
     }
 
-    /// A name, in quotes where it needs them.
+    /// Writes a name, quoted if needed.
     fn write_name(&self, out: &mut Vec<u8>, named: Named, name: &str) {
         out.extend_from_slice(named.written(&self.escaping.name(named, name)).as_bytes());
     }
 
-    /// A histogram with custom buckets as a classic one.
+    /// Writes a histogram with custom buckets as a classic one.
     fn classic(&self, out: &mut Vec<u8>, name: &str, labels: &Labels, (time, of): (i64, &FloatHistogram)) {
         let mut below = 0.0;
         let mut buckets = of.positive.iter().peekable();

@@ -1,4 +1,4 @@
-//! `format_query`: PromQL laid out for people.
+//! `format_query`: pretty-prints a PromQL query.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,13 +13,13 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/format_query", "/prometheus/api/v1/format_query"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "PromQL laid out for people.",
+    does: "Formats a PromQL query readably.",
     parameters: &[QUERY],
     answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
     fails: "400 `bad_data`.",
@@ -34,7 +34,7 @@ async fn format(State(queries): State<Queries>, call: Call) -> Result<Response, 
     Ok(success(|out| json::utf8(out, &text), &[]))
 }
 
-/// Reads the parameter `query`.
+/// Parses the text of the parameter `query`.
 pub async fn parse(context: &sandur_query::QueryContext, text: &str) -> Result<sandur_promql::Expr, Refused> {
     let parsed = promql::parse(context, text).await;
     parsed.map_err(|error| Refused::reading(error, |why| format!("invalid parameter \"query\": {why}")))

@@ -1,24 +1,25 @@
-//! Floats of series over the steps of a query as JSON.
+//! Writes the floats of series over the steps of a query as JSON.
 //!
-//! Series of an answer have the same steps: the text of an instant is made once, for the first series, and
-//! copied for the others. Others than those of the first series are written out.
+//! The series of an answer have the same steps. The text of each timestamp is formatted for the first
+//! series and copied for the others. Timestamps that the first series does not have are formatted each
+//! time.
 
 use sandur_model::decimal::{WHOLE_BYTES, put_whole_float};
 
 use super::numbers;
 
-/// Most instants whose text is kept, which takes no more memory than a piece.
+/// Maximum number of cached timestamps; they take no more memory than a piece.
 const KEPT_MAX: usize = 4_096;
-/// Longest text that is kept: seconds with decimals fit.
+/// Maximum length of a cached text: seconds with decimals fit.
 const TEXT_BYTES: usize = 23;
-/// A sample whose instant is kept and whose number is whole, and some more, so that as many bytes are copied
-/// each time.
+/// Size of the buffer for a sample with a cached timestamp and an integer value. It is constant, so that
+/// the copy has a fixed length.
 const SAMPLE_BYTES: usize = 48;
-/// What stands behind a number.
+/// The text after a number.
 const END: [u8; 2] = *b"\"]";
 const _: () = assert!(TEXT_BYTES + WHOLE_BYTES + END.len() <= SAMPLE_BYTES);
 
-/// The text before the number of an instant, `,[1700000000,"`.
+/// The text of a timestamp with what precedes the value: `,[1700000000,"`.
 struct Instant {
     ms: i64,
     text: [u8; TEXT_BYTES],
@@ -41,25 +42,25 @@ fn push_begin(out: &mut Vec<u8>, ms: i64) {
     out.extend_from_slice(b",\"");
 }
 
-/// The instants of an answer, as far as they are known.
+/// The cached timestamps of an answer.
 #[derive(Default)]
 pub struct Instants {
-    /// By rising time.
+    /// In ascending order.
     known: Vec<Instant>,
-    /// The place of the first that is not before the next one of the series that is written.
+    /// Index of the first cached timestamp that is not before the next sample of the series.
     at: usize,
-    /// For the text of one.
+    /// Buffer for formatting a timestamp.
     scratch: Vec<u8>,
 }
 
 impl Instants {
-    /// A series begins.
+    /// Begins a series.
     pub fn begin(&mut self) {
         self.at = 0;
     }
 
-    /// Appends the floats that are left of a series, of which some are written, until the piece has so many
-    /// bytes; how many are written then.
+    /// Appends the remaining floats of a series, of which `done` were written before, until the piece has
+    /// `piece_bytes` bytes. Returns how many are written then.
     pub fn push_floats(
         &mut self,
         (out, piece_bytes): (&mut Vec<u8>, usize),
@@ -82,7 +83,7 @@ impl Instants {
                 out.extend_from_slice(&END);
             }
             if written == 0 {
-                // A comma stands before the others.
+                // The other samples begin with a comma.
                 out.splice(begin..=begin, *b",\"values\":[");
             }
             written += 1;
@@ -93,8 +94,9 @@ impl Instants {
         written
     }
 
-    /// Appends a sample, a comma first, when its instant is known and its number is whole; whether it was so.
-    /// Such a sample is put together in a place that is not looked up again for each of its parts.
+    /// Appends a comma and a sample if its timestamp is cached and its value is an integer. Returns
+    /// whether it did. The sample is assembled in a local buffer, which avoids a bounds check for each
+    /// part.
     #[inline]
     fn push_quick(&mut self, out: &mut Vec<u8>, ms: i64, value: f64) -> bool {
         let Some(instant) = self.known.get(self.at + 1).filter(|instant| instant.ms == ms) else {
@@ -114,7 +116,7 @@ impl Instants {
         true
     }
 
-    /// Appends what stands before the number of an instant, a comma first.
+    /// Appends the text before the value of a sample, with a leading comma.
     fn push_begin(&mut self, out: &mut Vec<u8>, ms: i64) {
         while self.known.get(self.at).is_some_and(|instant| instant.ms < ms) {
             self.at += 1;
@@ -124,7 +126,8 @@ impl Instants {
         }
         match self.known.get(self.at) {
             Some(instant) if instant.ms == ms => {
-                // All bytes there can be are copied at once, which is quicker than those that there are.
+                // Copying a fixed number of bytes and truncating is faster than a copy of variable
+                // length.
                 let length = out.len() + usize::from(instant.len);
                 out.extend_from_slice(&instant.text);
                 out.truncate(length);
@@ -140,7 +143,7 @@ mod tests {
 
     const PIECE_BYTES: usize = 64 << 10;
 
-    /// What is written of series in pieces of any size, after bytes that are there already.
+    /// What is written for the series in pieces that begin with `filled` bytes.
     fn written(series: &[Vec<(i64, f64)>], filled: usize) -> String {
         let mut instants = Instants::default();
         let mut all = String::new();
@@ -152,7 +155,7 @@ mod tests {
                 let before = done;
                 let left = floats[done..].iter().copied();
                 done = instants.push_floats((&mut out, PIECE_BYTES), done, left);
-                assert!(done > before, "a piece takes at least one sample");
+                assert!(done > before, "a piece has at least one sample");
                 all += std::str::from_utf8(&out[filled..]).unwrap();
             }
         }
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_written_as_one_by_one() {
+    fn floats_are_written_as_if_each_timestamp_were_formatted() {
         let grid = |from: i64, step: i64, count: i64| -> Vec<(i64, f64)> {
             (0..count).map(|n| (from + n * step, n as f64 / 7.0)).collect()
         };

@@ -12,7 +12,7 @@ use super::selectors::{END, LIMIT, MATCH, Request, START, Texts, listed, write_t
 use crate::http::call::Call;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/labels", "/prometheus/api/v1/labels"],

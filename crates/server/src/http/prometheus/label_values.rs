@@ -13,7 +13,7 @@ use super::streamed::{Items, streamed};
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/label/{name}/values", "/prometheus/api/v1/label/{name}/values"],

@@ -16,17 +16,17 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/metadata", "/prometheus/api/v1/metadata"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Type, unit and help of metric families, as senders and scrapes told them.",
+    does: "Type, unit and help of metric families, as senders and scrape targets reported them.",
     parameters: &[
-        parameter("metric", "the family; without it all"),
-        parameter("limit", "most families; by default all"),
-        parameter("limit_per_metric", "most different metadata of a family; by default all"),
+        parameter("metric", "the family; by default all"),
+        parameter("limit", "maximum number of families; by default all"),
+        parameter("limit_per_metric", "maximum number of different metadata per family; by default all"),
     ],
     answers: "200, `{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"..\"}],..}` as `data`.",
     fails: "400 `bad_data`.",
@@ -68,14 +68,14 @@ async fn metadata(State(queries): State<Queries>, call: Call) -> Result<Response
     Ok(in_pieces(queries.env(), &call, JSON, families, ended).await)
 }
 
-/// A limit; a negative one is none.
+/// A limit. A negative one means no limit.
 fn most(call: &Call, name: &str) -> Result<Option<usize>, Refused> {
     let Some(text) = call.params.get(name) else { return Ok(None) };
     let number: i64 = text.parse().map_err(|_| refuse(&format!("{name} must be a number")))?;
     Ok(usize::try_from(number).ok())
 }
 
-/// What is told of families, sorted by family.
+/// Metadata of metric families, sorted by family.
 struct Families {
     all: std::iter::Peekable<std::vec::IntoIter<MetricMetadata>>,
     before: Option<Box<str>>,

@@ -1,7 +1,7 @@
 //! Prometheus's HTTP API over samples: one file per endpoint.
 //!
-//! Shapes, statuses and texts are those of Prometheus 3, checked against its sources. Paths stand below
-//! `/api/v1` and `/prometheus/api/v1`; Loki's are others, so both are served on one port.
+//! Formats, status codes and error texts are those of Prometheus 3, checked against its sources. Paths
+//! begin with `/api/v1` and `/prometheus/api/v1`. Loki's paths are different, so one port serves both.
 
 pub mod alertmanagers;
 pub mod clean_tombstones;

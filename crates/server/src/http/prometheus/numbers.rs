@@ -1,25 +1,25 @@
-//! Numbers, instants and histograms as Prometheus writes them in JSON.
+//! Writes numbers, timestamps and histograms in JSON as Prometheus does.
 
 use sandur_model::FloatHistogram;
 use sandur_model::decimal::{push_fraction, push_whole, push_whole_float};
 
 use crate::http::marshal::json;
 
-/// From it on, and below the other, numbers have an exponent.
+/// Numbers are written with an exponent from `LARGE` on and below `SMALL`.
 const LARGE: f64 = 1e21;
 const SMALL: f64 = 1e-6;
 
-/// Appends a number within quotes.
+/// Appends a number in quotes.
 pub fn quoted(out: &mut Vec<u8>, value: f64) {
     out.push(b'"');
     plain(out, value);
     out.push(b'"');
 }
 
-/// Appends a number as Go prints it: shortest decimals, an exponent of two digits at least where it is far
-/// from one.
+/// Appends a number as Go prints it: the shortest decimals, and for very large and very small numbers an
+/// exponent of at least two digits.
 pub fn plain(out: &mut Vec<u8>, value: f64) {
-    // Most numbers are of these two kinds.
+    // Fast paths for most numbers.
     if push_whole_float(out, value) || push_fraction(out, value) {
         return;
     }
@@ -37,7 +37,7 @@ pub fn plain(out: &mut Vec<u8>, value: f64) {
     json::push(out, format_args!("{digits}e{sign}{exponent:0>2}"));
 }
 
-/// Appends milliseconds as seconds, with three decimals if it takes any.
+/// Appends milliseconds as seconds, with three decimals unless they are zero.
 pub fn seconds(out: &mut Vec<u8>, ms: i64) {
     if ms < 0 {
         out.push(b'-');
@@ -51,7 +51,7 @@ pub fn seconds(out: &mut Vec<u8>, ms: i64) {
     }
 }
 
-/// Appends a sample: an instant and a number.
+/// Appends a sample: timestamp and value.
 pub fn sample(out: &mut Vec<u8>, ms: i64, value: f64) {
     out.push(b'[');
     seconds(out, ms);
@@ -60,7 +60,7 @@ pub fn sample(out: &mut Vec<u8>, ms: i64, value: f64) {
     out.push(b']');
 }
 
-/// Appends an instant and a histogram.
+/// Appends a timestamp and a histogram.
 pub fn histogram_sample(out: &mut Vec<u8>, ms: i64, of: &FloatHistogram) {
     out.push(b'[');
     seconds(out, ms);
@@ -69,8 +69,8 @@ pub fn histogram_sample(out: &mut Vec<u8>, ms: i64, of: &FloatHistogram) {
     out.push(b']');
 }
 
-/// Appends a histogram with its populated buckets. A bucket is which of its bounds belong to it (0: the upper
-/// one, 1: the lower one, 2: none, 3: both), its bounds and its count.
+/// Appends a histogram with its non-empty buckets. A bucket is an array of which bounds are inclusive (0:
+/// the upper one, 1: the lower one, 2: none, 3: both), lower bound, upper bound and count.
 fn histogram(out: &mut Vec<u8>, of: &FloatHistogram) {
     out.extend_from_slice(b"{\"count\":");
     quoted(out, of.count);

@@ -1,7 +1,7 @@
-//! Parameters as Prometheus reads them: instants and lengths of time in milliseconds, limits.
+//! Parses parameters as Prometheus does: timestamps in milliseconds, durations, limits.
 //!
-//! An instant is a number of seconds, rounded to a millisecond, or RFC 3339. Instants beyond what 64 bits of
-//! milliseconds can say are at their ends.
+//! A timestamp is a number of seconds, rounded to a millisecond, or RFC 3339. Timestamps beyond the range
+//! of 64 bits of milliseconds are clamped.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use sandur_promql::parse_duration;
 use super::refused::{Kind, Refused};
 use crate::http::params::Params;
 
-/// What clients send for "from the beginning" and "to the end".
+/// What clients send for the minimum and maximum time.
 const FIRST: (&str, i64) = ("-292273086-05-16T16:47:06Z", i64::MIN);
 const LAST: (&str, i64) = ("292277025-08-18T07:12:54.999999999Z", i64::MAX);
 
-/// An instant in milliseconds.
+/// Parses a timestamp into milliseconds.
 pub fn instant(text: &str) -> Result<i64, String> {
     let refused = || format!("cannot parse {text:?} to a valid timestamp");
     if let Ok(seconds) = text.parse::<f64>() {
@@ -34,11 +34,11 @@ pub fn instant(text: &str) -> Result<i64, String> {
     [FIRST, LAST].iter().find(|(known, _)| *known == text).map(|(_, ms)| *ms).ok_or_else(refused)
 }
 
-/// A length of time in nanoseconds: seconds, or a duration like `1h30m`.
+/// Parses a number of seconds or a duration like `1h30m` into nanoseconds.
 pub fn length(text: &str) -> Result<i64, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         let ns = seconds * 1e9;
-        // As a float, the largest integer is one more than it is.
+        // As a float, `i64::MAX` is rounded up by one.
         if ns.is_nan() || ns >= i64::MAX as f64 || ns < i64::MIN as f64 {
             return Err(format!("cannot parse {text:?} to a valid duration. It overflows int64"));
         }
@@ -47,14 +47,14 @@ pub fn length(text: &str) -> Result<i64, String> {
     parse_duration(text).map_err(|_| format!("cannot parse {text:?} to a valid duration"))
 }
 
-/// An instant that may be absent.
+/// A timestamp in milliseconds, or the default if the parameter is absent.
 pub fn instant_or(params: &Params, name: &str, default: i64) -> Result<i64, Refused> {
     let Some(text) = params.get(name) else { return Ok(default) };
     let said = |reason| Refused::parameter(name, format!("invalid time value for '{name}': {reason}"));
     instant(text).map_err(said)
 }
 
-/// The first so many of an answer; `None`: all.
+/// The parameter `limit`; `None` (absent or 0): no limit.
 pub fn limit(params: &Params) -> Result<Option<usize>, Refused> {
     let Some(text) = params.get("limit") else { return Ok(None) };
     let number: i64 = text.parse().map_err(|_| {
@@ -68,7 +68,7 @@ pub fn limit(params: &Params) -> Result<Option<usize>, Refused> {
     }
 }
 
-/// `timeout`, if there is one.
+/// The parameter `timeout`, if present.
 pub fn timeout(params: &Params) -> Result<Option<Duration>, Refused> {
     let Some(text) = params.get("timeout") else { return Ok(None) };
     let ns = length(text).map_err(|reason| Refused::parameter("timeout", reason))?;
@@ -81,7 +81,7 @@ pub fn timeout(params: &Params) -> Result<Option<Duration>, Refused> {
     }
 }
 
-/// `lookback_delta` in milliseconds, if there is one.
+/// The parameter `lookback_delta` in milliseconds, if present.
 pub fn lookback_ms(params: &Params) -> Result<Option<i64>, Refused> {
     let Some(text) = params.get("lookback_delta") else { return Ok(None) };
     let said =
@@ -90,12 +90,12 @@ pub fn lookback_ms(params: &Params) -> Result<Option<i64>, Refused> {
     Ok((ms > 0).then_some(ms))
 }
 
-/// `start` and `end` in milliseconds, where both may be absent.
+/// `start` and `end` in milliseconds, with defaults if they are absent.
 pub fn bounds(params: &Params, defaults: (i64, i64)) -> Result<(i64, i64), Refused> {
     Ok((instant_or(params, "start", defaults.0)?, instant_or(params, "end", defaults.1)?))
 }
 
-/// Every instant of some milliseconds.
+/// The range of nanoseconds of a range of milliseconds (inclusive).
 pub fn range((first_ms, last_ms): (i64, i64)) -> TimeRange {
     TimeRange::of_milliseconds(first_ms, last_ms)
 }

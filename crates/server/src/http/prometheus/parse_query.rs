@@ -1,4 +1,4 @@
-//! `parse_query`: PromQL as a syntax tree.
+//! `parse_query`: the syntax tree of a PromQL query.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,13 +12,13 @@ use super::reply::success;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/parse_query", "/prometheus/api/v1/parse_query"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "PromQL as a syntax tree.",
+    does: "Parses a PromQL query into a syntax tree.",
     parameters: &[QUERY],
     answers: "200, `{\"status\":\"success\",\"data\":{\"type\":\"call\",..}}`.",
     fails: "400 `bad_data`.",

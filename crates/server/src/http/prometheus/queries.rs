@@ -1,4 +1,4 @@
-//! What `query` and `query_range` share: admission, running, the log line, the answer.
+//! What `query` and `query_range` share: parameters, evaluation, the log line, the answer.
 
 use axum::response::Response;
 use sandur_promql::Times;
@@ -15,18 +15,21 @@ use super::statistics;
 use crate::http::call::Call;
 use crate::http::route::{Parameter, parameter};
 
-/// The text of a query.
+/// The text of the query.
 pub const QUERY: Parameter = parameter("query", "PromQL; required");
-/// How long it may take.
+/// Timeout of the query.
 pub const TIMEOUT: Parameter =
-    parameter("timeout", "seconds or a duration after which it ends; at most `query.timeout`");
-/// Most series.
+    parameter("timeout", "seconds or a duration after which the query is cancelled; at most `query.timeout`");
+/// Maximum number of series.
 pub const LIMIT: Parameter =
-    parameter("limit", "most series of the answer, with a warning when there are more; 0: all");
-/// How old a sample may be.
-pub const LOOKBACK: Parameter =
-    parameter("lookback_delta", "how old a sample may be that stands for an instant; `query.lookback_delta`");
-/// Whether statistics are wanted.
+    parameter("limit", "maximum number of series in the answer, with a warning when there are more; 0: all");
+/// Maximum age of a sample.
+pub const LOOKBACK: Parameter = parameter(
+    "lookback_delta",
+    "maximum age of the sample that is the value at an instant; \
+        `query.lookback_delta`",
+);
+/// Whether the answer contains statistics.
 pub const STATS: Parameter = parameter("stats", "`true` or `all`: what the query cost, by phase");
 
 /// What is asked.
@@ -37,10 +40,10 @@ pub struct Asked {
     pub stats: String,
 }
 
-/// Most steps between the ends of a range.
+/// Maximum number of intervals between the steps of a range.
 pub const POINTS_MAX: i64 = 11_000;
 
-/// Reads the parameters that both have.
+/// Reads the parameters that both endpoints have.
 pub fn asked(call: &Call, times: Times) -> Result<Asked, Refused> {
     let request = PromqlRequest {
         query: call.params.query().to_owned(),
@@ -54,8 +57,8 @@ pub fn asked(call: &Call, times: Times) -> Result<Asked, Refused> {
     Ok(Asked { request, stats: call.params.get("stats").unwrap_or("").to_owned() })
 }
 
-/// Runs, logs and answers one query. When the client goes away this future or the body that it answered is
-/// dropped: that ends the query, and is logged as well.
+/// Runs, logs and answers one query. When the client goes away, this future or the body that it returned
+/// is dropped, which cancels the query and logs it as well.
 pub async fn answer(queries: Queries, call: Call, asked: Asked) -> Result<Response, Refused> {
     let Asked { request, stats } = asked;
     let wanted = Wanted { at_ms: request.times.start, limit: request.limit, stats };
@@ -104,10 +107,10 @@ fn shown(context: &QueryContext, wanted: Wanted, evaluated: Evaluated, cost: &Co
     Shown { rows, at_ms: wanted.at_ms, warnings, infos, stats }
 }
 
-/// What is said of an answer that has not all.
+/// The warning of an answer that the limit truncated.
 pub const TRUNCATED: &str = "results truncated due to limit";
 
-/// A refusal of the whole request.
+/// A refusal of the request as `bad_data`.
 pub fn refuse(message: &str) -> Refused {
     Refused::new(Kind::BadData, message)
 }

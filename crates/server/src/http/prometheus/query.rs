@@ -1,4 +1,4 @@
-//! `query`: PromQL at one instant.
+//! `query`: evaluates PromQL at one instant.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -12,16 +12,16 @@ use super::refused::Refused;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/query", "/prometheus/api/v1/query"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "PromQL at one instant.",
+    does: "Evaluates PromQL at one instant.",
     parameters: &[QUERY, parameter("time", "the instant; by default now"), TIMEOUT, LIMIT, LOOKBACK, STATS],
     answers: "200, `vector`, `scalar`, `string` or `matrix`, with `warnings` and `infos`.",
-    fails: "400 `bad_data`; 422 `execution`: a limit, too; 429; 503 `timeout`.",
+    fails: "400 `bad_data`; 422 `execution`, also for limits; 429; 503 `timeout`.",
     several_tenants: true,
     handler: |verbs| on(verbs, instant),
 };

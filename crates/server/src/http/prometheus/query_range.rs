@@ -1,4 +1,4 @@
-//! `query_range`: PromQL at each step of a range.
+//! `query_range`: evaluates PromQL at each step of a range.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,14 +13,14 @@ use crate::http::call::Call;
 use crate::http::params::Params;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/query_range", "/prometheus/api/v1/query_range"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "PromQL at each step of a range. Steps that were evaluated before are not evaluated again while \
-           their samples are the same.",
+    does: "Evaluates PromQL at each step of a range. Steps that were evaluated before are not evaluated \
+           again unless their samples changed.",
     parameters: &[
         QUERY,
         parameter("start", "first instant; required"),
@@ -32,8 +32,8 @@ pub static ROUTE: Route = Route {
         STATS,
     ],
     answers: "200, `matrix`, with `warnings` and `infos`.",
-    fails: "400 `bad_data`: more than 11,000 points of a series, too; 422 `execution`: a limit, too; 429; \
-            503 `timeout`.",
+    fails: "400 `bad_data`, also for more than 11,000 points per series; 422 `execution`, also for limits; \
+            429; 503 `timeout`.",
     several_tenants: true,
     handler: |verbs| on(verbs, range),
 };
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_refused_in_prometheus_words() {
+    fn invalid_ranges_have_prometheus_error_texts() {
         let refusal = |text: &str| times(&Params::read(b"", text.as_bytes())).unwrap_err().message;
         for (text, message) in [
             ("", "invalid parameter \"start\": cannot parse \"\" to a valid timestamp"),

@@ -1,7 +1,8 @@
-//! `read`: series with their samples, as Prometheus's remote read asks for them.
+//! `read`: series with their samples, by Prometheus's remote read protocol.
 //!
-//! Samples come in one snappy block, which the client's memory has to hold anyway, and which is reserved from
-//! the query's budget here; chunks come in frames, series by series, and nothing is held but a batch.
+//! An answer of type `SAMPLES` is one snappy block, which the client has to hold in memory anyway; here
+//! it is reserved from the query's budget. An answer of type `STREAMED_XOR_CHUNKS` is frames, series by
+//! series, and only a batch is in memory.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -25,7 +26,7 @@ use crate::http::call::{self, Call};
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/api/v1/read", "/prometheus/api/v1/read"],
@@ -36,14 +37,14 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "200, protobuf: a snappy block, or frames.",
     fails: "400: the body cannot be decoded; 413; 422: more samples than `query.max_samples` or the memory \
-            of a query holds; 429; 503.",
+            of a query allows; 429; 503.",
     several_tenants: false,
     handler: |verbs| on(verbs, read),
 };
 
 const BODY_MAX: u64 = 1 << 20;
 const PLAIN_MAX: usize = 4 << 20;
-/// A frame is complete when it has so many bytes.
+/// A frame is complete when it has at least this many bytes.
 const FRAME_BYTES: usize = 1 << 20;
 const SAMPLES: u64 = 0;
 const CHUNKS: u64 = 1;
@@ -95,7 +96,7 @@ async fn answer(app: App, request: Request) -> Result<Response, Failure> {
     Ok(response)
 }
 
-/// What the log says of a request: its selectors, and the times around all of them.
+/// The log line of a request: its selectors, and the range from the earliest start to the latest end.
 fn asked(queries: &[ReadQuery]) -> Asked {
     let ns = |ms: i64| ms.saturating_mul(sandur_model::MILLISECOND_NS);
     let start_ns = ns(queries.iter().map(|query| query.bounds_ms.0).min().unwrap_or(0));
@@ -109,7 +110,7 @@ fn end(log: QueryLog, outcome: Outcome) {
     log.end(&cost, outcome);
 }
 
-/// A failure of the query, in plain text as clients of remote read expect it.
+/// Converts a failure of the query to plain text, as clients of remote read expect it.
 fn in_words(error: Error) -> Failure {
     let refused = Refused::from(error);
     let status = StatusCode::from_u16(refused.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -135,7 +136,7 @@ async fn open(
     service.samples().select(context, selection).await
 }
 
-/// The samples of a series from a time to another, both included.
+/// The index ranges of a series' floats and histograms between two timestamps (inclusive).
 fn within(samples: &Samples, (first, last): (i64, i64)) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     let range = |times: &[i64]| {
         let from = times.partition_point(|time| *time < first);
@@ -144,7 +145,7 @@ fn within(samples: &Samples, (first, last): (i64, i64)) -> (std::ops::Range<usiz
     (range(&samples.times), range(&samples.histogram_times))
 }
 
-/// All series in one snappy block.
+/// Encodes all series in one snappy block.
 async fn samples(service: &Queries, context: &QueryContext, queries: Vec<ReadQuery>) -> Result<Bytes, Error> {
     let mut memory = context.budget().reserve(0)?;
     let (mut message, mut left) = (Vec::new(), service.options().samples_max);
@@ -178,7 +179,7 @@ async fn samples(service: &Queries, context: &QueryContext, queries: Vec<ReadQue
     Ok(Bytes::from_owner(Held(packed.await?, memory)))
 }
 
-/// Bytes with their memory.
+/// Bytes with their reservation.
 struct Held(Vec<u8>, #[allow(dead_code)] sandur_base::Reservation);
 
 impl AsRef<[u8]> for Held {
@@ -208,8 +209,8 @@ fn batch_of_samples(out: &mut Vec<u8>, batch: &SeriesBatch, bounds: (i64, i64)) 
     Ok(())
 }
 
-/// Series after series in frames. An error after the first of them ends the connection: the client sees that
-/// the answer is cut.
+/// Streams series by series in frames. An error after the first frames closes the connection, by which
+/// the client sees that the answer is incomplete.
 async fn in_frames(
     service: Queries,
     context: QueryContext,
@@ -218,7 +219,7 @@ async fn in_frames(
 ) -> Result<Response, Error> {
     let queries = queries.into_iter().enumerate();
     let mut framing = Framing { service, context, queries, scan: None, sent: 0, log: Some(log) };
-    // What the first frames needed, the later ones find.
+    // Keep the memory that the first frames needed for the later ones.
     framing.context.budget().keep_what_is_freed();
     let first = framing.logged_frames().await?;
     let stream = futures_util::stream::unfold(first.map(|first| (first, framing)), |state| async {
@@ -226,7 +227,7 @@ async fn in_frames(
         let next = match framing.logged_frames().await {
             Ok(next) => next.map(|next| (next, framing)),
             Err(error) => {
-                tracing::warn!(%error, "a remote read ended early");
+                tracing::warn!(%error, "a remote read failed after its first frames");
                 return Some((Err(std::io::Error::other(error.to_string())), None));
             }
         };
@@ -237,7 +238,7 @@ async fn in_frames(
     Ok(response)
 }
 
-/// A scan of one of the queries: its number, and the times that it asks for.
+/// A running scan: the number of its query, and the query's bounds.
 struct Running {
     number: usize,
     bounds_ms: (i64, i64),
@@ -249,14 +250,14 @@ struct Framing {
     context: QueryContext,
     queries: std::iter::Enumerate<std::vec::IntoIter<ReadQuery>>,
     scan: Option<Running>,
-    /// Bytes of frames.
+    /// Bytes of frames so far.
     sent: u64,
-    /// Until the end is logged.
+    /// Present until the end is logged.
     log: Option<QueryLog>,
 }
 
 impl Framing {
-    /// The frames of the next batch; logs the end.
+    /// Like [`Framing::frames`]; also logs the end.
     async fn logged_frames(&mut self) -> Result<Option<Bytes>, Error> {
         let frames = self.frames().await;
         let outcome = match &frames {
@@ -288,7 +289,7 @@ impl Framing {
                 continue;
             };
             let framed = self.context.compute(move || frames_of(&batch, number, bounds)).await?;
-            // Who sends them frees them.
+            // They leave the query's account, since their sender frees them.
             self.context.account().hand_over(framed.capacity());
             if !framed.is_empty() {
                 return Ok(Some(framed.into()));
@@ -330,7 +331,7 @@ fn write_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
     protobuf::bytes(out, 2, &message);
 }
 
-/// Appends a frame: the length of the message, its checksum, the message.
+/// Appends a frame: length of the message, its CRC-32C, the message.
 fn frame(out: &mut Vec<u8>, series: &[u8], query: u64) {
     let mut message = Vec::with_capacity(series.len() + 16);
     protobuf::bytes(&mut message, 1, series);

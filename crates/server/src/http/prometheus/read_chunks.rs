@@ -1,18 +1,18 @@
-//! Chunks of samples as Prometheus's clients decode them: floats by XOR, native histograms by columns of
-//! XOR, both behind times whose second differences are written.
+//! Encodes chunks of samples as Prometheus's clients decode them: floats by XOR, native histograms by
+//! columns of XOR, each after a timestamp that is written as a second difference.
 //!
-//! A chunk holds at most [`CHUNK_SAMPLES`] samples, one of histograms those of one layout between which no
-//! counter was reset.
+//! A chunk has at most [`CHUNK_SAMPLES`] samples. A chunk of histograms has histograms of one layout
+//! without a counter reset between them.
 
 use std::ops::Range;
 
 use sandur_model::histogram::{Buckets, CounterReset};
 use sandur_model::{FloatHistogram, is_stale};
 
-/// Samples of a chunk at most.
+/// Maximum number of samples of a chunk.
 pub const CHUNK_SAMPLES: usize = 120;
 
-/// What is in a chunk, by its number in the protocol.
+/// The type of a chunk; its number in the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkKind {
     /// Floats.
@@ -21,20 +21,20 @@ pub enum ChunkKind {
     FloatHistogram = 3,
 }
 
-/// A chunk.
+/// An encoded chunk.
 pub struct Chunk {
-    /// Times of its first and last sample in milliseconds.
+    /// Timestamps of the first and the last sample, milliseconds.
     pub bounds_ms: (i64, i64),
-    /// What is in it.
+    /// Its type.
     pub kind: ChunkKind,
-    /// Its bytes.
+    /// Its encoding.
     pub bytes: Vec<u8>,
 }
 
-/// Bits, the highest of a byte first.
+/// Writes bits, the most significant bit of a byte first.
 struct Bits {
     bytes: Vec<u8>,
-    /// Bits of the last byte that are not written.
+    /// Unused bits of the last byte.
     free: u32,
 }
 
@@ -64,7 +64,7 @@ impl Bits {
         self.put(rest, 8);
     }
 
-    /// A whole number in one of nine sizes.
+    /// Writes an integer with one of nine sizes, each with a prefix of its own.
     fn put_sized(&mut self, value: u64, fits: impl Fn(u32) -> bool) {
         const SIZES: [u32; 7] = [3, 6, 9, 12, 18, 25, 56];
         if value == 0 {
@@ -90,17 +90,17 @@ impl Bits {
     }
 }
 
-/// Whether a number is one of those that so many bits stand for.
+/// Whether a number can be written with `bits` bits.
 fn fits(value: i64, bits: u32) -> bool {
     let half = 1i64 << (bits - 1);
     (1 - half..=half).contains(&value)
 }
 
-/// A column of floats: each is written by what differs from the one before.
+/// A column of floats: each is written as the XOR with the one before.
 #[derive(Clone, Copy)]
 struct Column {
     before: u64,
-    /// Leading and trailing zeros of the window that is in use.
+    /// Leading and trailing zeros of the window in use.
     window: Option<(u32, u32)>,
 }
 
@@ -116,7 +116,7 @@ impl Column {
             return bits.put(0, 1);
         }
         bits.put(1, 1);
-        // Five bits say how many there are.
+        // The number of leading zeros has five bits.
         let (leading, trailing) = (changed.leading_zeros().min(31), changed.trailing_zeros());
         match self.window {
             Some((first, last)) if leading >= first && trailing >= last => {
@@ -128,7 +128,7 @@ impl Column {
                 self.window = Some((leading, trailing));
                 bits.put(1, 1);
                 bits.put(u64::from(leading), 5);
-                // 64 does not fit into six bits and is written as 0, which does not occur.
+                // 64 does not fit into six bits and is written as 0, which does not occur otherwise.
                 bits.put(u64::from(count & 63), 6);
                 bits.put(changed >> trailing, count);
             }
@@ -136,7 +136,7 @@ impl Column {
     }
 }
 
-/// Floats of a series as chunks.
+/// Encodes the floats of a series.
 pub fn floats(times: &[i64], values: &[f64]) -> Vec<Chunk> {
     let chunks = times.chunks(CHUNK_SAMPLES).zip(values.chunks(CHUNK_SAMPLES));
     chunks.map(|(times, values)| float_chunk(times, values)).collect()
@@ -171,7 +171,7 @@ fn float_chunk(times: &[i64], values: &[f64]) -> Chunk {
     Chunk { bounds_ms, kind: ChunkKind::Xor, bytes: bits.bytes }
 }
 
-/// The change of the distance of two times.
+/// Writes the second difference of the timestamps.
 fn put_change(bits: &mut Bits, change: i64) {
     match change {
         0 => bits.put(0, 1),
@@ -194,7 +194,7 @@ fn put_change(bits: &mut Bits, change: i64) {
     }
 }
 
-/// Histograms of a series as chunks.
+/// Encodes the histograms of a series.
 pub fn histograms<H: AsRef<FloatHistogram>>(times: &[i64], histograms: &[H]) -> Vec<Chunk> {
     let mut chunks = Vec::new();
     let mut start = 0;
@@ -210,7 +210,7 @@ pub fn histograms<H: AsRef<FloatHistogram>>(times: &[i64], histograms: &[H]) -> 
     chunks
 }
 
-/// Whether a histogram may stand behind another in a chunk: nothing of it would be read back otherwise.
+/// Whether two histograms can be in one chunk, so that decoding returns both unchanged.
 fn is_same_chunk(before: &FloatHistogram, next: &FloatHistogram) -> bool {
     if is_stale(before.sum) || is_stale(next.sum) {
         return is_stale(before.sum) && is_stale(next.sum);
@@ -275,7 +275,7 @@ fn histogram_chunk<H: AsRef<FloatHistogram>>(times: &[i64], all: &[H], of: Range
     Chunk { bounds_ms, kind: ChunkKind::FloatHistogram, bytes: bits.bytes }
 }
 
-/// Schema, zero threshold, spans and bounds; nothing of these at the end of a series.
+/// Writes schema, zero threshold, spans and bounds; for a stale marker an empty layout.
 fn put_layout(bits: &mut Bits, of: &FloatHistogram, is_end: bool) {
     put_threshold(bits, if is_end { 0.0 } else { of.zero_threshold });
     bits.put_signed(if is_end { 0 } else { i64::from(of.schema) });
@@ -294,13 +294,13 @@ fn put_layout(bits: &mut Bits, of: &FloatHistogram, is_end: bool) {
     }
 }
 
-/// Powers of two take a byte.
+/// Writes a zero threshold. Powers of two take one byte.
 fn put_threshold(bits: &mut Bits, threshold: f64) {
     if threshold == 0.0 {
         return bits.put(0, 8);
     }
     let (raw, mantissa) = (threshold.to_bits(), threshold.to_bits() & ((1 << 52) - 1));
-    // With the mantissa from a half to one, as C's frexp has it.
+    // The mantissa is in [0.5, 1), as for C's `frexp`.
     let exponent = ((raw >> 52) & 0x7FF) as i64 - 1_022;
     if mantissa != 0 || threshold < 0.0 || !(-242..=11).contains(&exponent) {
         bits.put(255, 8);
@@ -309,7 +309,7 @@ fn put_threshold(bits: &mut Bits, threshold: f64) {
     bits.put((exponent + 243) as u64, 8);
 }
 
-/// Multiples of a thousandth are small.
+/// Writes a custom bound. Multiples of 0.001 take few bits.
 fn put_bound(bits: &mut Bits, bound: f64) {
     const MOST: f64 = 33_554_430.0;
     let thousandths = (bound * 1_000.0).round();
@@ -325,7 +325,7 @@ fn put_bound(bits: &mut Bits, bound: f64) {
 mod tests {
     use super::*;
 
-    /// Reads what [`Bits`] wrote.
+    /// Decodes what [`Bits`] wrote.
     struct Reading<'a>(&'a [u8], usize);
 
     impl Reading<'_> {
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_come_back_to_the_bit() {
+    fn floats_are_decoded_bit_for_bit() {
         let mut times = vec![-5_000, 1_795_240_900_000, 1_795_240_915_000, 1_795_240_930_001];
         times.extend((0..400).map(|n| 1_795_240_945_000 + n * n * 977));
         let value = |n: usize| match n % 7 {

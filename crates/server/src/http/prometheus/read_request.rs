@@ -1,37 +1,37 @@
-//! A request of remote read, and the fields of protobuf that answers are written with.
+//! Decodes remote read requests, and encodes the protobuf fields of answers.
 
 use sandur_model::{FloatHistogram, MatchOp, Matcher};
 
-/// Queries of a request at most.
+/// Maximum number of queries of a request.
 const QUERIES_MAX: usize = 100;
-/// Matchers of a query at most.
+/// Maximum number of matchers of a query.
 const MATCHERS_MAX: usize = 1_000;
 
-/// One query.
+/// One query of a request.
 #[derive(Debug, Default)]
 pub struct ReadQuery {
-    /// First and last millisecond.
+    /// First and last timestamp, milliseconds, inclusive.
     pub bounds_ms: (i64, i64),
-    /// Conditions on labels.
+    /// Matchers on labels.
     pub matchers: Vec<Matcher>,
 }
 
-/// What is asked.
+/// A remote read request.
 #[derive(Debug, Default)]
 pub struct ReadRequest {
     /// The queries.
     pub queries: Vec<ReadQuery>,
-    /// Kinds of answers that the client takes, the best first; none: samples.
+    /// Response types that the client accepts, in order of preference; empty: `SAMPLES`.
     pub accepted: Vec<u64>,
 }
 
-/// A value of a field.
+/// The value of a field.
 enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message. Those whose coding is not used here are passed over.
+/// Iterates over the fields of a message. Fields with other wire types are skipped.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -44,12 +44,12 @@ impl<'a> Fields<'a> {
                 return Ok(value);
             }
         }
-        Err("an integer is cut off or too long".to_owned())
+        Err("an integer is truncated or too long".to_owned())
     }
 
     fn take(&mut self, count: u64) -> Result<&'a [u8], String> {
         let count = usize::try_from(count).ok().filter(|count| *count <= self.0.len());
-        let (taken, rest) = self.0.split_at(count.ok_or("more bytes are announced than are left")?);
+        let (taken, rest) = self.0.split_at(count.ok_or("a length exceeds the message")?);
         self.0 = rest;
         Ok(taken)
     }
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
                     self.take(4)?;
                     continue;
                 }
-                _ => return Err("a wire type that is not used".to_owned()),
+                _ => return Err("unsupported wire type".to_owned()),
             };
             return Ok(Some((key >> 3, value)));
         }
@@ -82,7 +82,7 @@ impl<'a> Fields<'a> {
 }
 
 impl ReadRequest {
-    /// Reads a message.
+    /// Decodes a message.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let (mut fields, mut request) = (Fields(bytes), Self::default());
         while let Some(field) = fields.next()? {
@@ -146,7 +146,7 @@ fn key(out: &mut Vec<u8>, field: u32, wire: u32) {
     varint(out, u64::from(field << 3 | wire));
 }
 
-/// Appends a number of variable length.
+/// Appends a varint.
 pub fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -155,7 +155,7 @@ pub fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a whole number; 0 is left out.
+/// Appends an integer field; 0 is left out.
 pub fn number(out: &mut Vec<u8>, field: u32, value: u64) {
     if value != 0 {
         key(out, field, 0);
@@ -163,7 +163,7 @@ pub fn number(out: &mut Vec<u8>, field: u32, value: u64) {
     }
 }
 
-/// Appends bytes.
+/// Appends a field of bytes.
 pub fn bytes(out: &mut Vec<u8>, field: u32, value: &[u8]) {
     key(out, field, 2);
     varint(out, value.len() as u64);
@@ -175,7 +175,7 @@ fn double(out: &mut Vec<u8>, field: u32, value: f64) {
     out.extend_from_slice(&value.to_bits().to_le_bytes());
 }
 
-/// Appends labels as messages of a field.
+/// Appends labels, each as a message in this field.
 pub fn labels<'a>(out: &mut Vec<u8>, field: u32, labels: impl Iterator<Item = (&'a str, &'a str)>) {
     let mut label = Vec::new();
     for (name, value) in labels {
@@ -186,7 +186,7 @@ pub fn labels<'a>(out: &mut Vec<u8>, field: u32, labels: impl Iterator<Item = (&
     }
 }
 
-/// Appends a sample.
+/// Appends a sample as a message in this field.
 pub fn sample(out: &mut Vec<u8>, field: u32, time: i64, value: f64) {
     let mut sample = Vec::with_capacity(20);
     double(&mut sample, 1, value);
@@ -194,7 +194,7 @@ pub fn sample(out: &mut Vec<u8>, field: u32, time: i64, value: f64) {
     bytes(out, field, &sample);
 }
 
-/// Appends a histogram.
+/// Appends a histogram as a message in this field.
 pub fn histogram(out: &mut Vec<u8>, field: u32, time: i64, of: &FloatHistogram) {
     let mut message = Vec::new();
     double(&mut message, 2, of.count);
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_read_and_cut_ones_refused() {
+    fn requests_are_decoded_and_truncated_ones_refused() {
         let mut matcher = Vec::new();
         number(&mut matcher, 1, 2);
         bytes(&mut matcher, 2, b"job");
@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(read.queries[0].bounds_ms, (-5, 7));
         assert_eq!(read.queries[0].matchers[0].to_string(), r#"job=~"a|b""#);
         for end in 1..request.len() - 4 {
-            // A cut may only be read where a field ends.
+            // A truncated request may be decoded only if it ends with a field.
             let _ = ReadRequest::decode(&request[..end]);
         }
         for bad in [&[0x0A, 0xFF, 0xFF, 0xFF, 0xFF, 0x0F][..], &[0x0B], &[0x80; 11]] {

@@ -1,4 +1,4 @@
-//! A refused request in Prometheus's words: JSON with the type of the error.
+//! A refused request in Prometheus's format: JSON with the type of the error.
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -13,26 +13,26 @@ use crate::http::reply;
 /// The type of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The request cannot be read.
+    /// The request is invalid.
     BadData,
     /// The query failed, or a limit was exceeded.
     Execution,
-    /// It took too long.
+    /// The query took too long.
     Timeout,
     /// The client went away.
     Canceled,
-    /// A defect, or damaged data.
+    /// A defect or damaged data.
     Internal,
-    /// Not now, or not here.
+    /// Temporarily unavailable, or not supported.
     Unavailable,
-    /// No such thing.
+    /// Not found.
     NotFound,
-    /// Too many wait already.
+    /// The queue is full.
     TooManyRequests,
 }
 
 impl Kind {
-    /// As it stands in answers.
+    /// The name in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::BadData => "bad_data",
@@ -62,24 +62,25 @@ impl Kind {
 /// Why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The type.
+    /// The type of the error.
     pub kind: Kind,
-    /// What is wrong.
+    /// The text of the error.
     pub message: String,
 }
 
 impl Refused {
-    /// Of this type.
+    /// A refusal of this type.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
 
-    /// A parameter that cannot be read.
+    /// A parameter that is invalid.
     pub fn parameter(name: &str, reason: impl std::fmt::Display) -> Self {
         Self::new(Kind::BadData, format!("invalid parameter \"{name}\": {reason}"))
     }
 
-    /// An error of reading a parameter: its own faults are those of the request.
+    /// An error while parsing a parameter: an invalid query is `bad_data` with the text that `say` makes;
+    /// other errors keep their type.
     pub fn reading(error: Error, say: impl FnOnce(&str) -> String) -> Self {
         match error {
             Error::Invalid(reason) => Self::new(Kind::BadData, say(&reason)),
@@ -87,7 +88,7 @@ impl Refused {
         }
     }
 
-    /// The status of the answer.
+    /// The HTTP status of the answer.
     pub fn status(&self) -> u16 {
         self.kind.status().as_u16()
     }

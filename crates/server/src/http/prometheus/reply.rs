@@ -1,7 +1,7 @@
-//! Good answers: the envelope, and bodies that are written piece by piece while the client reads.
+//! Successful answers: the envelope, and bodies that are written piece by piece while the client reads.
 //!
-//! **Invariant.** Of a body at most some pieces are in memory, however long it is. What it is written from
-//! stays reserved until the last piece is made.
+//! **Invariant.** At most a few pieces of a body are in memory, however long it is. The data that it is
+//! written from stays reserved until the last piece is made.
 
 use std::io::Write;
 
@@ -19,16 +19,16 @@ use crate::http::reply;
 
 /// Content type of Prometheus's JSON answers.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// A piece is complete when it has so many bytes.
+/// A piece is complete when it has at least this many bytes.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// A body in pieces.
+/// Makes a body piece by piece.
 pub trait Pieces: Send + 'static {
-    /// Appends the next piece, of [`PIECE_BYTES`] or a few times as many; whether there is another.
+    /// Appends the next piece, of [`PIECE_BYTES`] or a small multiple. Returns whether there is another.
     fn next(&mut self, out: &mut Vec<u8>) -> bool;
 }
 
-/// An answer whose body is short: `data` appends what stands under that name.
+/// An answer with a short body. `data` appends the value of the member `data`.
 pub fn success(data: impl FnOnce(&mut Vec<u8>), warnings: &[String]) -> Response {
     let mut body = BEGIN.to_vec();
     data(&mut body);
@@ -37,18 +37,18 @@ pub fn success(data: impl FnOnce(&mut Vec<u8>), warnings: &[String]) -> Response
     reply::with_type(JSON, body.into())
 }
 
-/// The same of text that is JSON already.
+/// Like [`success`], with a value that is JSON already.
 pub fn success_json(data: &str) -> Response {
     success(|out| out.extend_from_slice(data.as_bytes()), &[])
 }
 
-/// How good answers begin.
+/// The start of successful answers.
 pub const BEGIN: &[u8] = b"{\"status\":\"success\",\"data\":";
 
-/// Notes of one kind that are shown at most.
+/// Maximum number of warnings, and of infos, in an answer.
 const NOTES_MAX: usize = 10;
 
-/// Appends warnings or infos to an object that has members, if there are any.
+/// Appends the member `warnings` or `infos` to an object that has other members, if there are any.
 pub fn notes(out: &mut Vec<u8>, name: &str, notes: &[String]) {
     if notes.is_empty() {
         return;
@@ -60,8 +60,8 @@ pub fn notes(out: &mut Vec<u8>, name: &str, notes: &[String]) {
     json::strings(out, notes.iter().take(NOTES_MAX).chain(&more).map(String::as_str));
 }
 
-/// An answer whose body is made of pieces. `ended` is called with the bytes of the body when it is complete,
-/// and is dropped when the client goes away before.
+/// An answer whose body is made of pieces. `ended` is called with the size of the body when it is
+/// complete; it is dropped if the client goes away before.
 pub async fn in_pieces(
     env: &Env,
     call: &Call,
@@ -105,25 +105,25 @@ pub async fn in_pieces(
     response
 }
 
-/// Begins to make the next piece of a body.
+/// Starts to make the next piece of a body.
 fn ahead<P: Pieces>(env: &Env, writing: Writing<P>, first: Option<Vec<u8>>) -> Task<(Writing<P>, Bytes)> {
     let pool = env.clone();
     env.spawn("write answer", async move { pool.run_cpu(Lane::Query, move || writing.step(first)).await })
 }
 
-/// A short body: compressed if that pays.
+/// A short body: compressed if the client accepts that and it is large enough.
 pub async fn packed(env: &Env, call: &Call, kind: HeaderValue, body: Vec<u8>) -> Response {
     let mut response = reply::large_json(env, call, body, None).await;
     response.headers_mut().insert(header::CONTENT_TYPE, kind);
     response
 }
 
-/// Packs the pieces of a body, if the client wants that.
+/// Compresses the pieces of a body, if the client accepts that.
 #[derive(Default)]
 pub struct Packer(Option<GzEncoder<Vec<u8>>>);
 
 impl Packer {
-    /// For the answer to a call; names its encoding.
+    /// A packer for the answer to a call; sets the header `Content-Encoding`.
     pub fn begin(call: &Call, headers: &mut HeaderMap) -> Self {
         if !call.wants_gzip() {
             return Self(None);
@@ -133,7 +133,7 @@ impl Packer {
         Self(Some(GzEncoder::new(Vec::new(), Compression::fast())))
     }
 
-    /// The bytes that are sent of a piece.
+    /// Returns the bytes to send for a piece.
     pub fn pack(mut self, piece: Vec<u8>, is_last: bool) -> (Self, Vec<u8>) {
         let Some(mut encoder) = self.0.take() else { return (self, piece) };
         encoder.write_all(&piece).expect("writing to a Vec does not fail");
@@ -148,14 +148,14 @@ impl Packer {
 struct Writing<P> {
     pieces: P,
     packer: Packer,
-    /// Bytes of the piece before.
+    /// Size of the previous piece.
     piece_bytes: usize,
     bytes: u64,
     is_over: bool,
 }
 
 impl<P: Pieces> Writing<P> {
-    /// The next bytes to be sent.
+    /// Makes the next bytes to send.
     fn step(mut self, first: Option<Vec<u8>>) -> (Self, Bytes) {
         let piece = match first {
             Some(first) => first,
@@ -173,7 +173,7 @@ impl<P: Pieces> Writing<P> {
     }
 }
 
-/// Texts or label sets as an array, with warnings behind it.
+/// An array of strings or label sets, followed by warnings.
 pub struct Listed<T> {
     items: std::vec::IntoIter<T>,
     write: fn(&mut Vec<u8>, &T),
@@ -183,7 +183,7 @@ pub struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// Items, and how one is written.
+    /// `write` appends one item.
     pub fn new(
         items: Vec<T>,
         write: fn(&mut Vec<u8>, &T),

@@ -1,4 +1,4 @@
-//! The answer of a query as JSON, written piece by piece.
+//! Writes the answer of a query as JSON, piece by piece.
 
 use sandur_promql::{Answer, Point, Value};
 use sandur_service::promql::Rows;
@@ -8,17 +8,17 @@ use super::numbers;
 use super::reply::{BEGIN, PIECE_BYTES, Pieces, notes};
 use crate::http::marshal::json;
 
-/// An answer with all that stands in its body.
+/// Everything that the body of an answer contains.
 pub struct Shown {
     /// The rows.
     pub rows: Rows,
-    /// The instant of scalars and vectors.
+    /// Timestamp of scalars and vectors, milliseconds.
     pub at_ms: i64,
     /// Warnings.
     pub warnings: Vec<String>,
     /// Infos.
     pub infos: Vec<String>,
-    /// The object of statistics, if it was asked for.
+    /// The object `stats`, if it was requested.
     pub stats: Option<Vec<u8>>,
 }
 
@@ -58,7 +58,7 @@ impl Written for Rows {
         }
     }
 
-    /// Floats and histograms of a series.
+    /// Number of floats and histograms of a series.
     fn counts(&self, series: usize) -> (usize, usize) {
         match self {
             Self::Joined(held) => (held.series[series].samples.len(), 0),
@@ -69,7 +69,7 @@ impl Written for Rows {
         }
     }
 
-    /// About how many bytes the answer has, as far as that is below a bound.
+    /// Estimates the size of the answer in bytes, up to `most`.
     fn about_bytes(&self, most: usize) -> usize {
         let mut bytes = 0;
         for series in 0..self.len() {
@@ -90,35 +90,35 @@ impl Written for Rows {
     }
 }
 
-/// Where writing is.
+/// The position of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Begin,
     /// Before a series.
     Series(usize),
-    /// Within a series: floats and histograms that are written.
+    /// Within a series: the numbers of floats and histograms that are written.
     Within(usize, usize, usize),
 }
 
-/// An answer that is being written.
+/// Writes an answer.
 pub struct Writer {
     shown: Shown,
     at: At,
     instants: Instants,
-    /// Bytes at which the piece that is written is complete.
+    /// Size at which the present piece is complete.
     piece_bytes: usize,
 }
 
-/// About as many bytes has a series, a float or a histogram of an answer.
+/// Estimated bytes of a series, a float and a histogram of an answer.
 const SERIES_BYTES: usize = 256;
 const FLOAT_BYTES: usize = 32;
 const HISTOGRAM_BYTES: usize = 1_024;
 
-/// Bytes of pieces behind the first: of large answers, which are handed over less often then.
+/// Size of pieces after the first: of large answers, so that they are handed over less often.
 const LATER_PIECE_BYTES: usize = 4 * PIECE_BYTES;
 
 impl Writer {
-    /// Begins.
+    /// A writer at the start of the answer.
     pub fn new(shown: Shown) -> Self {
         Self { shown, at: At::Begin, instants: Instants::default(), piece_bytes: PIECE_BYTES }
     }
@@ -179,8 +179,8 @@ impl Writer {
         At::Within(series, 0, 0)
     }
 
-    /// The floats of a series behind those that are written, until the piece is complete; how many are
-    /// written then.
+    /// Writes floats of a series, after the `done` that are written, until the piece is complete. Returns
+    /// how many are written then.
     fn floats(&mut self, out: &mut Vec<u8>, series: usize, done: usize) -> usize {
         if done == 0 {
             self.instants.begin();
@@ -199,7 +199,7 @@ impl Writer {
         }
     }
 
-    /// The samples of a series from these on, until the piece is complete.
+    /// Writes the samples of a series from these indices on, until the piece is complete.
     fn samples(&mut self, out: &mut Vec<u8>, series: usize, (floats, mut histograms): (usize, usize)) -> At {
         let (all_floats, all_histograms) = self.shown.rows.counts(series);
         let floats = if floats < all_floats { self.floats(out, series, floats) } else { floats };

@@ -9,7 +9,7 @@ use crate::http::marshal::json;
 use crate::http::route::{Access, GET, Group, Route};
 use crate::http::scrape_state::Scraping;
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/scrape_pools", "/prometheus/api/v1/scrape_pools"],

@@ -1,7 +1,7 @@
 //! What the endpoints of `search` share: parameters, filters, and answers line by line.
 //!
-//! An answer is lines of JSON: batches of results, the first of them in any case, and at the end a line that
-//! says whether there is more.
+//! An answer is lines of JSON: batches of results, of which the first is always present, and a last line
+//! that says whether there are more results.
 
 use axum::http::HeaderValue;
 use axum::response::Response;
@@ -23,43 +23,43 @@ use crate::http::params::Params;
 use crate::http::route::{Parameter, parameter};
 
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson; charset=utf-8");
-/// Terms that a request may have: each is compared with every name.
+/// Maximum number of terms of a request: each is compared with every name.
 const TERMS_MAX: usize = 32;
-/// Letters of a term: those of names are fewer.
+/// Maximum bytes of a term: names are shorter.
 const TERM_BYTES_MAX: usize = 4_096;
-/// Results where the client does not say how many.
+/// Default number of results.
 const LIMIT_DEFAULT: usize = 100;
-/// Results of a line where the client does not say how many.
+/// Default number of results per line.
 const BATCH_DEFAULT: usize = 100;
 const HOUR_MS: i64 = 3_600_000;
 
-/// Parameters of all three.
+/// Parameters of all three endpoints.
 pub const PARAMETERS: [Parameter; 12] = [
-    parameter("match[]", "a selector; may stand several times; without it every series"),
-    parameter("search[]", "what is looked for; may stand several times; any has to fit"),
+    parameter("match[]", "a selector; may be repeated; by default every series"),
+    parameter("search[]", "a search term; may be repeated; results match any term"),
     parameter("fuzz_alg", "`subsequence` (default) or `jarowinkler`"),
-    parameter("fuzz_threshold", "least score in percent; 0"),
+    parameter("fuzz_threshold", "minimum score in percent; 0"),
     parameter("case_sensitive", "`true` (default) or `false`"),
     parameter("sort_by", "`alpha` (default) or `score`"),
     parameter("sort_dir", "`asc` (default) or `dsc`, with `sort_by=alpha`"),
-    parameter("include_score", "whether results carry their scores"),
+    parameter("include_score", "whether results include their scores"),
     parameter("start", "first instant; by default an hour ago"),
     parameter("end", "last instant; by default now"),
-    parameter("limit", "most results; 100"),
-    parameter("batch_size", "results of a line; 100"),
+    parameter("limit", "maximum number of results; 100"),
+    parameter("batch_size", "results per line; 100"),
 ];
 
 /// A result: a text with its score.
 pub struct Hit {
     /// The name or value.
     pub text: String,
-    /// How well it fits, from 0 to 1.
+    /// Similarity, from 0 to 1.
     pub score: f64,
 }
 
-/// What is searched for.
+/// The parameters of a search.
 pub struct Search {
-    /// Selectors; any has to match.
+    /// Selectors, combined by "or".
     pub request: selectors::Request,
     terms: Vec<Term>,
     is_case_sensitive: bool,
@@ -103,7 +103,7 @@ impl Search {
         Ok(Self { request, terms, is_case_sensitive, order, has_score, limit, batch })
     }
 
-    /// The score of a text that fits.
+    /// The score of a text; `None` if it does not match.
     fn score(&self, text: &str) -> Option<f64> {
         if self.terms.is_empty() {
             return Some(1.0);
@@ -119,7 +119,7 @@ impl Search {
         self.terms.iter().filter_map(|term| term.score(text)).max_by(f64::total_cmp)
     }
 
-    /// The texts that fit, in order, and whether there are more.
+    /// The matching texts in order, and whether there are more than the limit.
     fn pick(&self, texts: Vec<String>) -> Result<(Vec<Hit>, bool), Error> {
         let mut hits = Vec::new();
         for text in texts {
@@ -131,7 +131,7 @@ impl Search {
         match self.order {
             Order::Rising => {}
             Order::Falling => hits.reverse(),
-            // Equal scores stay in the order of the texts.
+            // The sort is stable: equal scores stay in the order of the texts.
             Order::Score => hits.sort_by(|a, b| b.score.total_cmp(&a.score)),
         }
         let has_more = hits.len() > self.limit;
@@ -140,10 +140,10 @@ impl Search {
     }
 }
 
-/// A text that was found, as JSON without its score: `"name":"up"`.
+/// Writes a result as JSON without its score: `"name":"up"`.
 pub type Write = Box<dyn Fn(&mut Vec<u8>, &Hit) + Send>;
 
-/// Does the work within the query's time, logs it, and answers with what fits.
+/// Runs `work` within the query's time, logs the query, and answers with the results that match.
 pub async fn answer(
     (queries, call): (&Queries, &Call),
     context: &QueryContext,
@@ -281,7 +281,7 @@ fn count(params: &Params, name: &str, default: usize) -> Result<usize, Refused> 
     number.ok_or_else(|| refuse(&format!("invalid {name} {text:?}: must be a positive integer")))
 }
 
-/// A truth that may be absent.
+/// A boolean parameter that may be absent.
 pub fn truth(params: &Params, name: &str, default: bool) -> Result<bool, Refused> {
     let Some(text) = params.get(name) else { return Ok(default) };
     match text {

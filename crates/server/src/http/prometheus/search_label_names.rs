@@ -1,4 +1,4 @@
-//! `search/label_names`: names of labels that fit what is searched for.
+//! `search/label_names`: names of labels that match a search.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -13,13 +13,13 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/search/label_names", "/prometheus/api/v1/search/label_names"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Names of labels that fit what is searched for.",
+    does: "Names of labels that match a search.",
     parameters: &PARAMETERS,
     answers: "200, lines of JSON: `{\"results\":[{\"name\":\"job\"},..]}`, then \
               `{\"status\":\"success\",\"has_more\":false}`.",
@@ -43,7 +43,7 @@ async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, R
     answer((&queries, &call), &context, search, work).await
 }
 
-/// Writes a hit as a name.
+/// Writes a result as a name.
 pub fn write_name() -> Write {
     Box::new(|out: &mut Vec<u8>, hit: &Hit| {
         out.extend_from_slice(b"\"name\":");

@@ -1,4 +1,4 @@
-//! `search/label_values`: values of a label that fit what is searched for.
+//! `search/label_values`: values of a label that match a search.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,13 +14,13 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/search/label_values", "/prometheus/api/v1/search/label_values"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Values of the label `label` that fit what is searched for.",
+    does: "Values of the label `label` that match a search.",
     parameters: &PARAMETERS,
     answers: "200, lines of JSON: `{\"results\":[{\"value\":\"node\"},..]}`, then \
               `{\"status\":\"success\",\"has_more\":false}`.",

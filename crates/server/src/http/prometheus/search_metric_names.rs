@@ -1,4 +1,4 @@
-//! `search/metric_names`: names of metrics that fit what is searched for.
+//! `search/metric_names`: names of metrics that match a search.
 
 use std::collections::HashMap;
 
@@ -17,14 +17,13 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET_POST, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/search/metric_names", "/prometheus/api/v1/search/metric_names"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Names of metrics that fit what is searched for; with `include_metadata=true` with type, help and \
-           unit.",
+    does: "Names of metrics that match a search; with `include_metadata=true` with type, help and unit.",
     parameters: &PARAMETERS,
     answers: "200, lines of JSON: `{\"results\":[{\"name\":\"up\"},..]}`, then \
               `{\"status\":\"success\",\"has_more\":false}`.",

@@ -1,16 +1,16 @@
-//! How well a name fits what is searched for, from 0 to 1.
+//! Scores how well a name matches a search term, from 0 to 1.
 
 /// How names are compared with a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// The letters of the term stand in the name, in their order.
+    /// The name contains the characters of the term in order.
     Subsequence,
-    /// The name holds the term, or is similar by the measure of Jaro and Winkler.
+    /// The name contains the term, or is similar by the Jaro-Winkler measure.
     JaroWinkler,
 }
 
 impl Algorithm {
-    /// The algorithm of that name.
+    /// The algorithm with this name.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "subsequence" => Some(Self::Subsequence),
@@ -20,7 +20,7 @@ impl Algorithm {
     }
 }
 
-/// What is looked for.
+/// A search term.
 pub struct Term {
     text: String,
     letters: Vec<char>,
@@ -28,18 +28,18 @@ pub struct Term {
     threshold: f64,
 }
 
-/// Letters of a name that are compared; what is behind them is not looked at.
+/// Maximum number of characters of a name that are compared.
 const LETTERS_MAX: usize = 4_096;
-/// What is not equal scores less than what is.
+/// Factor that makes a match score less than equality.
 const NOT_EQUAL: f64 = 0.999;
 
 impl Term {
-    /// A term; names that score less than the threshold do not fit.
+    /// A term. Names that score below the threshold do not match.
     pub fn new(text: &str, algorithm: Algorithm, threshold: f64) -> Self {
         Self { text: text.to_owned(), letters: text.chars().collect(), algorithm, threshold }
     }
 
-    /// The score of a name; `None` when it does not fit.
+    /// The score of a name; `None` if it does not match.
     pub fn score(&self, name: &str) -> Option<f64> {
         if name.starts_with(&self.text) {
             return Some(1.0);
@@ -62,12 +62,13 @@ impl Term {
     }
 }
 
-/// A term that stands within a name scores the less the later it stands.
+/// Scores a term that is contained in a name: lower the later it begins.
 fn position(before: usize, most: usize) -> f64 {
     if most == 0 { 1.0 } else { 1.0 - 0.9 * before as f64 / most as f64 }
 }
 
-/// The best of all first letters: the square of each run of adjacent letters counts for, gaps against.
+/// The best score over all positions of the first character: the squares of the lengths of adjacent runs
+/// count for a name, gaps against it.
 fn subsequence(term: &[char], name: &[char]) -> f64 {
     if term == name {
         return 1.0;
@@ -79,14 +80,14 @@ fn subsequence(term: &[char], name: &[char]) -> f64 {
     for start in (0..=last_start).filter(|start| name[*start] == *first) {
         match runs(term, name, start) {
             Some(score) => best = best.max(score),
-            // What cannot be completed from here cannot be completed later either.
+            // If the term cannot be completed from here, it cannot be completed from a later position.
             None => break,
         }
     }
     if best < 0.0 { 0.0 } else { best / (term.len() * term.len()) as f64 * NOT_EQUAL }
 }
 
-/// The score when the first letter stands at `start`.
+/// The score when the first character of the term is at `start`.
 fn runs(term: &[char], name: &[char], start: usize) -> Option<f64> {
     let length = name.len() as f64;
     let (mut at, mut found, mut score, mut gap) = (start, 0, 0.0, start);
@@ -101,7 +102,7 @@ fn runs(term: &[char], name: &[char], start: usize) -> Option<f64> {
     Some(score - (name.len() - at) as f64 / length * 0.5)
 }
 
-/// The similarity of Jaro with Winkler's addition for what both begin with.
+/// The Jaro similarity with Winkler's bonus for a common prefix.
 fn jaro_winkler(a: &[char], b: &[char]) -> f64 {
     let (a, b) = if a.len() > b.len() { (b, a) } else { (a, b) };
     if a.is_empty() {
@@ -148,10 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn similar_names_fit_by_jaro_and_winkler() {
+    fn similar_names_match_by_jaro_winkler() {
         let of = |threshold, name| score("martha", Algorithm::JaroWinkler, threshold, name);
         assert!((of(0.5, "marhta").unwrap() - 0.9611).abs() < 1e-3);
-        assert_eq!(of(0.0, "marhta"), None, "without a threshold a name has to hold the term");
+        assert_eq!(of(0.0, "marhta"), None, "without a threshold a name has to contain the term");
         assert_eq!(of(0.0, "martha_total"), Some(1.0));
         assert!(of(0.0, "a_martha").unwrap() < 1.0);
         assert_eq!(of(0.5, ""), None);

@@ -18,34 +18,37 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Parameter, parameter};
 
-/// Selectors that a request may have.
+/// Maximum number of selectors of a request.
 const SELECTORS_MAX: usize = 1_000;
 
-/// Selectors that narrow.
-pub const MATCH: Parameter =
-    parameter("match[]", "a selector; may stand several times; without it every series");
-/// First instant.
+/// Optional selectors.
+pub const MATCH: Parameter = parameter("match[]", "a selector; may be repeated; by default every series");
+/// Start of the range.
 pub const START: Parameter = parameter("start", "first instant; by default the earliest");
-/// Last instant.
+/// End of the range.
 pub const END: Parameter = parameter("end", "last instant; by default the latest");
-/// Most items.
-pub const LIMIT: Parameter = parameter("limit", "most items, with a warning when there are more; 0: all");
+/// Maximum number of items.
+pub const LIMIT: Parameter = parameter(
+    "limit",
+    "maximum number of items, with a warning when there are \
+    more; 0: all",
+);
 
-/// A request to an index endpoint, read.
+/// The parsed request of an index endpoint.
 #[derive(Clone)]
 pub struct Request {
-    /// Selectors; any has to match.
+    /// Selectors, combined by "or"; empty: all series.
     pub selectors: Vec<Vec<Matcher>>,
-    /// Samples with these times count.
+    /// The range in which a series must have samples.
     pub range: TimeRange,
-    /// Most items.
+    /// Maximum number of items.
     pub limit: Option<usize>,
-    /// For the log line.
+    /// The times for the log line.
     pub times: Times,
 }
 
 impl Request {
-    /// Reads the parameters. `defaults` are the bounds in milliseconds where none are given.
+    /// Reads the parameters. `defaults` are the default start and end in milliseconds.
     pub async fn read(context: &QueryContext, call: &Call, defaults: (i64, i64)) -> Result<Self, Refused> {
         let limit = params::limit(&call.params)?;
         let (first, last) = params::bounds(&call.params, defaults)?;
@@ -54,14 +57,14 @@ impl Request {
         Ok(Self { selectors: read(context, call).await?, range, limit, times })
     }
 
-    /// Each selector; one that selects everything where there is none.
+    /// Each selector; without selectors one that matches every series.
     pub fn each(&self) -> impl Iterator<Item = Vec<Matcher>> {
         let everything = self.selectors.is_empty().then(Vec::new);
         self.selectors.iter().cloned().chain(everything)
     }
 }
 
-/// Every `match[]`.
+/// Parses every `match[]`.
 pub async fn read(context: &QueryContext, call: &Call) -> Result<Vec<Vec<Matcher>>, Refused> {
     let texts: Vec<String> = call.params.all("match[]").map(str::to_owned).collect();
     if texts.len() > SELECTORS_MAX {
@@ -71,27 +74,27 @@ pub async fn read(context: &QueryContext, call: &Call) -> Result<Vec<Vec<Matcher
     parsed.map_err(|error| Refused::reading(error, str::to_owned))
 }
 
-/// The texts that selectors find, in order and each once.
+/// Collects the strings that selectors find, sorted and without duplicates.
 pub struct Texts {
-    /// Those of the first selector, while there is no other.
+    /// Those of the first selector, while there is only one.
     sorted: Vec<String>,
     found: BTreeSet<String>,
     memory: Reservation,
 }
 
-/// Bytes of a text beside its letters.
+/// Bytes of a string in addition to its characters.
 const TEXT_BYTES: u64 = 48;
 
 impl Texts {
-    /// None so far.
+    /// An empty collection.
     pub fn new(context: &QueryContext) -> Result<Self, Error> {
         Ok(Self { sorted: Vec::new(), found: BTreeSet::new(), memory: context.budget().reserve(0)? })
     }
 
-    /// Adds texts.
+    /// Adds the sorted strings of a selector.
     pub fn add(&mut self, mut texts: Vec<String>) -> Result<(), Error> {
         if self.sorted.is_empty() && self.found.is_empty() {
-            // One selector needs no set.
+            // With one selector no set is needed.
             self.memory.grow(texts.iter().map(|text| text.len() as u64 + TEXT_BYTES / 2).sum())?;
             self.sorted = texts;
             return Ok(());
@@ -103,7 +106,7 @@ impl Texts {
         Ok(())
     }
 
-    /// All of them.
+    /// The strings and their reservation.
     pub fn into_parts(self) -> (Vec<String>, Reservation) {
         match self.found.is_empty() {
             true => (self.sorted, self.memory),
@@ -112,7 +115,7 @@ impl Texts {
     }
 }
 
-/// Does the work of an index endpoint within the query's time, logs it, and answers with the items.
+/// Runs the work of an index endpoint within the query's time, logs it, and answers with the items.
 pub async fn listed<T: Send + 'static>(
     (queries, call): (&Queries, &Call),
     (context, asked): (&QueryContext, Asked),
@@ -140,13 +143,13 @@ pub async fn listed<T: Send + 'static>(
     Ok(in_pieces(queries.env(), call, JSON, Listed::new(items, write, warnings, memory), ended).await)
 }
 
-/// Writes a text.
+/// Writes a string.
 pub fn write_text(out: &mut Vec<u8>, text: &String) {
     json::string(out, text.as_bytes());
 }
 
-/// The name of a label in a path, which may be escaped: `U__` begins it, `__` is an underscore, `_2f_` is the
-/// character with that number. What is not so is taken as it is.
+/// Unescapes the name of a label in a path: after the prefix `U__`, `__` is an underscore and `_2f_` the
+/// character with that code point. Any other text is returned unchanged.
 pub fn label_name(text: &str) -> Result<String, Refused> {
     let name = text.strip_prefix("U__").and_then(unescaped).unwrap_or_else(|| text.to_owned());
     match name.is_empty() {
@@ -179,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escaped_names_are_read_and_others_stay() {
+    fn escaped_names_are_decoded_and_others_unchanged() {
         for (text, name) in [
             ("job", "job"),
             ("U__http_2e_status_3a_code", "http.status:code"),

@@ -1,4 +1,4 @@
-//! `series`: label sets.
+//! `series`: label sets of series.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,14 +14,14 @@ use super::streamed::{Items, streamed};
 use crate::http::call::Call;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/series", "/prometheus/api/v1/series"],
     group: Group::Metrics,
     scope: Access::Read,
     does: "Label sets of the series that match any selector, by metric.",
-    parameters: &[parameter("match[]", "a selector; may stand several times; required"), START, END, LIMIT],
+    parameters: &[parameter("match[]", "a selector; may be repeated; required"), START, END, LIMIT],
     answers: "200, `{\"status\":\"success\",\"data\":[{\"__name__\":\"up\"},..]}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,

@@ -6,7 +6,7 @@ use super::refused::{Kind, Refused};
 use crate::http::call::Call;
 use crate::http::route::{Access, Group, Route, Verb};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Post, Verb::Put],
     paths: &["/api/v1/admin/tsdb/snapshot", "/prometheus/api/v1/admin/tsdb/snapshot"],

@@ -1,4 +1,4 @@
-//! The `stats` object of an answer: that of Prometheus, and where the time went by phase.
+//! The `stats` object of an answer: Prometheus's fields, and the time by phase.
 //!
 //! `docs/reference/query-statistics.md` explains every field.
 
@@ -6,8 +6,8 @@ use sandur_service::Cost;
 
 use crate::http::marshal::json;
 
-/// The object. `samples` were read; `peak_samples` were those of the largest piece, and `reserved` the most
-/// bytes that were reserved at once.
+/// Encodes the object. `samples` is the number of samples that were read, `peak_samples` that of the
+/// largest piece, and `reserved` the peak of reserved bytes.
 pub fn object(cost: &Cost, (samples, peak_samples): (u64, u64), reserved: u64) -> Vec<u8> {
     let c = &cost.counters;
     let seconds = |ns: u64| ns as f64 / 1e9;

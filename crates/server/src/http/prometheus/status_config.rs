@@ -12,7 +12,7 @@ use crate::http::marshal::json;
 use crate::http::operations::shown_configuration;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/config", "/prometheus/api/v1/status/config"],

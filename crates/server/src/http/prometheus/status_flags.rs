@@ -13,14 +13,14 @@ use crate::http::marshal::json;
 use crate::http::operations::without_secrets;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/flags", "/prometheus/api/v1/status/flags"],
     group: Group::Metrics,
     scope: Access::Admin,
-    does: "Options and their values. Those of Prometheus that clients look at stand among them under \
-           Prometheus's names.",
+    does: "Options and their values, including some of Prometheus that clients read, with Prometheus's \
+           names.",
     parameters: &[],
     answers: "200, `{\"query.max-samples\":\"1000000000\",..}` as `data`.",
     fails: "",

@@ -1,4 +1,4 @@
-//! `status/runtimeinfo`: the process.
+//! `status/runtimeinfo`: start time, present time and retention.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::config::Settings;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/runtimeinfo", "/prometheus/api/v1/status/runtimeinfo"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "The process: when it started, the time, how long samples are kept. Fields of Go are there and \
+    does: "The process: start time, present time, and retention of samples. Fields of Go are present and \
            empty.",
     parameters: &[],
     answers: "200, `{\"startTime\",\"serverTime\",\"storageRetention\",..}` as `data`.",

@@ -1,4 +1,4 @@
-//! `status/tsdb`: which metrics and labels have most series.
+//! `status/tsdb`: the metrics and labels with the most series.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -18,24 +18,24 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/tsdb", "/prometheus/api/v1/status/tsdb"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "Which metrics and labels have most series: of those with samples in the last two hours, or in the \
-           time that is asked for, that match any selector.",
+    does: "The metrics and labels with the most series, among series that match any selector and have \
+           samples in the last two hours, or in the given range.",
     parameters: &[
         parameter("limit", "rows of each table; 10, at most 10,000"),
-        parameter("match[]", "a selector; may stand several times; without it every series"),
+        parameter("match[]", "a selector; may be repeated; by default every series"),
         parameter("start", "first instant; by default two hours ago"),
         parameter("end", "last instant; by default now"),
     ],
     answers: "200, \
               `{\"headStats\":{\"numSeries\",..},\"seriesCountByMetricName\":[{\"name\",\"value\"},..],\
                   ..}` as `data`.",
-    fails: "400 `bad_data`; 422 `execution`: more series than the memory of a query holds.",
+    fails: "400 `bad_data`; 422 `execution`: more series than the memory of a query allows.",
     several_tenants: true,
     handler: |verbs| on(verbs, tsdb),
 };
@@ -87,15 +87,15 @@ async fn tsdb(State(queries): State<Queries>, call: Call) -> Result<Response, Re
     Ok(success(|out| counts.write(out, rows, bounds), &context.warnings()))
 }
 
-/// How often names and values of labels occur.
+/// Counts of the names and values of labels.
 struct Counts {
     series: u64,
-    /// Of each label: its values with the series that have them.
+    /// For each label, its values with the number of series that have them.
     values: HashMap<Box<str>, HashMap<Box<str>, u64>>,
     memory: Reservation,
 }
 
-/// Bytes of a name or value beside its text.
+/// Bytes of a name or value in addition to its characters.
 const TEXT_BYTES: u64 = 64;
 
 impl Counts {
@@ -147,7 +147,7 @@ impl Counts {
     }
 }
 
-/// Appends the rows with the largest values, by value and name.
+/// Appends the rows with the largest values, by descending value and then by name.
 fn table(out: &mut Vec<u8>, title: &str, rows: usize, all: impl Iterator<Item = (String, u64)>) {
     let mut largest = std::collections::BinaryHeap::new();
     for (name, value) in all {

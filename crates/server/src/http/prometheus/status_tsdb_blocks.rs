@@ -11,13 +11,13 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/tsdb/blocks", "/prometheus/api/v1/status/tsdb/blocks"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "The blocks of samples in the store, in Prometheus's shape.",
+    does: "The blocks of samples in the store, in Prometheus's format.",
     parameters: &[],
     answers: "200, \
               `{\"blocks\":[{\"ulid\",\"minTime\",\"maxTime\",\"stats\",\"compaction\",\"version\"},\

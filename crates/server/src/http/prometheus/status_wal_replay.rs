@@ -1,4 +1,5 @@
-//! `status/walreplay`: how much of the log is still to be read at the start: nothing once this answers.
+//! `status/walreplay`: progress of replaying the WAL; always complete, since no request is answered
+//! before.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -6,14 +7,14 @@ use axum::routing::on;
 use super::reply::success_json;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/walreplay", "/prometheus/api/v1/status/walreplay"],
     group: Group::Metrics,
     scope: Access::Credential,
-    does: "How much of the log is still to be read at the start. The log is read before anything is \
-           answered: nothing is left.",
+    does: "Progress of replaying the WAL at the start: always complete, since requests are answered only \
+           after that.",
     parameters: &[],
     answers: "200, `{\"min\":0,\"max\":0,\"current\":0}` as `data`.",
     fails: "",

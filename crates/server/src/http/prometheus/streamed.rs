@@ -1,7 +1,7 @@
-//! Answers of the index endpoints, written piece by piece while what they list is read.
+//! Answers of the index endpoints, written piece by piece while their data is read.
 //!
-//! **Invariants.** Of what is listed a batch is in memory, and of the answer a piece. How failures are told,
-//! and why a want of memory is hardly ever one, stands in [`crate::http::written`].
+//! **Invariants.** One batch of the data and one piece of the answer are in memory.
+//! [`crate::http::written`] describes how failures are reported and how the answer waits for memory.
 
 use axum::response::Response;
 use sandur_base::BoxFuture;
@@ -16,7 +16,7 @@ use crate::http::call::Call;
 use crate::http::marshal::json;
 use crate::http::written::{Sending, Writing, begun, written};
 
-/// What is listed.
+/// The items of an answer.
 pub enum Items {
     /// Names or values.
     Texts(Box<dyn TextScan>),
@@ -38,19 +38,19 @@ impl Items {
     }
 }
 
-/// An answer on its way.
+/// An answer that is being written.
 struct Listed {
     context: QueryContext,
     items: Items,
     limit: usize,
     written: usize,
-    /// Whether the first piece was made: what was sent cannot be taken back.
+    /// Whether a piece was sent; after that the answer cannot be begun again.
     is_sent: bool,
     is_over: bool,
 }
 
 impl Listed {
-    /// The next piece of the answer.
+    /// Makes the next piece of the answer.
     async fn piece(&mut self) -> Result<Vec<u8>, Error> {
         let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
         if !self.is_sent {
@@ -76,7 +76,7 @@ impl Listed {
         Ok(out)
     }
 
-    /// The next batch. Once a piece was sent it waits for memory that others hold.
+    /// Reads the next batch. Once a piece was sent, it waits when the memory budget is exhausted.
     async fn batch(&mut self) -> Result<Option<Batch>, Error> {
         let Self { context, items, is_sent, .. } = self;
         let mut room = context.room();
@@ -88,8 +88,8 @@ impl Listed {
         }
     }
 
-    /// Writes the next batch as far as the limit allows; whether there was one. One item more than the limit
-    /// is counted.
+    /// Writes the next batch up to the limit; one item beyond the limit is counted but not written.
+    /// Returns whether there was a batch.
     async fn add_batch(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
         let Some(batch) = self.batch().await? else { return Ok(false) };
         let Self { limit, written, .. } = self;
@@ -135,7 +135,8 @@ impl Writing for Listed {
     }
 }
 
-/// Answers with what `open` finds, within the query's time, and logs it when the answer is complete.
+/// Answers with the items that `open` finds, within the query's time, and logs the query when the answer
+/// is complete.
 pub async fn streamed<F: Future<Output = Result<Items, Error>>>(
     (queries, call): (&Queries, &Call),
     (context, asked): (&QueryContext, Asked),

@@ -1,4 +1,4 @@
-//! `targets/metadata`: what targets tell of their metrics.
+//! `targets/metadata`: metadata of the metrics of targets.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -15,17 +15,17 @@ use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 use crate::http::scrape_state::Scraping;
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/targets/metadata", "/prometheus/api/v1/targets/metadata"],
     group: Group::Metrics,
     scope: Access::Admin,
-    does: "What targets tell of their metrics.",
+    does: "Metadata of the metrics of targets.",
     parameters: &[
-        parameter("match_target", "a selector on the labels of targets; without it all"),
-        parameter("metric", "the family; without it all"),
-        parameter("limit", "most targets; by default all"),
+        parameter("match_target", "a selector on the labels of targets; by default all"),
+        parameter("metric", "the family; by default all"),
+        parameter("limit", "maximum number of targets; by default all"),
     ],
     answers: "200, `[{\"target\":{..},\"metric\",\"type\",\"help\",\"unit\"},..]` as `data`.",
     fails: "400 `bad_data`.",

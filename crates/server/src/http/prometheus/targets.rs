@@ -1,4 +1,4 @@
-//! `targets`: what is scraped, and how it went.
+//! `targets`: the scrape targets and their state.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,17 @@ use crate::http::params::Params;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 use crate::http::scrape_state::{Scraping, TargetShown};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/targets", "/prometheus/api/v1/targets"],
     group: Group::Metrics,
     scope: Access::Admin,
-    does: "What this process scrapes, and how it went; nothing without `--scrape`.",
+    does: "The targets that this process scrapes and the results of their last scrapes; empty without \
+        `--scrape`.",
     parameters: &[
         parameter("state", "`active`, `dropped` or `any` (default)"),
-        parameter("scrapePool", "the name of a scrape configuration; without it all"),
+        parameter("scrapePool", "the name of a scrape configuration; by default all"),
     ],
     answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..}}` as \
               `data`.",
@@ -50,7 +51,7 @@ async fn targets(State(scraping): State<Scraping>, params: Params) -> Response {
     success_json(&data.to_string())
 }
 
-/// Labels as an object.
+/// Labels as a JSON object.
 pub fn object(labels: &Labels) -> Value {
     labels.iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
 }

@@ -1,4 +1,4 @@
-//! `prometheus/api/v1/alerts`: firing alerts: there are none.
+//! `prometheus/api/v1/alerts`: firing alerts; always empty.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -7,13 +7,13 @@ use super::nothing;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/prometheus/api/v1/alerts", "/api/v1/alerts"],
     group: Group::Rules,
     scope: Access::Read,
-    does: "Firing alerts, in Prometheus' shape; there is none.",
+    does: "Firing alerts, in Prometheus' format; always empty.",
     parameters: &[],
     answers: "200, `{\"status\":\"success\",\"data\":{\"alerts\":[]},\"errorType\":\"\",\"error\":\"\"}`.",
     fails: "",

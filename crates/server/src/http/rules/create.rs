@@ -1,4 +1,4 @@
-//! Storing a rule group: refused, because nothing would evaluate it.
+//! Stores a rule group: refused, because rules are not evaluated.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -8,7 +8,7 @@ use crate::failed_request::Failure;
 use crate::http::call::Call;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}"],
@@ -17,7 +17,7 @@ pub static ROUTE: Route = Route {
     does: "Would store a rule group.",
     parameters: &[],
     answers: "none.",
-    fails: "501: rules are not evaluated here.",
+    fails: "501: rules are not evaluated.",
     several_tenants: false,
     handler: |verbs| on(verbs, create),
 };

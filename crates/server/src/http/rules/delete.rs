@@ -1,4 +1,4 @@
-//! Deleting rules: there are none.
+//! Deletes rules: there are none, so always 404.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -8,7 +8,7 @@ use crate::failed_request::Failure;
 use crate::http::call::Call;
 use crate::http::route::{Access, Group, Route, Verb};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static NAMESPACE: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}"],
@@ -22,7 +22,7 @@ pub static NAMESPACE: Route = Route {
     handler: |verbs| on(verbs, namespace),
 };
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static GROUP: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}"],

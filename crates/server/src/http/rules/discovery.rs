@@ -1,4 +1,4 @@
-//! `prometheus/api/v1/rules`: rules with their state: there are none.
+//! `prometheus/api/v1/rules`: rules with their state; always empty.
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
@@ -10,13 +10,13 @@ use crate::http::marshal::json;
 use crate::http::reply;
 use crate::http::route::{Access, GET, Group, Route, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/prometheus/api/v1/rules", "/api/v1/rules"],
     group: Group::Rules,
     scope: Access::Read,
-    does: "Rules with their state, in Prometheus' shape; there is none.",
+    does: "Rules with their state, in Prometheus' format; always empty.",
     parameters: &[parameter("type", "`alert` or `record`")],
     answers: "200, `{\"status\":\"success\",\"data\":{\"groups\":[]},\"errorType\":\"\",\"error\":\"\"}`.",
     fails: "400 for another `type`, as JSON.",

@@ -1,4 +1,4 @@
-//! One rule group: there is none.
+//! One rule group: there is none, so always 404.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -8,13 +8,13 @@ use crate::failed_request::Failure;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/rules/{namespace}/{group}", "/api/prom/rules/{namespace}/{group}"],
     group: Group::Rules,
     scope: Access::Read,
-    does: "A rule group; rules are not kept here, so there is none.",
+    does: "A rule group; rules are not stored, so there is none.",
     parameters: &[],
     answers: "none.",
     fails: "404 `group does not exist`.",

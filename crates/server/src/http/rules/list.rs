@@ -1,4 +1,4 @@
-//! Rule groups of a tenant: there are none.
+//! Rule groups of a tenant: there are none, so always 404.
 
 use axum::response::Response;
 use axum::routing::on;
@@ -8,7 +8,7 @@ use crate::failed_request::Failure;
 use crate::http::call::Call;
 use crate::http::route::{Access, GET, Group, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &[
@@ -19,7 +19,7 @@ pub static ROUTE: Route = Route {
     ],
     group: Group::Rules,
     scope: Access::Read,
-    does: "Rule groups of the tenant; rules are not kept here, so there is none.",
+    does: "Rule groups of the tenant; rules are not stored, so there are none.",
     parameters: &[],
     answers: "none.",
     fails: "404 `no rule groups found`, which Grafana reads as an empty list.",

@@ -1,5 +1,5 @@
-//! `graphite/carbon`: points of Graphite's as the body of a request, which unlike carbon's own protocols get
-//! an answer.
+//! `graphite/carbon`: stores Graphite points from the body of a request, which unlike carbon's own
+//! protocols has an answer.
 
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -13,15 +13,15 @@ use crate::http::app::App;
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/graphite/carbon"],
     group: Group::Write,
     scope: Access::Write,
-    does: "Stores points of Graphite's; answers when they are durable and can be queried. The content type \
-           says what the body is: lines (`text/plain` or none), a pickle (`application/python-pickle`) or a \
-           message of go-carbon's (`application/protobuf`), without a length in front. The body may be \
+    does: "Stores Graphite points; answers when they are durable and can be queried. The content type names \
+           the format of the body: lines (`text/plain` or none), a pickle (`application/python-pickle`) or a \
+           message of go-carbon (`application/protobuf`), without a length prefix. The body may be \
            compressed.",
     parameters: &[],
     answers: "204.",
@@ -41,10 +41,10 @@ async fn store(State(app): State<App>, request: Request) -> Result<Response, Fai
     }
 }
 
-/// The protocol that a content type names.
+/// The protocol for a content type.
 fn protocol_of(sent: &str) -> Result<&'static Protocol, Failure> {
     let essence = sent.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    // What command-line tools say when nobody tells them.
+    // curl and similar tools send this type by default.
     if essence.is_empty() || essence == "application/x-www-form-urlencoded" {
         return Ok(&PLAINTEXT);
     }

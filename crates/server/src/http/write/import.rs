@@ -1,4 +1,4 @@
-//! `import/prometheus`: samples as text, as VictoriaMetrics takes them.
+//! `import/prometheus`: stores samples as text, as VictoriaMetrics accepts them.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -14,7 +14,7 @@ use crate::http::refused_parts;
 use crate::http::reply;
 use crate::http::route::{Access, Group, Route, Verb, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Post, Verb::Put],
     paths: &["/api/v1/import/prometheus", "/prometheus/api/v1/import/prometheus"],
@@ -24,8 +24,12 @@ pub static ROUTE: Route = Route {
            `application/openmetrics-text`; answers when they are durable and can be queried. The body may be \
            compressed.",
     parameters: &[
-        parameter("extra_label", "`name=value`; a label that every series gets, several times"),
-        parameter("timestamp", "milliseconds since the epoch of samples without a time; by default now"),
+        parameter("extra_label", "`name=value`; a label that is added to every series; may be repeated"),
+        parameter(
+            "timestamp",
+            "timestamp of samples without one, milliseconds since the epoch; by default \
+            now",
+        ),
     ],
     answers: "204.",
     fails: "400: some lines cannot be read, break a limit or have another value for a known instant (the \
@@ -44,7 +48,7 @@ async fn import(State(app): State<App>, request: Request) -> Result<Response, Fa
     store(&app, request, options).await
 }
 
-/// The options that a URL names.
+/// Parses the options in a URL.
 fn options(params: &Params) -> Result<ImportOptions, Failure> {
     let extra_labels = params.all("extra_label").map(|label| {
         let pair = label.split_once('=').filter(|(name, _)| !name.is_empty());
@@ -61,7 +65,7 @@ fn options(params: &Params) -> Result<ImportOptions, Failure> {
     Ok(ImportOptions { extra_labels, time_ms: time.transpose()?, ..ImportOptions::default() })
 }
 
-/// Stores the text of a request.
+/// Stores the samples in the body of a request.
 pub async fn store(app: &App, request: Request, options: ImportOptions) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
     let tells_lines = options.tell_lines;

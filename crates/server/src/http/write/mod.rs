@@ -1,4 +1,5 @@
-//! Samples in: one file per protocol. Statuses, headers and texts are those of Prometheus and Mimir.
+//! Receives samples: one file per protocol. Status codes, headers and texts are those of Prometheus and
+//! Mimir.
 
 pub mod carbon;
 pub mod import;

@@ -1,4 +1,4 @@
-//! `otlp/v1/metrics`: samples by OpenTelemetry's protocol.
+//! `otlp/v1/metrics`: stores metrics by OTLP over HTTP.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -10,7 +10,7 @@ use crate::http::loki::otlp::{accepted, failed, is_json};
 use crate::http::receive::push_samples;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/otlp/v1/metrics", "/api/v1/otlp/v1/metrics"],
@@ -18,8 +18,8 @@ pub static ROUTE: Route = Route {
     scope: Access::Write,
     does: "Stores metrics; answers when they are durable and can be queried. The body is an \
            `ExportMetricsServiceRequest` in protobuf or JSON, plain or compressed. Names and labels follow \
-           the limits `metrics.otlp_*`, `metrics.otel_*` and `metrics.promote_*`; what becomes of points of \
-           delta temporality is on [a page of its own](otlp-delta.md).",
+           the limits `metrics.otlp_*`, `metrics.otel_*` and `metrics.promote_*`; points of delta \
+           temporality are described on [a page of their own](otlp-delta.md).",
     parameters: &[],
     answers: "200, an empty `ExportMetricsServiceResponse` in the format of the request.",
     fails: "like `push`, with a `google.rpc.Status` as body and 503 for 500, which exporters retry.",

@@ -1,4 +1,4 @@
-//! OTLP over gRPC: `MetricsService/Export`.
+//! Stores metrics by OTLP over gRPC: `MetricsService/Export`.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -11,7 +11,7 @@ use crate::http::grpc;
 use crate::http::receive::push_samples;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"],

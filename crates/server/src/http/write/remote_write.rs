@@ -1,4 +1,4 @@
-//! `write`: samples by Prometheus's remote write, versions 1.0 and 2.0.
+//! `write`: stores samples by Prometheus's remote write, versions 1.0 and 2.0.
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -13,7 +13,7 @@ use crate::http::receive::{headers_of, push_samples};
 use crate::http::reply;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/api/v1/write", "/prometheus/api/v1/write", "/api/v1/push"],
@@ -62,7 +62,7 @@ async fn write(State(app): State<App>, request: Request) -> Response {
     response
 }
 
-/// How much was written: senders of version 2.0 compare it with what they sent.
+/// Adds the counts of what was written, which senders of version 2.0 compare with what they sent.
 fn show_written(headers: &mut HeaderMap, written: Written) {
     let counts = [written.samples, written.histograms, written.exemplars];
     for (name, count) in WRITTEN.into_iter().zip(counts) {

@@ -1,4 +1,4 @@
-//! `CarbonV2/Find`: nodes that fit a pattern.
+//! `CarbonV2/Find`: the nodes that match a pattern.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -13,14 +13,14 @@ use crate::http::app::App;
 use crate::http::graphite::answer::{done, failure, now};
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This call.
+/// The row of this call in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/carbonapi_v2_grpc.CarbonV2/Find"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Nodes of the tree of paths by carbonserver's gRPC: a `GlobRequest` of carbonapi's second protocol \
-           asks for them.",
+    does: "Nodes of the tree of paths by carbonserver's gRPC; the request is a `GlobRequest` of carbonapi's \
+           second protocol.",
     parameters: &[],
     answers: "`OK` and a `GlobResponse`.",
     fails: FAILS,
@@ -34,7 +34,7 @@ async fn find(State(app): State<App>, request: Request) -> Response {
 
 async fn found(app: &App, request: Request) -> Result<(Rendered, Reservation), Failure> {
     let call = opened(app, request).await?;
-    // A GlobRequest is a MultiGlobRequest of one pattern without times.
+    // A `GlobRequest` is encoded like a `MultiGlobRequest` of one pattern without times.
     let (patterns, ..) = read_globs(&call.body).map_err(|error| failure(&error))?;
     let query = patterns.into_iter().next().unwrap_or_default();
     let pairs = [("query".to_owned(), query), ("format".to_owned(), "carbonapi_v2_pb".to_owned())];

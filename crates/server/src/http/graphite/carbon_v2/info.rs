@@ -1,4 +1,4 @@
-//! `CarbonV2/Info`: how a series is kept.
+//! `CarbonV2/Info`: the storage schema of a path.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -13,13 +13,13 @@ use crate::http::app::App;
 use crate::http::graphite::answer::{done, failure};
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This call.
+/// The row of this call in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/carbonapi_v2_grpc.CarbonV2/Info"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Steps, retentions and aggregation of a path by carbonserver's gRPC, by the rules of \
+    does: "Steps, retentions and aggregation of a path by carbonserver's gRPC, according to the rules of \
            `graphite.schemas` and `graphite.aggregation`.",
     parameters: &[],
     answers: "`OK` and an `InfoResponse`.",

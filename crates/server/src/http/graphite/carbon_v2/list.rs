@@ -12,7 +12,7 @@ use crate::http::app::App;
 use crate::http::graphite::answer::{done, named, now};
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This call.
+/// The row of this call in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/carbonapi_v2_grpc.CarbonV2/List"],
@@ -30,7 +30,7 @@ async fn list(State(app): State<App>, request: Request) -> Response {
     one(listed(&app, request, ListingForm::Names(CarbonserverForm::Older)).await)
 }
 
-/// A listing as one message, whose pieces are reserved as they come.
+/// Reads a listing into one message; each piece is reserved.
 pub async fn listed(
     app: &App,
     request: Request,
@@ -44,7 +44,7 @@ pub async fn listed(
         let (mut body, mut held) = (Vec::new(), Vec::new());
         while !listing.is_over() {
             let piece = listing.piece().await?;
-            // Twice: the body grows by doubling.
+            // Twice the size, since the body doubles its capacity when it grows.
             let memory = context.budget().reserve(2 * piece.len() as u64);
             held.push(memory.map_err(sandur_query::Error::from)?);
             body.extend_from_slice(&piece);

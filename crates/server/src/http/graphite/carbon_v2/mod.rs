@@ -1,5 +1,5 @@
-//! carbonserver's gRPC: the service `CarbonV2` of carbonapi's second protocol, whose messages are those of
-//! the second protocol over HTTP. One file per call.
+//! carbonserver's gRPC: the service `CarbonV2` of carbonapi's second protocol, whose messages are the
+//! same as over HTTP. One file per call.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
@@ -19,11 +19,11 @@ pub mod render;
 pub mod stats;
 pub mod version;
 
-/// What fails beside what every call has.
-pub const FAILS: &str = "`INVALID_ARGUMENT`: a message that is none, a limit; `RESOURCE_EXHAUSTED`; \
+/// Failures in addition to those of every call.
+pub const FAILS: &str = "`INVALID_ARGUMENT`: an invalid message, a limit; `RESOURCE_EXHAUSTED`; \
                          `UNAVAILABLE`. The gate answers with 401 and 403, as for `LogsService/Export`.";
 
-/// The message of a call, whose headers are those of any request.
+/// Reads the message of a call as the body of a request.
 pub async fn opened(app: &App, request: Request<Body>) -> Result<GraphiteCall, Failure> {
     let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
     GraphiteCall::from_request(request, app).await

@@ -1,4 +1,4 @@
-//! `CarbonV2/Render`: values of series, a message for each, which are sent while series are read.
+//! `CarbonV2/Render`: values of series, one message per series, sent while series are read.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -18,17 +18,17 @@ use crate::http::grpc;
 use crate::http::route::{Access, Group, POST, Route};
 use crate::http::written::{Writing, written_as_messages};
 
-/// This call.
+/// The row of this call in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/carbonapi_v2_grpc.CarbonV2/Render"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "Values of series by carbonserver's gRPC (HTTP/2; also on `otlp_grpc_listen`): a \
-           `MultiFetchRequest` of carbonapi's second protocol asks for them.",
+    does: "Values of series by carbonserver's gRPC (HTTP/2; also on `otlp_grpc_listen`); the request is a \
+           `MultiFetchRequest` of carbonapi's second protocol.",
     parameters: &[],
-    answers: "`OK` and a stream of `FetchResponse`, one for each series, sent while series are read; none \
-              where nothing fits. What fails in the middle is told in the trailers.",
+    answers: "`OK` and a stream of `FetchResponse`, one for each series, sent while series are read; none if \
+              nothing matches. The trailers report a failure after the first messages.",
     fails: FAILS,
     several_tenants: false,
     handler: |verbs| on(verbs, render),
@@ -63,7 +63,7 @@ async fn begun(app: &App, request: Request) -> Result<Response, Failure> {
     Ok(written_as_messages(begun, sending))
 }
 
-/// The messages of an answer.
+/// Makes the messages of an answer.
 struct Messages {
     queries: Queries,
     context: QueryContext,

@@ -1,4 +1,4 @@
-//! `CarbonV2/Stats`: all paths with what carbonserver tells of their files.
+//! `CarbonV2/Stats`: all paths with the size and age of their files.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -10,13 +10,13 @@ use super::{FAILS, one};
 use crate::http::app::App;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This call.
+/// The row of this call in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/carbonapi_v2_grpc.CarbonV2/Stats"],
     group: Group::Graphite,
     scope: Access::Read,
-    does: "All paths with what `/metrics/details` tells of them, by carbonserver's gRPC, in one message.",
+    does: "All paths as in `/metrics/details`, by carbonserver's gRPC, in one message.",
     parameters: &[],
     answers: "`OK` and a `MetricDetailsResponse`.",
     fails: FAILS,

@@ -1,4 +1,4 @@
-//! `CarbonV2/Version`: which protocol is spoken.
+//! `CarbonV2/Version`: the version of the protocol.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -9,13 +9,13 @@ use crate::http::app::App;
 use crate::http::grpc;
 use crate::http::route::{Access, Group, POST, Route};
 
-/// This call.
+/// The row of this call in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/carbonapi_v2_grpc.CarbonV2/Version"],
     group: Group::Graphite,
     scope: Access::Credential,
-    does: "The version of carbonapi's protocol that is spoken by carbonserver's gRPC.",
+    does: "The version of carbonapi's protocol that carbonserver's gRPC uses.",
     parameters: &[],
     answers: "`OK` and a `ProtocolVersionResponse` of `2`.",
     fails: FAILS,

@@ -1,11 +1,12 @@
-//! The series of a group that have not ended.
+//! Finds the series of a Pushgateway group that have not ended.
 //!
-//! Nothing is kept between pushes, so they are looked for among the samples of the last minutes. Every push
-//! writes all its samples at one instant, and `push_time_seconds` with the labels of the group alone: the
-//! times of that series are those of the pushes to the group. **A series belongs to the group when it has all
-//! labels of the group and its last sample was written at an instant of a push to it.** What was scraped or
-//! sent otherwise with the same labels has other times. Where a group with more labels, all of which the
-//! series has, was pushed in the same millisecond, the series is that group's.
+//! No state is kept between pushes, so the series are searched among the samples of the last minutes.
+//! Every push writes all its samples with one timestamp, and also `push_time_seconds` with only the
+//! labels of the group. The timestamps of that series are therefore those of the pushes to the group. **A
+//! series belongs to the group if it has all labels of the group and its last sample has the timestamp of
+//! a push to the group.** Series with the same labels that were scraped or sent otherwise have other
+//! timestamps. If a group with more labels, all of which the series has, was pushed in the same
+//! millisecond, the series belongs to that group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,50 +14,50 @@ use sandur_base::Reservation;
 use sandur_model::{Labels, MatchOp, Matcher, is_stale};
 use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};
 
-/// When the group was pushed to last, with the labels of the group alone.
+/// Metric with the time of the last successful push; it has only the labels of the group.
 pub const PUSH_TIME: &str = "push_time_seconds";
-/// When a push to the group was refused last.
+/// Metric with the time of the last refused push.
 pub const FAILURE_TIME: &str = "push_failure_time_seconds";
-/// The name of the metric among labels.
+/// The label with the name of the metric.
 pub const NAME: &str = "__name__";
 
-/// Bytes of a series beside its text, and of a time of a push.
+/// Bytes of a series in addition to its strings, and of the timestamp of a push.
 const SERIES_BYTES: u64 = 128;
 const TIME_BYTES: u64 = 16;
 
-/// What the last minutes hold of a group.
+/// A group as the samples of the last minutes show it.
 pub struct Group {
-    /// Its series that have not ended, the two of the group itself left out.
+    /// Its series that have not ended, without the two metrics of the group itself.
     pub series: Vec<Labels>,
-    /// The last value of its two series that has not ended.
+    /// Last value of `push_time_seconds`, unless it has ended.
     pub push_time: Option<f64>,
-    /// See above.
+    /// Last value of `push_failure_time_seconds`, unless it has ended.
     pub failure_time: Option<f64>,
-    /// The last time at which something was written.
+    /// Timestamp of its last sample, milliseconds.
     pub last_ms: Option<i64>,
-    /// Memory that the series take.
+    /// Memory of the series.
     _memory: Reservation,
 }
 
 /// A series that may belong to the group.
 struct Candidate {
     labels: Labels,
-    /// The time of its last sample, unless that ends it.
+    /// Timestamp of its last sample, which is not a stale marker.
     time_ms: i64,
 }
 
-/// What is read of the series that have all labels of the group.
+/// What was read of the series that have all labels of the group.
 struct Found {
     candidates: Vec<Candidate>,
-    /// Times of pushes by the labels of the group that was pushed to.
+    /// Timestamps of pushes, by the labels of the group that was pushed to.
     pushes: BTreeMap<Labels, BTreeSet<i64>>,
-    /// The last values of the two series of each group.
+    /// Last values of the two metrics of each group.
     times: BTreeMap<Labels, f64>,
     last_ms: Option<i64>,
     memory: Reservation,
 }
 
-/// Looks for the group with these labels within some milliseconds.
+/// Finds the group with these labels, from samples between two timestamps (milliseconds, inclusive).
 pub async fn find(
     source: &dyn SampleSource,
     context: &QueryContext,
@@ -132,7 +133,7 @@ impl Found {
     }
 }
 
-/// Labels of a group with the name of a metric.
+/// The labels of a group with the name of a metric.
 pub fn with_name(group: &Labels, name: &str) -> Labels {
     Labels::from_pairs(group.iter().chain([(NAME, name)]))
 }
@@ -207,7 +208,7 @@ mod tests {
         let of_x = group(all(), &[job, ("x", "1")], 1 << 20).await.unwrap();
         assert_eq!((names(&of_x), of_x.failure_time), (vec!["of_x", "of_x_too"], None));
         let without = group(all(), &[job, ("x", "")], 1 << 20).await.unwrap();
-        assert_eq!(names(&without), ["last", "old"], "an empty label is one that series do not have");
+        assert_eq!(names(&without), ["last", "old"], "series must not have a label with an empty value");
         let unknown = group(all(), &[job, ("x", "2")], 1 << 20).await.unwrap();
         assert!(unknown.series.is_empty() && unknown.push_time.is_none() && unknown.last_ms.is_none());
         let none = group(source(&[(NO_LABELS, &[(500, 1.0)])]), &[job], 1 << 20).await.unwrap();
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn series_are_held_within_the_budget() {
+    async fn series_are_reserved_from_the_budget() {
         let names: Vec<String> = (0..1_000).map(|n| format!("m{n}")).collect();
         let labels: Vec<[(&str, &str); 2]> =
             names.iter().map(|name| [(NAME, name.as_str()), ("job", "a")]).collect();

@@ -1,9 +1,9 @@
-//! `metrics/job/...`: what jobs push to a Pushgateway.
+//! `metrics/job/...`: accepts pushes as a Pushgateway does.
 //!
-//! Nothing is kept between pushes: what is pushed is stored as samples of now, and a series ends five minutes
-//! after its last push. What a push or a DELETE replaces is ended with stale markers ([`group`] says which
-//! series those are). Pushes to a group are stored one after the other, at rising times, each whole or not at
-//! all but for one that is too large to be stored at once.
+//! No state is kept between pushes: samples are stored with the present time, and a series ends five
+//! minutes after its last push. Series that a push or a DELETE replaces end with stale markers ([`group`]
+//! says which series those are). Pushes to a group are stored one at a time with ascending timestamps.
+//! Each is stored completely or not at all, except one that is too large to be stored at once.
 
 mod group;
 mod path;
@@ -30,30 +30,31 @@ use crate::http::call;
 use crate::http::receive::receive;
 use crate::http::route::{Access, Group as Routes, Route, Verb, parameter};
 
-/// This endpoint.
+/// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Post, Verb::Put, Verb::Delete],
     paths: &["/metrics/{*group}", "/api/v1/import/prometheus/metrics/{*group}"],
     group: Routes::Write,
     scope: Access::Write,
-    does: "Takes what a Pushgateway takes: a text of samples of now, which get the labels of the path, is \
-           stored whole or not at all, unless it is too large to be stored at once: then an error says that \
-           parts of it may be stored. POST ends the series of the group that are not in the text though \
-           their metric is, PUT all that are not in it, DELETE all: they get stale markers. Of the group are \
-           the series with its labels whose last sample was written by a push to it within \
-           `query.lookback_delta`; what was scraped with the same labels is not. `push_time_seconds` and \
-           `push_failure_time_seconds` with the labels of the group say when a push was stored and refused \
-           last, 0 for not within `query.lookback_delta`. Nothing is kept between pushes: a series \
-           that is not pushed again ends after `query.lookback_delta`, so push more often than that.",
+    does: "Accepts pushes as a Pushgateway does. The samples get the present time and the labels of the \
+           path. They are stored completely or not at all, unless the text is too large to be stored at \
+           once: then an error says that parts of it may be stored. Series end with stale markers: POST ends \
+           the series of the group whose metric is in the text but which are not, PUT all series that are \
+           not in the text, DELETE all. A series belongs to the group if it has the labels of the group and \
+           its last sample was written by a push to the group within `query.lookback_delta`; series that \
+           were scraped with the same labels do not. `push_time_seconds` and `push_failure_time_seconds` \
+           with the labels of the group are the times at which a push was last stored and refused, or 0 if \
+           not within `query.lookback_delta`. No state is kept between pushes: a series that is not pushed \
+           again ends after `query.lookback_delta`, so push more often than that.",
     parameters: &[parameter(
         "{group}",
-        "part of the path: `job/NAME` and any number of `/LABEL/VALUE`; `LABEL@base64` has a value in base \
-         64",
+        "part of the path: `job/NAME` and any number of `/LABEL/VALUE`; the value of `LABEL@base64` is in \
+         base64",
     )],
     answers: "200; for DELETE 202.",
-    fails: "like `import/prometheus`; then nothing is stored. Samples with times are 400, and so are a \
-            series that comes twice and a second type or help text of a family. A label of the path replaces \
-            one of the text.",
+    fails: "like `import/prometheus`; then nothing is stored. Samples with timestamps are refused with 400, \
+            as are a series that occurs twice and a second type or help text of a family. A label of the \
+            path replaces one of the text.",
     several_tenants: false,
     handler: |verbs| on(verbs, gateway),
 };
@@ -92,7 +93,7 @@ async fn gateway(
         None => Ok(StatusCode::OK.into_response()),
         Some(failure) => {
             if failure.status == StatusCode::BAD_REQUEST {
-                // The client is told why its push was refused, whether that can be noted or not.
+                // The client gets the reason whether or not it can be recorded.
                 let _ = asked.note_failure().await;
             }
             Err(failure)
@@ -100,25 +101,25 @@ async fn gateway(
     }
 }
 
-/// A request to a group.
+/// A request for a group.
 struct Asked<'r> {
     app: &'r App,
     tenant: &'r TenantId,
     labels: &'r BTreeMap<String, String>,
-    /// The labels of the group, without empty ones.
+    /// The labels of the group, without those that are empty.
     key: Labels,
 }
 
-/// The group while nobody else changes it.
+/// A group during the exclusive turn of a request.
 struct Turn {
     group: Group,
-    /// Later than everything in the group.
+    /// A timestamp later than all samples of the group, milliseconds.
     now_ms: i64,
     _place: Place,
 }
 
 impl Asked<'_> {
-    /// Waits until no other request changes the group, and looks for its series.
+    /// Waits until no other request changes the group, and finds its series.
     async fn turn(&self) -> Result<Turn, service::Failure> {
         let Self { app, tenant, labels, key } = self;
         let number = key.stream_id().0 as u64 ^ xxh3_64(tenant.as_str().as_bytes());
@@ -134,7 +135,8 @@ impl Asked<'_> {
         Ok(Turn { group, now_ms, _place: place })
     }
 
-    /// Stores a push, and ends what it replaces: all, or the metrics that it has.
+    /// Stores a push and ends the series that it replaces: all series of the group, or those of the
+    /// pushed metrics.
     async fn replace(
         &self,
         (mut decoded, memory): (DecodedSamples, Claim),
@@ -166,7 +168,7 @@ impl Asked<'_> {
         self.app.writes.intake().push(batch.into(), None).await.map(drop)
     }
 
-    /// Notes that a push was refused.
+    /// Records that a push was refused.
     async fn note_failure(&self) -> Result<(), service::Failure> {
         let Turn { group, now_ms, _place } = self.turn().await?;
         let mut batch = SampleBatch::new(self.tenant.clone());
@@ -176,8 +178,8 @@ impl Asked<'_> {
     }
 }
 
-/// Gives the samples of a push their time, and adds the ends of what it replaces and the times of the group.
-/// How many samples were pushed.
+/// Sets the timestamp of pushed samples, and adds stale markers of replaced series and the metrics of the
+/// group. Returns the number of pushed samples.
 fn complete(batch: &mut SampleBatch, group: &Group, key: &Labels, (all, now_ms): (bool, i64)) -> u64 {
     let is_own = |labels: &Labels| matches!(labels.get(NAME), Some(PUSH_TIME | FAILURE_TIME));
     let own = (0u32..).zip(&batch.series).filter(|(_, series)| is_own(&series.labels));
@@ -201,7 +203,7 @@ fn complete(batch: &mut SampleBatch, group: &Group, key: &Labels, (all, now_ms):
     written
 }
 
-/// Names of the series of the metrics that were pushed: of a histogram or a summary all that it may have.
+/// Names of the pushed metrics' series: for histograms and summaries all that a family can have.
 fn metrics_of(batch: &SampleBatch) -> HashSet<String> {
     let names = batch.series.iter().filter_map(|series| series.labels.get(NAME));
     let mut names: HashSet<String> = names.map(str::to_owned).collect();

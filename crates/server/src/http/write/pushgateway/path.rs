@@ -1,4 +1,4 @@
-//! The group that a path names.
+//! Parses the path of a Pushgateway group.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::failed_request::Failure;
 
-/// The labels that a path names. Some may be empty: then series of the group do not have them.
+/// The labels of a path. A label with an empty value means that series of the group do not have it.
 pub fn labels(group: &str) -> Result<BTreeMap<String, String>, Failure> {
     let mut parts = group.split('/');
     let mut labels = BTreeMap::new();
