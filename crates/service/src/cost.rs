@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandur_query::StatsSnapshot;
 
-/// The step cache that a query belongs to; Loki counts each kind of query apart.
+/// The step cache of a query; Loki counts each kind of query separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ResultCache {
     /// Range queries.
@@ -22,19 +22,19 @@ pub enum ResultCache {
     Labels,
 }
 
-/// What one query cost.
+/// The cost of one query.
 #[derive(Clone, Debug, Default)]
 pub struct Cost {
     /// Counters of the query.
     pub counters: StatsSnapshot,
-    /// From arrival to the answer, without the queue.
+    /// Time from the request to the answer, without the queue.
     pub execution: Duration,
-    /// Where the counters of cached results belong.
+    /// The cache whose fields have the counters of cached results.
     pub result_cache: ResultCache,
 }
 
 impl Cost {
-    /// Bytes of lines and structured metadata that were decoded and looked at.
+    /// Bytes of lines and structured metadata that were decoded and examined.
     pub fn bytes(&self) -> u64 {
         self.counters.head_bytes + self.counters.decompressed_bytes + self.metadata_bytes()
     }
@@ -44,7 +44,7 @@ impl Cost {
         self.counters.metadata_bytes + self.counters.head_metadata_bytes
     }
 
-    /// Lines that were looked at. Lines that counts of footers stand for are not: they were not looked at.
+    /// Lines that were examined; lines counted from footers are not included.
     pub fn lines(&self) -> u64 {
         self.counters.lines_processed
     }
@@ -60,17 +60,17 @@ impl Cost {
         Duration::from_nanos(self.counters.queue_ns)
     }
 
-    /// Pages that were looked for in memory, and read from the store when they were not there.
+    /// Pages that were requested from the cache; missing ones were read from the store.
     pub fn pages_wanted(&self) -> u64 {
         self.counters.pages_read.max(self.pages_found())
     }
 
-    /// Pages that were in memory or on flash.
+    /// Pages found in memory or on flash.
     pub fn pages_found(&self) -> u64 {
         self.counters.page_cache_hits + self.counters.page_flash_hits
     }
 
-    /// Time spent getting pages, whether from memory or from the store.
+    /// Time spent reading pages from cache and store, nanoseconds.
     pub fn download_ns(&self) -> u64 {
         self.counters.store_ns + self.counters.page_cache_ns + self.counters.page_flash_ns
     }

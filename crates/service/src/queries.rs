@@ -50,9 +50,9 @@ pub struct QueryParts {
     pub env: Env,
     /// Configuration.
     pub options: QueryOptions,
-    /// Where rows come from.
+    /// What queries read from.
     pub sources: Sources,
-    /// At which steps Graphite's series are read.
+    /// Storage schemas and aggregation rules of Graphite: the steps at which series are read.
     pub graphite_rules: RulesNow,
     /// Limits of tenants.
     pub limits_of: LimitsOf,
@@ -60,7 +60,7 @@ pub struct QueryParts {
     pub turns: FairQueue,
     /// Steps that were evaluated before.
     pub steps: ResultsCache,
-    /// Memory of all queries.
+    /// The memory budget of all queries.
     pub memory: QueryMemory,
     /// Counters.
     pub metrics: QueryMetrics,
@@ -173,7 +173,8 @@ impl Queries {
         self.context_within(tenant, timeout)
     }
 
-    /// A context for one query of samples, which may ask to end earlier than it has to.
+    /// A context for one query of samples. `timeout` is the client's; it only shortens the configured
+    /// one.
     pub fn samples_context(&self, tenant: &TenantId, timeout: Option<Duration>) -> QueryContext {
         let most = self.options().timeout;
         self.context_within(tenant, timeout.map_or(most, |timeout| timeout.min(most)))
@@ -182,7 +183,7 @@ impl Queries {
     fn context_within(&self, tenant: &TenantId, timeout: Duration) -> QueryContext {
         let (parts, limits) = (&self.0.parts, self.limits(tenant));
         let share = match limits.max_query_memory {
-            // Half: one query alone gets far, two cannot starve a third for long.
+            // Half: one query can use much, and two cannot take all for long.
             0 => parts.memory.all().limit() / 2,
             bytes => bytes,
         };
@@ -198,13 +199,13 @@ impl Queries {
         if parts.options.keeps_steps { context.with_results(parts.steps.clone()) } else { context }
     }
 
-    /// Fails when a policy of the tenant blocks a query of samples.
+    /// Fails when a policy of the tenant (`blocked_queries`) blocks this query of samples.
     pub fn check_blocked(&self, caller: &Caller, query: &str) -> Result<(), Error> {
         let limits = self.limits(&caller.tenant);
         sandur_logql::check_blocked_kind("metric", query, &caller.tags, &limits)
     }
 
-    /// Brings gauges up to date before they are shown.
+    /// Updates gauges before they are rendered.
     pub fn observe(&self) {
         let parts = &self.0.parts;
         parts.metrics.observe(&parts.turns, self.0.followers.total(), &parts.steps);

@@ -14,7 +14,7 @@ use crate::query_log::{Asked, QueryLog, Times};
 
 pub use kept_events::{KeptEvents, batch};
 
-/// What a request is called in the log of queries.
+/// A request as the query log describes it.
 #[derive(Clone, Debug)]
 pub struct GraphiteRequest {
     /// The kind of request (`render`, `find`).
@@ -91,7 +91,7 @@ pub async fn over_series<T>(
     work(&series.with_events(&events)).await
 }
 
-/// A listing of paths, whose first piece is not made.
+/// Opens a listing of paths, before its first piece is made.
 pub async fn listing(
     queries: &Queries,
     context: &QueryContext,

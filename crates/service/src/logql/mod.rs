@@ -83,7 +83,8 @@ impl LogqlQuery {
         let limits = self.queries.limits(&self.caller.tenant);
         let (source, context) = (self.queries.logs(), &self.context);
         let query = query(source, context, &limits, &self.caller.tags, (&self.parsed, &self.request));
-        // The query looks at its deadline between pieces of work; one piece that hangs must not hold the client.
+        // The query checks its deadline between pieces of work; one piece that hangs must not block the
+        // client.
         let result = context.in_time(query).await??;
         if let QueryResult::Matrix(series) | QueryResult::Vector(series) = &result {
             QueryStats::add(&context.stats().entries_returned, series.len() as u64);

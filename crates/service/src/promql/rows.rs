@@ -3,9 +3,9 @@
 use sandur_promql::{Answer, Value};
 use sandur_query::HeldSeries;
 
-/// What was answered.
+/// The series, vector or number of an answer.
 pub enum Rows {
-    /// As it was evaluated.
+    /// The result of one evaluation.
     Evaluated(Answer),
     /// Series over steps, some of which were kept from earlier queries.
     Joined(HeldSeries),
@@ -34,7 +34,7 @@ impl Rows {
         matches!(self, Self::Evaluated(Answer { value: Value::Scalar(_) | Value::String(_), .. }))
     }
 
-    /// Leaves the first series; whether there were more.
+    /// Keeps the first `limit` series. Returns whether there were more.
     pub fn truncate(&mut self, limit: usize) -> bool {
         let before = self.len();
         match self {

@@ -135,7 +135,7 @@ impl Writes {
         &self.0.parts.pressure
     }
 
-    /// Brings gauges up to date before they are shown.
+    /// Updates gauges before they are rendered.
     pub fn observe(&self) {
         self.intake().observe();
         self.metrics().delta_series.set(self.deltas().series() as i64);
