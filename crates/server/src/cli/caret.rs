@@ -1,5 +1,5 @@
-//! A query that the server refused, as people see it: the line, a mark below what is wrong, and what to write
-//! instead. The server's words stay in front.
+//! Shows a refused query: the server's message, the line of the query with a mark below the error, and
+//! help.
 
 use sandur_logql::Diagnosis;
 use terminal_size::{Width, terminal_size_of};
@@ -9,39 +9,39 @@ use super::escape::push_visible;
 use super::paint::{Ink, Paint};
 use crate::failed_command::Failed;
 
-/// Columns where nothing says how wide the terminal is.
+/// Columns if the width of the terminal is unknown.
 const WIDTH_DEFAULT: usize = 100;
-/// Columns on a terminal that is narrower than makes sense.
+/// Minimum number of columns; narrower terminals are treated as this wide.
 const WIDTH_MIN: usize = 20;
-/// Columns before the query.
+/// Indentation of the query.
 const INDENT: &str = "  ";
 
-/// What servers say of queries that can be read, and what to do about it.
+/// Parts of messages about queries that are valid but refused, and what to do.
 const WAYS_OUT: &[(&str, &str)] = &[
-    ("not supported as an instant query", "leave --instant out, or count: sum(count_over_time(.. [1h]))"),
+    ("not supported as an instant query", "omit --instant, or count: sum(count_over_time(.. [1h]))"),
     ("only log selector is supported", "tail follows lines; `sandur query` answers queries of metrics"),
-    ("the query time range exceeds the limit", "ask for less with --since or --from and --to"),
-    ("maximum of series", "group by fewer labels, or ask for less with topk(10, ..)"),
-    ("exceeded maximum resolution", "take a longer --step"),
+    ("the query time range exceeds the limit", "shorten the range with --since or --from and --to"),
+    ("maximum of series", "group by fewer labels, or reduce the result with topk(10, ..)"),
+    ("exceeded maximum resolution", "use a longer --step"),
     ("to a valid duration", "write durations like 30s, 5m or 1h"),
-    ("too many outstanding requests", "wait a little and ask again, or raise query.max_queued on the server"),
+    ("too many outstanding requests", "try again later, or raise query.max_queued on the server"),
     ("deletion is not available", "the server's limits.deletion_mode allows it"),
     ("given id", "`sandur delete list` shows the requests"),
 ];
 
-/// What to say when a server refused a query.
+/// The message for a refused query.
 pub fn explain(query: &str, refusal: Refusal) -> Failed {
     explain_any(Some(query), refusal)
 }
 
-/// What to say when a server refused a request that may have a query.
+/// The message for a refused request, which may have a query.
 pub fn explain_any(query: Option<&str>, refusal: Refusal) -> Failed {
     let has_answer = refusal.status.is_some();
     let failed = Failed::from(refusal);
     if has_answer { with_mark(query, &failed) } else { failed }
 }
 
-/// The message with the query and a mark below it, if the query is one that cannot be read.
+/// The message with the query and a mark below the error, if the query is invalid.
 pub fn with_mark(query: Option<&str>, failed: &Failed) -> Failed {
     let said = failed.message().trim_end();
     let known = WAYS_OUT.iter().find(|(words, _)| said.contains(words));
@@ -53,7 +53,7 @@ pub fn with_mark(query: Option<&str>, failed: &Failed) -> Failed {
     marked(query.unwrap_or_default(), failed, &diagnosis)
 }
 
-/// The message with the query and a mark where the diagnosis says.
+/// The message with the query and a mark at the span of the diagnosis.
 pub fn marked(query: &str, failed: &Failed, diagnosis: &Diagnosis) -> Failed {
     let said = failed.message().trim_end();
     let width = terminal_size_of(std::io::stderr()).map_or(WIDTH_DEFAULT, |(Width(w), _)| usize::from(w));
@@ -61,7 +61,7 @@ pub fn marked(query: &str, failed: &Failed, diagnosis: &Diagnosis) -> Failed {
     failed.clone().reworded(format!("{said}\n\n{drawn}"))
 }
 
-/// The line of the query in which something is wrong, a mark below it, and the help.
+/// The line of the query with the error, a mark below it, and the help.
 fn draw(query: &str, diagnosis: &Diagnosis, width: usize, paint: Paint) -> String {
     let mut out = String::new();
     if let Some(span) = diagnosis.span.as_ref().filter(|_| !query.trim().is_empty()) {
@@ -84,11 +84,11 @@ fn draw(query: &str, diagnosis: &Diagnosis, width: usize, paint: Paint) -> Strin
     out
 }
 
-/// As much of the line as fits, and the mark below what is wrong.
+/// The part of the line that fits, and the mark below the error.
 fn window(before: &str, wrong: &str, after: &str, width: usize) -> (String, String) {
     let count = |text: &str| text.chars().count();
     let mut left = before.to_owned();
-    // Half of the width at most goes to what stands before, unless what follows is short.
+    // At most half of the width is used for the text before the error, unless the text after it is short.
     let room = width.saturating_sub(count(wrong) + count(after)).max(width / 2);
     if count(before) > room {
         let kept: Vec<char> = before.chars().rev().take(room.saturating_sub(1)).collect();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mark_stands_below_what_is_wrong() {
+    fn the_mark_is_below_the_error() {
         assert_eq!(
             drawn(r#"sum by (app) (rat({app="api"}[5m]))"#, 100),
             "  sum by (app) (rat({app=\"api\"}[5m]))\n                ^^^\n  help: did you mean `rate`?"

@@ -1,4 +1,4 @@
-//! Series over time as charts for a terminal.
+//! Draws series over time as charts in a terminal.
 
 use std::io::Write;
 
@@ -10,15 +10,15 @@ use super::moment::Window;
 use super::paint::{Ink, Paint};
 use super::samples::Row;
 
-/// Series that get a chart of their own; of the others there are figures alone.
+/// Number of series that get a chart; for the others only figures are printed.
 const CHARTS_MAX: usize = 8;
-/// Columns and rows of dots: two and four of them are a character.
+/// Width and height of a chart in dots; a character has two columns and four rows of dots.
 const DOT_COLUMNS: (u32, u32) = (64, 200);
 const DOT_ROWS: u32 = 40;
-/// Columns that stand beside the chart.
+/// Columns beside the chart: axis and labels.
 const MARGIN: u32 = 14;
 
-/// Draws each series with its name, and its last, least and largest value below.
+/// Draws each series with its name, and prints its last, minimum and maximum value below.
 pub fn draw(out: &mut impl Write, rows: &[Row], window: &Window, paint: Paint) -> std::io::Result<()> {
     let width = terminal_size_of(std::io::stdout()).map_or(100, |(Width(width), _)| u32::from(width));
     let dots = (width.saturating_sub(MARGIN) * 2).clamp(DOT_COLUMNS.0, DOT_COLUMNS.1);
@@ -33,22 +33,23 @@ pub fn draw(out: &mut impl Write, rows: &[Row], window: &Window, paint: Paint) -
         }
         let last = row.values.last().map_or("", |(_, value)| value.as_str());
         let (least, most) = row.bounds();
-        writeln!(out, "  last {last}, least {least}, most {most}, {} points", row.values.len())?;
+        writeln!(out, "  last {last}, min {least}, max {most}, {} points", row.values.len())?;
     }
     if rows.len() > CHARTS_MAX {
         let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
-        writeln!(out, "{} series from {start} to {end}; the first {CHARTS_MAX} are drawn", rows.len())?;
+        writeln!(out, "{} series from {start} to {end}; charts of the first {CHARTS_MAX}", rows.len())?;
     }
     Ok(())
 }
 
-/// Times and finite values.
+/// Timestamps and finite values.
 fn points(row: &Row) -> Vec<(i64, f64)> {
     let value = |(time, value): &(i64, String)| Some((*time, value.parse().ok()?));
     row.values.iter().filter_map(value).filter(|(_, value): &(i64, f64)| value.is_finite()).collect()
 }
 
-/// The points as dots. Both axes go from 0 to 1 there: instants and large values do not fit into 32 bits.
+/// Draws the points. Both axes are scaled to 0..1, since timestamps and large values exceed the precision
+/// of `f32`.
 fn chart(points: &[(i64, f64)], (start, end): (i64, i64), dots: u32) -> String {
     let values = points.iter().map(|(_, value)| *value);
     let (least, most) = values
@@ -70,7 +71,7 @@ fn chart(points: &[(i64, f64)], (start, end): (i64, i64), dots: u32) -> String {
     chart.to_string()
 }
 
-/// A number in a few letters.
+/// Formats a number with few characters.
 fn short(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 || (1e-3..1e7).contains(&size) {

@@ -1,4 +1,4 @@
-//! `sandur check`: verifies every checksum and every reference of a store, changing nothing.
+//! `sandur check`: verifies every checksum and every reference of a store, without changing it.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,18 +17,17 @@ use super::paint::{Ink, Paint};
 use super::target;
 use crate::failed_command::Failed;
 
-/// Blocks that are read at the same time.
+/// Number of blocks that are read concurrently.
 const BLOCKS_IN_FLIGHT: usize = 4;
 
 /// The command.
 pub fn command() -> Command {
     let command =
         Command::new("check").about("Verify every checksum and every reference of a store").after_help(
-            "A running server may change things meanwhile; findings that a second run does not repeat are \
-             of that kind. The last line is `sound` only if everything could be verified; what nothing in \
-             the \
-             store can tell, such as how far a writer had come that crashed, is listed as unknown. Exit \
-             codes: 0 no damage found, 1 damaged or unreadable, 2 wrong usage.",
+            "A running server may change the store meanwhile; findings that a second run does not repeat \
+             come from that. The last line is `sound` only if everything could be verified; what cannot be \
+             determined from the store, such as how far a crashed writer had come, is listed as unknown. \
+             Exit codes: 0 no damage found, 1 damaged or unreadable, 2 wrong usage.",
         );
     target::store_argument(command)
 }
@@ -45,7 +44,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     Ok(conclude(&store, &report, &sums))
 }
 
-/// What was verified beyond the catalog.
+/// What was verified in addition to the catalog.
 #[derive(Default)]
 struct Sums {
     pieces: u64,
@@ -115,7 +114,7 @@ fn conclude(store: &Store, report: &CheckReport, sums: &Sums) -> ExitCode {
     }
     let (damaged, unknown) = (report.count(Severity::Damage), report.count(Severity::Unknown));
     if damaged == 0 {
-        println!("no damage found; {unknown} things cannot be told, see above");
+        println!("no damage found; {unknown} facts are unknown, see above");
         return ExitCode::SUCCESS;
     }
     println!("{}", paint.ink(Ink::Bad, &format!("{damaged} problems; everything else is readable")));
@@ -127,8 +126,8 @@ fn conclude(store: &Store, report: &CheckReport, sums: &Sums) -> ExitCode {
         );
     }
     println!(
-        "Queries leave a damaged page or block out and say so in a warning. \
-         Restore the named objects from a copy if there is one."
+        "Queries skip a damaged page or block and return a warning. Restore the named objects from a copy \
+         if there is one."
     );
     ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! `sandur completions`: what a shell needs to complete commands and options.
+//! `sandur completions`: prints the completion script of a shell.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,5 @@
-//! `sandur delete`: requests to delete lines. What it does is asked for before it is done.
+//! `sandur delete`: creates, lists and cancels requests to delete lines. Asks for confirmation before a
+//! change.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -23,15 +24,19 @@ pub fn command() -> Command {
     let query = Arg::new("query").value_name("QUERY").required(true);
     let query = query.help("The lines, like '{app=\"api\"} |= \"password\"'");
     let create = Command::new("create")
-        .about("Hide lines at once, and have them removed from the store later")
+        .about("Hide lines at once and remove them from the store later")
         .args([query, yes()]);
-    let list = Command::new("list").about("List the requests and how far they have come");
+    let list = Command::new("list").about("List the requests with their progress");
     let id = Arg::new("id").value_name("ID").required(true).help("The request, as `delete list` shows it");
     let force = Arg::new("force").long("force").action(ArgAction::SetTrue);
-    let force = force.help("Also when some of the lines may be gone already");
-    let cancel = Command::new("cancel").about("Show the lines of a request again").args([id, force, yes()]);
+    let force = force.help("Also if some of the lines may have been removed already");
+    let cancel = Command::new("cancel").about("Cancel a request, so that its lines are shown again").args([
+        id,
+        force,
+        yes(),
+    ]);
     Command::new("delete")
-        .about("Delete lines, see how far that is, take it back")
+        .about("Delete lines: create, list and cancel delete requests")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(client::arguments(moment::arguments(create)))
@@ -51,12 +56,15 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 
 async fn create(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     if !matches.contains_id("from") && !matches.contains_id("since") {
-        return Err(Failed::usage("say from when on: --from TIME, --since 7d, or --from 0 for everything"));
+        return Err(Failed::usage(
+            "give the start of the range: --from TIME, --since 7d, or --from 0 for \
+            everything",
+        ));
     }
     let client = Client::from_arguments(matches)?;
     let window = moment::window(matches, env.now_ns())?;
     let query = matches.get_one::<String>("query").cloned().unwrap_or_default();
-    // Delete requests have whole seconds; the range shown is the one that is sent.
+    // Delete requests have a resolution of seconds; the range is shown as it is sent.
     let (start, end) = (window.start.div_euclid(1_000_000_000), window.end.div_euclid(1_000_000_000));
     let shown = Window { start: start * 1_000_000_000, end: end * 1_000_000_000, zone: window.zone };
     if end <= start {
@@ -82,26 +90,26 @@ async fn create(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         .max_by(|a, b| a.created_at.total_cmp(&b.created_at))
     {
         Some(Request { request_id: id, .. }) => {
-            eprintln!("the lines are hidden; request {id}, which `sandur delete cancel {id}` takes back");
+            eprintln!("the lines are hidden; `sandur delete cancel {id}` cancels request {id}");
         }
         None => eprintln!("the lines are hidden; `sandur delete list` shows the request"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many lines are there now, in words.
+/// The number of lines that match now, as a text.
 async fn count(client: &Client, query: &str, window: &Window) -> Result<String, Failed> {
     let seconds = (window.end - window.start) / 1_000_000_000;
     let asked = format!("sum(count_over_time({query} [{seconds}s]))");
     let pairs = [("query", asked), ("time", window.end.to_string())];
     let body = match client.get("/loki/api/v1/query", &pairs).await {
         Ok(body) => body,
-        // A limit on queries must not stop a delete; a query that cannot be read must.
+        // Only an invalid query stops a delete; a limit on queries does not.
         Err(refusal) if sandur_logql::diagnose(query).is_some() => {
             return Err(caret::explain(query, refusal));
         }
         Err(refusal) if refusal.status.is_none() => return Err(refusal.into()),
-        Err(_) => return Ok("all lines (how many could not be counted)".to_owned()),
+        Err(_) => return Ok("all lines (they could not be counted)".to_owned()),
     };
     Ok(match results::read(&body)?.data {
         Data::Vector(series) => match series.first().map(|s| s.value.1.as_str()) {
@@ -140,14 +148,14 @@ async fn list(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         let (start, end, created) = (time(one.start_time), time(one.end_time), time(one.created_at));
         let query = super::escape::escaped(&one.query);
         let Request { request_id, status, .. } = one;
-        writeln!(out, "{request_id}  {status:<14}  asked {created}  {start} to {end}  {query}")
+        writeln!(out, "{request_id}  {status:<14}  created {created}  {start} to {end}  {query}")
     }))
 }
 
 async fn cancel(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let client = Client::from_arguments(matches)?;
     let id = matches.get_one::<String>("id").cloned().unwrap_or_default();
-    let question = format!("Take back request {id} at {}?", client.base());
+    let question = format!("Cancel request {id} at {}?", client.base());
     if !matches.get_flag("yes") && !confirmed(&question)? {
         return Err(Failed::new("nothing was changed"));
     }
@@ -157,15 +165,15 @@ async fn cancel(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
     let asked = client.ask(Ask { method: Method::DELETE, path: PATH, pairs: &pairs, ..Ask::default() }).await;
     asked.map_err(|refusal| caret::explain_any(None, refusal))?;
-    eprintln!("request {id} is taken back: its lines are shown again, as far as they were not removed");
+    eprintln!("request {id} is cancelled: its lines are shown again, except those that were removed already");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks on the terminal; without one it is refused.
+/// Asks on the terminal. Fails without a terminal.
 fn confirmed(question: &str) -> Result<bool, Failed> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        return Err(Failed::usage("nobody is there to be asked: --yes does it without a question"));
+        return Err(Failed::usage("there is no terminal to ask for confirmation: use --yes"));
     }
     eprint!("{question} [y/N] ");
     let _ = std::io::stderr().flush();

@@ -1,6 +1,6 @@
-//! `sandur docs`: a page of the reference, made from the tables that the program itself works with.
+//! `sandur docs`: prints a reference page, generated from the tables of the program.
 //!
-//! The pages of `docs/reference` that are made this way say so; a test of each fails when it is stale.
+//! The generated pages of `docs/reference` say so; a test fails for each page that is stale.
 
 use std::process::ExitCode;
 
@@ -11,14 +11,14 @@ use super::reference;
 use crate::failed_command::Failed;
 use crate::{config, http};
 
-/// A page: its name, what it is about, and what makes its text.
+/// A page: name, description, and the function that generates it.
 struct Page {
     name: &'static str,
     about: &'static str,
     text: fn() -> String,
 }
 
-/// Every page that is made.
+/// All generated pages.
 static PAGES: &[Page] = &[
     Page { name: "options", about: "Options of the server", text: config::options_page },
     Page { name: "commands", about: "Commands and their options", text: reference::commands_page },

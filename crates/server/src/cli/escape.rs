@@ -1,12 +1,13 @@
-//! Text of others on a terminal: what would move the cursor, change colours or turn the direction of writing
-//! is shown as it is written in a program, so that a log line cannot forge what stands around it.
+//! Escapes text from servers and files for a terminal: characters that would move the cursor, change
+//! colors or change the direction of writing are shown as escapes, so that a log line cannot forge the
+//! text around it.
 
 use std::borrow::Cow;
 
-/// How lines after the first begin: further in than any line of its own.
+/// The start of continuation lines: indented further than any line of our own.
 const CONTINUED: &str = "\n    ";
 
-/// The text with what is not to be seen made visible; tabs stay, and further lines are indented.
+/// The text with hidden characters escaped; tabs are kept, and continuation lines are indented.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c != '\t' && is_hidden(c)) {
         return Cow::Borrowed(text);
@@ -24,7 +25,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Adds a character so that it takes one line and can be seen.
+/// Appends a character so that it is visible and does not break the line.
 pub fn push_visible(out: &mut String, c: char) {
     match c {
         '\n' => out.push_str("\\n"),
@@ -36,7 +37,7 @@ pub fn push_visible(out: &mut String, c: char) {
     }
 }
 
-/// Control characters, and those that turn the direction of what follows.
+/// Whether the character is a control character or changes the direction of writing.
 fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_shown_and_do_nothing() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("plain\ttext ü", "plain\ttext ü"),
             ("\x1b[2J\x1b[31mred", "\\x1b[2J\\x1b[31mred"),

@@ -1,4 +1,4 @@
-//! `sandur query --graphite`: asks for the values of a target and shows them as those of PromQL are shown.
+//! `sandur query --graphite`: queries the values of a target and prints them like those of PromQL.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,10 +13,10 @@ use super::query::{Wanted, nothing, written};
 use super::samples::{Data, Row};
 use crate::failed_command::Failed;
 
-/// Most points of a series.
+/// Maximum number of points per series.
 const POINTS: u32 = 250;
 
-/// Asks and shows.
+/// Runs the query and prints the answer.
 pub async fn run(
     client: &Client,
     target: &str,
@@ -41,10 +41,10 @@ pub async fn run(
     written(shown.and_then(|()| out.flush()))
 }
 
-/// Series by name, without the points that have no value.
+/// Parses series, without the points that have no value.
 fn read(body: &[u8]) -> Result<Data, Failed> {
     let unreadable = |why: String| Failed::new(format!("the server's answer cannot be read: {why}"));
-    // JSON has no infinite numbers: Graphite writes one that is too large.
+    // JSON has no infinity; Graphite writes a number that overflows instead.
     let body =
         String::from_utf8_lossy(body).replace("[1e9999,", "[\"+Inf\",").replace("[-1e9999,", "[\"-Inf\",");
     let list: Vec<Value> = serde_json::from_str(&body).map_err(|error| unreadable(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! `sandur labels`: names of labels, or the values of one.
+//! `sandur labels`: lists names of labels, or the values of one.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,18 +19,18 @@ use crate::failed_command::Failed;
 pub fn command() -> Command {
     let name = Arg::new("name").value_name("NAME").help("List the values of this label");
     let query = Arg::new("query").long("query").value_name("SELECTOR");
-    let query = query.help("Only of streams that match, like '{app=\"api\"}'");
+    let query = query.help("Only of matching streams, like '{app=\"api\"}'");
     let command = Command::new("labels").about("List names of labels, or the values of one");
     client::arguments(moment::arguments(command.arg(name).arg(query).arg(metrics_argument())))
 }
 
-/// `--metrics`
+/// The argument `--metrics`.
 pub fn metrics_argument() -> Arg {
     let metrics = Arg::new("metrics").long("metrics").action(ArgAction::SetTrue);
-    metrics.help("Of metrics rather than logs; selectors are PromQL's")
+    metrics.help("For metrics instead of logs; selectors are PromQL")
 }
 
-/// The bounds of a window as both APIs read them.
+/// The start and end of a window in the format of the API.
 pub fn bounds(window: &moment::Window, is_metrics: bool) -> [(&'static str, String); 2] {
     let show = |ns: i64| match is_metrics {
         true => format!("{}.{:03}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000) / 1_000_000),

@@ -14,9 +14,9 @@ pub fn command() -> Command {
     Command::new("man")
         .about("Write manual pages, one for each command, into a directory")
         .after_help(
-            "As root: sandur man /usr/local/share/man/man1. To look at one: man -l DIRECTORY/sandur-query.1",
+            "As root: sandur man /usr/local/share/man/man1. To view one: man -l DIRECTORY/sandur-query.1",
         )
-        .arg(directory.help("Where to; it is made if it does not exist"))
+        .arg(directory.help("The directory; it is created if it does not exist"))
 }
 
 /// Runs the command.

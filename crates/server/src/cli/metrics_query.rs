@@ -1,4 +1,4 @@
-//! `sandur query` of samples: asks PromQL, at an instant or over a range, and shows the answer.
+//! `sandur query` for samples: evaluates PromQL at an instant or over a range, and prints the answer.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -15,31 +15,31 @@ use super::query::{Wanted, no_series, warn, written};
 use super::samples::{self, Answer, Data, Row};
 use crate::failed_command::Failed;
 
-/// Points of a range where no step is named.
+/// Number of points of a range if no step is given.
 const POINTS: i64 = 250;
 
-/// How an answer is printed.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A chart of a range, a table of an instant.
+    /// A chart for a range, a table for an instant.
     Default,
-    /// Times, values and labels in columns.
+    /// Timestamps, values and labels in columns.
     Table,
-    /// One object per series.
+    /// One JSON object per series.
     Jsonl,
-    /// A table with commas.
+    /// Comma-separated values.
     Csv,
-    /// What a scrape reads.
+    /// The OpenMetrics text format.
     OpenMetrics {
-        /// Whether hidden characters are shown, for a terminal.
+        /// Whether to escape hidden characters, for a terminal.
         visible: bool,
     },
-    /// Values alone.
+    /// Only values.
     Raw,
 }
 
 impl Form {
-    /// The form that the arguments name.
+    /// The format that the arguments select.
     pub fn from_arguments(matches: &ArgMatches) -> Self {
         match matches.get_one::<String>("output").map(String::as_str) {
             Some("jsonl" | "json") => Self::Jsonl,
@@ -52,21 +52,21 @@ impl Form {
     }
 }
 
-/// Whether a query is PromQL: asked for, or because it can be read as that and not as LogQL.
+/// Whether the query is PromQL: requested, or because it is valid PromQL and invalid LogQL.
 pub fn is_promql(matches: &ArgMatches, query: &str) -> bool {
     if matches.get_flag("promql") || matches.get_flag("logql") {
         return matches.get_flag("promql");
     }
-    // Every query of logs has a selector in braces.
+    // Every LogQL query has a selector in braces.
     let may_be = || sandur_promql::mistake(query).is_none() || !query.contains('{');
     let is_metrics = sandur_logql::diagnose(query).is_some() && may_be();
     if is_metrics {
-        eprintln!("asked as PromQL, over metrics (--logql asks LogQL, over logs)");
+        eprintln!("evaluated as PromQL, over metrics (--logql: LogQL, over logs)");
     }
     is_metrics
 }
 
-/// Asks and shows.
+/// Runs the query and prints the answer.
 pub async fn run(
     client: &Client,
     query: &str,
@@ -109,7 +109,7 @@ async fn ask(client: &Client, query: &str, window: &Window, matches: &ArgMatches
     samples::read(&body)
 }
 
-/// What to say when a server refused a query: its words, the line and a mark below what is wrong.
+/// The message for a refused query: the server's message, the query, and a mark below the error.
 fn explain(query: &str, refusal: super::client::Refusal) -> Failed {
     let failed = Failed::from(refusal);
     let Some((span, words)) = sandur_promql::mistake(query) else { return failed };
@@ -120,12 +120,12 @@ fn explain(query: &str, refusal: super::client::Refusal) -> Failed {
     caret::marked(query, &failed, &Diagnosis { span: Some(span), help })
 }
 
-/// The name that is no function, in the words of the parser.
+/// The unknown function in the message of the parser.
 fn unknown_name(words: &str) -> Option<&str> {
     words.strip_prefix("unknown function with name \"")?.strip_suffix('"')
 }
 
-/// Writes an answer.
+/// Prints an answer.
 pub fn show(out: &mut impl Write, data: &Data, form: Form, window: &Window) -> std::io::Result<()> {
     if let Data::Text(text) = data {
         return match form {
@@ -152,7 +152,7 @@ pub fn show(out: &mut impl Write, data: &Data, form: Form, window: &Window) -> s
     }
 }
 
-/// Every value of the rows.
+/// All values of the rows.
 fn values(rows: &[Row]) -> impl Iterator<Item = (&Row, i64, &str)> {
     rows.iter().flat_map(|row| row.values.iter().map(move |(time, value)| (row, *time, value.as_str())))
 }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_that_a_scrape_could_not_read_are_quoted_and_escaped() {
+    fn names_and_values_are_quoted_and_escaped_for_scrapes() {
         let body = r#"{"data":{"resultType":"vector","result":[
             {"metric":{"__name__":"http.size","host.name":"a, \"b\"\\\n\té"},"value":[1,"2"]},
             {"metric":{"__name__":"h"},"histogram":[1,{"count":"1","sum":"2"}]},

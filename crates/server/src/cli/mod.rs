@@ -1,12 +1,12 @@
-//! The command line. Clients speak HTTP only; `inspect` and `check` read a store
-//! directly, `repair` changes one.
+//! The command line. Commands that talk to a server use HTTP only; `inspect` and `check` read a store
+//! directly, and `repair` changes one.
 //!
-//! Exit codes: 0 done, 1 failed (the message on stderr says what to do), 2 wrong usage. `check` exits
-//! with 1 also when it found damage, `repair --dry-run` when there is something to repair.
+//! Exit codes: 0 done, 1 failed (the message on stderr says what to do), 2 wrong usage. `check` also
+//! exits with 1 when it found damage, and `repair --dry-run` when there is something to repair.
 //!
-//! To add a command: one file with `command` and `run`, and one line in [`COMMANDS`], which the help, the
-//! completions and the manual pages are made from. Commands print as always; [`crate::output`] makes that
-//! survive a reader that went away.
+//! To add a command: one file with `command` and `run`, and one line in [`COMMANDS`], from which the
+//! help, the completions and the manual pages are made. Commands print with `println!` as usual;
+//! [`crate::output`] handles a reader that closed its pipe.
 
 mod cache;
 mod caret;
@@ -85,7 +85,7 @@ fn run() -> ExitCode {
         Err(error) => return failed_command::report(&Failed::new(format!("cannot start threads: {error}"))),
     };
     let outcome = runtime.block_on(dispatch(&matches));
-    // A command that ended does not wait for reads that are not needed any more.
+    // Does not wait for blocking reads that are no longer needed when the command has ended.
     runtime.shutdown_background();
     let printed = output::finish().map_err(|e| Failed::new(format!("cannot write the output: {e}")));
     match outcome.and_then(|code| printed.map(|()| code)) {
@@ -94,23 +94,24 @@ fn run() -> ExitCode {
     }
 }
 
-/// Huge pages are for the memcached server alone: it touches memory at random, and what it holds it keeps,
-/// so a hit costs a fifth less. A database would hold whole huge pages for the little that is left in them.
+/// Disables huge pages except for the memcached server. That server accesses memory at random and keeps
+/// it, so huge pages make a hit a fifth cheaper. A database would keep whole huge pages resident for few
+/// live bytes in them.
 fn choose_pages(matches: &ArgMatches) {
     let serves_cache = matches.subcommand_matches("cache").and_then(|m| m.subcommand_matches("serve"));
     if serves_cache.is_none() {
-        // A kernel without huge pages has none to switch off.
+        // A kernel without huge pages fails here, which does not matter.
         let _ = rustix::thread::disable_transparent_huge_pages(true);
     }
 }
 
-/// A command: what clap reads, and what runs then.
+/// A command: its definition for clap, and the function that runs it.
 struct Entry {
     command: fn() -> Command,
     run: for<'a> fn(&'a ArgMatches) -> LocalBoxFuture<'a, Result<ExitCode, Failed>>,
 }
 
-/// Every command, in the order of the help.
+/// All commands, in the order of the help.
 static COMMANDS: &[Entry] = &[
     Entry {
         command: config::serve_command,
@@ -137,7 +138,7 @@ static COMMANDS: &[Entry] = &[
     Entry { command: man::command, run: |m| Box::pin(async move { man::run(m) }) },
 ];
 
-/// What a command other than `serve` needs of the world.
+/// The environment of commands other than `serve`.
 fn env() -> Env {
     Env::system(1)
 }
@@ -158,7 +159,7 @@ fn command() -> Command {
 async fn dispatch(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let (name, arguments) = matches.subcommand().expect("clap requires a subcommand");
     let entry = COMMANDS.iter().find(|entry| (entry.command)().get_name() == name);
-    (entry.expect("clap knows the commands of the table alone").run)(arguments).await
+    (entry.expect("clap has only the commands of the table").run)(arguments).await
 }
 
 #[cfg(test)]

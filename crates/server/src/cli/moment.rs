@@ -1,6 +1,7 @@
-//! Instants, ranges and time zones on the command line: what people write, and how instants are shown.
+//! Parses and prints instants, ranges and time zones of the command line.
 //!
-//! One zone is for both directions: a time without an offset is read in the zone in which times are shown.
+//! Parsing and printing use the same zone: a time without an offset is in the zone in which times are
+//! shown.
 
 use clap::{Arg, ArgMatches, Command};
 use jiff::civil::{Date, DateTime, Time};
@@ -12,15 +13,16 @@ use sandur_model::Rfc3339;
 
 use crate::failed_command::Failed;
 
-/// Ways to write an instant, for messages.
+/// Formats of instants, for messages.
 const FORMS: &str = "now-1h, yesterday, 'today 06:00', '10m ago', 2026-11-21, '2026-11-21 06:00', \
                      2026-11-21T06:00:00Z, or unix time in s, ms, us or ns";
-/// Unix times from here on are milliseconds: as seconds they would be after the year 5000.
+/// Unix times from this value on are milliseconds; as seconds they would be after the year 5000.
 const MILLISECONDS_FROM: i64 = 100_000_000_000;
-/// Numbers below are no unix times, but years, days or slips: as seconds they are before 1973.
+/// Numbers below this value are refused as unix times: they are years, days or typing errors; as seconds
+/// they are before 1973.
 const SECONDS_FROM: i64 = 100_000_000;
 
-/// The zone in which times are read and shown.
+/// The time zone for parsing and printing.
 #[derive(Clone, Debug)]
 pub struct Zone(TimeZone);
 
@@ -30,7 +32,7 @@ impl Zone {
         Self(TimeZone::UTC)
     }
 
-    /// The zone of a name of the time zone database, `Local` or `UTC`.
+    /// The zone with this name in the time zone database, `Local` or `UTC`.
     pub fn named(name: &str) -> Result<Self, String> {
         if name.eq_ignore_ascii_case("local") {
             return Ok(Self(TimeZone::system()));
@@ -41,20 +43,20 @@ impl Zone {
         TimeZone::get(name).map(Self).map_err(|_| {
             let names: Vec<String> = jiff::tz::db().available().map(|known| known.to_string()).collect();
             match nearest(name, names.iter().map(String::as_str)) {
-                Some(known) => format!("no time zone is called so; did you mean {known}?"),
+                Some(known) => format!("there is no such time zone; did you mean {known}?"),
                 None => {
-                    "no time zone is called so: write Local, UTC, or a name like Europe/Berlin".to_owned()
+                    "there is no such time zone: write Local, UTC, or a name like Europe/Berlin".to_owned()
                 }
             }
         })
     }
 
-    /// RFC 3339 with milliseconds.
+    /// Formats an instant as RFC 3339 with milliseconds.
     pub fn show(&self, ns: i64) -> String {
         self.write(ns, "%Y-%m-%dT%H:%M:%S%.3f%:z")
     }
 
-    /// RFC 3339 with as many decimals as the instant has.
+    /// Formats an instant as RFC 3339 with as many decimals as needed.
     pub fn show_exactly(&self, ns: i64) -> String {
         self.write(ns, "%Y-%m-%dT%H:%M:%S%.f%:z")
     }
@@ -71,25 +73,24 @@ impl Zone {
     }
 }
 
-/// A range of time and the zone it was written in.
+/// A range of time and the zone of its instants.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// First instant in nanoseconds since the epoch.
+    /// Start, inclusive, nanoseconds since the epoch.
     pub start: i64,
-    /// The instant before which it ends.
+    /// End, exclusive, nanoseconds since the epoch.
     pub end: i64,
-    /// How its times are shown.
+    /// The zone in which its times are shown.
     pub zone: Zone,
 }
 
 /// Adds `--since`, `--from`, `--to` and `--timezone`.
 pub fn arguments(command: Command) -> Command {
     let since = Arg::new("since").long("since").value_name("TIME").conflicts_with("from");
-    let since = since.help("How far to look back, like 15m or 7d, or since when [default: 1h]");
+    let since = since.help("Length of the range, like 15m or 7d, or its start [default: 1h]");
     let from = Arg::new("from").long("from").value_name("TIME");
-    let from = from.help(format!("First instant: {FORMS}"));
-    let to =
-        Arg::new("to").long("to").value_name("TIME").help("The instant before which to stop [default: now]");
+    let from = from.help(format!("Start of the range: {FORMS}"));
+    let to = Arg::new("to").long("to").value_name("TIME").help("End of the range, exclusive [default: now]");
     zone_argument(command.arg(since).arg(from).arg(to))
 }
 
@@ -97,8 +98,10 @@ pub fn arguments(command: Command) -> Command {
 pub fn zone_argument(command: Command) -> Command {
     let zone = Arg::new("timezone").long("timezone").value_name("ZONE").default_value("Local");
     let zone = zone.value_parser(Zone::named);
-    command
-        .arg(zone.help("Zone of times without an offset, and of those shown: Local, UTC, Europe/Berlin, .."))
+    command.arg(zone.help(
+        "Time zone of times without an offset, and of printed times: Local, UTC, \
+            Europe/Berlin, ..",
+    ))
 }
 
 /// The zone that the arguments name.
@@ -122,13 +125,13 @@ pub fn window(matches: &ArgMatches, now_ns: i64) -> Result<Window, Failed> {
     Ok(Window { start, end, zone })
 }
 
-/// The instant that lies a duration before the second of the two, or that is named as such.
+/// The start for `--since`: a duration before `end`, or an instant.
 pub fn since(text: &str, (now_ns, end): (i64, i64), zone: &Zone) -> Result<i64, Failed> {
     if let Ok(duration) = parse_duration(text) {
         let back = i64::try_from(duration.as_nanos()).ok();
         let start = back.and_then(|back| end.checked_sub(back));
         return start
-            .ok_or_else(|| Failed::usage(format!("'{text}' reaches back too far; --from 0 is everything")));
+            .ok_or_else(|| Failed::usage(format!("'{text}' is too long; use --from 0 for everything")));
     }
     if text.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Failed::usage(format!(
@@ -138,7 +141,7 @@ pub fn since(text: &str, (now_ns, end): (i64, i64), zone: &Zone) -> Result<i64, 
     instant(text, now_ns, zone)
 }
 
-/// The instant that a text names, in nanoseconds since the epoch.
+/// Parses an instant into nanoseconds since the epoch.
 pub fn instant(text: &str, now_ns: i64, zone: &Zone) -> Result<i64, Failed> {
     let text = text.trim();
     if let Some(number) = unix(text) {
@@ -146,24 +149,24 @@ pub fn instant(text: &str, now_ns: i64, zone: &Zone) -> Result<i64, Failed> {
     }
     let found = relative(text, &zone.now(now_ns)).or_else(|| absolute(text, &zone.now(now_ns)));
     let ns = found.map(|instant| saturating_ns(instant.as_nanosecond()));
-    // The last day of the year 9999, which people write for "the end of time", has no place in a time zone.
+    // The end of the year 9999, often written for "forever", is out of range in a time zone.
     let ns = ns.or_else(|| Some(Rfc3339::parse(text)?.saturating_ns()));
-    ns.ok_or_else(|| Failed::usage(format!("'{text}' is no instant: write it like {FORMS}")))
+    ns.ok_or_else(|| Failed::usage(format!("'{text}' is not an instant: write it like {FORMS}")))
 }
 
-/// The nearest number of nanoseconds in 64 bits.
+/// Clamps to 64 bits.
 fn saturating_ns(ns: i128) -> i64 {
     i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// Unix time, whose unit its size tells; with a decimal point seconds.
+/// Parses a unix time, whose unit follows from its size; with a decimal point it is seconds.
 fn unix(text: &str) -> Option<Result<i64, String>> {
     let (whole, decimals) = text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || decimals.is_some_and(|part| !digits(part)) {
         return None;
     }
-    let too_large = || format!("'{text}' is later than nanoseconds can say");
+    let too_large = || format!("'{text}' is too late for 64 bits of nanoseconds");
     let Ok(number) = whole.parse::<i64>() else { return Some(Err(too_large())) };
     if (1..SECONDS_FROM).contains(&number) {
         return Some(Err(format!("'{text}' is too small for a unix time: write a date like 2026-11-21")));
@@ -182,7 +185,7 @@ fn unix(text: &str) -> Option<Result<i64, String>> {
     Some(number.checked_mul(unit).ok_or_else(too_large))
 }
 
-/// `now`, `now-1h`, `10m ago`, `yesterday`, `today 06:00`
+/// Parses `now`, `now-1h`, `10m ago`, `yesterday`, `today 06:00`.
 fn relative(text: &str, now: &Zoned) -> Option<Timestamp> {
     let text = text.to_ascii_lowercase();
     if let Some(rest) = text.strip_prefix("now") {
@@ -209,7 +212,7 @@ fn relative(text: &str, now: &Zoned) -> Option<Timestamp> {
     at(now.date().checked_add(days.days()).ok()?, time.trim().parse().ok()?, now)
 }
 
-/// A date, a date with a time, a time of today, with or without an offset.
+/// Parses a date, a date with a time, or a time of today, with or without an offset.
 fn absolute(text: &str, now: &Zoned) -> Option<Timestamp> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Some(instant);
@@ -228,7 +231,7 @@ fn at(date: Date, time: Time, now: &Zoned) -> Option<Timestamp> {
     Some(date.to_datetime(time).to_zoned(now.time_zone().clone()).ok()?.timestamp())
 }
 
-/// RFC 3339 with milliseconds, in UTC.
+/// Formats an instant as RFC 3339 with milliseconds, in UTC.
 pub fn show(ns: i64) -> String {
     Zone::utc().show(ns)
 }
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_read_as_people_write_them() {
+    fn instants_are_read_in_common_formats() {
         for (text, utc, berlin) in [
             ("now", "2026-11-21T10:20:30.500Z", "2026-11-21T11:20:30.500+01:00"),
             ("now-1h", "2026-11-21T09:20:30.500Z", "2026-11-21T10:20:30.500+01:00"),
@@ -289,15 +292,15 @@ mod tests {
         for (bad, message) in [
             ("20240501", "too small for a unix time"),
             ("2024", "too small for a unix time"),
-            ("99999999999999999999", "later than nanoseconds can say"),
-            ("99999999999.5", "later than nanoseconds can say"),
+            ("99999999999999999999", "too late for 64 bits of nanoseconds"),
+            ("99999999999.5", "too late for 64 bits of nanoseconds"),
         ] {
             assert!(read(bad, "UTC").contains(message), "{bad}: {}", read(bad, "UTC"));
         }
     }
 
     #[test]
-    fn instants_beyond_nanoseconds_are_the_ends_of_time() {
+    fn instants_beyond_64_bits_are_clamped() {
         for (text, expected) in
             [("9999-12-31T23:59:59Z", i64::MAX), ("3000-01-01", i64::MAX), ("0001-01-01T00:00:00Z", i64::MIN)]
         {
@@ -306,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_ago_is_the_same_hour_also_when_clocks_change() {
+    fn a_day_ago_is_the_same_hour_across_a_change_of_clocks() {
         let zone = Zone::named("Europe/Berlin").unwrap();
         let monday = instant("2026-10-26 09:00", NOW, &zone).unwrap();
         for text in ["now-2d", "2 days ago"] {
@@ -330,7 +333,7 @@ mod tests {
         assert_eq!(read(&["--from", "0"]), Ok((NOW, 0)));
         assert!(read(&["--from", "now", "--to", "now-1h"]).unwrap_err().contains("ends before it begins"));
         assert!(read(&["--since", "5"]).unwrap_err().contains("write 5m for minutes"));
-        assert!(read(&["--since", "1000y"]).unwrap_err().contains("reaches back too far"));
+        assert!(read(&["--since", "1000y"]).unwrap_err().contains("is too long; use --from 0"));
     }
 
     #[test]

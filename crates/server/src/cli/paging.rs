@@ -1,9 +1,9 @@
-//! More lines than a server answers at once: the next page begins at the last instant of the one before, and
-//! what was shown of that instant is left out.
+//! Pages through more lines than a server returns at once. The next page begins at the last instant of
+//! the previous one, and rows of that instant that were shown are skipped.
 //!
-//! A page asks for as many rows more as were shown of its first instant, so it brings something new whichever
-//! rows of the instant the server picks, and nothing is lost or shown twice. Only an instant with more lines
-//! than the server's limit cannot be passed; that is an error that says so.
+//! A page requests additional rows, as many as were shown of its first instant. So each page makes
+//! progress whichever rows of that instant the server returns, and no row is lost or repeated. Only an
+//! instant with more lines than the server's limit cannot be passed; that is an error.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -19,71 +19,71 @@ pub struct Row {
     pub timestamp: i64,
     /// Labels.
     pub labels: LabelMap,
-    /// The line.
+    /// The text of the line.
     pub line: String,
 }
 
-/// What to ask the server for.
+/// A page to request from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// First instant in nanoseconds since the epoch.
+    /// Start, inclusive, nanoseconds since the epoch.
     pub start: i64,
-    /// The instant before which the answer ends.
+    /// End, exclusive, nanoseconds since the epoch.
     pub end: i64,
-    /// Most rows.
+    /// Maximum number of rows.
     pub limit: u64,
 }
 
-/// Where a query stands.
+/// The progress of a query.
 pub struct Paging {
     window: Window,
     forward: bool,
-    /// Rows that may still be shown; `None` for all.
+    /// Rows that may still be shown; `None`: no limit.
     left: Option<u64>,
-    /// Rows of a page.
+    /// Rows per page.
     batch: u64,
-    /// The server's limit, once it refused a page.
+    /// The server's limit, once it has refused a page.
     most: Option<u64>,
-    /// Rows shown of the instant at which the next page begins, and how often each.
+    /// The rows shown of the instant at which the next page begins, with their counts.
     edge: HashMap<(LabelMap, String), u64>,
     edge_rows: u64,
     done: bool,
 }
 
 impl Paging {
-    /// A query over a range: `limit` rows, all with 0, in pages of `batch`.
+    /// Pages over a range: `limit` rows (0: all), in pages of `batch` rows.
     pub fn new(window: Window, forward: bool, limit: u64, batch: u64) -> Self {
         let left = (limit > 0).then_some(limit);
         let edge = HashMap::new();
         Self { window, forward, left, batch: batch.max(1), most: None, edge, edge_rows: 0, done: false }
     }
 
-    /// Whether everything that was asked for was taken.
+    /// Whether the query is complete.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Whether the end was reached because no more rows may be shown.
+    /// Whether the limit of rows was reached.
     pub fn reached_limit(&self) -> bool {
         self.left == Some(0)
     }
 
-    /// The next page.
+    /// The next page to request.
     pub fn ask(&self) -> Result<Ask, Failed> {
         let wanted = self.left.map_or(self.batch, |left| left.min(self.batch)) + self.edge_rows;
         let limit = self.most.map_or(wanted, |most| wanted.min(most));
         if limit <= self.edge_rows {
             let edge = if self.forward { self.window.start } else { self.window.end - 1 };
             return Err(Failed::new(format!(
-                "more than {limit} lines are of one instant, {}, and the server answers no more at once: \
-                 narrow the query, or raise max_entries_limit_per_query on the server",
+                "more than {limit} lines have the same timestamp, {}, and the server returns no more at \
+                 once: narrow the query, or raise max_entries_limit_per_query on the server",
                 self.window.zone.show_exactly(edge)
             )));
         }
         Ok(Ask { start: self.window.start, end: self.window.end, limit })
     }
 
-    /// Takes note of a refusal because of the limit; false when it is about something else.
+    /// Handles a refusal because of the limit. Returns false if the refusal has another reason.
     pub fn learn_limit(&mut self, asked: Ask, refusal: &str) -> bool {
         let Some(most) = server_limit(refusal).filter(|most| *most < asked.limit && *most > 0) else {
             return false;
@@ -92,7 +92,7 @@ impl Paging {
         true
     }
 
-    /// Takes the answer to the page that was asked for; its rows that were not shown yet, in order.
+    /// Adds the answer of a page. Returns its rows that were not shown yet, in order.
     pub fn take(&mut self, asked: Ask, streams: Vec<Stream>) -> Vec<Row> {
         let mut rows = rows(streams);
         if self.forward {
@@ -154,7 +154,8 @@ pub fn rows(streams: Vec<Stream>) -> Vec<Row> {
     all
 }
 
-/// The limit that a refusal names, in Loki's words: `.. limit > max_entries_limit_per_query (1000 > 500)`.
+/// The server's limit in a refusal with Loki's text: `.. limit > max_entries_limit_per_query (1000 >
+/// 500)`.
 fn server_limit(refusal: &str) -> Option<u64> {
     let (_, pair) = refusal.split_once("max_entries_limit_per_query (")?;
     let (_, most) = pair.split_once(')')?.0.split_once(" > ")?;
@@ -166,7 +167,8 @@ mod tests {
     use super::*;
     use crate::cli::moment::Zone;
 
-    /// A server with at most `most` rows an answer, which picks rows of one instant as `turn` says.
+    /// A server that returns at most `most` rows. Which rows of an instant it returns changes with
+    /// `turn`.
     struct Server {
         rows: Vec<Row>,
         most: u64,
@@ -175,12 +177,12 @@ mod tests {
     }
 
     impl Server {
-        /// `count` rows of two streams, `every` of them at each instant.
+        /// A server with `count` rows of two streams, `every` of them at each instant.
         fn new(count: usize, every: usize, most: u64) -> Self {
             let row = |n: usize| Row {
                 timestamp: 1_000 + (n / every) as i64,
                 labels: LabelMap::from([("app".to_owned(), (n % 2).to_string())]),
-                // The same line again and again: rows of one instant may be equal.
+                // Few different lines, so that rows of one instant may be equal.
                 line: format!("line {}", n % 3),
             };
             Self { rows: (0..count).map(row).collect(), most, turn: 0, asked: Vec::new() }
@@ -195,7 +197,7 @@ mod tests {
                 ));
             }
             self.asked.push(ask);
-            // Whatever stands first of an instant is another row each time.
+            // Rotate the rows, so that the first rows of an instant differ each time.
             self.turn += 1;
             let length = self.rows.len().max(1);
             self.rows.rotate_left(self.turn % length);
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_kept_exactly_and_said() {
+    fn the_limit_is_exact_and_reported() {
         for limit in [1, 10, 99, 100] {
             let (found, reached) = run(&mut Server::new(100, 7, 5_000), false, limit, 30).unwrap();
             assert_eq!((found.len() as u64, reached), (limit, true));
@@ -273,17 +275,17 @@ mod tests {
         let (found, _) = run(&mut server, true, 0, 1_000).unwrap();
         assert_eq!(found.len(), 100);
         assert!(server.asked.iter().all(|ask| ask.limit == 10));
-        // A page that is not full is the last: no second look at the rest of the range.
+        // A page that is not full is the last; the rest of the range is not requested.
         let mut server = Server::new(5, 1, 10);
         run(&mut server, true, 0, 10).unwrap();
         assert_eq!(server.asked.len(), 1);
     }
 
     #[test]
-    fn an_instant_with_more_rows_than_the_server_answers_is_an_error_with_the_way_out() {
+    fn an_instant_with_more_rows_than_the_servers_limit_is_an_error_with_a_remedy() {
         let error = run(&mut Server::new(60, 60, 50), false, 0, 20).unwrap_err();
         assert!(
-            error.contains("more than 50 lines are of one instant, 1970-01-01T00:00:00.000001Z"),
+            error.contains("more than 50 lines have the same timestamp, 1970-01-01T00:00:00.000001Z"),
             "{error}"
         );
         assert!(error.contains("max_entries_limit_per_query"), "{error}");

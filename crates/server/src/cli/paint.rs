@@ -1,31 +1,31 @@
-//! Colours on a terminal; none in a pipe or when `NO_COLOR` is set.
+//! Colors on a terminal; none in a pipe or when `NO_COLOR` is set.
 
 use std::io::IsTerminal;
 
 use sandur_base::environment;
 
-/// Whether and how to colour.
+/// Whether to print colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Paint {
     on: bool,
 }
 
-/// What a piece of text is.
+/// The role of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// Of little interest.
+    /// Less important.
     Dim,
     /// A name.
     Name,
-    /// Good.
+    /// Good: success, or a hint.
     Good,
-    /// Worth a look.
+    /// A warning.
     Warn,
-    /// Bad.
+    /// An error.
     Bad,
     /// A heading.
     Strong,
-    /// What was looked for.
+    /// A match of a filter.
     Match,
 }
 
@@ -40,24 +40,24 @@ impl Paint {
         Self { on: std::io::stderr().is_terminal() && wanted() }
     }
 
-    /// Whether there are colours.
+    /// Whether colors are on.
     pub fn is_on(&self) -> bool {
         self.on
     }
 
-    /// Colours whatever stdout is.
+    /// With colors, whatever stdout is.
     #[cfg(test)]
     pub fn always() -> Self {
         Self { on: true }
     }
 
-    /// No colours.
+    /// Without colors.
     #[cfg(test)]
     pub fn none() -> Self {
         Self { on: false }
     }
 
-    /// The text in its colour.
+    /// The text in the color of its role.
     pub fn ink(&self, ink: Ink, text: &str) -> String {
         if !self.on {
             return text.to_owned();
@@ -74,7 +74,7 @@ impl Paint {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
-    /// The ink of a log level.
+    /// The role of a log level.
     pub fn of_level(level: &str) -> Option<Ink> {
         match level {
             "error" | "critical" | "fatal" => Some(Ink::Bad),

@@ -1,7 +1,7 @@
-//! Answers as they are printed: for people, or line by line for programs.
+//! Prints answers: in a readable form, or line by line for programs.
 //!
-//! On a terminal text of others is shown with its control characters made visible, what line filters look
-//! for is marked, and errors have their colour. Into a pipe everything goes as it is.
+//! On a terminal, hidden characters of lines and labels are escaped, matches of line filters are
+//! highlighted, and errors are colored. Into a pipe everything is printed unchanged.
 
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
@@ -16,37 +16,37 @@ use super::paging::Row;
 use super::paint::{Ink, Paint};
 use super::results::{Data, LabelMap, MatrixSeries, VectorSeries};
 
-/// How an answer is printed.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// For people.
+    /// A readable form.
     Default,
-    /// Lines or values alone.
+    /// Only lines or values.
     Raw,
     /// One JSON object per entry or series.
     Jsonl,
-    /// A table with commas: time, labels, line or value.
+    /// Comma-separated values: time, labels, line or value.
     Csv,
 }
 
-/// `--output`
+/// The argument `--output`.
 pub fn output_argument() -> Arg {
     output_argument_with(&[])
 }
 
-/// The same with more forms.
+/// The argument `--output` with additional formats.
 pub fn output_argument_with(more: &'static [&'static str]) -> Arg {
     let word = |name: &'static str| PossibleValue::new(name);
     let words = [word("default").alias("text"), word("raw"), word("jsonl").alias("json"), word("csv")];
     let words = words.into_iter().chain(more.iter().map(|name| word(name)));
     let output = Arg::new("output").long("output").short('o').value_name("FORM").default_value("default");
-    output.value_parser(PossibleValuesParser::new(words)).help(
-        "default for people, raw for lines and values alone, jsonl for one object per line, csv for a table",
-    )
+    output
+        .value_parser(PossibleValuesParser::new(words))
+        .help("default: readable; raw: only lines and values; jsonl: one JSON object per line; csv: a table")
 }
 
 impl Output {
-    /// The output that the arguments name.
+    /// The format that the arguments select.
     pub fn from_arguments(matches: &ArgMatches) -> Self {
         match matches.get_one::<String>("output").map(String::as_str) {
             Some("jsonl" | "json") => Self::Jsonl,
@@ -57,28 +57,28 @@ impl Output {
     }
 }
 
-/// Prints answers in one way.
+/// Prints answers in one format.
 pub struct Printer<W> {
-    /// Where to.
+    /// The output.
     pub out: W,
-    /// How.
+    /// The format.
     pub output: Output,
-    /// In which colours.
+    /// Whether to use colors.
     pub paint: Paint,
-    /// In which zone times are shown.
+    /// The zone of times.
     pub zone: Zone,
-    /// What is marked in lines.
+    /// What is highlighted in lines.
     pub highlights: Highlights,
-    /// Whether text of others is made harmless for a terminal.
+    /// Whether hidden characters of lines and labels are escaped, for a terminal.
     pub escapes: bool,
-    /// Labels that every entry shown so far has; `None` before the first.
+    /// Labels that all entries shown so far have; `None` before the first entry.
     pub hidden: Option<LabelMap>,
-    /// Whether a table's first line was written.
+    /// Whether the header of a table was written.
     pub has_head: bool,
 }
 
 impl<W: Write> Printer<W> {
-    /// A printer of the answers to a query on stdout.
+    /// A printer for the answers to a query on stdout.
     pub fn new(out: W, output: Output, zone: Zone, query: &str) -> Self {
         let (paint, escapes) = (Paint::for_stdout(), std::io::stdout().is_terminal());
         let highlights = if paint.is_on() { Highlights::of(query) } else { Highlights::default() };
@@ -94,7 +94,7 @@ impl<W: Write> Printer<W> {
         self.out.flush()
     }
 
-    /// Labels that all rows so far have are said once. A later page may have fewer of them.
+    /// Prints labels that all rows so far have once. A later page may have fewer of them.
     fn hide_shared(&mut self, rows: &[Row]) {
         let Some(first) = rows.first() else { return };
         let is_first = self.hidden.is_none();
@@ -146,7 +146,7 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    /// A line with what was looked for marked, harmless for a terminal if it is one.
+    /// A line with matches highlighted, and escaped for a terminal.
     fn line<'t>(&self, line: &'t str, ink: Option<Ink>) -> Cow<'t, str> {
         let piece = |text: &'t str, ink: Option<Ink>| {
             let text = if self.escapes { escaped(text) } else { Cow::Borrowed(text) };
@@ -221,7 +221,7 @@ impl<W: Write> Printer<W> {
                 let last = series.values.last().map_or("", |(_, v)| v.as_str());
                 let curve = self.paint.ink(Ink::Good, &sparkline(&values));
                 let points = values.len();
-                writeln!(self.out, "  {curve}  last {last}, least {least}, most {most}, {points} points")
+                writeln!(self.out, "  {curve}  last {last}, min {least}, max {most}, {points} points")
             }
         }
     }
@@ -239,7 +239,7 @@ impl<W: Write> Printer<W> {
         self.cells(names)
     }
 
-    /// One line of a table as RFC 4180 has it.
+    /// Writes a row of a table as in RFC 4180.
     fn cells(&mut self, cells: [&str; 3]) -> std::io::Result<()> {
         let cell = |text: &str| {
             let quoted = text.contains([',', '"', '\n', '\r']);
@@ -255,7 +255,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// `{app="api", env="prod"}`
+/// Formats labels as `{app="api", env="prod"}`.
 pub fn text_of(labels: &LabelMap) -> String {
     let inner: Vec<String> = labels.iter().map(|(n, v)| format!("{n}={v:?}")).collect();
     format!("{{{}}}", inner.join(", "))
@@ -265,10 +265,10 @@ fn bounds(values: &[f64]) -> (f64, f64) {
     values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), &v| (l.min(v), m.max(v)))
 }
 
-/// Columns of a curve.
+/// Columns of a sparkline.
 const CURVE_COLUMNS: usize = 60;
 
-/// The values as a row of bars.
+/// Draws the values as a row of bars.
 fn sparkline(values: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let columns = values.len().min(CURVE_COLUMNS);
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_matches_are_marked_and_control_characters_shown() {
+    fn on_a_terminal_matches_are_highlighted_and_control_characters_escaped() {
         let row = Row {
             timestamp: 0,
             labels: LabelMap::from([("detected_level".to_owned(), "error".to_owned())]),
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(printed(vector, Output::Csv), table);
         let matrix = r#"{"data":{"resultType":"matrix","result":
             [{"metric":{"a":"b"},"values":[[1,"0"],[2,"4"],[3,"8"]]}]}}"#;
-        let expected = "{a=\"b\"}\n  ▁▅█  last 8, least 0, most 8, 3 points\n";
+        let expected = "{a=\"b\"}\n  ▁▅█  last 8, min 0, max 8, 3 points\n";
         assert_eq!(printed(matrix, Output::Default), expected);
         let scalar = r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#;
         assert_eq!(printed(scalar, Output::Default), "2\n");

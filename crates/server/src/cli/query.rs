@@ -1,4 +1,4 @@
-//! `sandur query`: asks a server and shows the answer, page by page.
+//! `sandur query`: queries a server and prints the answer, page by page.
 
 use sandur_model::DAY_NS;
 use std::io::BufWriter;
@@ -17,7 +17,7 @@ use super::printer::{Output, Printer, output_argument_with};
 use super::results::{self, Answer, Data};
 use crate::failed_command::Failed;
 
-/// Lines of one page where nothing is said.
+/// Default number of lines of a page.
 const BATCH_DEFAULT: &str = "1000";
 
 /// The command.
@@ -28,23 +28,37 @@ pub fn command() -> Command {
              (rate({env=\"prod\"}[5m]))' or 'rate(http_requests_total[5m])'",
     );
     let limit = Arg::new("limit").long("limit").value_name("N").default_value("100");
-    let limit = limit.value_parser(clap::value_parser!(u64)).help("Most lines of a log query; 0 for all");
+    let limit = limit.value_parser(clap::value_parser!(u64)).help(
+        "Maximum number of lines of a log query; \
+        0 for all",
+    );
     let batch = Arg::new("batch").long("batch").value_name("N").default_value(BATCH_DEFAULT);
     let batch = batch.value_parser(clap::value_parser!(u64).range(1..));
-    let batch = batch.help("Lines to ask the server for at once; fewer if it allows no more");
-    let forward = Arg::new("forward").long("forward").action(ArgAction::SetTrue).help("Oldest lines first");
-    let step =
-        Arg::new("step").long("step").value_name("DURATION").help("Distance of a metric query's points");
+    let batch = batch.help("Lines per request to the server; fewer if the server's limit is lower");
+    let forward = Arg::new("forward").long("forward").action(ArgAction::SetTrue).help(
+        "Print the oldest \
+        lines first",
+    );
+    let step = Arg::new("step")
+        .long("step")
+        .value_name("DURATION")
+        .help("Distance between points of a metric query");
     let instant = Arg::new("instant").long("instant").action(ArgAction::SetTrue);
-    let instant = instant.help("Ask a metric query at one instant (--to, by default now) instead of a range");
+    let instant = instant.help(
+        "Evaluate a metric query at one instant (--to, by default now) instead of a \
+        range",
+    );
     let promql = Arg::new("promql").long("promql").action(ArgAction::SetTrue).conflicts_with("logql");
-    let promql = promql.help("The query is PromQL, over metrics; by default, what can be read as that alone");
+    let promql = promql.help(
+        "The query is PromQL, over metrics; the default if it is valid PromQL and \
+        invalid LogQL",
+    );
     let logql = Arg::new("logql").long("logql").action(ArgAction::SetTrue);
     let logql = logql.help("The query is LogQL, over logs");
     let command = Command::new("query").about("Query logs, metrics of logs, and metrics").arg(query);
     let graphite = Arg::new("graphite").long("graphite").action(ArgAction::SetTrue);
     let graphite = graphite.conflicts_with_all(["promql", "logql", "instant", "step"]);
-    let graphite = graphite.help("The query is a target of Graphite's, like 'scale(servers.*.load, 100)'");
+    let graphite = graphite.help("The query is a Graphite target, like 'scale(servers.*.load, 100)'");
     let command = command.args([promql, logql, graphite]);
     let output = output_argument_with(&["table", "openmetrics"]);
     let command = moment::arguments(command).args([limit, batch, forward, step, instant, output]);
@@ -63,9 +77,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         return metrics_query::run(&client, &query, &window, matches).await;
     }
     if let Some(form @ ("table" | "openmetrics")) = matches.get_one::<String>("output").map(String::as_str) {
-        return Err(Failed::usage(format!(
-            "--output {form} shows answers to PromQL: add --promql, or take csv"
-        )));
+        return Err(Failed::usage(format!("--output {form} is only for PromQL: add --promql, or use csv")));
     }
     let output = Output::from_arguments(matches);
     let mut printer =
@@ -105,7 +117,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where questions go, and which.
+/// The query and the client that runs it.
 struct Asking<'a> {
     client: Client,
     query: String,
@@ -135,7 +147,7 @@ impl Asking<'_> {
     }
 }
 
-/// Shows the answer to a metric query.
+/// Prints the answer of a metric query.
 fn show<W: std::io::Write>(
     printer: &mut Printer<W>,
     answer: Answer,
@@ -153,10 +165,10 @@ fn show<W: std::io::Write>(
     written(printed)
 }
 
-/// What was asked for, where nothing was found.
+/// The kind of data that a query looked for.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted {
-    /// Lines and streams, by LogQL.
+    /// Log streams, by LogQL.
     Logs,
     /// Series, by PromQL.
     Metrics,
@@ -165,7 +177,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// The command that lists what there is.
+    /// The command that lists what exists.
     fn listed_by(self) -> &'static str {
         match self {
             Self::Logs => "sandur labels",
@@ -174,43 +186,43 @@ impl Wanted {
         }
     }
 
-    /// What a query at an instant looks at by itself.
+    /// The time before its instant that an instant query reads.
     fn seen_at_once(self) -> &'static str {
         match self {
-            Self::Logs => "what its ranges, like [5m], have before it",
+            Self::Logs => "the ranges of the query, like [5m], before it",
             Self::Metrics | Self::Paths => "the last five minutes before it",
         }
     }
 }
 
-/// Says that a query of values found nothing.
+/// Prints a note that a query of values found nothing.
 pub fn no_series(wanted: Wanted, matches: &ArgMatches, window: &Window) {
     if !matches.get_flag("instant") {
         return nothing("series", wanted, window);
     }
     let (at, seen) = (window.zone.show(window.end), wanted.seen_at_once());
     eprintln!(
-        "no series at {at}: --instant sees {seen}; leave it out to ask for a range, or move it with --to"
+        "no series at {at}: --instant reads {seen}; omit it to query a range, or move the instant with --to"
     );
 }
 
-/// Shows what an answer lacks.
+/// Prints the warnings of an answer.
 pub fn warn(warnings: &[String]) {
     for warning in warnings {
         eprintln!("warning: {}", super::escape::escaped(warning));
     }
 }
 
-/// Says that there is nothing, and where there may be something.
+/// Prints a note that nothing was found, with a hint.
 pub fn nothing(what: &str, wanted: Wanted, window: &Window) {
     let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
     let is_short = window.end.saturating_sub(window.start) < DAY_NS;
     let further = if is_short { "look further back with --since 24h; " } else { "" };
     let listed_by = wanted.listed_by();
-    eprintln!("no {what} from {start} to {end}: {further}`{listed_by}` lists what there is");
+    eprintln!("no {what} from {start} to {end}: {further}`{listed_by}` lists what exists");
 }
 
-/// A reader that closed its pipe (`| head`) has what it wanted.
+/// The result of writing the output. A reader that closed its pipe (`| head`) is no failure.
 pub fn written(outcome: std::io::Result<()>) -> Result<ExitCode, Failed> {
     match outcome {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {

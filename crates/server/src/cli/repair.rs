@@ -1,4 +1,4 @@
-//! `sandur repair`: rebuilds a damaged or lost catalog from what is left of it and from blocks and WAL.
+//! `sandur repair`: rebuilds a damaged or lost catalog from its readable part and from blocks and WAL.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use sandur_store::{Store, StoreKind};
 use super::target;
 use crate::failed_command::Failed;
 
-/// Objects of each kind that are named one by one.
+/// Number of objects of each kind that are listed individually.
 const NAMED_MAX: usize = 50;
-/// How long heartbeats of a bucket are watched: longer than the pause between two of them.
+/// How long a bucket is watched for heartbeats: longer than their interval.
 const WATCH: Duration = Duration::from_secs(25);
 
 /// The command.
@@ -23,14 +23,15 @@ pub fn command() -> Command {
     let force = Arg::new("force").long("force").action(ArgAction::SetTrue);
     let command = Command::new("repair")
         .about("Rebuild a damaged or lost catalog from blocks and WAL")
-        .arg(dry_run.help("Only say what would be done"))
-        .arg(force.help("Do not look for processes that use the bucket"))
+        .arg(dry_run.help("Only print what would be done"))
+        .arg(force.help("Do not check whether other processes use the bucket"))
         .after_help(
             "The sound part of the log is kept; blocks and WAL that the rest of it named are added again. \
-             Nothing is deleted: what is replaced is moved to replaced/, blocks and WAL stay as they are. \
-             Stop all processes of the store before: a directory that another process holds is refused, a \
-             bucket is watched for heartbeats first. An interrupted repair is repeated. Restore lost objects \
-             from a backup instead if there is one: open delete requests, for example, are nowhere else.\n\n\
+             Nothing is deleted: replaced objects are moved to replaced/, blocks and WAL are not changed. \
+             Stop all processes of the store first: a directory that another process has locked is refused, \
+             and a bucket is first watched for heartbeats. An interrupted repair can be repeated. If there \
+             is a backup, restore lost objects from it instead: open delete requests, for example, are only \
+             in the catalog.\n\n\
              Exit codes: 0 repaired or nothing to do, 1 failed (with --dry-run: there is something to do), \
              2 wrong usage.",
         );
@@ -56,12 +57,12 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         return Ok(ExitCode::SUCCESS);
     }
     if dry_run {
-        println!("nothing was changed; without --dry-run this is done");
+        println!("nothing was changed; without --dry-run the above is done");
         return Ok(ExitCode::FAILURE);
     }
     repair.execute(&store, &env).await.map_err(failed)?;
     println!(
-        "repaired: the catalog has {} blocks and goes on after entry {}; what was replaced is in {}/",
+        "repaired: the catalog has {} blocks and continues after entry {}; replaced objects are in {}/",
         repair.snapshot().block_count(),
         repair.number,
         repair.replaced()
@@ -69,20 +70,20 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails when a process of the bucket is alive.
+/// Fails when another process uses the bucket.
 async fn expect_nobody(store: &Store, env: &Env) -> Result<(), Failed> {
     if matches!(store.kind(), StoreKind::Local { .. }) {
-        // Its lock is ours.
+        // The directory is locked by this process.
         return Ok(());
     }
     eprintln!("watching for heartbeats of other processes for {} s", WATCH.as_secs());
     let growing = growing_members(store, env, WATCH).await;
-    let growing = growing.map_err(|e| Failed::new(format!("cannot look for other processes: {e}")))?;
+    let growing = growing.map_err(|e| Failed::new(format!("cannot check for other processes: {e}")))?;
     match growing.first() {
         None => Ok(()),
         Some(member) => Err(Failed::new(format!(
-            "{} processes use the bucket, '{member}' among them: stop them all, then repeat this; --force \
-             goes on although what they write meanwhile may be lost",
+            "{} processes use the bucket, for example '{member}': stop them all, then repeat the command; \
+             --force continues, but what they write meanwhile may be lost",
             growing.len()
         ))),
     }
@@ -98,7 +99,7 @@ fn describe(repair: &Repair) {
     println!("the log is sound through entry {}", repair.sound_through);
     if repair.entries_are_lost {
         println!(
-            "entries after it are lost or damaged; {} beyond can be read and are applied",
+            "entries after it are lost or damaged; {} later ones are readable and are applied",
             repair.applied.len()
         );
     } else {
@@ -111,17 +112,20 @@ fn describe(repair: &Repair) {
         metas.iter().map(line).collect()
     };
     list("blocks are added", &blocks(&repair.added));
-    list("blocks are in the catalog but missing, and leave it; their rows are lost", &blocks(&repair.gone));
+    list(
+        "blocks are in the catalog but missing in the store, and are removed from it; their rows are lost",
+        &blocks(&repair.gone),
+    );
     let superseded: Vec<String> = repair.superseded.iter().map(ToString::to_string).collect();
-    list("blocks are left out, because others were merged from them", &superseded);
+    list("blocks are not added, because other blocks were merged from them", &superseded);
     let unreadable: Vec<String> =
         repair.unreadable.iter().map(|(path, problem)| format!("{path}: {problem}")).collect();
-    list("blocks cannot be read; they are left where they are and not added", &unreadable);
+    list("blocks cannot be read; they are not added and not changed", &unreadable);
     let writers: Vec<String> =
         repair.writers.iter().map(|w| format!("wal/{}: from frame {} on", w.incarnation, w.floor)).collect();
-    list("writers' WAL is read again by the next start", &writers);
+    list("writers' WAL is replayed at the next start", &writers);
     list(&format!("objects of the catalog are moved to {}/", repair.replaced()), &repair.moved);
-    println!("the catalog goes on from a new checkpoint {}", repair.number);
+    println!("the catalog continues from a new checkpoint {}", repair.number);
 }
 
 fn list(what: &str, objects: &[String]) {

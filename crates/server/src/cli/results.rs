@@ -1,4 +1,4 @@
-//! Answers of the API, read back.
+//! Parses answers of Loki's API.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub type LabelMap = BTreeMap<String, String>;
 pub struct Answer {
     /// The result.
     pub data: Data,
-    /// What is missing or unusual.
+    /// Warnings, for example that data is missing.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -44,7 +44,7 @@ impl Data {
         }
     }
 
-    /// How much it is: `12 lines`, `3 series`.
+    /// The size of the result: `12 lines`, `3 series`.
     pub fn size_in_words(&self) -> String {
         match self {
             Self::Streams(streams) => {
@@ -57,7 +57,7 @@ impl Data {
     }
 }
 
-/// Entries with equal labels.
+/// Entries with the same labels.
 #[derive(Debug, Deserialize)]
 pub struct Stream {
     /// All labels.
@@ -71,7 +71,7 @@ pub struct Stream {
 pub struct MatrixSeries {
     /// Labels.
     pub metric: LabelMap,
-    /// Seconds and value.
+    /// Timestamps in seconds, and values.
     pub values: Vec<(f64, String)>,
 }
 
@@ -80,11 +80,11 @@ pub struct MatrixSeries {
 pub struct VectorSeries {
     /// Labels.
     pub metric: LabelMap,
-    /// Seconds and value.
+    /// Timestamp in seconds, and value.
     pub value: (f64, String),
 }
 
-/// Reads the body of an answer.
+/// Parses the body of an answer.
 pub fn read(body: &[u8]) -> Result<Answer, Failed> {
     serde_json::from_slice(body).map_err(|e| Failed::new(format!("the server's answer cannot be read: {e}")))
 }

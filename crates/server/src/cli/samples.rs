@@ -1,4 +1,4 @@
-//! Answers of Prometheus's API, read back.
+//! Parses answers of Prometheus's API.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,9 +21,9 @@ pub struct Answer {
 pub enum Data {
     /// Series over time.
     Range(Vec<Row>),
-    /// Series at an instant; a number is one without labels.
+    /// Series at an instant; a scalar is one without labels.
     Instant(Vec<Row>),
-    /// A text.
+    /// A string.
     Text(String),
 }
 
@@ -41,14 +41,14 @@ impl Data {
 pub struct Row {
     /// Labels.
     pub metric: LabelMap,
-    /// Times in nanoseconds and values; histograms by count and sum.
+    /// Timestamps in nanoseconds, and values; of histograms count and sum.
     pub values: Vec<(i64, String)>,
-    /// As it stands in the answer.
+    /// The series as JSON, as in the answer.
     pub source: Value,
 }
 
 impl Row {
-    /// `up{job="a"}`
+    /// Formats the labels as `up{job="a"}`.
     pub fn labels(&self) -> String {
         let name = self.metric.get("__name__").map_or("", String::as_str);
         let labels = self.metric.iter().filter(|(name, _)| *name != "__name__");
@@ -59,7 +59,7 @@ impl Row {
         }
     }
 
-    /// The same as a scrape reads it, where every metric has a name.
+    /// Formats the labels for the OpenMetrics text format, in which every metric has a name.
     pub fn exposed(&self) -> String {
         let name = self.metric.get("__name__").map_or("unnamed", String::as_str);
         let labels = self.metric.iter().filter(|(name, _)| *name != "__name__");
@@ -72,7 +72,7 @@ impl Row {
         }
     }
 
-    /// The least and the largest value; without any, infinities.
+    /// The minimum and maximum value; infinities if there are none.
     pub fn bounds(&self) -> (f64, f64) {
         let values = self.values.iter().filter_map(|(_, value)| value.parse::<f64>().ok());
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
@@ -119,7 +119,7 @@ struct Outcome {
     result: Value,
 }
 
-/// Reads an answer.
+/// Parses an answer.
 pub fn read(body: &[u8]) -> Result<Answer, Failed> {
     let unreadable = |why: &str| Failed::new(format!("the server's answer cannot be read: {why}"));
     let body: Body = serde_json::from_slice(body).map_err(|error| unreadable(&error.to_string()))?;
@@ -142,14 +142,14 @@ pub fn read(body: &[u8]) -> Result<Answer, Failed> {
     Ok(Answer { data, warnings: body.warnings, infos: body.infos })
 }
 
-/// The text of an error that came as JSON; any other as it is.
+/// The error in a JSON answer; any other text unchanged.
 pub fn error_text(text: &str) -> String {
     let said = serde_json::from_str::<Value>(text).ok();
     let said = said.as_ref().and_then(|body| body.get("error")?.as_str());
     said.unwrap_or(text).to_owned()
 }
 
-/// What to say when a server refused a request to its API of samples.
+/// The message for a refused request to Prometheus's API.
 pub fn refused(mut refusal: super::client::Refusal) -> Failed {
     refusal.text = error_text(&refusal.text);
     refusal.into()

@@ -46,7 +46,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
         if is_metrics {
             return samples::refused(refusal);
         }
-        // The mark belongs to the one of them that cannot be read.
+        // The mark is for the selector that is invalid.
         let wrong = asked.iter().find(|matcher| sandur_logql::diagnose(matcher).is_some());
         caret::explain(wrong.or(asked.first()).map_or("", |matcher| matcher), refusal)
     })?;

@@ -1,4 +1,4 @@
-//! `sandur stats`: how much streams hold, without reading them.
+//! `sandur stats`: prints the size of streams, from the index.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ pub fn command() -> Command {
     let query = Arg::new("query").value_name("SELECTOR").required(true);
     let query = query.help("The streams, like '{app=\"api\"}'");
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
-    let command = Command::new("stats").about("Say how much streams hold, without reading them");
+    let command = Command::new("stats").about("Print the size of streams, without reading them");
     client::arguments(moment::arguments(command.arg(query).arg(json)))
 }
 

@@ -1,4 +1,4 @@
-//! What `inspect` and `check` look at: a store, or one object of it or of the file system.
+//! The target of `inspect` and `check`: a store, or one object of a store or of the file system.
 
 use std::fs::File;
 use std::ops::Range;
@@ -17,30 +17,31 @@ pub fn store_argument(command: Command) -> Command {
     command.arg(store.help("The store: a directory, or s3://, gs:// or az:// as for serve"))
 }
 
-/// Opens a store for reading, also while a server holds it.
+/// Opens a store for reading, even while a server has it open.
 pub async fn open_store(url: &str, env: &Env) -> Result<Store, Failed> {
     must_be_there(url)?;
     let options = StoreOptions { access: Access::ReadOnly, probe: false, ..StoreOptions::default() };
     Store::open(url, env.clone(), options).await.map_err(|e| Failed::new(e.to_string()))
 }
 
-/// Opens a store for a change that no other process may see half done: a directory is locked.
+/// Opens a store exclusively, for a change that other processes must not see half done: a directory is
+/// locked.
 pub async fn open_store_alone(url: &str, env: &Env) -> Result<Store, Failed> {
     must_be_there(url)?;
     Store::open(url, env.clone(), StoreOptions::default()).await.map_err(|e| Failed::new(e.to_string()))
 }
 
-/// Refuses a directory that is not there: opening would make it.
+/// Fails for a directory that does not exist, which opening would create.
 fn must_be_there(url: &str) -> Result<(), Failed> {
     match Store::directory_of(url).map_err(|e| Failed::new(e.to_string()))? {
         Some(path) if !path.is_dir() => {
-            Err(Failed::new(format!("'{}' is no directory: name the store with --store", path.display())))
+            Err(Failed::new(format!("'{}' is not a directory: name the store with --store", path.display())))
         }
         _ => Ok(()),
     }
 }
 
-/// One object, read in pieces.
+/// An object that is read in ranges.
 pub struct Object {
     /// Its path, for messages.
     pub path: String,
@@ -74,7 +75,7 @@ impl Object {
         Self { path: path.to_owned(), size, place: Place::Store(store.clone()) }
     }
 
-    /// Some of its bytes.
+    /// Reads a range of bytes.
     pub async fn read(&self, range: Range<u64>) -> Result<Bytes, String> {
         match &self.place {
             Place::Store(store) => {
@@ -88,7 +89,7 @@ impl Object {
         }
     }
 
-    /// All of its bytes.
+    /// Reads all bytes.
     pub async fn read_all(&self) -> Result<Bytes, String> {
         if self.size == 0 {
             return Ok(Bytes::new());
@@ -101,13 +102,13 @@ impl Object {
 mod tests {
     use super::*;
 
-    /// The path was taken as it stands in the URL, so such a directory was not found.
+    /// The path of a `file://` URL must be decoded.
     #[test]
-    fn a_directory_is_looked_for_under_the_name_that_the_url_means() {
+    fn the_directory_of_a_url_is_percent_decoded() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my data");
         let url = format!("file://{}", path.display().to_string().replace(' ', "%20"));
-        assert!(must_be_there(&url).unwrap_err().message().contains("my data' is no directory"));
+        assert!(must_be_there(&url).unwrap_err().message().contains("my data' is not a directory"));
         std::fs::create_dir(&path).unwrap();
         assert!(must_be_there(&url).is_ok() && must_be_there("s3://bucket").is_ok());
         let wrong = must_be_there("file:///my%2").unwrap_err();

@@ -1,4 +1,5 @@
-//! `sandur token`: makes credentials for the file of `--auth-file`. Secrets are shown once and kept nowhere.
+//! `sandur token`: creates credentials for the file of `--auth-file`. Secrets are printed once and not
+//! stored.
 
 use std::io::{BufRead, Read};
 use std::process::ExitCode;
@@ -11,30 +12,28 @@ use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {
-    let tenant = Arg::new("tenant")
-        .long("tenant")
-        .value_name("TENANT")
-        .required(true)
-        .action(ArgAction::Append)
-        .help("Tenant that it acts for; may be repeated; * for every one, chosen by X-Scope-OrgID");
+    let tenant =
+        Arg::new("tenant").long("tenant").value_name("TENANT").required(true).action(ArgAction::Append).help(
+            "Tenant that the token is for; may be repeated; * for every tenant, chosen by X-Scope-OrgID",
+        );
     let scopes = Arg::new("scopes")
         .long("scopes")
         .value_name("SCOPES")
         .required(true)
         .value_delimiter(',')
-        .help("What it may do: read, write, delete, admin, with commas between");
+        .help("Scopes of the token: read, write, delete, admin, separated by commas");
     let name = Arg::new("name").long("name").value_name("NAME").default_value("new");
-    let name = name.help("Its name in the file and in the audit");
+    let name = name.help("Name of the token in the file and in the audit log");
     let create = Command::new("create")
-        .about("Make a token, and the lines for the file of --auth-file that let it in")
+        .about("Create a token, and print it with its lines for the file of --auth-file")
         .args([tenant, scopes, name]);
     let password = Arg::new("password")
         .long("password")
         .action(ArgAction::SetTrue)
-        .help("It is the password of a user (bcrypt), not a token (SHA-256)");
-    let hash = Command::new("hash").about("Print the hash of a secret that is read from stdin").arg(password);
+        .help("The secret is the password of a user (bcrypt), not a token (SHA-256)");
+    let hash = Command::new("hash").about("Print the hash of a secret from stdin").arg(password);
     Command::new("token")
-        .about("Make credentials for --auth-file")
+        .about("Create credentials for --auth-file")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(create)
@@ -60,9 +59,7 @@ fn create(env: &Env, matches: &ArgMatches) -> Result<String, Failed> {
     let name = matches.get_one::<String>("name").map_or("new", String::as_str);
     let bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
     if !bare {
-        return Err(Failed::new(format!(
-            "--name: '{name}' has other characters than letters, digits, - and _"
-        )));
+        return Err(Failed::new(format!("--name: '{name}' may contain only letters, digits, - and _")));
     }
     let token = new_token(env);
     Ok(format!(
@@ -82,7 +79,7 @@ fn create(env: &Env, matches: &ArgMatches) -> Result<String, Failed> {
 /// The hash of the first line of `input`.
 fn hash(env: &Env, password: bool, input: &mut impl BufRead) -> Result<String, Failed> {
     let mut line = String::new();
-    // A secret has one line; no input takes the memory of the machine.
+    // A secret is one line; this bounds the memory of any input.
     let read = Read::take(input, 4_096).read_line(&mut line);
     read.map_err(|e| Failed::new(format!("cannot read the secret from stdin: {e}")))?;
     let secret = line.trim_end_matches(['\n', '\r']);
@@ -93,7 +90,7 @@ fn hash(env: &Env, password: bool, input: &mut impl BufRead) -> Result<String, F
         return Ok(format!("{}\n", token_hash(secret)));
     }
     let hash = password_hash(env, secret).map_err(|error| {
-        Failed::new(format!("{error}; bcrypt looks at {PASSWORD_BYTES_MAX} bytes, use a token for more"))
+        Failed::new(format!("{error}; bcrypt uses {PASSWORD_BYTES_MAX} bytes; use a token for more"))
     })?;
     Ok(format!("{hash}\n"))
 }
@@ -109,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_create_prints_goes_into_the_file_as_it_is() {
+    fn the_output_of_create_is_valid_in_the_file() {
         let text = made("token create --tenant a --tenant b --scopes write,read --name agents-1").unwrap();
         let token = text.lines().nth(1).unwrap();
         let file = text.replace(token, "");

@@ -1,4 +1,4 @@
-//! Command lines that cannot be read: what clap says, and what the names of others are called here.
+//! Errors of the command line: clap's messages, with hints for names of other programs.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::config::foreign::{self, Answer};
 use crate::failed_command::USAGE;
 use crate::logging;
 
-/// Commands that people try, and ours.
+/// Commands of other programs, and ours.
 const COMMANDS: &[(&str, &str)] = &[
     ("start", "serve"),
     ("server", "serve"),
@@ -31,7 +31,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("version", "--version"),
 ];
 
-/// Options of logcli and of people's heads for commands that ask a server, and ours.
+/// Options of logcli, and options that users guess, for commands that query a server; and ours.
 const OPTIONS: &[(&str, &str)] = &[
     ("url", "--addr URL"),
     ("server", "--addr URL"),
@@ -58,17 +58,17 @@ const OPTIONS: &[(&str, &str)] = &[
     ("follow", "the command `sandur tail`"),
     ("f", "the command `sandur tail`"),
     ("reverse", "--forward"),
-    ("order", "--forward for the oldest first"),
+    ("order", "--forward for oldest first"),
     ("json", "--output jsonl"),
     ("include-label", "| keep NAME in the query"),
     ("exclude-label", "| drop NAME in the query"),
     ("no-labels", "--output raw"),
-    ("quiet", "2>/dev/null: notes go to stderr alone"),
+    ("quiet", "2>/dev/null: notes go to stderr"),
     ("labels", "--label NAME=VALUE for push, `sandur labels` to list them"),
     ("delay", "--delay-for SECONDS"),
 ];
 
-/// Prints what is wrong with the arguments; the exit code.
+/// Prints what is wrong with the arguments. Returns the exit code.
 pub fn report(error: &clap::Error, arguments: &[String]) -> ExitCode {
     match explanation(error, arguments) {
         Some(text) => {
@@ -79,7 +79,7 @@ pub fn report(error: &clap::Error, arguments: &[String]) -> ExitCode {
             if error.use_stderr() && logging::is_json() {
                 logging::say_failure(error.to_string().trim_end());
             } else {
-                // Help and version go to stdout; a pipe that was closed is no failure.
+                // Help and version go to stdout; a closed pipe is no failure.
                 let _ = error.print();
             }
             ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
@@ -87,7 +87,7 @@ pub fn report(error: &clap::Error, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// What a name of others is called here, if the arguments have one that clap refused.
+/// A message with our name for a foreign name that clap refused.
 fn explanation(error: &clap::Error, arguments: &[String]) -> Option<String> {
     let (wrong, tip) = match error.kind() {
         ErrorKind::InvalidSubcommand => {
@@ -102,11 +102,11 @@ fn explanation(error: &clap::Error, arguments: &[String]) -> Option<String> {
     };
     let command = arguments.first().filter(|word| !word.starts_with('-') && **word != wrong);
     let help = command.map_or("sandur --help".to_owned(), |word| format!("sandur {word} --help"));
-    Some(format!("error: there is no '{wrong}' here\n\n  tip: {tip}\n\nFor more information, try '{help}'."))
+    Some(format!("error: there is no '{wrong}'\n\n  tip: {tip}\n\nFor more information, try '{help}'."))
 }
 
-/// The option that was refused and a tip, if others know it. Clap reads `-config.file` as `-c`, so it is
-/// looked for among what was typed.
+/// The refused option and a hint, if another program has it. Clap reads `-config.file` as `-c`, so the
+/// option is looked up among the arguments.
 fn foreign_option(error: &clap::Error, arguments: &[String]) -> Option<(String, String)> {
     let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg) else { return None };
     let serves = arguments.first().is_none_or(|word| word == "serve" || word.starts_with('-'));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_are_translated() {
+    fn foreign_names_get_a_hint() {
         for (line, wrong, ours) in [
             (
                 "serve --retention 7d",
@@ -170,20 +170,20 @@ mod tests {
             ("tail --last 1h {}", "--last", "it is --since 1h"),
         ] {
             let text = said(line);
-            assert!(text.starts_with(&format!("error: there is no '{wrong}' here")), "{line}: {text}");
+            assert!(text.starts_with(&format!("error: there is no '{wrong}'")), "{line}: {text}");
             assert!(text.contains(ours), "{line}: {text}");
         }
     }
 
     #[test]
-    fn slips_and_strangers_are_left_to_clap() {
+    fn misspelled_and_unknown_names_get_claps_message() {
         assert!(said("serve --flush-max-ag 1m").contains("--flush-max-age"));
         assert!(said("qeury x").contains("'query'"));
         assert!(said("query --nonsense x").contains("unexpected argument '--nonsense'"));
     }
 
     #[test]
-    fn no_option_of_ours_is_called_strange() {
+    fn no_option_of_ours_is_listed_as_foreign() {
         let command = super::super::command();
         for name in ["query", "tail", "labels", "series", "stats"] {
             let known = command.find_subcommand(name).unwrap();

@@ -1,4 +1,4 @@
-//! `sandur volume`: which streams hold the most bytes.
+//! `sandur volume`: prints which streams hold the most bytes.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,12 +20,12 @@ pub fn command() -> Command {
     let query = Arg::new("query").value_name("SELECTOR").default_value("{}");
     let query = query.help("The streams, like '{app=\"api\"}'");
     let limit = Arg::new("limit").long("limit").value_name("N").default_value("30");
-    let limit = limit.value_parser(clap::value_parser!(u32).range(1..)).help("Most groups");
+    let limit = limit.value_parser(clap::value_parser!(u32).range(1..)).help("Maximum number of groups");
     let by = Arg::new("by").long("by").value_name("LABELS").visible_alias("targetLabels");
-    let by = by.help("Labels to group by, with commas [default: those of the selector]");
+    let by = by.help("Labels to group by, separated by commas [default: those of the selector]");
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue);
     let json = json.help("Print one JSON object for each group");
-    let command = Command::new("volume").about("Say which streams hold the most bytes");
+    let command = Command::new("volume").about("List the streams with the most bytes");
     client::arguments(moment::arguments(command.args([query, limit, by, json])))
 }
 
@@ -46,7 +46,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let body = client.get("/loki/api/v1/index/volume", &pairs).await;
     let body = body.map_err(|refusal| caret::explain(&query, refusal))?;
     let Data::Vector(groups) = results::read(&body)?.data else {
-        return Err(Failed::new("the server's answer is no volume: is it a Loki-compatible server?"));
+        return Err(Failed::new("the server's answer is not a volume: is it a Loki-compatible server?"));
     };
     if groups.is_empty() {
         nothing("lines", Wanted::Logs, &window);

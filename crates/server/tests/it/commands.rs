@@ -117,7 +117,7 @@ fn mistakes_are_explained() {
         (&["tail", "--delay-for", "9", "{a=\"b\"}"], 2, "9 is not in"),
         (&["serve", "--retention", "7d"], 2, "it is --limits-retention-period"),
         (&["-config.file=loki.yaml", "-target=all"], 2, "`sandur serve`: --config"),
-        (&["delete", "create", "{a=\"b\"}"], 2, "say from when on"),
+        (&["delete", "create", "{a=\"b\"}"], 2, "give the start of the range"),
         (&["qeury"], 2, "'query'"),
         (&[], 2, "Usage: sandur"),
         (&["serve", "--listen", "nowhere"], 1, "write it like 127.0.0.1:3100"),
@@ -216,7 +216,7 @@ fn query_pages_beyond_the_servers_limit_and_says_how_far_it_came() {
     assert_eq!(instant.status.code(), Some(0));
     assert!(err(&instant).contains("--instant sees the last five minutes before it"), "{}", err(&instant));
     let range = asked.run(&["query", "absent_metric"]);
-    assert!(err(&range).contains("`sandur labels --metrics` lists what there is"), "{}", err(&range));
+    assert!(err(&range).contains("`sandur labels --metrics` lists what exists"), "{}", err(&range));
     let few = Asked::start(&["--limits-max-entries-limit-per-query", "15"]);
     let stuck = few.run(&["query", "{env=\"test\"}", "--limit", "0"]);
     assert_eq!(stuck.status.code(), Some(1));
@@ -239,7 +239,7 @@ fn errors_of_logql_show_the_query_with_a_caret() {
         (&["series", "{app=\"api\"}", "{app=api}"], "text must be in quotes: \"api\""),
         (&["stats", "{app=\"api\""], "`}` is missing"),
         (&["tail", "rate({app=\"api\"}[5m])"], "`sandur query` answers queries of metrics"),
-        (&["query", "--instant", "{app=\"api\"}"], "leave --instant out"),
+        (&["query", "--instant", "{app=\"api\"}"], "omit --instant"),
         (&["delete", "cancel", "nothing", "--yes"], "`sandur delete list` shows the requests"),
     ] {
         let output = asked.run(arguments);
@@ -274,7 +274,7 @@ fn a_delete_is_asked_for_and_taken_back() {
     let range = ["--since", "1h", "{app=\"api\"} |= \"line 4\""];
     let unasked = asked.run(&[&["delete", "create"][..], &range].concat());
     assert_eq!(unasked.status.code(), Some(2));
-    assert!(err(&unasked).contains("--yes does it without a question"), "{}", err(&unasked));
+    assert!(err(&unasked).contains("use --yes"), "{}", err(&unasked));
     let count = || {
         let count = "sum(count_over_time({app=\"api\"}[1h]))";
         out(&asked.run(&["query", "--instant", "-o", "raw", count])).trim().to_owned()

@@ -159,14 +159,14 @@ fn a_certificate_that_is_not_trusted_is_explained_with_the_remedy() {
     let (code, text) = query(&url, &["--ca-file", &wrong]);
     assert_eq!(code, Some(1));
     for part in
-        ["is not trusted", "'the server'", "issued by 'Our CA'", "(--ca-file) does not hold", "--insecure"]
+        ["is not trusted", "'the server'", "issued by 'Our CA'", "(--ca-file) does not contain", "--insecure"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
     let (_, text) = query(&format!("https://localhost.localdomain:{}", address.port()), &["--ca-file", &ca]);
     assert!(text.contains("--addr"), "{text}");
     let (_, text) = query(&url, &["--ca-file", &file(folder.path(), "empty.pem", "x")]);
-    assert!(text.contains("holds no certificate"), "{text}");
+    assert!(text.contains("contains no certificate"), "{text}");
     assert!(query(&url, &["--ca-file", "/no/such.pem"]).1.contains("(--ca-file)"));
 }
 
@@ -247,7 +247,7 @@ fn other_failures_to_connect_are_told_apart() {
 
     // A label of more than 63 letters is no name: no name server is asked.
     let text = query(&format!("http://{}.invalid", "a".repeat(70)), &[]).1;
-    assert!(text.contains("is not known") && text.contains("--addr"), "{text}");
+    assert!(text.contains("cannot be resolved") && text.contains("--addr"), "{text}");
 
     let (address, _heads) = server(|stream| {
         drop(stream);

@@ -1,6 +1,6 @@
-//! Who a certificate is of and by, for messages. Nothing is decided by what is read here.
+//! Reads the names in a certificate, for messages only. No decision depends on them.
 
-/// Longest name that is shown.
+/// Maximum length of a name that is shown.
 const NAME_BYTES_MAX: usize = 200;
 /// Object identifiers 2.5.4.3 (common name) and 2.5.4.10 (organization).
 const NAMING: [&[u8]; 2] = [&[0x55, 0x04, 0x03], &[0x55, 0x04, 0x0A]];
@@ -14,16 +14,16 @@ const VERSION: u8 = 0xA0;
 /// Names in a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// Whose it is.
+    /// The subject.
     pub subject: Option<String>,
-    /// Who issued it.
+    /// The issuer.
     pub issuer: Option<String>,
-    /// Whether it was issued by whom it is of.
+    /// Whether subject and issuer are the same.
     pub is_self_signed: bool,
 }
 
 impl Names {
-    /// The names in a certificate in DER; `None` if it cannot be read.
+    /// The names in a DER certificate; `None` if it cannot be parsed.
     pub fn read(certificate: &[u8]) -> Option<Self> {
         let (outer, _) = element(certificate, SEQUENCE)?;
         let (mut rest, _) = element(outer, SEQUENCE)?;
@@ -39,7 +39,7 @@ impl Names {
     }
 }
 
-/// The common name of a distinguished name, else the organization.
+/// The common name of a distinguished name, or else the organization.
 fn name(distinguished: &[u8]) -> Option<String> {
     NAMING.iter().find_map(|wanted| {
         let mut rest = distinguished;
@@ -57,7 +57,7 @@ fn name(distinguished: &[u8]) -> Option<String> {
     })
 }
 
-/// The content of the element of this tag that `bytes` begin with, and what follows it.
+/// The content of the DER element at the start of `bytes`, if it has this tag, and the rest.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let ((found, content), rest) = any(bytes)?;
     (found == tag).then_some((content, rest))
@@ -70,7 +70,7 @@ fn any(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let (&first, mut rest) = rest.split_first()?;
     let length = match first {
         0..=0x7F => usize::from(first),
-        // More than four bytes of length are no certificate.
+        // A certificate has no length of more than four bytes.
         0x81..=0x84 => {
             let (length, after) = rest.split_at_checked(usize::from(first & 0x7F))?;
             rest = after;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subject_and_issuer_are_read_and_no_cut_certificate_panics() {
+    fn subject_and_issuer_are_read_and_truncated_certificates_do_not_panic() {
         let key = rcgen::KeyPair::generate().unwrap();
         let mut parameters = rcgen::CertificateParams::new(["logs.example".to_owned()]).unwrap();
         parameters.distinguished_name.push(rcgen::DnType::CommonName, "The\nCA");

@@ -1,8 +1,8 @@
-//! The HTTP client of the commands: one server, one tenant, errors that say what to do.
+//! The HTTP client of the commands: one server, one tenant, and errors that say what to do.
 //!
-//! Every command reaches its server through this client, so that all of them take the same options
-//! ([`options`]) and explain the same failures in the same words ([`unreachable`]). Redirects are not
-//! followed: a push that a proxy turned into the GET of a login page would look like a success.
+//! All commands that talk to a server use this client, so that they have the same options ([`options`])
+//! and the same messages for the same failures ([`unreachable`]). Redirects are not followed: a push that
+//! a proxy turned into a GET of a login page would look like a success.
 
 mod certificate;
 mod options;
@@ -26,20 +26,21 @@ pub use options::Options;
 use options::{Address, Authorization};
 use tls::Presented;
 
-/// Time to connect.
+/// Timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time for an answer: longer than a query may run.
+/// Timeout for an answer: longer than a query may run.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// Most bytes of an answer: far above what a server's limits let it send, far below what a machine has.
+/// Maximum bytes of an answer: far more than a server's limits allow, and far less than the memory of a
+/// machine.
 const ANSWER_BYTES_MAX: usize = 1 << 30;
-/// Most bytes that are read of an answer that is no success.
+/// Maximum bytes that are read of an error response.
 const REFUSAL_BYTES_MAX: usize = 1 << 20;
-/// Most characters that are shown of one.
+/// Maximum characters that are shown of an error response.
 const REFUSAL_SHOWN_MAX: usize = 4_000;
-/// Longest pause that an answer may ask for.
+/// Maximum of `Retry-After` that is obeyed.
 const RETRY_AFTER_MAX_S: u64 = 300;
 
-/// A server as one tenant sees it.
+/// A server, accessed as one tenant.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -48,31 +49,31 @@ pub struct Client {
     presented: Arc<Presented>,
 }
 
-/// What is asked of the server.
+/// A request.
 #[derive(Default)]
 pub struct Ask<'a> {
     /// The method.
     pub method: Method,
-    /// The path below the address.
+    /// The path, relative to the address.
     pub path: &'a str,
-    /// The query.
+    /// The parameters of the query string.
     pub pairs: &'a [(&'a str, String)],
-    /// Headers of this request alone.
+    /// Additional headers.
     pub headers: &'a [(&'static str, &'static str)],
     /// The body.
     pub body: Bytes,
 }
 
-/// An answer that was no success.
+/// A request that did not succeed.
 #[derive(Debug)]
 pub struct Refusal {
-    /// Status of the answer; absent when there was none.
+    /// Status of the answer; `None` if there was none.
     pub status: Option<StatusCode>,
-    /// What the server or the system says.
+    /// The error of the server or of the system.
     pub text: String,
-    /// The body as it came, with its type.
+    /// The body and its content type.
     pub body: (Option<String>, Vec<u8>),
-    /// The pause that the server asks for.
+    /// The pause that the server requests.
     pub retry_after: Option<Duration>,
     /// Whether the same request may succeed later.
     is_retryable: bool,
@@ -83,7 +84,7 @@ impl Refusal {
         Self { status: None, text, body: (None, Vec::new()), retry_after: None, is_retryable }
     }
 
-    /// There was no answer in time.
+    /// A request without an answer in time.
     pub fn silent(text: String) -> Self {
         Self::without_answer(text, true)
     }
@@ -100,7 +101,7 @@ pub fn arguments(command: Command) -> Command {
 }
 
 impl Client {
-    /// The client that the arguments and the environment name.
+    /// The client that the arguments and the environment describe.
     pub fn from_arguments(matches: &ArgMatches) -> Result<Self, Failed> {
         Self::with(Options::from_arguments(matches)?)
     }
@@ -127,7 +128,7 @@ impl Client {
         Ok(Self { http, address, options: Arc::new(options), presented })
     }
 
-    /// A client for targets of scrapes: it follows redirects, and who asks is said by each request.
+    /// A client for scrape targets: it follows redirects, and each request has its own authorization.
     pub fn of_targets(ca_file: Option<PathBuf>, insecure: bool) -> Result<reqwest::Client, Failed> {
         let options = Options { ca_file, insecure, ..Options::default() };
         let tls = tls::configuration(&options, true, Arc::default())?;
@@ -139,7 +140,7 @@ impl Client {
         http.build().map_err(|e| Failed::new(format!("cannot make an HTTP client: {e}")))
     }
 
-    /// Where the server is, without a password.
+    /// The address of the server, without a password.
     pub fn base(&self) -> &str {
         &self.address.shown
     }
@@ -149,7 +150,8 @@ impl Client {
         self.ask(Ask { path, pairs, ..Ask::default() }).await
     }
 
-    /// The body of a successful answer. A web page is none: proxies answer so for what they keep back.
+    /// The body of a successful answer. An HTML page counts as a failure: proxies answer so when they
+    /// block a request.
     pub async fn ask(&self, ask: Ask<'_>) -> Result<Vec<u8>, Refusal> {
         let mut request = self.request(ask.method, ask.path, ask.pairs)?.body(ask.body);
         for (name, value) in ask.headers {
@@ -162,7 +164,7 @@ impl Client {
         self.body(response, ANSWER_BYTES_MAX).await
     }
 
-    /// A websocket that the server accepted.
+    /// Opens a websocket.
     pub async fn websocket(
         &self,
         path: &str,
@@ -181,7 +183,8 @@ impl Client {
         }
         let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
         if accepted != Some(handshake::derive_accept_key(key.as_bytes()).as_bytes()) {
-            let text = format!("what answers at {} is no websocket: is there a proxy between?", self.base());
+            let text =
+                format!("the answer of {} is not a websocket: is there a proxy in between?", self.base());
             return Err(Refusal::without_answer(text, false));
         }
         let socket = response.upgrade().await.map_err(|e| self.unreachable(&e))?;
@@ -210,7 +213,7 @@ impl Client {
             Authorization::None => request,
             Authorization::Basic { user, password } => request.basic_auth(user, password.as_ref()),
             Authorization::Token(token) => request.bearer_auth(token),
-            // Read for every request: tokens of a file are replaced while a command runs.
+            // The file is read for each request, so that the token can be replaced while a command runs.
             Authorization::TokenFile(path) => {
                 let token = options::read_token(path);
                 request.bearer_auth(token.map_err(|text| Refusal::without_answer(text, false))?)

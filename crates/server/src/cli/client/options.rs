@@ -1,7 +1,7 @@
 //! The options that name a server and how to reach it, from the command line or the environment.
 //!
-//! An option wins over a variable, a variable of ours over one of Loki's client `logcli`, which is read
-//! so that what people have set keeps working.
+//! An option has precedence over a variable, and our variables over those of Loki's client `logcli`,
+//! which are read so that existing settings keep working.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,12 @@ use crate::failed_command::Failed;
 
 /// Address of a server that was started without options.
 const ADDRESS_DEFAULT: &str = "http://127.0.0.1:3100";
-/// Most bytes of a token: it has to fit the headers that servers accept.
+/// Maximum bytes of a token: it has to fit into a header.
 const TOKEN_BYTES_MAX: u64 = 16 << 10;
 /// Heading of these options in the help.
 const HEADING: &str = "Server";
 
-/// An option with the variables that stand in for it, in the order of preference.
+/// An option with its environment variables, in order of precedence.
 struct Setting {
     option: &'static str,
     variables: &'static [&'static str],
@@ -36,7 +36,7 @@ const KEY_FILE: Setting =
     Setting { option: "key-file", variables: &["SANDUR_KEY_FILE", "LOKI_CLIENT_KEY_PATH"] };
 const INSECURE: Setting =
     Setting { option: "insecure", variables: &["SANDUR_INSECURE", "LOKI_TLS_SKIP_VERIFY"] };
-/// A token or a user has no option: the list of processes shows options to every user.
+/// Tokens and users have no option: the list of processes shows options to every user.
 const TOKEN: Setting = Setting { option: "", variables: &["SANDUR_TOKEN", "LOKI_BEARER_TOKEN"] };
 const USER: Setting = Setting { option: "", variables: &["SANDUR_USERNAME", "LOKI_USERNAME"] };
 const PASSWORD: Setting = Setting { option: "", variables: &["SANDUR_PASSWORD", "LOKI_PASSWORD"] };
@@ -65,22 +65,22 @@ pub fn arguments(command: Command) -> Command {
     let address = format!("Address of the server: http or https [default: {ADDRESS_DEFAULT}]");
     let header = Arg::new("header").long("header").short('H').value_name("NAME: VALUE");
     let header = header.action(ArgAction::Append).help_heading(HEADING);
-    let insecure = INSECURE.argument("", "Accept any certificate of the server: for trials only");
+    let insecure = INSECURE.argument("", "Accept any certificate of the server: for tests only");
     command
         .arg(ADDRESS.argument("URL", &address))
-        .arg(TENANT.argument("NAME", "Tenant, if the server keeps several apart").visible_alias("org-id"))
+        .arg(TENANT.argument("NAME", "Tenant, if the server has several").visible_alias("org-id"))
         .arg(TOKEN_FILE.argument("FILE", "Send the token in this file; it is read again for every request"))
-        .arg(header.help("Send this header with every request; may be given often"))
-        .arg(CA_FILE.argument("FILE", "Trust the certificate authorities in this PEM file alone"))
-        .arg(CERT_FILE.argument("FILE", "Certificate to show to the server (PEM)").requires("key-file"))
+        .arg(header.help("Send this header with every request; may be repeated"))
+        .arg(CA_FILE.argument("FILE", "Trust only the certificate authorities in this PEM file"))
+        .arg(CERT_FILE.argument("FILE", "Client certificate (PEM)").requires("key-file"))
         .arg(KEY_FILE.argument("FILE", "Key of that certificate (PEM)").requires("cert-file"))
         .arg(insecure.action(ArgAction::SetTrue).value_name(None::<&str>))
 }
 
-/// How requests say who sends them.
+/// The authorization of requests.
 #[derive(Clone, Default)]
 pub enum Authorization {
-    /// Not at all, or by the address or a header.
+    /// None, or by the address or a header.
     #[default]
     None,
     /// Name and password.
@@ -96,27 +96,27 @@ pub enum Authorization {
     TokenFile(PathBuf),
 }
 
-/// Which server, and how to reach it.
+/// The server and how to reach it.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// Address as it was written.
+    /// Address as it was given.
     pub address: String,
     /// The tenant.
     pub tenant: Option<String>,
     /// Headers of every request.
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Who asks.
+    /// The authorization.
     pub authorization: Authorization,
-    /// Authorities to trust instead of the system's.
+    /// Certificate authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// Certificate and key to show.
+    /// Client certificate and key.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// Whether any certificate is accepted.
     pub insecure: bool,
 }
 
 impl Options {
-    /// What the arguments and the environment say.
+    /// The options that the arguments and the environment give.
     pub fn from_arguments(matches: &ArgMatches) -> Result<Self, Failed> {
         let headers = matches.get_many::<String>("header").into_iter().flatten();
         let headers = headers.map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
@@ -130,8 +130,8 @@ impl Options {
         let by_address = address.contains('@');
         let named = matches.get_one::<String>(TOKEN_FILE.option).map(PathBuf::from);
         if u8::from(by_header) + u8::from(by_address) + u8::from(named.is_some()) > 1 {
-            let text = "two ways to say who you are: give one of --token-file, --header 'Authorization: ...' \
-                        and user:password in --addr";
+            let text = "more than one authorization: give one of --token-file, --header 'Authorization: \
+                        ...' and user:password in --addr";
             return Err(Failed::new(text));
         }
         let authorization = match named {
@@ -165,20 +165,20 @@ fn header(text: &str) -> Result<(HeaderName, HeaderValue), Failed> {
         value.set_sensitive(true);
         Some((name.trim().parse::<HeaderName>().ok()?, value))
     });
-    let explain = || Failed::new(format!("'{text}' is no header: write --header 'Name: value'"));
+    let explain = || Failed::new(format!("'{text}' is not a header: write --header 'Name: value'"));
     parsed.ok_or_else(explain)
 }
 
-/// The token in a file; an error is ready to be read.
+/// Reads the token from a file. The error is a complete message.
 pub fn read_token(path: &Path) -> Result<String, String> {
     let shown = path.display();
     let text = small_file::read_text(path, TOKEN_BYTES_MAX).map_err(|error| {
-        format!("the token file '{shown}' (--token-file) must hold one word, the token: {error}")
+        format!("the token file '{shown}' (--token-file) must contain one word, the token: {error}")
     })?;
     let token = text.trim();
     let is_token = !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic());
     if !is_token {
-        return Err(format!("the token file '{shown}' (--token-file) must hold one word: the token"));
+        return Err(format!("the token file '{shown}' (--token-file) must contain one word: the token"));
     }
     Ok(token.to_owned())
 }
@@ -186,22 +186,25 @@ pub fn read_token(path: &Path) -> Result<String, String> {
 /// A server's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// What requests go to: paths are appended.
+    /// The address of requests, to which paths are appended.
     pub target: String,
-    /// The same without a password.
+    /// The same without a password, for messages.
     pub shown: String,
 }
 
 impl Address {
-    /// Completes an address with the scheme, or says what is wrong with it.
+    /// Parses an address; the scheme may be left out.
     pub fn parse(address: &str) -> Result<Self, Failed> {
         let trimmed = address.trim();
         let trimmed = if trimmed.ends_with("://") { trimmed } else { trimmed.trim_end_matches('/') };
         let target = if trimmed.contains("://") { trimmed.to_owned() } else { format!("http://{trimmed}") };
         let explain = |shown: &str| {
-            Failed::new(format!("'{shown}' is no address: write it like {ADDRESS_DEFAULT} or https://host"))
+            Failed::new(format!(
+                "'{shown}' is not an address: write it like {ADDRESS_DEFAULT} or \
+                https://host"
+            ))
         };
-        // What cannot be read may still hold a password.
+        // An invalid address may contain a password, too.
         let careful = trimmed.rsplit_once('@').map_or(trimmed, |(_, host)| host);
         let mut parsed = Url::parse(&target).map_err(|_| explain(careful))?;
         let is_plain = parsed.query().is_none() && parsed.fragment().is_none();
@@ -211,12 +214,12 @@ impl Address {
         if parsed.username().is_empty() && parsed.password().is_none() {
             return Ok(Self { shown: target.clone(), target });
         }
-        // Both can be set for every address that has a host.
+        // This cannot fail for an address with a host.
         let _ = parsed.set_username("").and_then(|()| parsed.set_password(None));
         Ok(Self { shown: parsed.as_str().trim_end_matches('/').to_owned(), target })
     }
 
-    /// Whether the address asks for TLS.
+    /// Whether the address uses TLS.
     pub fn is_encrypted(&self) -> bool {
         self.target.starts_with("https://")
     }
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_to_say_who_asks_and_well_formed_headers() {
+    fn one_authorization_and_well_formed_headers_are_accepted() {
         let options = |arguments: &[&str]| {
             let matches = arguments_of(arguments);
             Options::from_arguments(&matches).map_err(|e| e.message().to_owned())
@@ -280,7 +283,7 @@ mod tests {
         assert_eq!(read_token(&path).unwrap(), "abc.def");
         for wrong in [String::new(), "two words".to_owned(), "a".repeat(20_000), "ä".to_owned()] {
             std::fs::write(&path, wrong).unwrap();
-            assert!(read_token(&path).unwrap_err().contains("must hold one word"));
+            assert!(read_token(&path).unwrap_err().contains("must contain one word"));
         }
         assert!(read_token(&folder.path().join("none")).unwrap_err().contains("--token-file"));
     }

@@ -1,8 +1,8 @@
-//! Which certificates of a server are trusted: the system's authorities, those of a file, or any.
+//! The trusted certificates of a server: the system's authorities, those of a file, or any.
 //!
-//! The certificate that a server showed is remembered, so that an error can say whose it was; so is whether
-//! the server asked for one of ours: in TLS 1.3 a client may see no more of a refusal than a closed
-//! connection.
+//! The certificate that a server presented is remembered for error messages, and also whether the server
+//! requested a client certificate: with TLS 1.3 a client may see only a closed connection when it is
+//! refused.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use super::certificate::Names;
 use super::options::Options;
 use crate::failed_command::Failed;
 
-/// What a server showed of itself and asked of us.
+/// What a server presented and requested in the handshake.
 #[derive(Debug, Default)]
 pub struct Presented {
     names: Mutex<Option<Names>>,
@@ -30,12 +30,12 @@ pub struct Presented {
 }
 
 impl Presented {
-    /// The names of the certificate that it showed last.
+    /// The names in the certificate that it presented last.
     pub fn names(&self) -> Option<Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it asked for a certificate of ours.
+    /// Whether it requested a client certificate.
     pub fn asked_for_ours(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -45,7 +45,7 @@ impl Presented {
     }
 }
 
-/// Our certificate, if we have one; notes that a server asked for it.
+/// Our client certificate, if there is one. Records that a server requested it.
 #[derive(Debug)]
 struct Identity {
     ours: Option<Arc<CertifiedKey>>,
@@ -63,7 +63,7 @@ impl ResolvesClientCert for Identity {
     }
 }
 
-/// The configuration of all connections; nothing is read for a server without TLS.
+/// The TLS configuration of all connections. Without TLS no file is read.
 pub fn configuration(
     options: &Options,
     is_encrypted: bool,
@@ -120,7 +120,7 @@ fn certificates(path: &Path, option: &str) -> Result<Vec<CertificateDer<'static>
     let all = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let all = all.map_err(|e| unreadable(path, option, &e))?;
     if all.is_empty() {
-        let text = format!("'{}' ({option}) holds no certificate in PEM form", path.display());
+        let text = format!("'{}' ({option}) contains no certificate in PEM format", path.display());
         return Err(Failed::new(text));
     }
     Ok(all)
@@ -135,7 +135,7 @@ enum Trust {
     Any,
     Authorities {
         verifier: Arc<dyn ServerCertVerifier>,
-        /// Certificates that the user named.
+        /// Certificates in the file of `--ca-file`.
         own: Vec<CertificateDer<'static>>,
     },
 }
@@ -160,8 +160,8 @@ impl ServerCertVerifier for Verifier {
         let Trust::Authorities { verifier, own } = &self.trust else {
             return Ok(ServerCertVerified::assertion());
         };
-        // The server's own certificate in the file: what `openssl req -x509` makes calls itself an
-        // authority, which no path of certificates may end in.
+        // The file contains the server's own certificate. `openssl req -x509` marks it as an authority,
+        // and a chain must not end in one.
         if own.contains(end_entity) {
             verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
             return Ok(ServerCertVerified::assertion());

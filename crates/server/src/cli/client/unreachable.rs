@@ -1,4 +1,4 @@
-//! Why there is no answer, and what to do: the causes that people meet, told apart.
+//! Explains why there is no answer and what to do, for the common causes.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -11,10 +11,10 @@ use super::options::Options;
 use super::tls::Presented;
 use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
-/// The way round a certificate that cannot be mended at once.
+/// The option that bypasses a certificate that cannot be fixed at once.
 const SKIP: &str = "(--insecure skips all checks)";
 
-/// Which server, and how it was to be reached.
+/// The server and the options of the connection.
 pub struct Place<'a> {
     /// Its address.
     pub base: &'a str,
@@ -22,13 +22,13 @@ pub struct Place<'a> {
     pub options: &'a Options,
 }
 
-/// What the chain of an error says, each at most once.
+/// The causes in the chain of an error, at most one of each kind.
 #[derive(Default)]
 struct Causes<'a> {
     tls: Option<&'a rustls::Error>,
     system: Option<&'a io::Error>,
     is_name: bool,
-    /// The innermost text.
+    /// The text of the innermost error.
     last: String,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Causes<'a> {
             causes.tls = error.downcast_ref().or(causes.tls);
             let system = error.downcast_ref::<io::Error>();
             causes.system = system.or(causes.system);
-            // The source of an I/O error is that of what it wraps, not what it wraps.
+            // `source` of an I/O error skips the error that it wraps.
             let wrapped = system.and_then(io::Error::get_ref).map(|e| e as &(dyn Error + 'static));
             next = wrapped.or_else(|| error.source());
         }
@@ -50,7 +50,7 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// The message for a request without an answer, and whether it may succeed later.
+/// The message for a request without an answer, and whether a retry may succeed.
 pub fn explain(error: &reqwest::Error, place: &Place<'_>, presented: &Presented) -> (String, bool) {
     let causes = Causes::of(error);
     let base = place.base;
@@ -59,13 +59,20 @@ pub fn explain(error: &reqwest::Error, place: &Place<'_>, presented: &Presented)
     }
     if causes.is_name {
         let what = &causes.last;
-        return (format!("the name in {base} is not known ({what}): check --addr, or the name server"), true);
+        return (
+            format!(
+                "the host name in {base} cannot be resolved ({what}): check --addr, or the name \
+            server"
+            ),
+            true,
+        );
     }
     if error.is_timeout() {
         let text = if error.is_connect() {
             let speaks = if base.starts_with("https://") { ", that the port speaks TLS," } else { "" };
             format!(
-                "no connection to {base} in {CONNECT_TIMEOUT:?}: check --addr{speaks} and firewalls between"
+                "no connection to {base} in {CONNECT_TIMEOUT:?}: check --addr{speaks} and firewalls in \
+                between"
             )
         } else {
             format!("the server at {base} did not answer in {ANSWER_TIMEOUT:?}")
@@ -87,7 +94,7 @@ pub fn explain(error: &reqwest::Error, place: &Place<'_>, presented: &Presented)
         return (closed_after_asking(place, &causes.last), true);
     }
     let advice = if base.starts_with("http://") { "; if the port speaks TLS, write https://" } else { "" };
-    (format!("the connection to {base} broke: {}{advice}", causes.last), true)
+    (format!("the connection to {base} was interrupted: {}{advice}", causes.last), true)
 }
 
 fn untrusted(error: &rustls::Error, place: &Place<'_>, presented: &Presented) -> String {
@@ -108,7 +115,7 @@ fn untrusted(error: &rustls::Error, place: &Place<'_>, presented: &Presented) ->
     }
 }
 
-/// The alert of a refusal and the end of the connection race each other; whichever is first is seen.
+/// The alert of a refusal races with the end of the connection; the client may see either.
 fn closed_after_asking(place: &Place<'_>, error: &str) -> String {
     let wish = match place.options.identity {
         Some(_) => "may not trust our client certificate",
@@ -165,7 +172,7 @@ fn certificate(cause: &CertificateError, place: &Place<'_>, presented: &Presente
         CertificateError::NotValidForName => {
             format!("the certificate of {base} is for another name than the one in --addr {SKIP}")
         }
-        // It calls itself an authority and serves: no path of certificates may begin so.
+        // It is marked as an authority but serves, so no chain may begin with it.
         CertificateError::Other(_) if names.as_ref().is_some_and(|n| n.is_self_signed) => {
             untrusted_issuer(place, names)
         }
@@ -178,17 +185,17 @@ fn untrusted_issuer(place: &Place<'_>, names: Option<Names>) -> String {
     let subject = names.as_ref().and_then(|n| n.subject.as_deref()).unwrap_or("without a name");
     let by = match &names {
         Some(names) if names.is_self_signed => "signed by itself".to_owned(),
-        Some(names) => format!("issued by '{}'", names.issuer.as_deref().unwrap_or("nobody named")),
+        Some(names) => format!("issued by '{}'", names.issuer.as_deref().unwrap_or("an unnamed issuer")),
         None => "issued by an unknown authority".to_owned(),
     };
     let trusted = match &place.options.ca_file {
-        Some(path) => format!("'{}' (--ca-file) does not hold", path.display()),
+        Some(path) => format!("'{}' (--ca-file) does not contain", path.display()),
         None => "the system does not trust; if you do, give its certificate with --ca-file".to_owned(),
     };
     format!("the certificate of {base} is not trusted: '{subject}', {by}, which {trusted} {SKIP}")
 }
 
-/// `DnsName("a")` as `'a'`: the names of a certificate come in the form of a debugger.
+/// Formats `DnsName("a")` as `'a'`: names of a certificate are in debug format.
 fn readable(name: &str) -> String {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     format!("'{}'", inner.unwrap_or(name).trim_matches('"'))
