@@ -167,9 +167,12 @@ fn samples_have_no_resume_points_and_are_told_why() {
     let file = place.write("m.prom", "m 1\n");
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
     for (option, why) in [
-        (&["--resume", "state"][..], "--resume does not go with --metrics: a file of samples is pushed"),
-        (&["--follow"], "--follow does not go with --metrics: files of samples are written anew"),
-        (&["--timestamps", "auto"], "--timestamps does not go with --metrics: samples have their times"),
+        (&["--resume", "state"][..], "--resume cannot be used with --metrics: a file of samples is pushed"),
+        (&["--follow"], "--follow cannot be used with --metrics: files of samples are rewritten"),
+        (
+            &["--timestamps", "auto"],
+            "--timestamps cannot be used with --metrics: samples have their timestamps",
+        ),
     ] {
         let arguments: Vec<&str> = ["--metrics", &file].into_iter().chain(option.iter().copied()).collect();
         let (code, said) = push(nowhere, &arguments);
@@ -363,7 +366,7 @@ fn what_is_refused_as_a_whole_is_not_stored_and_goes_on_from_there() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, text) = push(closed, &[&log, "--resume", &state, "--retries", "1"]);
     assert_eq!(code, Some(1));
-    assert!(text.contains("not stored from byte 0 on") && text.contains("connection refused"), "{text}");
+    assert!(text.contains("not stored from byte 0:") && text.contains("connection refused"), "{text}");
     assert!(text.contains("acknowledged 0 lines"), "{text}");
     let server = place.server(&[]);
     let (code, text) = push(server.address, &[&log, "--resume", &state]);
@@ -404,7 +407,7 @@ fn directories_are_walked_compressed_files_read_and_binary_ones_refused() {
     place.write("logs/deeper/binary", b"a\0b");
     let (code, text) = push(server.address, &[&place.text("logs")]);
     assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("left out: ") && text.contains("deeper/binary' is binary"), "{text}");
+    assert!(text.contains("skipped: ") && text.contains("deeper/binary' is binary"), "{text}");
     let mut lines = stored(&server);
     lines.sort();
     assert_eq!(lines, ["member one", "member two", "plain", "zstd"]);
@@ -417,7 +420,7 @@ fn directories_are_walked_compressed_files_read_and_binary_ones_refused() {
     let (code, text) = push(server.address, &[&names[0], &names[1], &names[2], &last]);
     assert_eq!(code, Some(1));
     for part in
-        ["cut.gz' is damaged or cut off at byte", "none': no such file", "binary' is binary", "3 inputs"]
+        ["cut.gz' is damaged or truncated at byte", "none': no such file", "binary' is binary", "3 inputs"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }

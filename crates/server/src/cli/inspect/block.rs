@@ -1,4 +1,4 @@
-//! A block for people: what it is, its sections, streams or series, pages and some rows.
+//! Prints a block: its properties, sections, streams or series, pages and some rows.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::cli::moment;
 use crate::cli::target::Object;
 use crate::failed_command::Failed;
 
-/// Whether an object begins as a block of one of the signals does.
+/// Whether an object begins like a block of one of the signals.
 pub fn begins(start: &[u8]) -> bool {
     log_block::check_header(start).is_ok() || sample_block::check_header(start).is_ok()
 }
@@ -28,7 +28,7 @@ async fn read_footer(object: &Object) -> Result<BlockFooter, String> {
     BlockFooter::open(bytes).map_err(|e| e.to_string())
 }
 
-/// Shows the block.
+/// Prints the block.
 pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     let failed = |e: String| Failed::new(format!("'{}': {e}", object.path));
     let footer = read_footer(object).await.map_err(failed)?;
@@ -40,7 +40,7 @@ pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What blocks of both signals have: facts, sections, the number of series.
+/// Prints what blocks of both signals have: properties, sections, the number of series.
 fn show_index(object: &Object, footer: &dyn BlockIndex) {
     let (info, signal) = (footer.info(), footer.signal());
     println!("block {}, {signal}, format version {}", object.path, info.version);

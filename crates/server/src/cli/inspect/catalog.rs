@@ -1,4 +1,4 @@
-//! The catalog for people: a summary and the latest entries.
+//! Prints the catalog: a summary and the latest entries.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use sandur_store::Store;
 use crate::cli::moment;
 use crate::failed_command::Failed;
 
-/// Shows the state and the last `entries` entries.
+/// Prints the state and the last `entries` entries.
 pub async fn show(store: &Store, env: &Env, entries: usize) -> Result<ExitCode, Failed> {
     let failed =
         |e: sandur_catalog::Error| Failed::new(format!("cannot read the catalog of {}: {e}", store.url()));
@@ -26,13 +26,13 @@ pub async fn show(store: &Store, env: &Env, entries: usize) -> Result<ExitCode, 
     for number in first..=description.number {
         match catalog.entry(number).await.map_err(failed)? {
             Some(entry) => show_entry(&entry),
-            None => println!("entry {number} is gone; checkpoints hold what it did"),
+            None => println!("entry {number} is gone; checkpoints contain its effect"),
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows one entry, an edit per line.
+/// Prints an entry, one edit per line.
 pub fn show_entry(entry: &Entry) {
     println!("entry {}", entry.number);
     for transaction in &entry.transactions {
@@ -71,7 +71,7 @@ fn edit_text(edit: &Edit) -> String {
             let [first, last] = [request.start_ms, request.end_ms].map(|ms| ms.saturating_mul(1_000_000));
             let (first, last) = (moment::show(first), moment::show(last));
             let DeleteRequest { id, dataset, query, .. } = request;
-            format!("delete request {id}: {dataset}, what {query} selects from {first} to {last}")
+            format!("delete request {id}: {dataset}, rows that {query} selects from {first} to {last}")
         }
         Edit::StartDelete { dataset, id } => format!("start delete request {id} of {dataset}"),
         Edit::CancelDelete { dataset, id, .. } => format!("cancel delete request {id} of {dataset}"),
@@ -79,7 +79,7 @@ fn edit_text(edit: &Edit) -> String {
             format!("delete request {id} of {dataset} is processed")
         }
         Edit::BlocksClean { ids, through } => {
-            format!("{} blocks hold nothing of deletes started up to entry {through}", ids.len())
+            format!("{} blocks contain no rows of deletes started up to entry {through}", ids.len())
         }
     }
 }

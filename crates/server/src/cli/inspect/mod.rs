@@ -1,4 +1,4 @@
-//! `sandur inspect`: the catalog, a block or a WAL segment as a person wants to read it.
+//! `sandur inspect`: prints the catalog, a block or a WAL segment in readable form.
 
 mod block;
 mod catalog;
@@ -20,11 +20,14 @@ use crate::failed_command::Failed;
 pub fn command() -> Command {
     let target = Arg::new("target").value_name("TARGET").required(true);
     let target = target.help(
-        "catalog, or an object: its path in the store (blocks/.., wal/.., catalog/..) or a file; \
-         a path that ends in / lists what is below",
+        "catalog, or an object: its path in the store (blocks/.., wal/.., catalog/..) or a file; for a path \
+         that ends in /, the objects below it are listed",
     );
     let rows = Arg::new("rows").long("rows").value_name("N").default_value("5");
-    let rows = rows.value_parser(clap::value_parser!(usize)).help("Most rows, pages and streams to show");
+    let rows = rows.value_parser(clap::value_parser!(usize)).help(
+        "Maximum number of rows, pages and \
+        streams to show",
+    );
     let command = Command::new("inspect")
         .about("Show the catalog, a block or a WAL segment of a store")
         .after_help(
@@ -68,7 +71,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
 }
 
-/// Tells by its first bytes what an object is.
+/// Detects the type of an object by its first bytes and prints it.
 async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     let start = object.read(0..object.size.min(256)).await.map_err(Failed::new)?;
     if block::begins(&start) {
@@ -84,11 +87,11 @@ async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
             Ok(ExitCode::SUCCESS)
         }
         Err(error) if object.path.contains("catalog/") => {
-            Err(Failed::new(format!("'{}' is no readable catalog entry: {error}", object.path)))
+            Err(Failed::new(format!("'{}' is not a readable catalog entry: {error}", object.path)))
         }
         Err(_) => Err(Failed::new(format!(
-            "'{}' is no block, no WAL segment and no catalog entry, or its header is damaged: it begins with \
-             {:02x?}",
+            "'{}' is neither a block nor a WAL segment nor a catalog entry, or its header is damaged: it \
+             begins with {:02x?}",
             object.path,
             &start[..start.len().min(4)]
         ))),

@@ -1,4 +1,4 @@
-//! Series of a block of samples for people: pages of series, read one by one.
+//! Reads the series of a block of samples, page by page.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use sandur_format::sample_block::{Footer, SAMPLE_BYTES};
 
 use crate::cli::target::Object;
 
-/// Reads series by ordinal; of neighbours the page is read once.
+/// Reads series by ordinal, and keeps the last page.
 pub struct SeriesPages<'a> {
     object: &'a Object,
     index: &'a Index,
@@ -22,7 +22,7 @@ impl<'a> SeriesPages<'a> {
         Self { object, index: footer.index(), page: None }
     }
 
-    /// Shows the first series and what they hold.
+    /// Prints the first `most` series and their sizes.
     pub async fn show(&mut self, most: usize) -> Result<(), String> {
         for ordinal in 0..self.index.series().min(most as u32) {
             let page = self.page_of(ordinal).await?;
@@ -32,7 +32,7 @@ impl<'a> SeriesPages<'a> {
         Ok(())
     }
 
-    /// The page that holds a series.
+    /// The page of a series.
     pub async fn page_of(&mut self, ordinal: u32) -> Result<&SeriesPage, String> {
         let page = match self.page.take().filter(|page| page.holds(ordinal)) {
             Some(page) => page,

@@ -1,4 +1,4 @@
-//! A WAL segment or file for people: its frames and some of their rows.
+//! Prints a WAL segment or file: its frames and some of their rows.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::cli::target::Object;
 use crate::failed_command::Failed;
 use sandur_model::{Batch, Exemplar, HistogramSample, LogBatch, MetricMetadata, SampleBatch, SeriesExemplar};
 
-/// Shows the frames.
+/// Prints the frames.
 pub async fn show(object: &Object, rows: usize) -> Result<ExitCode, Failed> {
     let bytes = object.read_all().await.map_err(Failed::new)?;
     println!("WAL {} with {}", object.path, ByteSize(object.size));

@@ -1,8 +1,8 @@
-//! Bytes in, batches of whole lines out: what files, decoders, pipes and followed files share.
+//! Assembles bytes into batches of complete lines, for files, decoders, pipes and followed files.
 //!
-//! A line that is not ended waits for its end, up to [`LINE_BYTES_MAX`]; a longer one is left out and
-//! told with its place and length, so that memory is bounded whatever is read. Empty lines are dropped, and
-//! so is a byte-order mark at the beginning of the input.
+//! A line without its end is buffered, up to [`LINE_BYTES_MAX`]. A longer line is skipped and reported
+//! with its place and length, so that memory is bounded for any input. Empty lines are dropped, and so is
+//! a byte-order mark at the start of the input.
 
 use std::collections::VecDeque;
 
@@ -13,30 +13,30 @@ use super::opened::BYTE_ORDER_MARK;
 use super::start::{Planned, Start};
 use super::timestamps::Recogniser;
 
-/// Line bytes of one request.
+/// Bytes of lines of one request.
 const BATCH_BYTES: u64 = 1 << 20;
-/// Lines of one request: the server names refused entries in as many runs.
+/// Maximum number of lines of one request: the server names refused entries in at most this many runs.
 const BATCH_LINES: usize = sandur_ingest::RUNS_MAX;
-/// Longest line that is held: below what a server takes in one request (`limits.max_body_size`).
+/// Maximum length of a line; below the server's limit of a request (`limits.max_body_size`).
 pub const LINE_BYTES_MAX: usize = 8 << 20;
 
-/// Cuts one input into batches.
+/// Divides one input into batches.
 pub struct Assembler {
     recogniser: Option<Recogniser>,
     planned: VecDeque<Planned>,
-    /// Bytes that were fed.
+    /// Number of bytes that were fed.
     offset: u64,
-    /// A line without its end, and where it begins.
+    /// A line without its end, and its offset.
     partial: Vec<u8>,
     partial_at: u64,
-    /// Whether that line is too long to be held.
+    /// Whether that line is too long and is skipped.
     skipping: bool,
     batch: Batch,
     ready: VecDeque<Batch>,
 }
 
 impl Assembler {
-    /// For an input that goes on at `start`; without a recogniser every line is of its arrival.
+    /// For an input that continues at `start`. Without a recogniser, lines are dated by arrival.
     pub fn new(labels: Labels, recogniser: Option<Recogniser>, start: Start) -> Self {
         let Start { offset, dates, planned } = start;
         let batch = Batch::new(labels, offset, dates);
@@ -44,22 +44,22 @@ impl Assembler {
         Self { recogniser, planned, offset, partial, partial_at: offset, skipping: false, batch, ready }
     }
 
-    /// Bytes of the input so far.
+    /// Offset in the input after the bytes that were fed.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Whether a line waits for its end.
+    /// Whether a line without its end is buffered.
     pub fn has_partial(&self) -> bool {
         self.skipping || !self.partial.is_empty()
     }
 
-    /// Whether whole lines wait to be taken.
+    /// Whether complete lines are available.
     pub fn has_lines(&self) -> bool {
         !self.batch.lines.is_empty() || !self.ready.is_empty()
     }
 
-    /// Takes bytes that arrived at `now_ns`.
+    /// Adds bytes that arrived at `now_ns`.
     pub fn feed(&mut self, mut bytes: &[u8], now_ns: i64) {
         while let Some(end) = memchr::memchr(b'\n', bytes) {
             let (line, rest) = (&bytes[..end], &bytes[end + 1..]);
@@ -77,12 +77,12 @@ impl Assembler {
         self.hold(bytes);
     }
 
-    /// The next batch that is full.
+    /// Returns the next full batch.
     pub fn take_full(&mut self) -> Option<Batch> {
         self.ready.pop_front()
     }
 
-    /// Whatever whole lines there are.
+    /// Returns a batch of the complete lines that are left.
     pub fn flush(&mut self) -> Option<Batch> {
         if self.ready.is_empty() {
             self.close();
@@ -90,7 +90,7 @@ impl Assembler {
         self.ready.pop_front()
     }
 
-    /// Takes the last line as whole although its end is missing.
+    /// Treats the last line as complete although its end is missing.
     pub fn finish(&mut self, now_ns: i64) {
         if self.has_partial() {
             self.end_partial(now_ns);
@@ -145,9 +145,9 @@ impl Assembler {
         if self.batch.lines.is_empty() {
             self.batch.now_ns = now_ns;
         }
-        // One batch has one arrival, which is all that a resume point keeps of it.
+        // A batch has one time of arrival; a resume point stores only that.
         let now_ns = self.batch.now_ns;
-        // Without a recogniser there is no other time than that of the reading.
+        // Without a recogniser, the time is that of arrival.
         let found = self.recogniser.as_mut().and_then(|recogniser| recogniser.at(now_ns).find(text));
         self.batch.undated += u64::from(found.is_none());
         let timestamp_ns = self.batch.dates.next(found, now_ns);
@@ -158,7 +158,8 @@ impl Assembler {
         !self.planned.is_empty()
     }
 
-    /// When the line at hand arrived: lines that may be stored already keep the time that they had.
+    /// The time of arrival of the present line: lines that may be stored already keep the time that they
+    /// had.
     fn arrival(&mut self, now_ns: i64) -> i64 {
         while self.planned.front().is_some_and(|plan| plan.until <= self.partial_at) {
             self.planned.pop_front();
@@ -200,7 +201,7 @@ mod tests {
             let mut assembler = Assembler::new(Labels::default(), None, start);
             text.as_bytes().chunks(chunk).for_each(|c| assembler.feed(c, 5));
             let whole = all(&mut assembler);
-            assert_eq!(texts(&whole).len(), 3_000, "the last line waits for its end");
+            assert_eq!(texts(&whole).len(), 3_000, "the last line has no end");
             assembler.finish(5);
             let rest = all(&mut assembler);
             assert_eq!(texts(&rest), ["last"]);
@@ -213,9 +214,10 @@ mod tests {
         }
     }
 
-    /// Programs on Windows write it. It stayed in the first line, whose time and JSON could not be read.
+    /// Programs on Windows write a byte-order mark; in the first line it would hide the time and break
+    /// JSON.
     #[test]
-    fn a_byte_order_mark_at_the_beginning_is_no_part_of_the_first_line() {
+    fn a_byte_order_mark_at_the_start_is_not_part_of_the_first_line() {
         for (offset, text, expected) in [
             (0, "\u{feff}one\n\u{feff}two\n", vec!["one", "\u{feff}two"]),
             (0, "\u{feff}\r\none\n", vec!["one"]),
@@ -229,13 +231,13 @@ mod tests {
                 assembler.finish(5);
                 let batches = all(&mut assembler);
                 assert_eq!(texts(&batches), expected, "{text:?} in pieces of {chunk}");
-                assert_eq!(batches.last().unwrap().end, offset + text.len() as u64, "offsets are the file's");
+                assert_eq!(batches.last().unwrap().end, offset + text.len() as u64, "offsets of the file");
             }
         }
     }
 
     #[test]
-    fn a_line_beyond_the_bound_is_left_out_with_its_place_and_length() {
+    fn a_line_that_is_too_long_is_skipped_with_its_place_and_length() {
         let long = LINE_BYTES_MAX + 1;
         let text = [b"one\n".to_vec(), vec![b'x'; long], b"\ntwo\n".to_vec()].concat();
         for chunk in [64 << 10, text.len()] {

@@ -1,4 +1,4 @@
-//! Lines of one stream on their way to the server, and the push request that carries any part of them.
+//! A batch of lines of one stream, and the push request for any part of them.
 
 use std::ops::Range;
 
@@ -21,35 +21,35 @@ pub struct Line {
     end: u32,
 }
 
-/// A line that was too long to be held.
+/// A line that was too long and was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// Offset of its first byte in the input.
     pub at: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: u64,
 }
 
-/// Neighbouring lines of one input.
+/// Consecutive lines of one input.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Labels of the stream.
     pub labels: Labels,
     /// The lines.
     pub lines: Vec<Line>,
-    /// What was left out between them.
+    /// Lines that were skipped between them.
     pub skipped: Vec<Skipped>,
-    /// Lines that are no UTF-8.
+    /// Number of lines that are not valid UTF-8.
     pub not_utf8: u64,
-    /// Lines that were dated by arrival.
+    /// Number of lines that were dated by arrival.
     pub undated: u64,
     /// Offset in the input before it.
     pub start: u64,
     /// Offset in the input after it.
     pub end: u64,
-    /// When its lines arrived.
+    /// Time of arrival of its lines, nanoseconds since the epoch.
     pub now_ns: i64,
-    /// The state of the dates after it.
+    /// The state of the dates after its lines.
     pub dates: Dates,
     text: Vec<u8>,
 }
@@ -73,12 +73,12 @@ impl Batch {
         self.text.len() as u64
     }
 
-    /// Bytes of some lines.
+    /// Bytes of these lines.
     pub fn bytes_of(&self, lines: Range<usize>) -> u64 {
         self.lines[lines].iter().map(|line| u64::from(line.end - line.start)).sum()
     }
 
-    /// How many of some lines are no UTF-8.
+    /// How many of these lines are not valid UTF-8.
     pub fn not_utf8_of(&self, lines: Range<usize>) -> u64 {
         lines.filter(|&n| is_not_utf8(self.text(n))).count() as u64
     }
@@ -89,7 +89,7 @@ impl Batch {
         &self.text[line.start as usize..line.end as usize]
     }
 
-    /// Loki's push request with some of the lines: protobuf in a snappy block.
+    /// Loki's push request for these lines: protobuf in a snappy block.
     pub fn body(&self, lines: Range<usize>) -> Bytes {
         let mut stream = Vec::with_capacity(self.text.len() + 32 * lines.len() + 64);
         field_bytes(&mut stream, 1, self.labels.to_string().as_bytes());
@@ -107,7 +107,7 @@ impl Batch {
         let mut plain = Vec::with_capacity(stream.len() + 8);
         field_bytes(&mut plain, 1, &stream);
         let packed = snap::raw::Encoder::new().compress_vec(&plain);
-        packed.expect("a batch is far below the 4 GiB that snappy takes").into()
+        packed.expect("a batch is far below snappy's limit of 4 GiB").into()
     }
 }
 

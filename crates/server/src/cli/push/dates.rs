@@ -1,29 +1,30 @@
-//! The time of each line, such that sending a line again gives it the same time.
+//! Assigns a timestamp to each line, so that a line that is sent again has the same timestamp.
 //!
-//! A line without a timestamp of its own gets that of the line before (a stack trace), or its arrival. Lines
-//! of one instant get a nanosecond more each: equal lines at equal times would count as one, and many
-//! programs write whole seconds. What decides the next time is small and kept with a resume point.
+//! A line without a timestamp of its own gets that of the previous line (as in a stack trace), or the
+//! time of its arrival. Lines with the same time get one nanosecond more each: equal lines with equal
+//! timestamps would count as one, and many programs log whole seconds. The state that determines the next
+//! timestamp is small and stored with a resume point.
 
 use sandur_model::SECOND_NS;
 use serde::{Deserialize, Serialize};
 
-/// How long after a line with a time one without belongs to it: what a program writes as one message
-/// arrives as one.
+/// How long after a line with a timestamp a line without one belongs to it: a program's message arrives
+/// at once.
 const BELONGS_NS: i64 = 5 * SECOND_NS;
 
-/// Times of lines, no two alike in a row.
+/// The state from which timestamps are assigned; consecutive lines have different ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dates {
-    /// The time of the last line that had one, or of the last arrival.
+    /// Timestamp of the last line that had one, or of the last arrival.
     base_ns: i64,
     /// Lines since then.
     lines: i64,
-    /// When the last line with a time arrived.
+    /// Time of arrival of the last line with a timestamp.
     found_at_ns: Option<i64>,
 }
 
 impl Dates {
-    /// The time of the next line, which arrived at `now_ns` and in which `found` was found.
+    /// The timestamp of the next line, which arrived at `now_ns` and contains the time `found`.
     pub fn next(&mut self, found: Option<i64>, now_ns: i64) -> i64 {
         let belongs = self.found_at_ns.is_some_and(|at| now_ns.saturating_sub(at) <= BELONGS_NS);
         match found {
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_lines_in_a_row_have_one_time() {
+    fn consecutive_lines_have_different_timestamps() {
         let mut dates = Dates::default();
         let found = [None, None, Some(100), Some(100), None, Some(90), Some(100), None];
         let times: Vec<i64> = found.into_iter().map(|f| dates.next(f, 7)).collect();
@@ -61,10 +62,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_time_is_of_its_arrival_unless_it_belongs_to_one_with() {
+    fn a_line_without_a_time_is_dated_by_arrival_unless_it_belongs_to_another() {
         let mut dates = Dates::default();
         assert_eq!(dates.next(None, 10 * SECOND_NS), 10 * SECOND_NS);
-        assert_eq!(dates.next(None, 70 * SECOND_NS), 70 * SECOND_NS, "not of the first line");
+        assert_eq!(dates.next(None, 70 * SECOND_NS), 70 * SECOND_NS, "it does not belong to the first line");
         assert_eq!(dates.next(Some(3), 71 * SECOND_NS), 3);
         assert_eq!(dates.next(None, 72 * SECOND_NS), 4, "a stack trace");
         assert_eq!(dates.next(None, 99 * SECOND_NS), 99 * SECOND_NS);

@@ -1,4 +1,4 @@
-//! A file that is pushed once, from its resume point to its end.
+//! Pushes a file once, from its resume point to its end.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -14,7 +14,7 @@ use super::shipper::{Origin, Shipper, stream};
 use super::start::Start;
 use crate::failed_command::Failed;
 
-/// Bytes of one read.
+/// Size of a read.
 const READ_BYTES: usize = 256 << 10;
 
 /// Reads an input to its end, batch by batch.
@@ -23,14 +23,14 @@ struct Reader {
     assembler: Assembler,
     chunk: Vec<u8>,
     ended: bool,
-    /// Why the end came early.
+    /// The error that ended the input early.
     failure: Option<io::Error>,
 }
 
-/// How a file begins.
+/// A file that was opened.
 enum Begun {
     Ready(Box<Reader>, Origin),
-    /// No text: what it looks like.
+    /// Not text; a description of it.
     Binary(&'static str),
 }
 
@@ -60,7 +60,7 @@ impl Reader {
 }
 
 impl Shipper {
-    /// Ships a file; what is wrong with it is told and counted, and an error ends the push.
+    /// Ships a file. Problems with the file are reported and counted; other errors end the push.
     pub async fn ship_file(&mut self, given: &Given) -> Result<(), Failed> {
         let name = given.path.display().to_string();
         let opened = match self.start_file(&given.path, &name) {
@@ -73,18 +73,18 @@ impl Shipper {
         let (mut reader, origin) = match opened {
             Begun::Ready(reader, origin) => (reader, origin),
             Begun::Binary(what) if given.is_named => {
-                self.report.failure(&format!("'{name}' is {what}; nothing of it was sent"));
+                self.report.failure(&format!("'{name}' is {what}; none of it was sent"));
                 return Ok(());
             }
             Begun::Binary(what) => {
-                self.report.notice(&format!("left out: '{name}' is {what}"));
+                self.report.notice(&format!("skipped: '{name}' is {what}"));
                 return Ok(());
             }
         };
         let env = self.sender().env().clone();
         loop {
             let now_ns = self.now_ns();
-            // Reading and looking for times takes a while: connections go on meanwhile.
+            // Reading and recognising times block; requests continue meanwhile.
             let (back, batch) = env
                 .run_blocking(move || {
                     let batch = reader.next(now_ns);
@@ -97,8 +97,8 @@ impl Shipper {
         }
         if let Some(error) = reader.failure {
             let end = reader.assembler.offset();
-            let text = format!("'{name}' is damaged or cut off at byte {end} of its text: {error}");
-            self.report.failure(&format!("{text}; what stands before was sent"));
+            let text = format!("'{name}' is damaged or truncated at byte {end} of its text: {error}");
+            self.report.failure(&format!("{text}; the text before was sent"));
         }
         Ok(())
     }
@@ -121,7 +121,7 @@ impl Shipper {
         let input = match open(Box::new(file.try_clone()?))? {
             Opened::Binary(what) => return Ok(Begun::Binary(what)),
             Opened::Compressed(mut input) => {
-                // Offsets are those of the text.
+                // Offsets are those of the decompressed text.
                 io::copy(&mut input.by_ref().take(start.offset), &mut io::sink())?;
                 self.report.begin(name, 0);
                 input

@@ -1,8 +1,9 @@
-//! One file that is followed: read as it grows, told from what takes its place.
+//! Follows one file: reads it as it grows, and detects that another file has replaced it.
 //!
-//! A file that was renamed or deleted is read on through the open descriptor until it has been silent for
-//! a while: its writer may not know yet. Only then is its last line taken as whole. A file that became
-//! shorter, or whose first bytes changed, was emptied and written anew: it is read from its beginning.
+//! A file that was renamed or deleted is read through the open descriptor until nothing was written for a
+//! while, since its writer may still have it open. Only then is its last line treated as complete. A file
+//! that became shorter, or whose first bytes changed, was truncated and rewritten; it is read from its
+//! start.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,21 +19,21 @@ use super::shipper::{Origin, stream};
 use super::start::Start;
 use super::timestamps::Recogniser;
 
-/// Bytes that are read before other files have their turn.
+/// Maximum bytes that are read before other files have their turn.
 const TURN_BYTES: usize = 1 << 20;
-/// How long a file that was renamed or deleted is read on without anything new.
+/// How long a renamed or deleted file is read without growing.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// What became of a file in one turn.
+/// The result of reading a file in one turn.
 #[derive(Debug, Default)]
 pub struct Turn {
-    /// Whole lines.
+    /// Complete lines.
     pub batches: Vec<Batch>,
-    /// Whether there is more to read at once.
+    /// Whether more can be read at once.
     pub has_more: bool,
-    /// Whether the file was emptied and written anew.
+    /// Whether the file was truncated and rewritten.
     pub is_anew: bool,
-    /// Whether nothing more can come.
+    /// Whether nothing more will be written to it.
     pub is_over: bool,
 }
 
@@ -41,7 +42,7 @@ pub struct Followed {
     file: File,
     seen: Seen,
     assembler: Assembler,
-    /// Whether its name is of another file, or of none.
+    /// Whether its name now belongs to another file or to none.
     is_moved: bool,
     grew_at: Duration,
 }
@@ -53,7 +54,7 @@ impl Followed {
         Self { file, seen, assembler, is_moved: false, grew_at: now }
     }
 
-    /// Which file it is.
+    /// Identity of the file.
     pub fn identity(&self) -> Identity {
         self.seen.identity
     }
@@ -63,17 +64,17 @@ impl Followed {
         &self.seen.path
     }
 
-    /// How its batches are known.
+    /// The origin of its batches.
     pub fn origin(&self) -> Origin {
         Origin { name: self.seen.path.display().to_string(), file: Some(self.seen.clone()) }
     }
 
-    /// Whether its name is of another file, or of none.
+    /// Whether its name now belongs to another file or to none.
     pub fn is_moved(&self) -> bool {
         self.is_moved
     }
 
-    /// Looks whether the name is still its own.
+    /// Checks whether the name still belongs to this file.
     pub fn look(&mut self, now: Duration) {
         let own = fs::metadata(&self.seen.path).is_ok_and(|m| Identity::of(&m) == self.seen.identity);
         if !own && !self.is_moved {
@@ -82,12 +83,12 @@ impl Followed {
         self.is_moved = !own;
     }
 
-    /// Reads what is new.
+    /// Reads what was appended.
     pub fn read(&mut self, now_ns: i64, now: Duration) -> io::Result<Turn> {
         let mut turn = Turn::default();
         let length = self.file.metadata()?.len();
         if length < self.assembler.offset() || !self.seen.fingerprint.matches(&self.file)? {
-            // What is left of the old content was read, or is gone.
+            // The rest of the old content was read, or is lost.
             self.assembler.finish(now_ns);
             turn.batches.extend(std::iter::from_fn(|| self.assembler.flush()));
             turn.is_anew = true;
@@ -111,7 +112,7 @@ impl Followed {
         Ok(turn)
     }
 
-    /// The same file from its beginning, with other content.
+    /// The same file from its start, with new content.
     pub fn anew(self, recogniser: Option<Recogniser>, now: Duration) -> io::Result<Self> {
         let length = self.file.metadata()?.len();
         let fingerprint = Fingerprint::of(&self.file, length)?;
@@ -126,9 +127,9 @@ impl Followed {
     }
 }
 
-/// The file of this identity in the directory where it was: what rotation calls it now.
+/// Finds the file with this identity in its directory: its name after a rotation.
 pub fn find(identity: Identity, was: &Path) -> Option<PathBuf> {
-    /// Names of one directory that are looked at.
+    /// Maximum number of names of the directory that are checked.
     const NAMES_MAX: usize = 100_000;
     let own = |path: &Path| fs::metadata(path).is_ok_and(|m| Identity::of(&m) == identity);
     if own(was) {
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_is_read_to_its_end_and_its_last_line_counts() {
+    fn a_renamed_file_is_read_to_its_end_including_its_last_line() {
         let log = log();
         log.append("a", "one\n");
         let mut followed = log.follow("a");
@@ -217,13 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_emptied_is_read_from_its_beginning() {
+    fn a_truncated_file_is_read_from_its_start() {
         for anew in ["x\n", "other content, and more of it\n"] {
             let log = log();
             log.append("a", "first content\npart");
             let mut followed = log.follow("a");
             followed.read(1, seconds(1)).unwrap();
-            // What copytruncate does; in the second case the file has outgrown the old one unseen.
+            // As logrotate's `copytruncate` does; in the second case the new content is longer than the
+            // old one.
             File::options().write(true).truncate(true).open(log.path("a")).unwrap();
             log.append("a", anew);
             let turn = followed.read(2, seconds(2)).unwrap();
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_file_is_over_after_a_while() {
+    fn a_deleted_file_ends_after_a_while() {
         let log = log();
         log.append("a", "one\n");
         let mut followed = log.follow("a");

@@ -1,7 +1,7 @@
-//! Which file a file is, whatever it is called at the moment: device, inode and its first bytes.
+//! Identifies a file independently of its name: by device, inode and a hash of its first bytes.
 //!
-//! The first bytes tell a new file that got the inode of a deleted one, and a file that was emptied and
-//! written anew, from the one that is known.
+//! The hash distinguishes a known file from a new one with the inode of a deleted file, and from one that
+//! was truncated and rewritten.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -10,20 +10,20 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes that a fingerprint covers at most.
+/// Maximum number of bytes that a fingerprint covers.
 const FINGERPRINT_BYTES: usize = 1 << 10;
 
-/// The place of a file on its file system.
+/// The file on its file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Identity {
     /// The device.
     pub device: u64,
-    /// The number of the file there.
+    /// The inode.
     pub inode: u64,
 }
 
 impl Identity {
-    /// Of a file.
+    /// The identity of a file.
     pub fn of(metadata: &Metadata) -> Self {
         Self { device: metadata.dev(), inode: metadata.ino() }
     }
@@ -37,19 +37,19 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Of the first `limit` bytes at most.
+    /// The fingerprint of at most the first `limit` bytes.
     pub fn of(file: &File, limit: u64) -> io::Result<Self> {
         let bytes = first_bytes(file, limit.min(FINGERPRINT_BYTES as u64) as usize)?;
         Ok(Self { length: bytes.len() as u32, hash: xxh3_64(&bytes) })
     }
 
-    /// Whether the file begins with the bytes that were seen.
+    /// Whether the file begins with the bytes of the fingerprint.
     pub fn matches(&self, file: &File) -> io::Result<bool> {
         let bytes = first_bytes(file, (self.length as usize).min(FINGERPRINT_BYTES))?;
         Ok(bytes.len() == self.length as usize && (bytes.is_empty() || xxh3_64(&bytes) == self.hash))
     }
 
-    /// Whether more bytes would make it surer.
+    /// Whether the fingerprint could cover more bytes.
     pub fn is_short(&self) -> bool {
         (self.length as usize) < FINGERPRINT_BYTES
     }

@@ -1,33 +1,33 @@
-//! Which files the arguments mean: files, patterns and directories, each file once.
+//! Finds the files of the arguments: files, patterns and directories; each file once.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of one push.
+/// Maximum number of files of one push.
 const FILES_MAX: usize = 100_000;
-/// Directories below a given one: far deeper than logs lie.
+/// Maximum depth of directories below an argument: far deeper than logs are.
 const DEPTH_MAX: u32 = 32;
 
 /// A file to read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Given {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Whether it was named itself: then it is a mistake if it is no text.
+    /// Whether an argument names it directly: then it is an error if it is not text.
     pub is_named: bool,
 }
 
-/// What the arguments mean at the moment.
+/// The files that the arguments name at the moment.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    /// Whether standard input is among them.
+    /// Whether standard input is an argument.
     pub stdin: bool,
-    /// Files, in the order of the arguments; those of a directory or pattern sorted.
+    /// Files, in the order of the arguments; those of a directory or pattern are sorted.
     pub files: Vec<Given>,
-    /// Directories in which files may appear.
+    /// Directories in which new files may appear.
     pub directories: BTreeSet<PathBuf>,
-    /// What could not be found or read.
+    /// Arguments that could not be found or read.
     pub failures: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ impl Inputs {
             inputs.add(text);
         }
         if inputs.files.len() > FILES_MAX {
-            let text = format!("more than {FILES_MAX} files: push parts of them");
+            let text = format!("more than {FILES_MAX} files: push some of them at a time");
             inputs.files.truncate(FILES_MAX);
             inputs.failures.push(text);
         }
@@ -73,7 +73,7 @@ impl Inputs {
         }
         let found = match glob::glob(text) {
             Ok(found) => found,
-            Err(error) => return self.failures.push(format!("'{text}' is no pattern: {error}")),
+            Err(error) => return self.failures.push(format!("'{text}' is not a pattern: {error}")),
         };
         let before = self.files.len();
         for path in found.flatten().take(FILES_MAX + 1) {
@@ -111,8 +111,8 @@ impl Inputs {
         }
     }
 
-    /// A link below a directory that was given. A file counts, unless it is found by itself; a directory does
-    /// not, because links may lead in circles.
+    /// Handles a link below a directory. A link to a file is used, unless the file is found anyway. A
+    /// link to a directory is not followed, because links may form cycles.
     fn link(&mut self, path: PathBuf, root: &Path) {
         let Ok(target) = path.canonicalize() else { return };
         if target.starts_with(root) || root.starts_with(&target) {
@@ -120,7 +120,10 @@ impl Inputs {
         }
         if target.is_dir() {
             let shown = path.display();
-            self.failures.push(format!("'{shown}': a link to a directory is not followed; name it as well"));
+            self.failures.push(format!(
+                "'{shown}': a link to a directory is not followed; give it as an \
+                argument as well"
+            ));
         } else if target.is_file() && self.files.len() <= FILES_MAX {
             self.files.push(Given { path, is_named: false });
         }
@@ -137,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_patterns_and_directories_are_found_and_what_is_missing_is_named() {
+    fn files_patterns_and_directories_are_found_and_missing_ones_named() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         fs::create_dir_all(path("b/c")).unwrap();

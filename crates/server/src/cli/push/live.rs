@@ -1,7 +1,7 @@
-//! Inputs without an end: standard input, and files that are followed.
+//! Ships inputs without an end: standard input and followed files.
 //!
-//! Lines are sent within about a second of their arrival. A change of a directory wakes the reader where the
-//! system tells of changes; a look every second does where it does not (network file systems).
+//! Lines are sent within about a second of their arrival. Changes of a directory wake the reader if the
+//! system reports them; otherwise (network file systems) files are checked every second.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,30 +24,31 @@ use super::shipper::{Origin, Shipper, stream};
 use super::start::Start;
 use crate::failed_command::Failed;
 
-/// Age at which whole lines are sent although their batch is not full.
+/// Age at which complete lines are sent although their batch is not full.
 const FLUSH_AGE: Duration = Duration::from_secs(1);
-/// Time in which changes are gathered.
+/// Time during which changes are collected.
 const GATHER: Duration = Duration::from_millis(200);
-/// Time after which files are looked at although no change was reported.
+/// Interval at which files are checked although no change was reported.
 const LOOK_AGE: Duration = Duration::from_secs(1);
-/// Time after which files that are new are looked for.
+/// Interval at which new files are searched.
 const FIND_AGE: Duration = Duration::from_secs(5);
-/// Files that are followed at the same time: each is open, and 1,024 is the usual limit of a process.
+/// Maximum number of files that are followed at a time: each is open, and a process may usually have
+/// 1,024.
 const FOLLOWED_MAX: usize = 512;
-/// Bytes of one read of standard input.
+/// Size of a read of standard input.
 const READ_BYTES: usize = 64 << 10;
 
-/// Standard input as it arrives.
+/// Standard input, read by another task.
 struct Stdin {
     chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
     assembler: Assembler,
     origin: Origin,
-    /// When the oldest line that is not sent arrived.
+    /// Time of arrival of the oldest line that was not sent.
     since: Option<Duration>,
     _reader: Task<()>,
 }
 
-/// Files and standard input that go on until they end or the command is stopped.
+/// Ships standard input and followed files until they end or the command is stopped.
 pub struct Live<'a> {
     shipper: &'a mut Shipper,
     env: Env,
@@ -55,9 +56,9 @@ pub struct Live<'a> {
     follows: bool,
     stdin: Option<Stdin>,
     files: Vec<Followed>,
-    /// Files that are no text, told once.
+    /// Files that are not text and were reported.
     left_out: HashSet<Identity>,
-    /// Failures that were told.
+    /// Failures that were reported.
     told: HashSet<String>,
     changed: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
@@ -67,13 +68,13 @@ pub struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    /// Reads standard input if the arguments name it, and follows their files if asked to.
+    /// Reads standard input if it is an argument, and follows the files if `follows` is set.
     pub fn new(shipper: &'a mut Shipper, arguments: &'a [String], follows: bool) -> Self {
         let env = shipper.sender().env().clone();
         let stdin = arguments.iter().any(|a| a == "-").then(|| stdin(shipper, &env));
         let changed = Arc::new(Notify::new());
         let wake = Arc::clone(&changed);
-        // Reading is no change; our own would wake us.
+        // Reads are ignored; our own would wake us.
         let tell = move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
                 wake.notify_one();
@@ -100,7 +101,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Goes on until everything has ended; followed files never do.
+    /// Runs until all inputs have ended; followed files never end.
     pub async fn work(&mut self) -> Result<(), Failed> {
         if self.follows {
             self.recover();
@@ -135,8 +136,8 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// Sends what is left and waits for it. With a resume point a line without its end stays for the next
-    /// time, which finds it whole.
+    /// Sends the remaining lines and waits for them. With a resume point, a line without its end is left
+    /// for the next push, which will find it complete.
     pub async fn end(&mut self) -> Result<(), Failed> {
         let now_ns = self.shipper.now_ns();
         if let Some(mut stdin) = self.stdin.take() {
@@ -192,7 +193,7 @@ impl<'a> Live<'a> {
         Ok(())
     }
 
-    /// Reads what is new in all files: renamed ones first, to their end.
+    /// Reads what is new in all files; renamed ones come first, to their end.
     async fn round(&mut self) -> Result<(), Failed> {
         let now = self.env.monotonic();
         self.looked_at = now;
@@ -209,7 +210,7 @@ impl<'a> Live<'a> {
             let turn = match self.files[n].read(now_ns, now) {
                 Ok(turn) => turn,
                 Err(error) => {
-                    self.tell(format!("cannot read '{name}' any more: {error}"));
+                    self.tell(format!("cannot read '{name}' any longer: {error}"));
                     self.files.remove(n);
                     continue;
                 }
@@ -236,15 +237,16 @@ impl<'a> Live<'a> {
         self.shipper.positions.forget(followed.identity());
         self.shipper
             .report
-            .notice(&format!("'{name}' was emptied or written anew: reading it from its start"));
+            .notice(&format!("'{name}' was truncated or rewritten: reading it from its start"));
         match followed.anew(self.shipper.recogniser(), self.env.monotonic()) {
             Ok(followed) => self.files.insert(n, followed),
-            Err(error) => self.tell(format!("cannot read '{name}' any more: {error}")),
+            Err(error) => self.tell(format!("cannot read '{name}' any longer: {error}")),
         }
         Ok(())
     }
 
-    /// Begins with files that were renamed since the resume point was written: their rest comes first.
+    /// Begins with files that were renamed since the resume point was written: the rest of them comes
+    /// first.
     fn recover(&mut self) {
         for (path, known) in moved(&self.shipper.positions, self.arguments) {
             match path {
@@ -254,7 +256,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Follows files that are new.
+    /// Starts to follow new files.
     fn discover(&mut self) {
         let inputs = Inputs::find(self.arguments);
         inputs.failures.into_iter().for_each(|text| self.tell(text));
@@ -264,7 +266,7 @@ impl<'a> Live<'a> {
         }
         for directory in inputs.directories {
             if let Some(watcher) = self.watcher.as_mut().filter(|_| !self.watched.contains(&directory)) {
-                // Without it there is still the look every second.
+                // If this fails, files are still checked every second.
                 let _ = watcher.watch(&directory, RecursiveMode::NonRecursive);
                 self.watched.insert(directory);
             }
@@ -276,12 +278,12 @@ impl<'a> Live<'a> {
         match self.open(&given.path, &name, known) {
             Ok(None) => {}
             Ok(Some(what)) if given.is_named => self.tell(format!("'{name}' is {what}; it is not followed")),
-            Ok(Some(what)) => self.shipper.report.notice(&format!("left out: '{name}' is {what}")),
+            Ok(Some(what)) => self.shipper.report.notice(&format!("skipped: '{name}' is {what}")),
             Err(error) => self.tell(format!("cannot read '{name}': {error}")),
         }
     }
 
-    /// Follows a file that is not followed yet; says what it is if that cannot be done.
+    /// Starts to follow a file that is not followed yet. Returns a description if it cannot be followed.
     fn open(&mut self, path: &Path, name: &str, known: Option<Known>) -> io::Result<Option<&'static str>> {
         let identity = Identity::of(&std::fs::metadata(path)?);
         if self.left_out.contains(&identity) || self.files.iter().any(|f| f.identity() == identity) {
@@ -290,8 +292,8 @@ impl<'a> Live<'a> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         let what = match metadata.is_file() {
-            false => Some("no regular file"),
-            true if self.files.len() >= FOLLOWED_MAX => Some("one more than can be followed at a time (512)"),
+            false => Some("not a regular file"),
+            true if self.files.len() >= FOLLOWED_MAX => Some("beyond the limit of 512 followed files"),
             true => match open(Box::new(file.try_clone()?))? {
                 Opened::Plain(_) => None,
                 Opened::Compressed(_) => Some("compressed: only a push without --follow reads it"),
@@ -317,7 +319,7 @@ impl<'a> Live<'a> {
         Ok(None)
     }
 
-    /// Says a failure once, however often it comes up.
+    /// Reports a failure once.
     fn tell(&mut self, text: String) {
         if self.told.insert(text.clone()) {
             self.shipper.report.failure(&text);
@@ -325,7 +327,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// Known files whose names are of others now, if the arguments mean them; where they are.
+/// Known files that have another name now and are meant by the arguments, with their present path.
 pub fn moved(positions: &Positions, arguments: &[String]) -> Vec<(Option<PathBuf>, Known)> {
     let is_meant = |path: &Path| {
         arguments.iter().any(|text| {
@@ -338,7 +340,7 @@ pub fn moved(positions: &Positions, arguments: &[String]) -> Vec<(Option<PathBuf
     let lost = positions.files().filter(|known| is_meant(&known.path) && !is_own(known));
     let found = lost.map(|known| {
         let path = find(known.identity(), &known.path);
-        // An inode that another file has taken is no trace of this one.
+        // If another file has this inode, the known file is gone.
         let open = path.and_then(|path| Some((File::open(&path).ok()?, path)));
         let same = open.filter(|(file, path)| positions.of(known.identity(), path, file).is_some());
         (same.map(|(_, path)| path), known.clone())
@@ -346,12 +348,10 @@ pub fn moved(positions: &Positions, arguments: &[String]) -> Vec<(Option<PathBuf
     found.collect()
 }
 
-/// What is said of a file that has gone.
+/// The notice about a known file that is gone.
 pub fn gone(known: &Known) -> String {
     let (path, offset) = (known.path.display(), known.offset);
-    format!(
-        "'{path}' as it was is gone: it was sent up to byte {offset}; what followed, if anything, was not"
-    )
+    format!("the former '{path}' is gone: it was sent up to byte {offset}; the rest, if any, was not")
 }
 
 async fn next_chunk(stdin: &mut Option<Stdin>) -> Option<io::Result<Vec<u8>>> {
@@ -370,13 +370,13 @@ fn stdin(shipper: &Shipper, env: &Env) -> Stdin {
     Stdin { chunks, assembler, origin, since: None, _reader: reader }
 }
 
-/// Reads until the end or an error, in a thread that may wait as long as the writer likes.
+/// Reads to the end or to an error, on a thread that may block.
 async fn read_stdin(env: Env, chunks: mpsc::Sender<io::Result<Vec<u8>>>) {
     let opened = env.run_blocking(|| open(Box::new(io::stdin()))).await;
     let mut input = match opened {
         Ok(Opened::Plain(input) | Opened::Compressed(input)) => input,
         Ok(Opened::Binary(what)) => {
-            let error = io::Error::other(format!("it is {what}; nothing of it was sent"));
+            let error = io::Error::other(format!("it is {what}; none of it was sent"));
             let _ = chunks.send(Err(error)).await;
             return;
         }

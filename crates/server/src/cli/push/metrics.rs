@@ -1,8 +1,9 @@
-//! `sandur push --metrics`: samples as text, in pieces of whole lines, and what became of each line.
+//! `sandur push --metrics`: ships samples as text, in pieces of complete lines, and reports refused
+//! lines.
 //!
-//! A sample that is acknowledged is stored; a line that the server refuses is counted by its reason, shown
-//! with its place and kept (`--rejected`). Samples without a time get the time at which the command began, so
-//! that a piece that is sent again brings nothing new.
+//! An acknowledged sample is stored. A line that the server refuses is counted by reason, shown with its
+//! place, and kept (`--rejected`). Samples without a timestamp get the time at which the command started,
+//! so that a piece that is sent again adds nothing.
 
 use std::fs::File;
 use std::io;
@@ -22,37 +23,37 @@ use super::samples::{Piece, Pieces, SampleParcel};
 use super::sender::{Left, Sender};
 use crate::failed_command::Failed;
 
-/// The formats that the option takes.
+/// The formats of `--metrics`.
 pub const FORMATS: [&str; 3] = ["auto", "prometheus", "openmetrics"];
-/// The reason of lines that are not sent.
+/// The reason for lines that are not sent.
 const NOT_UTF8: &str = "not_utf8";
 
-/// Options that are for lines of logs alone, and what to do in their place.
+/// Options that are only for log lines, and alternatives.
 const OPTIONS_OF_LINES: [(&str, &str); 3] = [
     (
         "resume",
-        "a file of samples is pushed from its beginning: those with a time that are stored already bring \
-         nothing new, and --rejected keeps what is refused",
+        "a file of samples is pushed from its start: samples with a timestamp that are stored already add \
+         nothing, and --rejected keeps refused ones",
     ),
     (
         "follow",
-        "files of samples are written anew rather than appended to: push them again when they change, or \
-         have the server scrape their source (sandur serve --scrape HOST:PORT)",
+        "files of samples are rewritten, not appended to: push them again when they change, or let the \
+         server scrape their source (sandur serve --scrape HOST:PORT)",
     ),
-    ("timestamps", "samples have their times in the file, and those without one are dated by now"),
+    ("timestamps", "samples have their timestamps in the file, and those without one get the present time"),
 ];
 
-/// Refuses options that mean nothing for samples.
+/// Fails if an option is given that has no meaning for samples.
 pub fn without_options_of_lines(matches: &ArgMatches) -> Result<(), Failed> {
     for (option, instead) in OPTIONS_OF_LINES {
         if matches.value_source(option) == Some(ValueSource::CommandLine) {
-            return Err(Failed::usage(format!("--{option} does not go with --metrics: {instead}")));
+            return Err(Failed::usage(format!("--{option} cannot be used with --metrics: {instead}")));
         }
     }
     Ok(())
 }
 
-/// Refuses a format that stands apart from `--metrics`, where it is read as the name of a file.
+/// Fails if a format is given as a separate argument, where it would be the name of a file.
 pub fn without_format_apart(arguments: &[String]) -> Result<(), Failed> {
     let is_format = |name: &&String| FORMATS.contains(&name.as_str()) && !Path::new(name).exists();
     arguments.iter().find(is_format).map_or(Ok(()), |format| {
@@ -69,14 +70,14 @@ pub struct MetricsPush {
     rejected: Option<Rejected>,
     report: Report,
     began: Duration,
-    /// What is said beside each body: the time of samples without one, and labels of all series.
+    /// Parameters of each request: the time of samples without one, and labels of all series.
     pairs: Vec<(&'static str, String)>,
-    /// Whether lines of OpenMetrics were kept.
+    /// Whether lines in OpenMetrics were kept.
     kept_open_metrics: bool,
 }
 
 impl MetricsPush {
-    /// Sends by `sender` what is in one of [`FORMATS`], with labels of all series.
+    /// Sends inputs in one of [`FORMATS`] through `sender`; `labels` are added to all series.
     pub fn new(
         sender: Sender,
         labels: Vec<(String, String)>,
@@ -96,7 +97,7 @@ impl MetricsPush {
         }
     }
 
-    /// Sends all inputs; the exit code says whether everything was stored.
+    /// Sends all inputs. The exit code says whether everything was stored.
     pub async fn run(mut self, arguments: &[String]) -> Result<ExitCode, Failed> {
         let outcome = self.send_inputs(arguments).await;
         let took = self.sender.env().monotonic().saturating_sub(self.began);
@@ -113,14 +114,14 @@ impl MetricsPush {
         inputs.failures.iter().for_each(|failure| self.report.failure(failure));
         let files = inputs.files.iter().map(|given| Some(given.path.as_path()));
         for path in inputs.stdin.then_some(None).into_iter().chain(files) {
-            // Refused lines would be refused again.
+            // Lines of this file would be refused again.
             if path.is_some_and(|path| self.rejected.as_ref().is_some_and(|rejected| rejected.is(path))) {
                 continue;
             }
             let name = path.map_or_else(|| "standard input".to_owned(), |path| path.display().to_string());
             match input_at(path) {
                 Ok(Opened::Plain(input) | Opened::Compressed(input)) => self.send_input(&name, input).await?,
-                Ok(Opened::Binary(what)) => self.report.failure(&format!("{name} is no text: {what}")),
+                Ok(Opened::Binary(what)) => self.report.failure(&format!("{name} is not text: {what}")),
                 Err(error) => self.report.failure(&format!("cannot read {name}: {error}")),
             }
         }
@@ -138,7 +139,7 @@ impl MetricsPush {
                     return Ok(());
                 }
             };
-            // A text that fits one piece says itself what it is.
+            // For a text that fits into one piece, its end shows the format.
             let open_metrics = *is_open_metrics.get_or_insert(match self.format.as_str() {
                 "auto" => piece.has_end,
                 format => format == "openmetrics",
@@ -153,14 +154,14 @@ impl MetricsPush {
         }
     }
 
-    /// Sends a piece and counts what became of its lines.
+    /// Sends a piece and counts its stored and refused lines.
     async fn send(&mut self, name: &str, piece: &Piece, open_metrics: bool) -> Result<(), Failed> {
         let parcel = SampleParcel { piece, open_metrics, pairs: &self.pairs };
         let left = self.sender.settle(&parcel).await.map_err(|refusal| {
             let so_far = counted(self.report.score().0, Shipped::Samples);
             let (line, failed) = (piece.first, Failed::from(refusal));
             Failed::new(format!(
-                "{name}: not stored from line {line} on: {}; {so_far} of all inputs were acknowledged before",
+                "{name}: not stored from line {line}: {}; {so_far} of all inputs were acknowledged before",
                 failed.message()
             ))
         })?;
@@ -198,7 +199,7 @@ fn input_at(path: Option<&Path>) -> io::Result<Opened> {
     open(input)
 }
 
-/// The refused lines in order, each once, with its reason and what the server said.
+/// The refused lines in order and without duplicates, with reason and the server's text.
 fn refused_lines(left: Vec<Left>) -> Vec<(usize, String, std::rc::Rc<str>)> {
     let mut lines = Vec::new();
     for Left { lines: run, reason, text } in left {

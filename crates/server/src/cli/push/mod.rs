@@ -1,10 +1,13 @@
-//! `sandur push`: ships files, directories or standard input to a server, and says the truth about it.
+//! `sandur push`: ships files, directories or standard input to a server, and reports exactly what was
+//! stored.
 //!
-//! Acknowledged means stored, line by line: what the server refuses is counted by reason, shown and kept
-//! (`--rejected`), and a resume point (`--resume`) passes nothing that is neither stored nor kept.
+//! Acknowledged means stored, line by line. Lines that the server refuses are counted by reason, shown,
+//! and kept (`--rejected`). A resume point (`--resume`) never passes a line that is neither stored nor
+//! kept.
 //!
-//! An input goes through [`opened`] (what is in it), [`assembler`] (whole lines, bounded), [`batch`],
-//! [`sender`] (what became of each line), [`shipper`] (order and resume points) and [`report`].
+//! An input passes through [`opened`] (detects its format), [`assembler`] (complete lines, bounded),
+//! [`batch`], [`sender`] (the outcome of each line), [`shipper`] (order and resume points) and
+//! [`report`].
 
 mod assembler;
 mod batch;
@@ -45,38 +48,40 @@ pub use resume::Positions;
 pub use sender::{Sender, Sent};
 pub use shipper::Shipper;
 
-/// Repetitions of a request before a push gives up.
+/// Retries of a request before a push fails.
 const RETRIES_DEFAULT: u32 = 10;
-/// Time for what is in flight when the command is stopped.
+/// Time for requests in flight when the command is stopped.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The command.
 pub fn command() -> Command {
     let files = Arg::new("files").value_name("FILE").action(ArgAction::Append).required(true);
     let files = files.help(
-        "Files, directories (with all below them) or quoted patterns ('/var/log/*.log'); - is standard \
-         input. Files in gzip, zstd, xz and bzip2 are read. A UTF-8 byte-order mark at the beginning of a \
-         text is left out; UTF-16 and binary files are refused",
+        "Files, directories (including everything below them) or quoted patterns ('/var/log/*.log'); - is \
+         standard input. Files compressed with gzip, zstd, xz and bzip2 are decompressed. A UTF-8 \
+         byte-order mark at the start of a text is left out; UTF-16 and binary files are refused",
     );
     let label = Arg::new("label").long("label").short('l').value_name("NAME=VALUE").action(ArgAction::Append);
     let label = label.help(
-        "Label of all lines; may be given often. A file's lines also have filename=PATH, and all have \
-         job=push if no job is given",
+        "Label of all lines; may be repeated. A file's lines also have filename=PATH, and all have job=push \
+         if no job is given",
     );
     let follow = Arg::new("follow").long("follow").short('f').action(ArgAction::SetTrue);
-    let follow = follow.help("Go on with what files grow by, also when they are rotated, and with new files");
+    let follow = follow.help("Follow files as they grow, also when they are rotated, and new files");
     let times = Arg::new("timestamps").long("timestamps").value_parser(["auto", "now"]).default_value("auto");
-    let times = times.help("auto reads the time of each line where it can; now dates all lines by arrival");
+    let times = times.help(
+        "auto reads the timestamp of each line if it has one; now dates all lines by \
+        arrival",
+    );
     let resume = Arg::new("resume").long("resume").value_name("STATE-FILE").help(
-        "Remember in this file how far each file was acknowledged, and go on from there; refused lines \
-         are kept in STATE-FILE.rejected if --rejected names no other file",
+        "Store in this file how far each file was acknowledged, and continue from there; refused lines are \
+         kept in STATE-FILE.rejected unless --rejected names another file",
     );
     let rejected = Arg::new("rejected").long("rejected").value_name("FILE");
     let rejected = rejected.help("Append lines that the server refuses to this file, to be pushed again");
     let retries = Arg::new("retries").long("retries").value_name("N");
     let retries = retries.value_parser(clap::value_parser!(u32)).help(format!(
-        "Repetitions of a request that may succeed later [default: {RETRIES_DEFAULT}; with --follow \
-         without end]"
+        "Retries of a request that may succeed later [default: {RETRIES_DEFAULT}; with --follow unlimited]"
     ));
     let command = Command::new("push")
         .about("Ship files or standard input to a server")
@@ -89,7 +94,7 @@ pub fn command() -> Command {
     let metrics =
         Arg::new("metrics").long("metrics").value_name("FORMAT").num_args(0..=1).require_equals(true);
     let metrics = metrics.value_parser(metrics::FORMATS).default_missing_value("auto").help(
-        "The files hold samples in Prometheus's text format or, when they end with # EOF, in OpenMetrics; \
+        "The files contain samples in Prometheus's text format or, if they end with # EOF, in OpenMetrics; \
          --label sets labels of all series",
     );
     let command = command.arg(label).arg(follow).arg(times).arg(resume).arg(rejected).arg(retries);
@@ -141,13 +146,13 @@ async fn ship(env: &Env, shipper: &mut Shipper, arguments: &[String], follow: bo
     };
     outcome?;
     env.timeout(STOP_PATIENCE, live.end()).await.unwrap_or_else(|| {
-        let text = "stopped while lines were under way: whether they are stored is not known; --resume sends \
-                    them again, and the server keeps none twice";
+        let text = "stopped while lines were in flight: it is not known whether they are stored; --resume \
+                    sends them again, and the server drops duplicates";
         Err(Failed::new(text))
     })
 }
 
-/// Ships each file once, after the rest of those that were rotated since the last time.
+/// Ships each file once, after the rest of files that were rotated since the last push.
 async fn ship_files(shipper: &mut Shipper, arguments: &[String]) -> Result<(), Failed> {
     let mut seen = HashSet::new();
     for (path, known) in live::moved(&shipper.positions, arguments) {
@@ -165,7 +170,7 @@ async fn ship_files(shipper: &mut Shipper, arguments: &[String]) -> Result<(), F
     }
     for given in &inputs.files {
         let identity = std::fs::metadata(&given.path).map(|metadata| Identity::of(&metadata));
-        // A file that two arguments mean, or that has two names, is one.
+        // A file that two arguments name, or that has two names, is shipped once.
         if identity.is_ok_and(|identity| !seen.insert(identity)) || shipper.is_own(&given.path) {
             continue;
         }

@@ -1,29 +1,29 @@
-//! What is in an input: text, compressed text, or something that is no text.
+//! Detects the content of an input: text, compressed text, or something that is not text.
 //!
-//! Told by the first bytes, not by the name. Decoders are bounded: what a file announces decides no
-//! more memory than [`DECODER_BYTES_MAX`].
+//! The first bytes decide, not the name. The memory of decoders is bounded by [`DECODER_BYTES_MAX`],
+//! whatever a file declares.
 
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 
-/// Memory for the window of a decoder: what `xz -9` and `zstd -19 --long` need.
+/// Maximum window of a decoder: enough for `xz -9` and `zstd -19 --long`.
 const DECODER_BYTES_MAX: u32 = 128 << 20;
-/// Bytes by which an input is judged.
+/// Number of bytes that are inspected.
 const LOOK_BYTES: usize = 8 << 10;
 
-/// An input that is ready to be read.
+/// An input that can be read.
 pub type Input = Box<dyn Read + Send>;
 
-/// What an input turned out to be.
+/// An input and its content.
 pub enum Opened {
     /// Text.
     Plain(Input),
-    /// Text, once it is decompressed.
+    /// Compressed text, which is decompressed while reading.
     Compressed(Input),
-    /// No text: what it looks like.
+    /// Not text; a description of it.
     Binary(&'static str),
 }
 
-/// Looks at the beginning of an input.
+/// Inspects the start of an input.
 pub fn open(mut input: Input) -> io::Result<Opened> {
     let start = look(&mut input)?;
     let whole = Cursor::new(start.clone()).chain(input);
@@ -52,7 +52,7 @@ pub fn open(mut input: Input) -> io::Result<Opened> {
 }
 
 fn open_decoded(mut decoded: Input) -> io::Result<Opened> {
-    // What is damaged at once is found again, and told, by the reader.
+    // An error here is returned again when the input is read.
     let mut start = Vec::new();
     let damage = fill(&mut decoded, &mut start).err();
     if let Some(what) = binary(&start) {
@@ -61,7 +61,7 @@ fn open_decoded(mut decoded: Input) -> io::Result<Opened> {
     Ok(Opened::Compressed(Box::new(Cursor::new(start).chain(Broken(damage)).chain(decoded))))
 }
 
-/// Gives an error that came up while the beginning was looked at, when its place is reached.
+/// Returns an error that occurred during the inspection when reading reaches its place.
 struct Broken(Option<io::Error>);
 
 impl Read for Broken {
@@ -76,16 +76,17 @@ fn look(input: &mut Input) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Beginnings of compressed inputs.
+/// Magic numbers of compressed formats.
 const MAGICS: [&[u8]; 4] = [b"\x1F\x8B", b"\x28\xB5\x2F\xFD", b"\xFD7zXZ\0", b"BZh"];
 
-/// Whether more bytes are needed to tell what begins so.
+/// Whether more bytes are needed to identify the input.
 fn is_open(start: &[u8]) -> bool {
     let may_be = |magic: &&[u8]| magic.starts_with(start) || start.starts_with(magic);
     start.len() < 10 && MAGICS.iter().any(may_be)
 }
 
-/// Reads what is needed to judge by and no more: the writer of a pipe may pause after its first line.
+/// Reads as much as is needed to identify the input and not more: the writer of a pipe may pause after
+/// its first line.
 fn fill(input: &mut Input, start: &mut Vec<u8>) -> io::Result<()> {
     let mut piece = [0; LOOK_BYTES];
     while is_open(start) {
@@ -102,10 +103,11 @@ fn fill(input: &mut Input, start: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// The UTF-8 byte-order mark, with which programs on Windows begin texts. It is no part of the first line.
+/// The UTF-8 byte-order mark, which programs on Windows put at the start of a text. It is not part of the
+/// first line.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What the beginning of something that is no text looks like; `None` for text.
+/// A description of data that is not text; `None` for text.
 pub fn binary(start: &[u8]) -> Option<&'static str> {
     let known: [(&[u8], &str); 8] = [
         (b"\x7fELF", "a program (ELF)"),
@@ -121,13 +123,14 @@ pub fn binary(start: &[u8]) -> Option<&'static str> {
         return Some(what);
     }
     if start.contains(&0) {
-        return Some("binary data: it holds NUL bytes");
+        return Some("binary data: it contains NUL bytes");
     }
     let invalid: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
     let control = start.iter().filter(|b| b.is_ascii_control() && !b"\t\r\n\x08\x0c\x1b".contains(b)).count();
-    // Text in an old encoding has some such bytes; less than a quarter even where every accent counts.
+    // Text in a legacy encoding contains some such bytes, but less than a quarter, even in languages with
+    // many accents.
     let is_noise = start.len() >= 32 && (invalid + control) * 4 > start.len();
-    is_noise.then_some("binary data: most of it is no text")
+    is_noise.then_some("binary data: most of it is not text")
 }
 
 #[cfg(test)]
@@ -177,16 +180,16 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_compressed_file_gives_what_it_holds_and_then_an_error() {
+    fn a_truncated_compressed_file_returns_its_content_and_then_an_error() {
         for (name, packed) in forms() {
             let cut = &packed[..packed.len() - 20];
             let Ok(Opened::Compressed(mut input)) = open(boxed(cut)) else { panic!("{name}") };
             let mut read = Vec::new();
             let outcome = input.read_to_end(&mut read);
-            assert!(outcome.is_err(), "{name}: a cut file must not pass for a whole one");
+            assert!(outcome.is_err(), "{name}: a truncated file must not pass as complete");
             assert!(text().starts_with(&read), "{name}");
             for length in 0..30.min(packed.len()) {
-                // Nothing panics, however early the end is.
+                // Truncation at any length must not panic.
                 if let Ok(Opened::Compressed(mut input)) = open(boxed(&packed[..length])) {
                     let _ = input.read_to_end(&mut Vec::new());
                 }
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_files_are_told_from_text() {
+    fn binary_files_are_distinguished_from_text() {
         let noise: Vec<u8> =
             (0..4_000u32).map(|n| 1 + (n.wrapping_mul(2_654_435_761) >> 13) as u8 % 255).collect();
         for (is_text, bytes) in [

@@ -1,5 +1,5 @@
-//! The file of `--rejected`: lines that the server refused, as they were, so that they can be pushed
-//! again. They are on disk before a resume point passes them.
+//! The file of `--rejected`: lines that the server refused, unchanged, so that they can be pushed again.
+//! They are synced to disk before a resume point passes them.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::failed_command::Failed;
 
-/// Where refused lines are kept.
+/// Writes refused lines to a file.
 #[derive(Debug)]
 pub struct Rejected {
     path: PathBuf,
@@ -15,23 +15,23 @@ pub struct Rejected {
 }
 
 impl Rejected {
-    /// In this file, which is made when there is something to keep.
+    /// Writes to this file, which is created with the first line.
     pub fn at(path: PathBuf) -> Self {
         Self { path, file: None }
     }
 
-    /// Where they are, for messages.
+    /// Path of the file, for messages.
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// Whether this is that file.
+    /// Whether `path` is this file.
     pub fn is(&self, path: &std::path::Path) -> bool {
         let same = |own: PathBuf| path.canonicalize().is_ok_and(|path| path == own);
         self.path.canonicalize().is_ok_and(same)
     }
 
-    /// Appends lines and syncs them.
+    /// Appends lines and syncs them to disk.
     pub fn keep<'a>(&mut self, lines: impl Iterator<Item = &'a [u8]>) -> Result<(), Failed> {
         let path = &self.path;
         let failed =

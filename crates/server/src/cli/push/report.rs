@@ -1,4 +1,4 @@
-//! What a push says: what is stored, what is not and why, and the way out.
+//! Reports what is stored, what is not and why, and what to do.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -12,34 +12,34 @@ use super::assembler::LINE_BYTES_MAX;
 use super::batch::{Batch, Skipped};
 use super::sender::Left;
 
-/// Refused lines that are shown one by one.
+/// Number of refused lines that are shown individually.
 const SHOWN_MAX: u64 = 5;
-/// Characters of one that are shown.
+/// Maximum characters of a line that are shown.
 const SHOWN_CHARACTERS: usize = 100;
-/// Failed inputs that are named one by one.
+/// Number of failed inputs that are listed individually.
 const FAILURES_SHOWN_MAX: u64 = 100;
-/// The word for lines that were too long to be held.
+/// The reason for lines that were skipped because of their length.
 const TOO_LONG: &str = "line_too_long";
 
-/// Characters of what the server says that are shown.
+/// Maximum characters of the server's text that are shown.
 const SAID_CHARACTERS: usize = 1_000;
 
-/// What a push ships.
+/// The kind of data that a push ships.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shipped {
     /// Lines of logs.
     Lines,
-    /// Samples of metrics, a line each.
+    /// Samples, one per line.
     Samples,
 }
 
-/// The score of a push.
+/// The counts of a push.
 pub struct Report {
     shipped: Shipped,
     bar: ProgressBar,
     lines: u64,
     bytes: u64,
-    /// Stored lines that are no UTF-8.
+    /// Stored lines that are not valid UTF-8.
     not_utf8: u64,
     refused: BTreeMap<String, u64>,
     shown: u64,
@@ -47,7 +47,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Nothing so far; people see how it goes on.
+    /// An empty report; on a terminal it shows the progress.
     pub fn new(shipped: Shipped) -> Self {
         let target = match std::io::stderr().is_terminal() {
             true => ProgressDrawTarget::stderr(),
@@ -60,18 +60,18 @@ impl Report {
         Self { shipped, bar, lines: 0, bytes: 0, not_utf8: 0, refused, shown: 0, failures: 0 }
     }
 
-    /// Another input of this many bytes begins.
+    /// Begins an input of this size.
     pub fn begin(&self, name: &str, bytes: u64) {
         self.bar.set_message(name.to_owned());
         self.bar.set_length(self.bar.position() + bytes);
     }
 
-    /// Says something that is no failure.
+    /// Prints a notice that is not a failure.
     pub fn notice(&self, text: &str) {
         self.bar.suspend(|| eprintln!("{text}"));
     }
 
-    /// Says that an input could not be read; the others go on.
+    /// Reports that an input could not be read; the push continues with others.
     pub fn failure(&mut self, text: &str) {
         self.failures += 1;
         if self.failures <= FAILURES_SHOWN_MAX {
@@ -79,7 +79,7 @@ impl Report {
         }
     }
 
-    /// Counts a batch of which `left` is not stored.
+    /// Counts a batch, of which `left` is not stored.
     pub fn settled(&mut self, name: &str, batch: &Batch, left: &[Left]) {
         let (mut lines, mut bytes) = (batch.lines.len() as u64, batch.bytes());
         let mut not_utf8 = batch.not_utf8;
@@ -99,7 +99,7 @@ impl Report {
         for Skipped { at, length } in &batch.skipped {
             *self.refused.entry(TOO_LONG.to_owned()).or_default() += 1;
             let bound = ByteSize(LINE_BYTES_MAX as u64);
-            let text = format!("not sent, line too long: {length} bytes, at most {bound} are read of one");
+            let text = format!("not sent, line too long: {length} bytes, the maximum is {bound}");
             self.show(&format!("{name}: byte {at}: {text}"));
         }
         self.lines += lines;
@@ -108,20 +108,20 @@ impl Report {
         self.bar.inc(batch.end - batch.start);
     }
 
-    /// Counts samples and bytes of a piece that are stored.
+    /// Counts stored samples and bytes.
     pub fn stored_samples(&mut self, samples: u64, bytes: u64) {
         self.lines += samples;
         self.bytes += bytes;
     }
 
-    /// Counts a line of samples that is not stored.
+    /// Counts and shows a line of samples that is not stored.
     pub fn refused_sample(&mut self, place: &str, reason: &str, line: &[u8]) {
         *self.refused.entry(reason.to_owned()).or_default() += 1;
         let text = shown(line, SHOWN_CHARACTERS);
         self.show(&format!("{place}: refused, {}: {text}", words(reason)));
     }
 
-    /// Says what the server says.
+    /// Prints the server's text.
     pub fn quote(&self, text: &str) {
         self.notice(&format!("the server says: {}", shown(text.as_bytes(), SAID_CHARACTERS)));
     }
@@ -138,12 +138,12 @@ impl Report {
         }
     }
 
-    /// Lines and bytes acknowledged so far.
+    /// Number of lines and bytes acknowledged so far.
     pub fn score(&self) -> (u64, u64) {
         (self.lines, self.bytes)
     }
 
-    /// Says what was done; the code of the process.
+    /// Prints the summary. Returns the exit code.
     pub fn finish(&self, took: Duration, rejected: Option<&str>) -> ExitCode {
         self.bar.finish_and_clear();
         let took = took.as_secs_f64();
@@ -152,7 +152,7 @@ impl Report {
         eprintln!("acknowledged {stored}, {bytes} in {took:.1} s ({rate}/s)");
         if self.not_utf8 > 0 {
             eprintln!(
-                "{} lines are no UTF-8: stored as they are, shown with replacement characters",
+                "{} lines are not valid UTF-8: stored unchanged, shown with replacement characters",
                 self.not_utf8
             );
         }
@@ -162,10 +162,10 @@ impl Report {
         if let Some(path) = rejected.filter(|_| !self.refused.is_empty()) {
             eprintln!("refused lines are kept in '{path}'");
         } else if !self.refused.is_empty() {
-            eprintln!("refused lines are not kept: --rejected FILE keeps them, to be pushed again");
+            eprintln!("refused lines are not kept: use --rejected FILE to keep them, to be pushed again");
         }
         if self.failures > 0 {
-            eprintln!("{} inputs could not be read whole", self.failures);
+            eprintln!("{} inputs could not be read completely", self.failures);
         }
         match self.refused.is_empty() && self.failures == 0 {
             true => ExitCode::SUCCESS,
@@ -174,16 +174,16 @@ impl Report {
     }
 }
 
-/// A reason in words.
+/// A readable form of a reason.
 fn words(reason: &str) -> String {
     match reason {
-        "greater_than_max_sample_age" => "older than the server takes".to_owned(),
-        "too_far_in_future" => "further in the future than the server takes".to_owned(),
+        "greater_than_max_sample_age" => "older than the server accepts".to_owned(),
+        "too_far_in_future" => "further in the future than the server accepts".to_owned(),
         other => other.replace('_', " "),
     }
 }
 
-/// A number of what is shipped.
+/// Formats a count of what is shipped.
 pub fn counted(number: u64, shipped: Shipped) -> String {
     match shipped {
         Shipped::Lines => format!("{number} lines"),
@@ -191,7 +191,7 @@ pub fn counted(number: u64, shipped: Shipped) -> String {
     }
 }
 
-/// What can be done about a reason.
+/// What to do about a reason.
 fn remedy(reason: &str, shipped: Shipped) -> &'static str {
     match (shipped, reason) {
         (Shipped::Samples, reason) => remedy_of_samples(reason),
@@ -206,7 +206,7 @@ fn remedy_of_samples(reason: &str) -> &'static str {
             "; check the clock, and that times are milliseconds in Prometheus's format and seconds in \
              OpenMetrics, or raise limits.metrics.creation_grace_period of the server"
         }
-        "new_value_for_timestamp" => "; the first value of an instant that the server got stays",
+        "new_value_for_timestamp" => "; the server keeps the first value of an instant",
         "timestamp_out_of_range" => {
             "; times are milliseconds in Prometheus's format and seconds in OpenMetrics, and the years 1678 \
              to 2261 can be stored"
@@ -230,14 +230,14 @@ fn remedy_of_lines(reason: &str) -> &'static str {
              limits.creation_grace_period of the server"
         }
         TOO_LONG => {
-            "; raise limits.max_line_size of the server, or have it cut them with \
+            "; raise limits.max_line_size of the server, or let it truncate them with \
              limits.max_line_size_truncate"
         }
         _ => "",
     }
 }
 
-/// The beginning of a line, harmless on a terminal.
+/// The start of a line, without control characters.
 fn shown(line: &[u8], characters: usize) -> String {
     let text = String::from_utf8_lossy(&line[..line.len().min(4 * characters)]);
     let safe = text.chars().take(characters).map(|c| if c.is_control() { ' ' } else { c });

@@ -1,10 +1,11 @@
-//! The state file of `--resume`: how far each file was acknowledged.
+//! The state file of `--resume`: the acknowledged offset of each file.
 //!
-//! A file is known by its identity, so a rotated one is the same under its new name and a new one under
-//! an old name is not. A point never passes a line that is neither stored nor kept with the rejected
-//! ones. What is needed to send the lines behind it again exactly as they were sent, so that the server
-//! drops those it has, stands beside it: the labels, the state of the dates, and when lines without a time
-//! arrived. The state is replaced as a whole and synced, so that an interruption leaves the old one.
+//! A file is recognised by its identity, so a rotated file is the same under its new name, and a new file
+//! under the old name is not. A resume point never passes a line that is neither stored nor kept with the
+//! rejected ones. The state file also contains what is needed to send later lines again exactly as
+//! before, so that the server drops duplicates: the labels, the state of the dates, and the arrival of
+//! lines without a timestamp. It is replaced atomically and synced, so that an interruption leaves the
+//! old state.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File};
@@ -22,22 +23,22 @@ use crate::failed_command::Failed;
 
 /// Version of the state file.
 const VERSION: u32 = 2;
-/// Files that are remembered; beyond that those that no longer exist are forgotten.
+/// Maximum number of files that are remembered; beyond that, files that no longer exist are forgotten.
 const FILES_MAX: usize = 20_000;
-/// Largest state file: so many files with 16 KiB of path and labels each.
+/// Maximum size of the state file: room for all files with 16 KiB of path and labels each.
 const FILE_BYTES_MAX: u64 = (FILES_MAX as u64) << 14;
 
-/// What is known of one file.
+/// The state of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
-    /// Its name when it was read last.
+    /// Its name when it was last read.
     pub path: PathBuf,
     #[serde(flatten)]
     identity: Identity,
     fingerprint: Fingerprint,
     /// Labels of the stream.
     pub labels: BTreeMap<String, String>,
-    /// Bytes that are acknowledged.
+    /// Number of bytes that are acknowledged.
     pub offset: u64,
     dates: Dates,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
@@ -45,13 +46,13 @@ pub struct Known {
 }
 
 impl Known {
-    /// Where the file goes on.
+    /// The point from which the file is read.
     pub fn start(&self) -> Start {
         Start { offset: self.offset, dates: self.dates, planned: self.planned.clone() }
     }
 
-    /// The labels of what follows: those of before, unless others are asked for now. A rotated file
-    /// keeps the name under which it was read first, so that its lines stay in one stream.
+    /// The labels of the lines that follow: the previous ones, unless other labels are given now. A
+    /// rotated file keeps the name under which it was first read, so that its lines stay in one stream.
     pub fn labels_under(&self, wanted: BTreeMap<String, String>) -> BTreeMap<String, String> {
         let without_name = |labels: &BTreeMap<String, String>| {
             let mut labels = labels.clone();
@@ -64,20 +65,20 @@ impl Known {
         }
     }
 
-    /// Which file it was.
+    /// Identity of the file.
     pub fn identity(&self) -> Identity {
         self.identity
     }
 }
 
-/// A file as the caller sees it at the moment.
+/// A file as it is at the moment.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// Its name.
     pub path: PathBuf,
-    /// Which it is.
+    /// Its identity.
     pub identity: Identity,
-    /// Its first bytes.
+    /// Fingerprint of its first bytes.
     pub fingerprint: Fingerprint,
     /// Labels of its lines.
     pub labels: BTreeMap<String, String>,
@@ -89,18 +90,18 @@ struct Document {
     files: Vec<Known>,
 }
 
-/// A position of version 1: by path.
+/// An entry of version 1, whose key is the path.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Former {
     inode: u64,
     offset: u64,
 }
 
-/// Positions of all files of earlier pushes.
+/// The states of all files of earlier pushes.
 #[derive(Debug, Default)]
 pub struct Positions {
     path: Option<PathBuf>,
-    /// Held while the state is in use.
+    /// Locked while the state is in use.
     _lock: Option<File>,
     files: BTreeMap<Identity, Known>,
     former: BTreeMap<PathBuf, Former>,
@@ -112,7 +113,7 @@ impl Positions {
         Self::default()
     }
 
-    /// Reads the state file; absent means that nothing was acknowledged.
+    /// Reads the state file. If there is none, nothing was acknowledged.
     pub fn load(path: &str) -> Result<Self, Failed> {
         let lock = lock(path)?;
         let mut positions = Self { path: Some(path.into()), _lock: Some(lock), ..Self::default() };
@@ -136,19 +137,19 @@ impl Positions {
         Ok(positions)
     }
 
-    /// Whether anything is remembered.
+    /// Whether states are stored in a file.
     pub fn is_kept(&self) -> bool {
         self.path.is_some()
     }
 
-    /// The files that it is kept in.
+    /// The files in which the state is stored.
     pub fn own_files(&self) -> Vec<PathBuf> {
         let state = self.path.as_ref().map(|path| path.display().to_string());
         let all = state.map(|path| vec![format!("{path}.lock"), format!("{path}.new"), path]);
         all.into_iter().flatten().map(PathBuf::from).collect()
     }
 
-    /// What is known of an open file; `None` if it was never read or is another one now.
+    /// The state of an open file; `None` if it was never read or has been replaced.
     pub fn of(&self, identity: Identity, path: &Path, file: &File) -> Option<Known> {
         let known = match self.files.get(&identity) {
             Some(known) => known.clone(),
@@ -170,12 +171,12 @@ impl Positions {
         known.fingerprint.matches(file).unwrap_or(false).then_some(known)
     }
 
-    /// All that is known.
+    /// All known files.
     pub fn files(&self) -> impl Iterator<Item = &Known> {
         self.files.values()
     }
 
-    /// Notes that lines are about to be sent, if sending them again would date them otherwise.
+    /// Stores the arrival of lines that are about to be sent, if a retry would date them differently.
     pub fn plan(&mut self, seen: &Seen, batch: &Batch) -> Result<(), Failed> {
         if self.path.is_none() || batch.undated == 0 {
             return Ok(());
@@ -189,7 +190,7 @@ impl Positions {
         self.store()
     }
 
-    /// Notes that everything before the end of the batch is stored or kept.
+    /// Stores that everything before the end of the batch is stored or kept.
     pub fn note(&mut self, seen: &Seen, batch: &Batch) -> Result<(), Failed> {
         if self.path.is_none() {
             return Ok(());
@@ -217,7 +218,7 @@ impl Positions {
         known
     }
 
-    /// Forgets a file that is another one now.
+    /// Forgets a file that has been replaced.
     pub fn forget(&mut self, identity: Identity) {
         self.files.remove(&identity);
     }
@@ -228,8 +229,8 @@ impl Positions {
             self.files.retain(|_, known| known.path.exists());
         }
         if self.files.len() > FILES_MAX {
-            let text = format!("the state file '{}' is for at most {FILES_MAX} files", path.display());
-            return Err(Failed::new(format!("{text}: push parts of them with states of their own")));
+            let text = format!("the state file '{}' is limited to {FILES_MAX} files", path.display());
+            return Err(Failed::new(format!("{text}: push some of them with another state file")));
         }
         let document = Document { version: VERSION, files: self.files.values().cloned().collect() };
         replace(path, &document)
@@ -237,7 +238,7 @@ impl Positions {
     }
 }
 
-/// Two pushes with one state would undo each other's points.
+/// Two pushes with the same state would overwrite each other's points.
 fn lock(path: &str) -> Result<File, Failed> {
     let beside = format!("{path}.lock");
     let file = File::options().create(true).append(true).open(&beside);
@@ -250,8 +251,8 @@ fn lock(path: &str) -> Result<File, Failed> {
 
 fn unknown(path: &str, why: &dyn std::fmt::Display) -> Failed {
     Failed::new(format!(
-        "'{path}' is no state file of --resume that can be read ({why}); delete it to start anew: what was \
-         stored before is then sent again, and lines with times of their own are not stored twice"
+        "'{path}' is not a valid state file of --resume ({why}); delete it to start over: what was stored \
+         before is then sent again, and lines with times of their own are not stored twice"
     ))
 }
 
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_known_by_what_it_is_and_not_by_its_name() {
+    fn a_file_is_recognised_by_identity_and_not_by_name() {
         let place = Place::new();
         fs::write(&place.log, "one\ntwo\n").unwrap();
         let mut positions = Positions::load(&place.state).unwrap();
@@ -318,13 +319,13 @@ mod tests {
         let moved = place.log.with_extension("1");
         fs::rename(&place.log, &moved).unwrap();
         fs::write(&place.log, "new file\n").unwrap();
-        assert_eq!(place.start(&positions), None, "rotated: the name is of a new file");
+        assert_eq!(place.start(&positions), None, "rotated: the name belongs to a new file");
         let renamed = Place { log: moved.clone(), ..place };
         assert_eq!(renamed.start(&positions), Some(4), "the same file under its new name");
         fs::write(&moved, "two\n").unwrap();
-        assert_eq!(renamed.start(&positions), None, "truncated and written anew");
+        assert_eq!(renamed.start(&positions), None, "truncated and rewritten");
         fs::write(&moved, "ONE\ntwo\nthree\n").unwrap();
-        assert_eq!(renamed.start(&positions), None, "written anew, and longer than before");
+        assert_eq!(renamed.start(&positions), None, "rewritten, and longer than before");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Samples as text on their way to the server: pieces of whole lines, of which any part can be sent.
+//! Pieces of complete lines of samples as text, of which any part can be sent.
 //!
-//! Lines that say nothing are left out: empty ones, and `# EOF`, which is written behind every body of
-//! OpenMetrics and ends what is read of it.
+//! Lines without content are left out: empty ones, and `# EOF`, which would end the parsing; it is
+//! appended to each body of OpenMetrics.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::opened::{BYTE_ORDER_MARK, Input};
 use super::sender::{Endpoint, Parcel};
 
-/// Bytes of a piece.
+/// Size of a piece.
 const PIECE_BYTES: usize = 4 << 20;
 /// Bytes that are read beyond a piece to find the end of a line.
 const AHEAD_BYTES: usize = 1 << 20;
@@ -27,23 +27,23 @@ struct Line {
     end: u32,
 }
 
-/// Neighbouring lines of an input.
+/// Consecutive lines of an input.
 #[derive(Debug, Default)]
 pub struct Piece {
     text: Vec<u8>,
     lines: Vec<Line>,
-    /// Lines that are no UTF-8, which no format of samples allows.
+    /// Lines that are not valid UTF-8, which no format of samples allows.
     not_utf8: Vec<Line>,
-    /// Whether `# EOF` is among its lines.
+    /// Whether `# EOF` is one of its lines.
     pub has_end: bool,
     /// Number of its first line, from 1.
     pub first: u64,
-    /// Lines of the input behind which it stands, with its own.
+    /// Number of its last line, from 1.
     pub last: u64,
 }
 
 impl Piece {
-    /// The lines of a text that stands behind so many lines.
+    /// The lines of a text that follows `before` lines.
     pub fn new(text: Vec<u8>, before: u64) -> Self {
         let mut piece = Self { first: before + 1, last: before, ..Self::default() };
         let has_mark = before == 0 && text.starts_with(BYTE_ORDER_MARK);
@@ -69,17 +69,18 @@ impl Piece {
         &self.text[line.start as usize..line.end as usize]
     }
 
-    /// The number of line `n` of those that are sent, and its text.
+    /// Number and text of line `n` of those that are sent.
     pub fn line(&self, n: usize) -> (u64, &[u8]) {
         (self.lines[n].number, self.text_of(self.lines[n]))
     }
 
-    /// Number and text of the lines that are no UTF-8.
+    /// Number and text of the lines that are not valid UTF-8.
     pub fn not_utf8(&self) -> impl Iterator<Item = (u64, &[u8])> {
         self.not_utf8.iter().map(|line| (line.number, self.text_of(*line)))
     }
 
-    /// How many samples the lines hold but for those at these positions, which rise, and their bytes.
+    /// Number and bytes of the samples, without the lines at the positions `refused`, which are
+    /// ascending.
     pub fn score_without(&self, refused: &[usize]) -> (u64, u64) {
         let mut refused = refused.iter().peekable();
         let mut score = (0, 0);
@@ -93,7 +94,7 @@ impl Piece {
         score
     }
 
-    /// The body with some of the lines.
+    /// The body of a request with these lines.
     fn body(&self, lines: Range<usize>, open_metrics: bool) -> Bytes {
         let lines = &self.lines[lines];
         let bytes: usize = lines.iter().map(|line| (line.end - line.start) as usize + 1).sum();
@@ -110,13 +111,13 @@ impl Piece {
     }
 }
 
-/// A piece with how it is sent.
+/// A piece and how it is sent.
 pub struct SampleParcel<'a> {
     /// The piece.
     pub piece: &'a Piece,
-    /// Whether it is in OpenMetrics.
+    /// Whether its format is OpenMetrics.
     pub open_metrics: bool,
-    /// Time and labels.
+    /// Parameters of the request: time and labels.
     pub pairs: &'a [(&'a str, String)],
 }
 
@@ -149,12 +150,12 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Those of this input.
+    /// The pieces of this input.
     pub fn of(input: Input) -> Self {
         Self { input, rest: Vec::new(), ended: false, lines: 0 }
     }
 
-    /// The next one.
+    /// The next piece.
     pub fn next(&mut self) -> io::Result<Option<Piece>> {
         let Some(text) = self.next_text()? else { return Ok(None) };
         let piece = Piece::new(text, self.lines);
@@ -208,21 +209,21 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_nothing_are_left_out_and_the_others_keep_their_numbers() {
+    fn lines_without_content_are_left_out_and_the_others_keep_their_numbers() {
         let text = b"# HELP a b\r\na 1\n\n \na \xff\n# EOF\nb 2\n# EOF".to_vec();
         let piece = Piece::new(text, 10);
         assert!(piece.has_end && (piece.first, piece.last) == (11, 18));
         let lines: Vec<_> = (0..piece.lines.len()).map(|n| piece.line(n)).collect();
         assert_eq!(lines, [(11, &b"# HELP a b"[..]), (12, b"a 1"), (17, b"b 2")]);
         assert_eq!(piece.not_utf8().collect::<Vec<_>>(), [(15, &b"a \xff"[..])]);
-        assert_eq!(piece.score_without(&[]), (2, 6), "a description is no sample");
+        assert_eq!(piece.score_without(&[]), (2, 6), "a description is not a sample");
         assert_eq!(piece.score_without(&[0, 2]), (1, 3));
         assert_eq!(&piece.body(1..3, false)[..], b"a 1\nb 2\n");
         assert_eq!(&piece.body(2..3, true)[..], b"b 2\n# EOF\n");
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_first_sample() {
+    fn a_byte_order_mark_is_not_part_of_the_first_sample() {
         let text = b"\xef\xbb\xbfa 1\n\xef\xbb\xbfb 2\n".to_vec();
         let first = |before| Piece::new(text.clone(), before).line(0).1.to_vec();
         assert_eq!([first(0), first(7)], [b"a 1".to_vec(), b"\xef\xbb\xbfa 1".to_vec()]);

@@ -1,12 +1,11 @@
-//! Sends batches, repeats what may succeed later with growing pauses, and finds out line by line what the
-//! server refused.
+//! Sends batches, retries with growing pauses, and finds out which lines the server refused.
 //!
-//! What is sent is a [`Parcel`]: lines of a log, or samples as text.
+//! Batches are [`Parcel`]s: log lines, or samples as text.
 //!
-//! A server of ours names the refused lines when it is asked to. Any other (Loki) says only that it left
-//! something out: the batch is then halved until the refused lines stand alone. Lines that it has stored
-//! already are sent again on the way, which it drops as duplicates. A batch for which that would take more
-//! than [`HALVINGS_MAX`] requests is not halved to the end: what is not known to be stored counts as refused.
+//! Our server names the refused lines on request. Another server (Loki) only reports that some lines were
+//! refused: then the batch is halved until refused lines are isolated. Lines that are stored already are
+//! sent again meanwhile; the server drops them as duplicates. If that would take more than
+//! [`HALVINGS_MAX`] requests, it stops, and lines that are not known to be stored count as refused.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,33 +20,33 @@ use serde::Deserialize;
 use super::batch::{Batch, PUSH_TYPE};
 use crate::cli::client::{Ask, Client, Refusal};
 
-/// Pauses before a repetition.
+/// Pauses before retries.
 const REPETITIONS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(30));
-/// Requests that one batch may take while refused lines are looked for.
+/// Maximum number of requests to find the refused lines of a batch.
 const HALVINGS_MAX: usize = 1_000;
 
-/// Lines that can be sent in any part.
+/// Lines of which any part can be sent.
 pub trait Parcel {
-    /// How many there are.
+    /// Number of lines.
     fn lines(&self) -> usize;
-    /// The body with some of them.
+    /// The body of a request with these lines.
     fn body(&self, lines: Range<usize>) -> Bytes;
-    /// Where it goes.
+    /// The endpoint that receives them.
     fn endpoint(&self) -> Endpoint<'_>;
 }
 
-/// Where bodies of a kind go.
+/// The endpoint for a kind of body.
 #[derive(Clone, Copy)]
 pub struct Endpoint<'a> {
     /// The path.
     pub path: &'static str,
-    /// The query.
+    /// Parameters of the query string.
     pub pairs: &'a [(&'a str, String)],
-    /// Content type, and the question which parts were refused.
+    /// Content type, and the header that requests the refused parts.
     pub headers: [(&'static str, &'static str); 2],
 }
 
-/// The endpoint of lines of a log.
+/// The endpoint for log lines.
 const LOKI_PUSH: Endpoint<'static> = Endpoint {
     path: "/loki/api/v1/push",
     pairs: &[],
@@ -68,30 +67,30 @@ impl Parcel for Batch {
     }
 }
 
-/// How a body ended up.
+/// The outcome of a request.
 pub enum Sent {
     /// Everything was stored.
     Whole,
-    /// The server left something out and said why; repeating does not help.
+    /// The server refused some lines and gave a reason; a retry does not help.
     Partly(Partly),
 }
 
-/// What was left out of a body.
+/// A request of which some lines were refused.
 pub struct Partly {
-    /// What the server says.
+    /// The text of the server.
     pub text: String,
-    /// First entry, count and reason, if the server tells.
+    /// First entry, count and reason, if the server names them.
     runs: Option<Vec<(usize, usize, String)>>,
 }
 
-/// Neighbouring lines of a batch that are not stored.
+/// Consecutive lines of a batch that are not stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// The lines.
     pub lines: Range<usize>,
-    /// A word for the reason.
+    /// The reason.
     pub reason: String,
-    /// What the server said.
+    /// The text of the server.
     pub text: String,
 }
 
@@ -100,9 +99,9 @@ pub struct Left {
 pub struct Sender {
     env: Env,
     client: Client,
-    /// Repetitions before giving up; `None` for never.
+    /// Number of retries; `None`: unlimited.
     retries: Option<u32>,
-    /// Whether it was said that the server cannot be reached.
+    /// Whether it was reported that the server cannot be reached.
     waiting: Arc<AtomicBool>,
 }
 
@@ -113,12 +112,12 @@ struct ByEntry {
 }
 
 impl Sender {
-    /// Sends by `client` and gives a body up after so many repetitions.
+    /// Sends through `client`, with at most `retries` retries (`None`: unlimited).
     pub fn new(env: Env, client: Client, retries: Option<u32>) -> Self {
         Self { env, client, retries, waiting: Arc::default() }
     }
 
-    /// The world.
+    /// Clock and randomness.
     pub fn env(&self) -> &Env {
         &self.env
     }
@@ -128,7 +127,8 @@ impl Sender {
         &self.client
     }
 
-    /// Sends a batch; what is not stored of it. An error: whether it is stored is not known.
+    /// Sends a batch. Returns the lines that are not stored. After an error it is unknown whether they
+    /// are.
     pub async fn settle(&self, batch: &impl Parcel) -> Result<Vec<Left>, Refusal> {
         let whole = 0..batch.lines();
         let mut open = Vec::from_iter([whole]);
@@ -161,7 +161,7 @@ impl Sender {
         Ok(left)
     }
 
-    /// Sends one body of log lines until the server has taken it, refused it for good, or patience ends.
+    /// Sends one body of log lines, until the server stores or refuses it, or the retries are used up.
     pub async fn send(&self, body: Bytes) -> Result<Sent, Refusal> {
         self.send_to(LOKI_PUSH, body).await
     }
@@ -183,7 +183,7 @@ impl Sender {
                 }
                 Err(refusal) => refusal,
             };
-            // Loki stores the valid part of a push that it answers with 400; 413 is for the size alone.
+            // Loki stores the valid part of a push that it answers with 400; 413 is only about the size.
             if refusal.status.is_some_and(|s| matches!(s.as_u16(), 400 | 413)) {
                 self.say_reached();
                 return Ok(Sent::Partly(partly(refusal)));
@@ -208,7 +208,7 @@ impl Sender {
 
     fn say_reached(&self) {
         if self.waiting.swap(false, Ordering::Relaxed) {
-            eprintln!("the server at {} takes lines again", self.client.base());
+            eprintln!("the server at {} accepts lines again", self.client.base());
         }
     }
 }
@@ -223,7 +223,7 @@ fn partly(refusal: Refusal) -> Partly {
     }
 }
 
-/// A word for what a server says that gives no word: Loki's texts.
+/// A reason for the text of a server that gives none, by Loki's texts.
 fn reason_of(text: &str) -> &'static str {
     let known = [
         ("too old", "greater_than_max_sample_age"),
@@ -256,9 +256,10 @@ mod tests {
         stream.write_all(answer.as_bytes()).await.unwrap();
     }
 
-    /// A server that refuses at once while its store is away would be asked four times a second.
+    /// A server that answers 503 at once while its store is unreachable must not get four requests per
+    /// second.
     #[tokio::test]
-    async fn a_503_is_not_repeated_before_the_server_wants_it() {
+    async fn a_503_is_not_retried_before_retry_after() {
         let env = Env::system(1);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
@@ -271,7 +272,7 @@ mod tests {
         };
         let (sent, waited) = tokio::join!(sender.send(Bytes::from_static(b"the body")), server);
         assert!(matches!(sent, Ok(Sent::Whole)));
-        // Without it the first pause is 250 ms at most.
+        // Without `Retry-After`, the first pause is at most 250 ms.
         assert!(waited >= Duration::from_millis(1_900), "{waited:?}");
     }
 }

@@ -1,7 +1,8 @@
-//! Batches of all inputs on their way: some in flight, acknowledged in the order in which they were read.
+//! Ships the batches of all inputs: some are in flight, and they are settled in the order in which they
+//! were read.
 //!
-//! A resume point moves when a batch is settled: its lines are stored, or refused and kept. A batch of
-//! which that is not known ends the push, and its input goes on from there next time.
+//! A resume point advances when a batch is settled: its lines are stored, or refused and kept. A batch
+//! whose outcome is unknown ends the push; the next push continues from it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,17 +24,17 @@ use super::timestamps::Recogniser;
 use crate::cli::client::Refusal;
 use crate::failed_command::Failed;
 
-/// Requests that wait for their acknowledgement at the same time.
+/// Number of requests in flight.
 const IN_FLIGHT: usize = 4;
-/// The stream of lines without a name.
+/// The label `job` if none is given.
 const JOB_DEFAULT: &str = "push";
 
-/// An input as its batches know it.
+/// The input of a batch.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// Its name, for messages.
     pub name: String,
-    /// The file, if it can be found again.
+    /// The file, if the input is one.
     pub file: Option<Seen>,
 }
 
@@ -43,22 +44,22 @@ struct Settled {
     outcome: Result<Vec<Left>, Refusal>,
 }
 
-/// Ships inputs and keeps the score.
+/// Ships inputs and counts the results.
 pub struct Shipper {
     sender: Sender,
-    /// What is remembered of earlier pushes.
+    /// The states of files from earlier pushes.
     pub positions: Positions,
     rejected: Option<Rejected>,
     labels: BTreeMap<String, String>,
     auto: bool,
-    /// What is said.
+    /// Reports progress and results.
     pub report: Report,
     began: Duration,
     pending: FuturesOrdered<BoxFuture<'static, Settled>>,
 }
 
 impl Shipper {
-    /// Ships through `sender`; `auto` reads timestamps from lines.
+    /// Ships through `sender`. `auto`: reads timestamps from lines.
     pub fn new(sender: Sender, positions: Positions, auto: bool) -> Self {
         let began = sender.env().monotonic();
         let (labels, pending) = (BTreeMap::new(), FuturesOrdered::new());
@@ -74,13 +75,13 @@ impl Shipper {
         }
     }
 
-    /// Keeps refused lines there.
+    /// Keeps refused lines in this file.
     pub fn keeping(mut self, rejected: Option<PathBuf>) -> Self {
         self.rejected = rejected.map(Rejected::at);
         self
     }
 
-    /// Whether this is a file that the push itself writes: lines about lines would have no end.
+    /// Whether this is a file that the push itself writes; shipping it would never end.
     pub fn is_own(&self, path: &Path) -> bool {
         let Ok(path) = path.canonicalize() else { return false };
         let rejected = self.rejected.as_ref().map(|r| r.path().to_owned());
@@ -88,7 +89,7 @@ impl Shipper {
         own.filter_map(|own| own.canonicalize().ok()).any(|own| own == path)
     }
 
-    /// Gives all lines from now on these labels.
+    /// Sets the labels of all following lines.
     pub fn label(&mut self, labels: &[(String, String)]) {
         self.labels = labels.iter().cloned().collect();
     }
@@ -103,7 +104,7 @@ impl Shipper {
         self.sender.env().now_ns()
     }
 
-    /// What reads the times of lines.
+    /// The recogniser of timestamps in lines, if they are read.
     pub fn recogniser(&self) -> Option<Recogniser> {
         self.auto.then(|| Recogniser::local(self.now_ns()))
     }
@@ -118,7 +119,7 @@ impl Shipper {
         labels
     }
 
-    /// Sends a batch, once there are not too many in flight.
+    /// Sends a batch, when fewer than [`IN_FLIGHT`] are in flight.
     pub async fn submit(&mut self, origin: &Origin, batch: Batch) -> Result<(), Failed> {
         while self.pending.len() >= IN_FLIGHT {
             self.settle().await?;
@@ -134,7 +135,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Whether batches wait for their acknowledgement.
+    /// Whether batches are in flight.
     pub fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -146,7 +147,7 @@ impl Shipper {
             let (name, at) = (&origin.name, batch.start);
             let so_far = format!("{} lines of all inputs were acknowledged before", self.report.score().0);
             let failed = Failed::from(refusal);
-            Failed::new(format!("{name}: not stored from byte {at} on: {}; {so_far}", failed.message()))
+            Failed::new(format!("{name}: not stored from byte {at}: {}; {so_far}", failed.message()))
         })?;
         if let Some(rejected) = self.rejected.as_mut().filter(|_| !left.is_empty()) {
             let lines = left.iter().flat_map(|part| part.lines.clone());
@@ -159,7 +160,7 @@ impl Shipper {
         }
     }
 
-    /// Waits for everything in flight.
+    /// Waits for all batches in flight.
     pub async fn drain(&mut self) -> Result<(), Failed> {
         while self.is_waiting() {
             self.settle().await?;
@@ -167,7 +168,7 @@ impl Shipper {
         Ok(())
     }
 
-    /// Says what was done; the code of the process.
+    /// Prints the summary. Returns the exit code.
     pub fn finish(&self) -> ExitCode {
         let took = self.sender.env().monotonic().saturating_sub(self.began);
         let rejected = self.rejected.as_ref().map(|r| r.path().display().to_string());
@@ -175,7 +176,7 @@ impl Shipper {
     }
 }
 
-/// The stream of these labels.
+/// The stream with these labels.
 pub fn stream(labels: &BTreeMap<String, String>) -> Labels {
     Labels::from_pairs(labels.iter().map(|(name, value)| (name.as_str(), value.as_str())))
 }

@@ -1,4 +1,4 @@
-//! Where an input goes on after a stop: the resume file remembers it, the assembler begins with it.
+//! The point from which an input is read: stored in the state file, and the start of the assembler.
 
 use std::collections::VecDeque;
 
@@ -6,22 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::dates::Dates;
 
-/// Where an input goes on.
+/// The point from which an input is read.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// Bytes before.
+    /// Number of bytes before it.
     pub offset: u64,
-    /// The state of the dates there.
+    /// The state of the dates at it.
     pub dates: Dates,
     /// Arrivals of lines that may have been sent before.
     pub planned: VecDeque<Planned>,
 }
 
-/// Lines that are about to be sent, and when they arrived.
+/// Lines that are about to be sent, with their time of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     /// Offset after the lines.
     pub until: u64,
-    /// Their arrival.
+    /// Time of arrival, nanoseconds since the epoch.
     pub now_ns: i64,
 }

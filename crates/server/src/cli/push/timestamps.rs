@@ -1,20 +1,20 @@
-//! Recognises the timestamp of a log line, in the forms that most programs write.
+//! Recognises the timestamp of a log line, in the formats that most programs write.
 //!
-//! RFC 3339 and its looser kin (`2026-11-21 06:01:43,123`), syslog (`Nov 21 06:01:43`), the common
-//! log format (`[21/Nov/2026:06:01:43 +0000]`), C's (`Sat Nov 21 06:01:43 2026`), and the usual fields
-//! of JSON and logfmt lines. A time without a zone is local.
+//! RFC 3339 and similar (`2026-11-21 06:01:43,123`), syslog (`Nov 21 06:01:43`), the common log format
+//! (`[21/Nov/2026:06:01:43 +0000]`), that of C (`Sat Nov 21 06:01:43 2026`), and the usual fields of JSON
+//! and logfmt lines. A time without a zone is local.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 
-/// Bytes of a line in which a timestamp is looked for.
+/// Number of bytes of a line in which a timestamp is searched.
 const PREFIX_MAX: usize = 512;
-/// Names of fields that hold the time, in the order of preference.
+/// Names of fields with the time, in order of preference.
 const FIELDS: [&str; 6] = ["timestamp", "@timestamp", "time", "ts", "t", "datetime"];
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// Finds timestamps; knows the local zone and the present, from which syslog's missing year follows.
+/// Finds timestamps. It has the local zone, and the present time, which gives the year that syslog omits.
 pub struct Recogniser {
     zone: TimeZone,
     now_ns: i64,
@@ -26,13 +26,13 @@ impl Recogniser {
         Self { zone: TimeZone::system(), now_ns }
     }
 
-    /// The same at a later moment: a year may have passed.
+    /// Updates the present time.
     pub fn at(&mut self, now_ns: i64) -> &Self {
         self.now_ns = now_ns;
         self
     }
 
-    /// The line's time in nanoseconds since the epoch.
+    /// The timestamp of a line, nanoseconds since the epoch.
     pub fn find(&self, line: &[u8]) -> Option<i64> {
         let line = &line[..line.len().min(PREFIX_MAX)];
         let text = line.trim_ascii_start();
@@ -47,12 +47,12 @@ impl Recogniser {
         }
     }
 
-    /// A date and time at the start, perhaps in brackets.
+    /// A date and time at the start, possibly in brackets.
     fn leading(&self, text: &[u8]) -> Option<i64> {
         self.date_time(text.strip_prefix(b"[").unwrap_or(text))
     }
 
-    /// `2026-11-21T06:01:43.123+01:00` and what looks nearly like it.
+    /// `2026-11-21T06:01:43.123+01:00` and similar formats.
     fn date_time(&self, text: &[u8]) -> Option<i64> {
         let separator = |at: usize, any: &[u8]| text.get(at).is_some_and(|b| any.contains(b));
         if !(separator(4, b"-/") && separator(7, b"-/") && separator(10, b"T t_") && separator(13, b":")) {
@@ -65,7 +65,7 @@ impl Recogniser {
         self.with_zone(civil, text.get(11 + length..).unwrap_or_default())
     }
 
-    /// `Sat Nov 21 06:01:43.123 2026`, perhaps in brackets: what `ctime` and Apache write.
+    /// `Sat Nov 21 06:01:43.123 2026`, possibly in brackets, as `ctime` and Apache write it.
     fn c_library(&self, text: &[u8]) -> Option<i64> {
         let text = text.strip_prefix(b"[").unwrap_or(text);
         let month = MONTHS.iter().position(|m| text.get(4..7) == Some(m))? as i8 + 1;
@@ -87,7 +87,7 @@ impl Recogniser {
         let (time, _) = clock(text.get(7..)?)?;
         let now = jiff::Timestamp::from_nanosecond(i128::from(self.now_ns)).ok()?;
         let this_year = now.to_zoned(self.zone.clone()).year();
-        // A line of December that is read in January is of last year, not of the future.
+        // A date in the future is from last year: a line of December that is read in January.
         let of_year = |year| self.with_zone(Date::new(year, month, day).ok()?.to_datetime(time), b"");
         of_year(this_year)
             .filter(|ns| *ns <= self.now_ns + sandur_model::DAY_NS)
@@ -126,7 +126,7 @@ impl Recogniser {
         None
     }
 
-    /// The instant of a civil time before `zone`: `Z`, an offset, or something that is no zone.
+    /// The instant of a civil time that is followed by `zone`: `Z`, an offset, or other text.
     fn with_zone(&self, civil: DateTime, zone: &[u8]) -> Option<i64> {
         let zone = zone.trim_ascii_start();
         let instant = match offset(zone) {
@@ -152,7 +152,7 @@ fn offset(text: &[u8]) -> Option<Offset> {
     Offset::from_seconds(sign * (hours * 3_600 + minutes * 60)).ok()
 }
 
-/// `06:01:43.123`, and how many bytes it took.
+/// Parses `06:01:43.123`. Also returns its length in bytes.
 fn clock(text: &[u8]) -> Option<(Time, usize)> {
     if text.get(2) != Some(&b':') || text.get(5) != Some(&b':') {
         return None;
@@ -167,7 +167,7 @@ fn clock(text: &[u8]) -> Option<(Time, usize)> {
         }
         length += if digits > 0 { 1 + digits } else { 0 };
     }
-    // A leap second is the end of the second before.
+    // A leap second is mapped to the second before it.
     let time = Time::new(hour as i8, minute as i8, second.min(59) as i8, nanos).ok()?;
     Some((time, length))
 }
@@ -177,7 +177,8 @@ fn number(text: &[u8], start: usize, digits: usize) -> Option<u32> {
     part.iter().try_fold(0u32, |n, b| b.is_ascii_digit().then(|| n * 10 + u32::from(b - b'0')))
 }
 
-/// Seconds, milliseconds, microseconds or nanoseconds since the epoch, told apart by their size.
+/// Parses seconds, milliseconds, microseconds or nanoseconds since the epoch; the number of digits gives
+/// the unit.
 fn epoch(text: &[u8]) -> Option<i64> {
     let end = text.iter().position(|b| !b.is_ascii_digit() && *b != b'.').unwrap_or(text.len());
     let digits = std::str::from_utf8(&text[..end]).ok()?;
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_forms_are_recognised() {
+    fn usual_formats_are_recognised() {
         for (line, expected) in [
             ("2026-01-14T06:01:43Z x", "2026-01-14T06:01:43Z"),
             ("2026-01-14T06:01:43.123456789+01:00 x", "2026-01-14T05:01:43.123456789Z"),

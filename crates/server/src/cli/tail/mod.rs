@@ -1,8 +1,8 @@
 //! `sandur tail`: follows new lines until Ctrl-C.
 //!
-//! A connection that is lost is made again, with longer pauses each time. What came in between is asked for
-//! by a query, from a minute before the server was last heard of; lines that were shown already are left
-//! out. So nothing is shown twice, and what may be missing is said with its range.
+//! A lost connection is opened again, with growing pauses. A query then reads the lines since a minute
+//! before the server was last heard; lines that were shown already are left out. So no line is shown
+//! twice, and ranges in which lines may be missing are reported.
 
 mod recent;
 
@@ -28,25 +28,25 @@ use super::results::{self, Data, Stream};
 use crate::failed_command::Failed;
 use recent::{Recent, Repeats};
 
-/// Time until the server has accepted.
+/// Timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Silence after which the server is asked whether it lives; ours and Loki say so each second.
+/// Silence after which a ping is sent; our server and Loki send one each second.
 const PING_AFTER: Duration = Duration::from_secs(15);
-/// Silence after which the connection counts as lost.
+/// Silence after which the connection is considered lost.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// Pauses between two attempts.
+/// Pauses between attempts to connect.
 const ATTEMPTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
-/// How far before the last sign of life a query begins: lines carry the time of their sender.
+/// How far before the last message the query begins: lines have the timestamps of their senders.
 const OVERLAP_NS: i64 = 60 * 1_000_000_000;
-/// How far into the future it reaches, for senders whose clock is ahead.
+/// How far into the future the query reaches, for senders whose clock is ahead.
 const AHEAD_NS: i64 = sandur_model::HOUR_NS;
-/// Lines of one page of that query.
+/// Lines per page of the query.
 const BATCH: u64 = 1_000;
-/// How long after a connection lines of the query may come again.
+/// How long after connecting the websocket may send lines of the query again.
 const REPEATS_FOR: Duration = Duration::from_secs(30);
-/// Length from which on the reason of an end may be cut: frames carry at most 123 bytes of it.
+/// Length from which a reason may be truncated: a close frame has at most 123 bytes of text.
 const REASON_BYTES: usize = 120;
-/// The code with which servers end a tail that cannot be.
+/// The close code for a tail that failed.
 const INTERNAL_ERROR: u16 = 1011;
 
 /// The command.
@@ -54,12 +54,18 @@ pub fn command() -> Command {
     let query = Arg::new("query").value_name("QUERY").required(true);
     let query = query.help("A log query, like '{app=\"api\"} |= \"timeout\"'");
     let since = Arg::new("since").long("since").value_name("TIME").default_value("1m");
-    let since = since.help("Begin with the lines of this time before now, or since then; 0 for none");
+    let since = since.help(
+        "Begin with the lines of this duration before now, or since this instant; 0 for \
+        none",
+    );
     let limit = Arg::new("limit").long("limit").value_name("N").default_value("100");
-    let limit = limit.value_parser(clap::value_parser!(u32).range(1..)).help("Most lines from before now");
+    let limit = limit.value_parser(clap::value_parser!(u32).range(1..)).help(
+        "Maximum number of lines from \
+        before now",
+    );
     let delay = Arg::new("delay-for").long("delay-for").visible_alias("delay").value_name("SECONDS");
     let delay = delay.default_value("0").value_parser(clap::value_parser!(u32).range(..=5));
-    let delay = delay.help("Hold lines back for stragglers, at most 5");
+    let delay = delay.help("Seconds to wait for late lines, at most 5");
     let command = Command::new("tail").about("Follow new lines until Ctrl-C").arg(query);
     let command = command.args([since, limit, delay, output_argument()]);
     client::arguments(moment::zone_argument(command))
@@ -104,7 +110,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
 }
 
-/// One message of the server.
+/// A message of the server.
 #[derive(Deserialize)]
 struct Frame {
     #[serde(default)]
@@ -113,22 +119,22 @@ struct Frame {
     dropped_entries: Vec<Dropped>,
 }
 
-/// An entry that the server left out.
+/// A line that the server dropped.
 #[derive(Deserialize)]
 struct Dropped {
     timestamp: serde_json::Value,
 }
 
-/// Loki writes an absent list as null.
+/// Loki writes an empty list as null.
 fn list_or_null<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Vec<Dropped>, D::Error> {
     Ok(Option::deserialize(reader)?.unwrap_or_default())
 }
 
 /// Why following stopped.
 enum Ended {
-    /// For good.
+    /// The command ends.
     Done(Result<ExitCode, Failed>),
-    /// The connection is gone.
+    /// The connection is lost.
     Lost(String),
 }
 
@@ -148,10 +154,10 @@ struct Tail {
     delay: u32,
     printer: Printer<StdoutLock<'static>>,
     recent: Recent,
-    /// Rows that a query brought and that may come by the connection too.
+    /// Rows that a query returned and that the websocket may send again.
     repeats: Repeats,
     repeats_until: Duration,
-    /// When the server was last heard of.
+    /// Time of the last message, nanoseconds since the epoch.
     heard_ns: i64,
 }
 
@@ -170,19 +176,19 @@ impl Tail {
         }
     }
 
-    /// Shows what comes until the connection ends.
+    /// Prints new lines until the connection ends.
     async fn follow(&mut self, socket: &mut Socket, is_first: bool) -> Ended {
         let mut heard = None;
         let mut heard_at = self.env.monotonic();
         loop {
             let silent = self.env.monotonic().saturating_sub(heard_at);
             if silent >= SILENCE_MAX {
-                return Ended::Lost(format!("nothing was heard of the server for {SILENCE_MAX:?}"));
+                return Ended::Lost(format!("the server sent nothing for {SILENCE_MAX:?}"));
             }
             let message = tokio::select! {
                 message = socket.next() => message,
                 () = self.env.sleep(PING_AFTER) => {
-                    // Whether it goes through is seen by what comes back.
+                    // The answer to the ping shows whether it arrived.
                     let ping = Message::Ping(bytes::Bytes::new());
                     let _ = self.env.timeout(PING_AFTER, socket.send(ping)).await;
                     continue;
@@ -193,8 +199,8 @@ impl Tail {
                 }
             };
             let message = match message {
-                None => return Ended::Lost("the server went away".to_owned()),
-                Some(Err(error)) => return Ended::Lost(format!("the connection broke: {error}")),
+                None => return Ended::Lost("the server closed the connection".to_owned()),
+                Some(Err(error)) => return Ended::Lost(format!("the connection was interrupted: {error}")),
                 Some(Ok(message)) => message,
             };
             heard_at = self.env.monotonic();
@@ -204,7 +210,7 @@ impl Tail {
                     let (code, reason) = frame.map_or((0, String::new()), |f| {
                         (u16::from(f.code), super::escape::escaped(&f.reason).into_owned())
                     });
-                    // A close frame has no room for a long reason.
+                    // A close frame truncates a long reason.
                     let cut = if reason.len() >= REASON_BYTES { "…" } else { "" };
                     if is_first && heard.is_none() && code == INTERNAL_ERROR {
                         let refused = Failed::new(format!("the server refused: {reason}{cut}"));
@@ -252,20 +258,18 @@ impl Tail {
         let count = dropped.len();
         let Some(last) = dropped.iter().filter_map(instant).max() else {
             if count > 0 {
-                eprintln!(
-                    "warning: the server left {count} lines out: they come faster than they are read here"
-                );
+                eprintln!("warning: the server dropped {count} lines: they arrive faster than they are read");
             }
             return;
         };
         let last = self.printer.zone.show(last);
         eprintln!(
-            "warning: the server left {count} lines out, up to {last}: they come faster than they are read \
+            "warning: the server dropped {count} lines, up to {last}: they arrive faster than they are read \
              here; `sandur query` shows them"
         );
     }
 
-    /// Connects again and shows what came in between.
+    /// Connects again and prints the lines in between.
     async fn rejoin(&mut self, reason: &str) -> Result<Socket, Ended> {
         let zone = self.printer.zone.clone();
         let lost_ns = self.heard_ns;
@@ -278,7 +282,7 @@ impl Tail {
             self.wait(pause).await?;
             pause = pauses.after_failure_with_jitter(&self.env);
             let attempt = async {
-                // First what there is, however much, then the connection, then what came meanwhile.
+                // First reads all lines so far, then connects, then reads what arrived meanwhile.
                 let begun = self.env.now_ns();
                 caught_up += self.catch_up(from).await?;
                 from = self.recent.known_from(begun.saturating_sub(OVERLAP_NS).max(from));
@@ -291,9 +295,7 @@ impl Tail {
                     self.repeats = self.recent.since(from);
                     self.repeats_until = self.env.monotonic() + REPEATS_FOR;
                     let (from, to) = (zone.show(lost_ns), zone.show(self.env.now_ns()));
-                    eprintln!(
-                        "connected again: {caught_up} lines from {from} to {to} were asked for by a query"
-                    );
+                    eprintln!("connected again: a query returned {caught_up} lines from {from} to {to}");
                     return Ok(socket);
                 }
                 Err(Trouble::Ended(ended)) => return Err(ended),
@@ -316,7 +318,7 @@ impl Tail {
         }
     }
 
-    /// Shows the lines from an instant on that were not shown yet; how many there were.
+    /// Prints the lines since an instant that were not shown yet. Returns their number.
     async fn catch_up(&mut self, from: i64) -> Result<usize, Trouble> {
         let end = self.env.now_ns().saturating_add(AHEAD_NS);
         let window = Window { start: from, end, zone: self.printer.zone.clone() };
@@ -353,7 +355,7 @@ impl Tail {
     }
 }
 
-/// What stops an attempt to connect again.
+/// Why an attempt to connect again stopped.
 enum Trouble {
     Refused(Refusal),
     Ended(Ended),

@@ -1,14 +1,14 @@
-//! The rows that were shown last, so that what is asked for again after a pause is not shown again.
+//! Remembers the rows shown last, so that they are not shown again when a query returns them.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::cli::paging::Row;
 
-/// Rows that are remembered, 16 bytes each: a minute of more lines than a terminal can show.
+/// Maximum number of rows, 16 bytes each: more lines than a terminal can show in a minute.
 const ROWS_MAX: usize = 20_000;
 
-/// What tells a row from others.
+/// Identifies a row: timestamp, and hash of labels and line.
 type Identity = (i64, u64);
 
 fn identity(row: &Row) -> Identity {
@@ -21,12 +21,12 @@ fn identity(row: &Row) -> Identity {
 #[derive(Default)]
 pub struct Recent {
     rows: VecDeque<Identity>,
-    /// The latest instant of a row that is not remembered any more.
+    /// The latest timestamp of a row that is no longer remembered.
     forgotten: Option<i64>,
 }
 
 impl Recent {
-    /// Remembers a row that is shown.
+    /// Remembers a row.
     pub fn add(&mut self, row: &Row) {
         self.rows.push_back(identity(row));
         if self.rows.len() > ROWS_MAX
@@ -36,12 +36,12 @@ impl Recent {
         }
     }
 
-    /// The instant from which on every row shown is remembered, but not before `earliest`.
+    /// The instant since which all shown rows are remembered; at least `earliest`.
     pub fn known_from(&self, earliest: i64) -> i64 {
         self.forgotten.map_or(earliest, |forgotten| earliest.max(forgotten.saturating_add(1)))
     }
 
-    /// Those of an instant and later, to be left out once each.
+    /// The rows since an instant, to be skipped once each.
     pub fn since(&self, start: i64) -> Repeats {
         let mut left = HashMap::new();
         for row in self.rows.iter().filter(|(timestamp, _)| *timestamp >= start) {
@@ -51,12 +51,12 @@ impl Recent {
     }
 }
 
-/// Rows that were shown and may come again.
+/// Rows that were shown and may be returned again.
 #[derive(Default)]
 pub struct Repeats(HashMap<Identity, usize>);
 
 impl Repeats {
-    /// Whether the row was shown already; each is known as often as it was shown.
+    /// Whether the row was shown already. Returns true as often as it was shown.
     pub fn take(&mut self, row: &Row) -> bool {
         match self.0.get_mut(&identity(row)) {
             Some(count) if *count > 0 => {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_come_again_are_left_out_as_often_as_they_were_shown() {
+    fn repeated_rows_are_skipped_as_often_as_they_were_shown() {
         let mut recent = Recent::default();
         for line in ["a", "b", "b"] {
             recent.add(&row(5, line));
@@ -86,12 +86,12 @@ mod tests {
         let mut repeats = recent.since(5);
         let taken = ["b", "a", "c", "b", "b", "a"].map(|line| repeats.take(&row(5, line)));
         assert_eq!(taken, [true, true, false, true, false, false]);
-        assert!(!recent.since(6).take(&row(5, "a")), "earlier rows are not asked for");
-        assert!(!recent.since(0).take(&row(6, "a")), "another instant is another row");
+        assert!(!recent.since(6).take(&row(5, "a")), "earlier rows are not in the range");
+        assert!(!recent.since(0).take(&row(6, "a")), "a row with another timestamp is different");
     }
 
     #[test]
-    fn what_is_forgotten_is_not_asked_for_again() {
+    fn the_range_of_forgotten_rows_is_not_queried_again() {
         let mut recent = Recent::default();
         assert_eq!(recent.known_from(7), 7);
         (0..ROWS_MAX as i64 + 3).for_each(|n| recent.add(&row(n, "x")));

@@ -60,7 +60,7 @@ pub fn command() -> Command {
     ));
     let retries = Arg::new("retries").long("retries").value_name("N").value_parser(value_parser!(u32));
     let retries =
-        retries.help(format!("Repetitions of a request that may succeed later [default: {RETRIES_DEFAULT}]"));
+        retries.help(format!("Retries of a request that may succeed later [default: {RETRIES_DEFAULT}]"));
     let dry_run = flag("dry-run", "Read all files and send nothing");
     let unchecked = flag("ignore-checksums", "Read compressed files whose checksums do not fit");
     let salvage = flag(
