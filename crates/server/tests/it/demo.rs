@@ -98,7 +98,7 @@ fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_
     let taken = held.local_addr().unwrap();
     let mut demo = Demo::start(folder.path(), &taken.to_string());
     let said = demo.wait_for("Ctrl-C stops.");
-    assert!(said.contains(&format!("{taken} is in use; taking a free port")), "{said}");
+    assert!(said.contains(&format!("{taken} is in use; using a free port")), "{said}");
 
     let program = format!("{} query ", env!("CARGO_BIN_EXE_sandur"));
     let commands: Vec<&str> = said.lines().map(str::trim).filter(|line| line.starts_with(&program)).collect();

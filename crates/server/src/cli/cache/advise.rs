@@ -1,4 +1,4 @@
-//! `sandur cache advise`: how large should the cache be?
+//! `sandur cache advise`: predicts the effect and cost of other cache sizes.
 
 use std::process::ExitCode;
 
@@ -15,28 +15,35 @@ use super::load;
 use crate::cli::client::Client;
 use crate::failed_command::Failed;
 
-/// Largest file of prices.
+/// Maximum size of the file of prices.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Segments of a simulated flash tier.
+/// Number of segments of a simulated flash tier.
 const SEGMENTS: u64 = 256;
 
 /// The command.
 pub fn command() -> Command {
     let url = Arg::new("url").long("url").value_name("URL").conflicts_with("trace");
     let url = url.help(
-        "Metrics of a running server, like http://localhost:3100/metrics; without it, a load is simulated",
+        "Metrics of a running server, like http://localhost:3100/metrics; without this option, a load is \
+        simulated",
     );
-    let flash = Arg::new("flash").long("flash").value_name("SIZE").help("Flash of the present cache");
-    let ram = Arg::new("ram").long("ram").value_name("SIZE").default_value("1GB").help("Its memory");
+    let flash = Arg::new("flash").long("flash").value_name("SIZE").help(
+        "Size of the present cache's flash \
+        tier",
+    );
+    let ram = Arg::new("ram").long("ram").value_name("SIZE").default_value("1GB").help(
+        "Size of its memory \
+        tier",
+    );
     let ask = Arg::new("ask").long("ask").value_name("SIZE").action(ArgAction::Append);
-    let ask = ask.help("A size to judge, of flash; may be repeated");
+    let ask = ask.help("A size of the flash tier to evaluate; may be repeated");
     let prices = Arg::new("prices").long("prices").value_name("FILE");
     let prices =
         prices.help("Prices as TOML: source, ram_gb_month, flash_gb_month, million_requests, store_gb");
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
-    let command = Command::new("advise").about("Say what other cache sizes would do, and cost").after_help(
-        "Default prices are list prices in US dollars of 2023-08: 4.43 a GB of memory and 0.08 a GB of local \
-         flash per month, 0.40 a million GETs, nothing for bytes within a region.",
+    let command = Command::new("advise").about("Predict hits and cost of other cache sizes").after_help(
+        "Default prices are list prices in US dollars of 2023-08: 4.43 per GB of memory and 0.08 per GB of \
+         local flash per month, 0.40 per million GETs, and no charge for bytes within a region.",
     );
     load::arguments(command).args([url, flash, ram, ask, prices, json])
 }
@@ -53,7 +60,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         asked.push((load::size(text)?, Medium::Flash));
     }
     let sentences = sentences(&situation, &asked, &prices);
-    // Figures of hardly any reads would be taken for figures.
+    // With too few reads, forecasts would not be reliable.
     let shown = if situation.is_too_little() { &[][..] } else { &situation.forecasts };
     if matches.get_flag("json") {
         let rows: Vec<_> = shown.iter().map(|f| forecast_json(f, &situation, &prices)).collect();
@@ -96,7 +103,7 @@ async fn running(url: &str, medium: Medium) -> Result<Situation, Failed> {
     Ok(Situation::of_report(&report, medium))
 }
 
-/// Our cache at every scale over the load.
+/// Simulates our cache at every scale over the load.
 fn simulated(matches: &ArgMatches) -> Result<Situation, Failed> {
     let text = |name: &str| matches.get_one::<String>(name).map(|text| load::size(text)).transpose();
     let (ram_bytes, flash_bytes) = (text("ram")?.unwrap_or(0), text("flash")?.unwrap_or(0));
@@ -158,7 +165,7 @@ fn forecast_json(forecast: &Forecast, situation: &Situation, prices: &Prices) ->
     })
 }
 
-/// The file of `--prices`; what it leaves out keeps its default.
+/// The file of `--prices`; missing values have their defaults.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PriceFile {

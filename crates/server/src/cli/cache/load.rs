@@ -1,4 +1,4 @@
-//! Where the requests of a simulation come from: a trace, or the generator.
+//! The requests of a simulation: from a trace or a generator.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -14,19 +14,20 @@ use sandur_cache_sim::{Request, story};
 
 use crate::failed_command::Failed;
 
-/// Requests from anywhere.
+/// An iterator of requests.
 pub type Requests = Box<dyn Iterator<Item = Result<Request, TraceError>>>;
 
-/// A load: its requests, how many there may be, and how long caches fill before anything counts.
+/// A load: its requests, their expected number, and the time that fills the caches before anything is
+/// counted.
 pub struct Load {
     pub name: String,
     pub requests: Requests,
     pub warm_up_s: u32,
-    /// 0 if unknown.
+    /// Expected number of requests; 0 if unknown.
     pub expected: u64,
 }
 
-/// Adds the arguments that name a load.
+/// Adds the arguments that describe a load.
 pub fn arguments(command: Command) -> Command {
     let trace = Arg::new("trace").long("trace").value_name("FILE").conflicts_with("workload");
     let trace = trace.help(
@@ -35,24 +36,26 @@ pub fn arguments(command: Command) -> Command {
     );
     let workload = Arg::new("workload").long("workload").default_value("observability");
     let workload = workload.value_parser(["observability", "audits", "mixed-scans", "story"]).help(
-        "Made-up accesses: an observability store, the same under two dozen audits a day, dashboards \
-             beside scans of 20 GB, or the published case",
+        "Generated accesses: an observability store, the same with two dozen audits a day, dashboards with \
+             concurrent scans of 20 GB, or the published case",
     );
     let hours =
         Arg::new("hours").long("hours").value_name("N").value_parser(value_parser!(u32).range(1..=8_760));
-    let hours = hours.help("Length of the made-up load, warm-up included [default: what the workload says]");
+    let hours = hours.help("Length of the generated load, including warm-up [default: that of the workload]");
     let seed = Arg::new("seed").long("seed").value_name("N").value_parser(value_parser!(u64));
     let seed = seed.default_value("1").help("Seed of everything random");
     let warm_up = Arg::new("warm-up").long("warm-up").value_name("DURATION");
-    let warm_up = warm_up
-        .help("Time that fills the caches and is not counted [default: 2d of made-up load, none of a trace]");
+    let warm_up = warm_up.help(
+        "Time that fills the caches and is not counted [default: 2d of a generated load, none of a \
+            trace]",
+    );
     let no_hints = Arg::new("no-hints").long("no-hints").action(ArgAction::SetTrue);
     let no_hints =
-        no_hints.help("Hide what accesses are for, as from a cache behind a protocol without hints");
+        no_hints.help("Do not pass hints about the purpose of accesses, as with a protocol without hints");
     command.args([trace, workload, hours, seed, warm_up, no_hints])
 }
 
-/// The load that the arguments name.
+/// The load that the arguments describe.
 pub fn load(matches: &ArgMatches) -> Result<Load, Failed> {
     let mut load = match matches.get_one::<String>("trace") {
         Some(path) => recorded(Path::new(path))?,
@@ -101,7 +104,7 @@ fn recorded(path: &Path) -> Result<Load, Failed> {
     Ok(Load { name, requests, warm_up_s: 0, expected })
 }
 
-/// A bar where the number of requests is known, a counter otherwise; nothing when stderr is no terminal.
+/// A bar if the number of requests is known, otherwise a counter; nothing if stderr is not a terminal.
 pub fn progress(load: &Load) -> ProgressBar {
     let (bar, template) = match load.expected {
         0 => (ProgressBar::new_spinner(), "{spinner} {human_pos} requests, {per_sec}"),
@@ -111,7 +114,7 @@ pub fn progress(load: &Load) -> ProgressBar {
     bar
 }
 
-/// The size that an argument says.
+/// Parses a size.
 pub fn size(text: &str) -> Result<u64, Failed> {
     text.parse::<ByteSize>().map(|size| size.0).map_err(|e| Failed::new(e.to_string()))
 }

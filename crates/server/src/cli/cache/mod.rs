@@ -1,4 +1,4 @@
-//! `sandur cache`: what belongs to the cache rather than to the database.
+//! `sandur cache`: commands about the cache.
 
 mod advise;
 mod load;
@@ -15,7 +15,7 @@ use crate::failed_command::Failed;
 /// The command.
 pub fn command() -> Command {
     Command::new("cache")
-        .about("Serve a cache, size caches and judge them")
+        .about("Serve a cache, simulate caches and advise on their size")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(serve::command())

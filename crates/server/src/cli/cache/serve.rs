@@ -1,4 +1,4 @@
-//! `sandur cache serve`: the cache as a server that speaks memcached's protocols.
+//! `sandur cache serve`: serves a cache with memcached's protocols.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub fn command() -> Command {
         .trailing_var_arg(true)
         .help("memcached's arguments; -h lists them");
     Command::new("serve")
-        .about("Serve a cache in memory and on flash by memcached's protocols")
-        // -h and -V are memcached's own
+        .about("Serve a cache in memory and on flash with memcached's protocols")
+        // `-h` and `-V` are options of memcached.
         .disable_help_flag(true)
         .disable_version_flag(true)
         .arg(arguments)
@@ -30,7 +30,7 @@ pub fn command() -> Command {
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let arguments = matches.get_many::<String>("arguments").unwrap_or_default();
     let arguments: Vec<String> = arguments.cloned().collect();
-    // memcached's clients and operators know its exit codes
+    // The exit codes are those of memcached.
     let log = Log { format: "text".to_owned(), level: level_of(0).to_owned() };
     logging::start(&log, env.clone(), None).map_err(Failed::new)?;
     match memcached::run(&env, &arguments, Arc::new(OnStderr)).await {
@@ -56,7 +56,7 @@ impl memcached::Log for OnStderr {
     }
 }
 
-/// What memcached's verbosity means here: what an operator has to know is said without `-v` too.
+/// The log level for memcached's verbosity; warnings are logged without `-v`, too.
 fn level_of(verbosity: u32) -> &'static str {
     match verbosity {
         0 => "warn",

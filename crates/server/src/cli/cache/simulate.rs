@@ -1,4 +1,4 @@
-//! `sandur cache simulate`: what would caches of these sizes do with these accesses?
+//! `sandur cache simulate`: simulates caches of given sizes with given accesses.
 
 use std::process::ExitCode;
 
@@ -13,12 +13,13 @@ use super::load;
 use crate::cli::paint::{Ink, Paint};
 use crate::failed_command::Failed;
 
-/// Segments that a simulated flash tier has at least, as a real one; of 64 MiB where that makes more.
+/// Minimum number of segments of a simulated flash tier, as in a real one; larger tiers have segments of
+/// 64 MiB.
 const SEGMENTS_MIN: u64 = 256;
-/// Bytes of a real segment.
+/// Size of a real segment.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// A policy at a size, to run and to print.
+/// A policy of a given size with its label.
 struct Lane {
     label: String,
     capacity: u64,
@@ -29,16 +30,16 @@ struct Lane {
 pub fn command() -> Command {
     let capacity = Arg::new("capacity").long("capacity").value_name("SIZE").action(ArgAction::Append);
     let capacity =
-        capacity.help("Bytes of a cache, both tiers together; may be repeated [default: 1GB, 4GB, 16GB]");
+        capacity.help("Size of a cache, both tiers together; may be repeated [default: 1GB, 4GB, 16GB]");
     let share = Arg::new("ram-share").long("ram-share").value_name("PART").default_value("0.05");
-    let share = share.help("Part of it that is RAM where the cache has two tiers");
+    let share = share.help("Share of RAM in caches with two tiers");
     let budget = Arg::new("write-budget").long("write-budget").value_name("SIZE");
-    let budget = budget.help("Bytes per day that flash may take [default: no limit]");
+    let budget = budget.help("Maximum bytes written to flash per day [default: no limit]");
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON");
-    let about = "Simulate our cache and others over a trace or a made-up load";
+    let about = "Simulate our cache and others over a trace or a generated load";
     let command = Command::new("simulate").about(about).after_help(
         "Every policy sees the same requests at the same number of bytes. `--workload story` sets sizes \
-         itself and prints the published case beside its simulation.",
+         itself and prints the published case next to its simulation.",
     );
     load::arguments(command).args([capacity, share, budget, json])
 }
@@ -108,7 +109,7 @@ fn lanes(matches: &ArgMatches) -> Result<Vec<Lane>, Failed> {
     let share: f64 =
         matches.get_one::<String>("ram-share").and_then(|text| text.parse().ok()).unwrap_or(-1.0);
     if !(0.0..1.0).contains(&share) {
-        return Err(Failed::new("--ram-share is a part like 0.05, at least 0 and below 1"));
+        return Err(Failed::new("--ram-share is a share like 0.05, at least 0 and below 1"));
     }
     let texts = matches.get_many::<String>("capacity").map(|sizes| sizes.cloned().collect());
     let texts = texts.unwrap_or_else(|| vec!["1GB".to_owned(), "4GB".to_owned(), "16GB".to_owned()]);
@@ -158,7 +159,7 @@ fn print_table(rows: &[(&(String, u64), &Measured)]) {
     }
 }
 
-/// The published figures beside the simulated ones, the latter scaled up again.
+/// Prints the published figures beside the simulated ones, which are scaled up.
 fn print_story(measured: &[Measured]) {
     let [before, lru, ours] = measured else { return };
     let published = story::PUBLISHED;
@@ -187,25 +188,20 @@ fn print_story(measured: &[Measured]) {
             saved(ours),
         ],
         [
-            "pushed out unread per hour before, most".to_owned(),
+            "evicted unread per hour before, max".to_owned(),
             count(published.unfetched_per_hour),
             unread(before),
             String::new(),
         ],
+        ["evicted unread per hour after, max".to_owned(), "\u{2013}".to_owned(), unread(lru), unread(ours)],
         [
-            "pushed out unread per hour after, most".to_owned(),
-            "\u{2013}".to_owned(),
-            unread(lru),
-            unread(ours),
-        ],
-        [
-            "replaced whole per hour before, most".to_owned(),
+            "complete replacements per hour before, max".to_owned(),
             format!("{:.0}", published.replacements_per_hour),
             replaced(before, story::BEFORE_BYTES),
             String::new(),
         ],
         [
-            "replaced whole per hour after, most".to_owned(),
+            "complete replacements per hour after, max".to_owned(),
             "\u{2013}".to_owned(),
             replaced(lru, story::AFTER_BYTES),
             replaced(ours, story::AFTER_BYTES),

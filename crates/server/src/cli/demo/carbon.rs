@@ -1,5 +1,5 @@
-//! What the made-up services tell Graphite: lines and bytes of each slot, as carbon's lines. Each slot is
-//! sent once it is over.
+//! Metrics of the generated services as carbon lines: log lines and bytes of each slot. A slot is sent
+//! when it is over.
 
 use std::fmt::Write;
 
@@ -10,18 +10,18 @@ use super::metrics::Counted;
 use crate::cli::client::{Ask, Client};
 use crate::failed_command::Failed;
 
-/// Where lines go.
+/// The path that receives carbon lines.
 const CARBON: &str = "/graphite/carbon";
-/// A find and a target that have something to show.
+/// A find and a target that return something.
 const FIND: &str = "shop.*.*";
 const TARGET: &str = "sumSeriesWithWildcards(shop.*.*.lines, 2)";
 
-/// Slots that are not sent yet.
+/// Slots that were not sent yet.
 #[derive(Debug, Default)]
 pub struct CarbonLines(Counted);
 
 impl CarbonLines {
-    /// Adds what services counted.
+    /// Adds counts of services.
     pub fn count(&mut self, new: &Counted) {
         for (slot, instances) in &new.lines {
             let slot = self.0.lines.entry(*slot).or_default();
@@ -32,7 +32,7 @@ impl CarbonLines {
         }
     }
 
-    /// The lines of the slots that are over at a second.
+    /// Takes the lines of the slots that are over at this second.
     fn take(&mut self, second: i64) -> String {
         let later = self.0.lines.split_off(&(second + 1));
         let mut text = String::new();
@@ -46,7 +46,7 @@ impl CarbonLines {
         text
     }
 
-    /// Sends the slots that are over at a second.
+    /// Sends the slots that are over at this second.
     pub async fn send(&mut self, client: &Client, second: i64) -> Result<(), Failed> {
         let text = self.take(second);
         if text.is_empty() {
@@ -58,7 +58,7 @@ impl CarbonLines {
     }
 }
 
-/// A find and a render that find something, as lines for people: a comment and a command each.
+/// Runs a find and a render, and describes each by a comment and a command.
 pub async fn propose(
     env: &Env,
     client: &Client,
@@ -87,7 +87,7 @@ pub async fn propose(
     Ok(proposals)
 }
 
-/// Members of a list in JSON.
+/// The number of elements of a JSON array.
 fn items(body: &[u8]) -> usize {
     serde_json::from_slice::<Vec<serde_json::Value>>(body).map_or(0, |list| list.len())
 }

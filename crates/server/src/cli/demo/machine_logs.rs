@@ -1,15 +1,15 @@
-//! The machine's own log files that this user may read.
+//! The log files of this machine that the user may read.
 
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Where they are.
+/// The directory of log files.
 const DIRECTORY: &str = "/var/log";
-/// Files and bytes that the demo takes at most.
+/// Maximum number and total size of files that the demo ships.
 const FILES_MAX: usize = 200;
 const BYTES_MAX: u64 = 256 << 20;
-/// Directories below the first.
+/// Maximum depth of directories.
 const DEPTH_MAX: u32 = 3;
 
 /// Readable text files below `/var/log`, smallest first, within the bounds.
@@ -30,7 +30,7 @@ fn collect(directory: &Path, depth: u32, found: &mut Vec<(PathBuf, u64)>) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
-        // Not through links: they may lead out of the directory or in circles.
+        // Links are not followed: they may leave the directory or form cycles.
         let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
         if metadata.is_dir() && depth < DEPTH_MAX {
             collect(&path, depth + 1, found);
@@ -40,7 +40,7 @@ fn collect(directory: &Path, depth: u32, found: &mut Vec<(PathBuf, u64)>) {
     }
 }
 
-/// Whether the start of the file looks like lines of text; a journal or an archive does not.
+/// Whether the start of the file looks like text; a journal or an archive does not.
 fn is_text(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(4_096).read_to_end(&mut start));
@@ -48,7 +48,7 @@ fn is_text(path: &Path) -> bool {
     read.is_ok() && valid && !start.contains(&0)
 }
 
-/// What the file is called without directory, number and ending: `/var/log/apt/history.log.1` is
+/// The name of a file without directory, number and extension: `/var/log/apt/history.log.1` becomes
 /// `history`.
 pub fn name_of(path: &Path) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_told_from_other_files() {
+    fn text_is_distinguished_from_other_files() {
         let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, content: &[u8]| {
             let path = directory.path().join(name);

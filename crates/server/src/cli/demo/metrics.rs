@@ -1,5 +1,6 @@
-//! The metrics of the demo: what the made-up services count. What they counted in the past is sampled every
-//! [`SLOT_S`] seconds and sent as text; what they count now, each shows for itself ([`super::targets`]).
+//! The metrics of the demo: counters of the generated services. Counts of the past are sampled every
+//! [`SLOT_S`] seconds and pushed as text; present counts are exposed by each service
+//! ([`super::targets`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,31 +13,31 @@ use crate::failed_command::Failed;
 
 /// Seconds between samples of the past.
 pub const SLOT_S: i64 = 15;
-/// Where text goes.
+/// The path that receives samples as text.
 const IMPORT: &str = "/api/v1/import/prometheus";
-/// What kind of text.
+/// The content type of the text.
 const TEXT: (&str, &str) = ("content-type", "text/plain; version=0.0.4");
-/// What watches the shop: its service and instance.
+/// Service and instance that expose incidents.
 const WATCH: (&str, &str) = ("watch", "watch-0");
 
 /// A service and its instance.
 type Instance = (String, String);
 
-/// What services did since the last sample, by the slot's end in seconds.
+/// Counts since the last sample, by the end of the slot in seconds.
 #[derive(Debug, Default)]
 pub struct Counted {
     /// Lines and bytes of each instance.
     pub lines: BTreeMap<i64, BTreeMap<Instance, (u64, u64)>>,
-    /// What went wrong.
+    /// Incidents.
     pub incidents: BTreeMap<i64, Option<Incident>>,
 }
 
-/// The end of the slot that a second belongs to.
+/// The end of the slot with this second.
 pub fn slot_of(second: i64) -> i64 {
     (second.div_euclid(SLOT_S) + 1) * SLOT_S
 }
 
-/// Names of incidents as labels have them.
+/// Names of incidents as label values.
 const INCIDENTS: [(Incident, &str); 4] = [
     (Incident::BankTimeouts, "bank_timeouts"),
     (Incident::DatabaseLock, "database_lock"),
@@ -48,18 +49,18 @@ const INCIDENTS: [(Incident, &str); 4] = [
 #[derive(Debug, Default)]
 pub struct Meter {
     counters: BTreeMap<Instance, (u64, u64)>,
-    /// What goes wrong.
+    /// The present incident.
     incident: Option<Incident>,
 }
 
-/// What the metrics of a service are.
+/// Counters of a service, with their help.
 const COUNTERS: [(&str, &str); 2] = [
     ("shop_lines_total", "Lines that the instance wrote."),
     ("shop_line_bytes_total", "Bytes of the lines that the instance wrote."),
 ];
 
 impl Meter {
-    /// The text of the samples at the ends of slots up to `before`; what lies later stays in `counted`.
+    /// Formats samples at the ends of slots up to `before`; later slots stay in `counted`.
     pub fn sample(&mut self, counted: &mut Counted, before: i64) -> String {
         let mut text = String::new();
         let later = counted.incidents.split_off(&(before + 1));
@@ -71,7 +72,7 @@ impl Meter {
         text
     }
 
-    /// Counts all that was counted.
+    /// Adds all counts to the counters.
     pub fn count(&mut self, counted: Counted) {
         let mut lines = counted.lines;
         for (slot, incident) in counted.incidents {
@@ -108,13 +109,13 @@ impl Meter {
         }
     }
 
-    /// The services and their instances, the watch among them.
+    /// The services and their instances, including the watch.
     pub fn instances(&self) -> Vec<Instance> {
         let watch = (WATCH.0.to_owned(), WATCH.1.to_owned());
         self.counters.keys().cloned().chain([watch]).collect()
     }
 
-    /// What an instance shows to a scrape; `None` when there is no such instance.
+    /// The metrics page of an instance; `None` if there is no such instance.
     pub fn page(&self, instance: &str) -> Option<String> {
         let mut page = String::new();
         if instance == WATCH.1 {
@@ -134,7 +135,7 @@ impl Meter {
     }
 }
 
-/// Sends samples.
+/// Pushes samples.
 pub async fn send(client: &Client, text: String) -> Result<(), Failed> {
     if text.is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! `sandur demo`: a server on a local directory with real input, to look around in.
+//! `sandur demo`: a server on a local directory with real input, for trying it out.
 //!
-//! It ships the machine's readable log files, and the lines and the metrics of a made-up shop (an hour of the
-//! past quickly, then live) through the same HTTP API that everyone uses, tells Graphite of the shop, scrapes
-//! the shop's services and itself, and goes on until Ctrl-C.
+//! It ships the readable log files of the machine, and the lines and metrics of a generated shop (first
+//! an hour of the past, then live) through the public HTTP API, sends Graphite points of the shop,
+//! scrapes the shop's services and itself, and runs until Ctrl-C.
 
 mod carbon;
 mod machine_logs;
@@ -37,25 +37,25 @@ use shop::Shop;
 use targets::SharedMeter;
 use tokio::net::TcpListener;
 
-/// Seconds of the past that are made up at the start.
+/// Seconds of the past that are generated at the start.
 const PAST_S: i64 = 3_600;
-/// Seconds in one push while the past or what was missed is caught up with.
+/// Seconds per push while catching up.
 const PIECE_S: i64 = 120;
 
 /// The command.
 pub fn command() -> Command {
     let store = Arg::new("store").long("store").value_name("DIRECTORY").default_value("./sandur-demo");
-    let store = store.help("Where the data goes");
+    let store = store.help("Directory of the data");
     let listen = Arg::new("listen").long("listen").value_name("ADDR").default_value("127.0.0.1:3100");
-    let listen = listen.help("Address of the server; a free port is taken when it is in use");
+    let listen = listen.help("Address of the server; a free port is used if it is in use");
     let insecure = Arg::new("insecure-listen")
         .long("insecure-listen")
         .action(ArgAction::SetTrue)
-        .help("Listen beyond loopback: whoever reaches the address may do everything");
+        .help("Listen beyond loopback: every client that reaches the address has all permissions");
     let length =
         Arg::new("for").long("for").value_name("DURATION").help("Stop after this time instead of at Ctrl-C");
     Command::new("demo")
-        .about("Try it: a server on a local directory, with this machine's logs and a made-up shop in it")
+        .about("Try it: a server on a local directory, with this machine's logs and a generated shop")
         .arg(store)
         .arg(listen)
         .arg(insecure)
@@ -94,7 +94,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         demo.introduce(&address, &paint).await?;
         demo.live().await
     };
-    // What is scraped ends with the work, before the server does.
+    // Scraping ends with the work, before the server does.
     let outcome = tokio::select! {
         outcome = work => outcome,
         () = signal.triggered() => Ok(()),
@@ -118,19 +118,19 @@ fn settings(store: Option<String>, listen: Option<String>) -> Settings {
     settings.store = store.unwrap_or_else(|| "./sandur-demo".to_owned());
     settings.listen = listen.unwrap_or(settings.listen);
     settings.log.level = "warn".to_owned();
-    // The machine's log files may be as old as they like.
+    // Log files of the machine may be of any age.
     settings.limits.reject_old_samples_max_age = 0;
     settings.limits.max_query_length = 0;
     settings
 }
 
-/// Starts the server, on a free port when the asked one is taken.
+/// Starts the server, on a free port if the requested one is in use.
 async fn start(env: &Env, settings: Settings) -> Result<Server, Failed> {
     let taken = std::net::TcpListener::bind(&settings.listen)
         .is_err_and(|e| e.kind() == std::io::ErrorKind::AddrInUse);
     let mut settings = settings;
     if taken {
-        eprintln!("{} is in use; taking a free port (or choose one with --listen)", settings.listen);
+        eprintln!("{} is in use; using a free port (or choose one with --listen)", settings.listen);
         settings.listen = "127.0.0.1:0".to_owned();
     }
     Server::start(env.clone(), settings, None).await
@@ -140,20 +140,20 @@ struct Demo {
     env: Env,
     sender: Sender,
     shop: Shop,
-    /// First second of the shop that is not shipped.
+    /// First second of the shop that is not shipped yet.
     next: i64,
     lines: u64,
     bytes: u64,
-    /// What was counted and not sampled yet.
+    /// Counts that are not sampled yet.
     counted: Counted,
     meter: SharedMeter,
     carbon: CarbonLines,
 }
 
 impl Demo {
-    /// The shop's last hour.
+    /// Ships the last hour of the shop.
     async fn load_past(&mut self, now: i64) -> Result<(), Failed> {
-        eprintln!("loading the last hour of a made-up shop ...");
+        eprintln!("loading the last hour of a generated shop ...");
         while self.next < now {
             let to = (self.next + PIECE_S).min(now);
             self.ship(to).await?;
@@ -169,7 +169,7 @@ impl Demo {
         Ok(())
     }
 
-    /// The machine's files.
+    /// Ships the files of the machine.
     async fn load_files(&mut self) {
         let files = machine_logs::files();
         let total: u64 = files.iter().map(|(_, bytes)| bytes).sum();
@@ -181,11 +181,11 @@ impl Demo {
             shipper.label(&labels);
             // A file that vanished or is damaged must not end the demo.
             if let Err(failed) = shipper.ship_file(&Given { path, is_named: false }).await {
-                eprintln!("left out: {}", failed.message());
+                eprintln!("skipped: {}", failed.message());
             }
         }
         if let Err(failed) = shipper.drain().await {
-            eprintln!("left out: {}", failed.message());
+            eprintln!("skipped: {}", failed.message());
         }
         let (lines, bytes) = shipper.report.score();
         self.lines += lines;
@@ -193,11 +193,11 @@ impl Demo {
         shipper.finish();
     }
 
-    /// Ships what the shop wrote before the second `to` and is not shipped yet.
+    /// Ships what the shop wrote before the second `to` and was not shipped yet.
     async fn ship(&mut self, to: i64) -> Result<(), Failed> {
         let written = self.shop.write(&self.env, self.next, to).await;
         if let Sent::Partly(partly) = self.sender.send(written.body).await? {
-            return Err(Failed::new(format!("the server left lines out: {}", partly.text)));
+            return Err(Failed::new(format!("the server refused lines: {}", partly.text)));
         }
         self.next = to;
         self.lines += written.lines;
@@ -207,7 +207,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Has the server scrape itself and the services, which count from now on what they show.
+    /// Starts scraping of the server itself and of the services.
     async fn scrape(&mut self, server: &Server) -> Result<[Task<()>; 2], Failed> {
         self.show_counted();
         let failed = |error: std::io::Error| Failed::new(format!("no port for the shop's services: {error}"));
@@ -218,13 +218,13 @@ impl Demo {
         Ok([self.env.spawn("services of the demo", serving), server.scrape(file)])
     }
 
-    /// Lets services show all that was counted.
+    /// Adds all counts to the metrics that the services expose.
     fn show_counted(&mut self) {
         let counted = std::mem::take(&mut self.counted);
         self.meter.lock().unwrap_or_else(PoisonError::into_inner).count(counted);
     }
 
-    /// Adds what services counted to what is not sampled yet.
+    /// Adds counts of services to those that are not sampled yet.
     fn count(&mut self, new: Counted) {
         for (slot, incident) in new.incidents {
             let known = self.counted.incidents.entry(slot).or_default();
@@ -239,7 +239,7 @@ impl Demo {
         }
     }
 
-    /// Address and queries, each tried once.
+    /// Prints the address and queries, each of which was tried.
     async fn introduce(&self, address: &str, paint: &Paint) -> Result<(), Failed> {
         queries::wait_for_scrapes(&self.env, self.sender.client()).await?;
         let proposals = queries::propose(&self.env, self.sender.client()).await?;
@@ -266,11 +266,11 @@ impl Demo {
         }
         eprintln!("  {}", paint.ink(Ink::Dim, "# and live:"));
         eprintln!("  {program} tail{named} '{{app=\"checkout\"}}'");
-        eprintln!("\nLines keep coming. Ctrl-C stops.\n");
+        eprintln!("\nNew lines keep arriving. Ctrl-C stops.\n");
         Ok(())
     }
 
-    /// Ships the shop's present for ever; a second that fails is said and left out.
+    /// Ships the shop live, forever. A failed push is reported and skipped.
     async fn live(&mut self) -> Result<(), Failed> {
         loop {
             let wait = (self.next + 1) * SECOND_NS - self.env.now_ns();
@@ -283,7 +283,7 @@ impl Demo {
             };
             if let Err(failed) = shipped {
                 end_progress();
-                eprintln!("a push failed, going on: {}", failed.message());
+                eprintln!("a push failed, continuing: {}", failed.message());
                 self.next = to;
             }
             self.show_counted();
@@ -291,20 +291,20 @@ impl Demo {
         }
     }
 
-    /// What the stopped server leaves behind.
+    /// Prints what the stopped server has stored.
     async fn farewell(&self, store: &str) -> Result<(), Failed> {
         let stored = open_store(store, &self.env).await?;
         let catalog = Catalog::open(stored, self.env.clone(), CatalogOptions::default()).await;
         let catalog =
-            catalog.map_err(|e| Failed::new(format!("stopped; cannot read what {store} holds: {e}")))?;
+            catalog.map_err(|e| Failed::new(format!("stopped; cannot read the contents of {store}: {e}")))?;
         let snapshot = catalog.snapshot();
         let rows: u64 = snapshot.all_blocks().map(|block| block.rows).sum();
         let directory = Store::directory_of(store).ok().flatten().unwrap_or_else(|| store.into());
         let path = directory.display();
         eprintln!(
-            "kept {rows} rows in {} blocks in {path}, which takes {} on disk \
-             (this run shipped {} lines, {} of text).\n\
-             `sandur serve --store {path}` serves them again; delete the directory to forget them.",
+            "kept {rows} rows in {} blocks in {path}, which takes {} on disk (this run shipped {} lines, {} \
+             of text).\n\
+             `sandur serve --store {path}` serves them again; delete the directory to remove them.",
             snapshot.block_count(),
             ByteSize(size_of(&directory)),
             self.lines,
@@ -314,11 +314,11 @@ impl Demo {
     }
 }
 
-/// Shows a line that is overwritten by the next one, to people only.
+/// Prints a line that the next one overwrites; only on a terminal.
 fn show_progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r{text}  ");
-        // Without it the terminal is only late.
+        // If flushing fails, the line appears later.
         let _ = std::io::stderr().flush();
     }
 }

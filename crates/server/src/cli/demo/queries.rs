@@ -1,4 +1,4 @@
-//! Queries that the demo proposes: only such that find something in what it shipped.
+//! Queries that the demo proposes: only those that find something in the shipped data.
 
 use sandur_base::Env;
 use sandur_model::{HOUR_NS, MILLISECOND_NS, SECOND_NS};
@@ -8,24 +8,24 @@ use crate::cli::client::Client;
 use crate::cli::results;
 use crate::failed_command::Failed;
 
-/// How many of logs are proposed.
+/// Number of proposed log queries.
 pub const PROPOSED: usize = 5;
 
-/// How a query is asked, beyond its text.
+/// How a query is run.
 #[derive(Clone, Copy)]
 enum Ask {
     /// Over the last hour.
     Hour,
-    /// Over the last thirty days: log files may be old.
+    /// Over the last thirty days, since log files may be old.
     Month,
-    /// Over the last hour, a point per minute.
+    /// Over the last hour, with a point per minute.
     Minutes,
-    /// Now.
+    /// At the present instant.
     Instant,
 }
 
 impl Ask {
-    /// Options of `sandur query` that ask this way.
+    /// The options of `sandur query` for this.
     fn options(self) -> &'static str {
         match self {
             Self::Hour => "",
@@ -36,22 +36,22 @@ impl Ask {
     }
 }
 
-/// A query and what it shows.
+/// A query and its description.
 pub struct Query {
     shows: &'static str,
     text: &'static str,
     ask: Ask,
 }
 
-/// By preference; the last ones stand in where a machine has no logs of its own.
+/// In order of preference; the last ones are used on machines without readable logs.
 const CANDIDATES: [Query; 7] = [
     Query {
-        shows: "errors of every service, whatever its format",
+        shows: "errors of every service, in any format",
         text: r#"{env="demo"} | detected_level="error""#,
         ask: Ask::Hour,
     },
     Query {
-        shows: "slow payments, out of nested JSON",
+        shows: "slow payments, from nested JSON",
         text: concat!(
             r#"{app="payments"} | json | duration_ms > 1000 "#,
             r#"| line_format "{{.user_name}} waited {{.duration_ms}} ms: {{.msg}}""#
@@ -70,12 +70,12 @@ const CANDIDATES: [Query; 7] = [
     },
     Query { shows: "this machine's own logs", text: r#"{job="machine"}"#, ask: Ask::Month },
     Query {
-        shows: "whose passwords were wrong most often, from logfmt",
+        shows: "users with the most wrong passwords, from logfmt",
         text: r#"topk(3, sum by (user) (count_over_time({app="auth"} |= "wrong password" | logfmt [1h])))"#,
         ask: Ask::Instant,
     },
     Query {
-        shows: "answers by status, out of an access log",
+        shows: "answers by status, from an access log",
         text: concat!(
             r#"sum by (status) (count_over_time({app="gateway"} "#,
             r#"| pattern `<_> "<_>" <status> <_>` | status != "" [5m]))"#
@@ -87,17 +87,17 @@ const CANDIDATES: [Query; 7] = [
 /// PromQL over the metrics of the shop and of the server.
 const OF_METRICS: [Query; 3] = [
     Query {
-        shows: "lines per second by service over the last hour, drawn (PromQL)",
+        shows: "lines per second by service over the last hour, as a chart (PromQL)",
         text: "sum by (app) (rate(shop_lines_total[2m]))",
         ask: Ask::Minutes,
     },
     Query {
-        shows: "which instances wrote most (PromQL)",
+        shows: "instances that wrote the most (PromQL)",
         text: "topk(3, increase(shop_line_bytes_total[30m]))",
         ask: Ask::Instant,
     },
     Query {
-        shows: "memory of this server in MiB, as it says itself (PromQL)",
+        shows: "memory of this server in MiB, from its own metrics (PromQL)",
         text: r#"process_resident_memory_bytes{job="sandur"} / 2 ^ 20"#,
         ask: Ask::Instant,
     },
@@ -106,23 +106,23 @@ const OF_METRICS: [Query; 3] = [
 /// A query that was tried.
 pub struct Proposal {
     query: &'static Query,
-    /// What it found and how quickly, for people.
+    /// What it found and the time it took.
     found: String,
 }
 
 impl Proposal {
-    /// A comment that says what it is.
+    /// The comment above the command.
     pub fn comment(&self) -> String {
         format!("# {}: {}", self.query.shows, self.found)
     }
 
-    /// The command line that asks it; `program` and `options` stand before the query.
+    /// The command line of the query; `program` and `options` come before the query.
     pub fn command(&self, program: &str, options: &str) -> String {
         format!("{program} query{options} '{}'{}", self.query.text, self.query.ask.options())
     }
 }
 
-/// Waits until the server has scraped itself, for three intervals.
+/// Waits until the server has scraped itself, for at most three intervals.
 pub async fn wait_for_scrapes(env: &Env, client: &Client) -> Result<(), Failed> {
     let deadline = env.monotonic() + 3 * SCRAPE_EVERY;
     while env.monotonic() < deadline {
@@ -135,7 +135,7 @@ pub async fn wait_for_scrapes(env: &Env, client: &Client) -> Result<(), Failed> 
     Ok(())
 }
 
-/// The first [`PROPOSED`] queries that find something, each tried once.
+/// The first [`PROPOSED`] queries that find something; each is tried once.
 pub async fn propose(env: &Env, client: &Client) -> Result<Vec<Proposal>, Failed> {
     let mut proposals = Vec::new();
     for query in &CANDIDATES {
@@ -150,7 +150,7 @@ pub async fn propose(env: &Env, client: &Client) -> Result<Vec<Proposal>, Failed
     Ok(proposals)
 }
 
-/// What the query finds; `None` when that is nothing.
+/// What the query finds; `None` if it finds nothing.
 async fn attempt(env: &Env, client: &Client, query: &Query) -> Result<Option<String>, Failed> {
     let (path, pairs) = request(query, env.now_ns());
     let began = env.monotonic();
@@ -184,7 +184,7 @@ fn metrics_request(
 ) -> (&'static str, Vec<(&'static str, String)>) {
     let now = now_ns.div_euclid(SECOND_NS);
     if matches!(query.ask, Ask::Instant) {
-        // To the millisecond: a sample of this second may be younger than its beginning.
+        // With milliseconds, since a sample of the present second may be later than its start.
         let milliseconds = now_ns.rem_euclid(SECOND_NS) / MILLISECOND_NS;
         return ("/api/v1/query", vec![text, ("time", format!("{now}.{milliseconds:03}"))]);
     }

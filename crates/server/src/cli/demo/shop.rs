@@ -1,4 +1,4 @@
-//! The made-up shop of the demo: its generated lines as bodies of pushes.
+//! The generated shop of the demo: its lines as bodies of pushes.
 
 use bytes::Bytes;
 use sandur_base::Env;
@@ -8,22 +8,22 @@ use sandur_model::SECOND_NS;
 
 use super::metrics::{Counted, slot_of};
 
-/// Requests of customers per second; each leaves about two lines.
+/// Requests of customers per second; each causes about two lines.
 const REQUESTS_PER_SECOND: f64 = 20.0;
 /// Instances of each service.
 const INSTANCES: usize = 2;
-/// Shops that are looked at for one with a story to tell.
+/// Number of generated shops that are searched for one with an incident.
 const SEEDS: u64 = 50;
 
-/// What the shop wrote in some seconds.
+/// What the shop wrote in a range of seconds.
 pub struct Written {
-    /// The push.
+    /// The body of a push.
     pub body: Bytes,
-    /// Its lines.
+    /// Number of its lines.
     pub lines: u64,
     /// Bytes of their text.
     pub bytes: u64,
-    /// What its services count.
+    /// Counts of its services.
     pub counted: Counted,
 }
 
@@ -32,16 +32,16 @@ pub struct Written {
 pub struct Shop(Services);
 
 impl Shop {
-    /// A shop whose payments failed for a while in the seconds from `from` to before `to`. The first
-    /// one counts, so that a demo that is started again soon mostly repeats lines that are there, which
-    /// the server shows once.
+    /// A shop whose payments fail for a while in the seconds from `from` to `to` (exclusive). The first
+    /// such seed is used, so that a demo that is restarted soon mostly generates lines that are stored
+    /// already, which the server drops as duplicates.
     pub fn with_trouble(from: i64, to: i64) -> Self {
         let troubled = |shop: &Services| (from..to).any(|s| shop.incident(s) == Some(Incident::BankTimeouts));
         let mut shops = (1..=SEEDS).map(|seed| Services::new(seed, INSTANCES));
         Self(shops.find(troubled).unwrap_or_else(|| Services::new(1, INSTANCES)))
     }
 
-    /// What is written in the seconds from `from` to before `to`; made up off the I/O threads.
+    /// Generates the lines of the seconds from `from` to `to` (exclusive), off the I/O threads.
     pub async fn write(&self, env: &Env, from: i64, to: i64) -> Written {
         let services = self.0.clone();
         env.run_blocking(move || {
@@ -55,7 +55,7 @@ impl Shop {
     }
 }
 
-/// Lines and bytes of each instance and what went wrong, by slot.
+/// Lines and bytes of each instance, and incidents, by slot.
 fn counted(services: &Services, streams: &[Stream], (from, to): (i64, i64)) -> Counted {
     let mut counted = Counted::default();
     for second in from..to {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_hour_has_trouble() {
+    fn an_hour_has_an_incident() {
         for hour in 0..100 {
             let from = 1_795_176_000 + hour * 3_600;
             let Shop(services) = Shop::with_trouble(from, from + 3_600);

@@ -1,5 +1,5 @@
-//! What the demo's server scrapes: itself, and the made-up services, each of which shows its metrics at a
-//! path of its own, as services do.
+//! The scrape targets of the demo: the server itself, and the generated services, each of which exposes
+//! its metrics at a path of its own.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,17 +20,17 @@ use tokio::net::TcpListener;
 
 use super::metrics::Meter;
 
-/// How often: a newcomer waits for the first scrape.
+/// Interval of scrapes: short, since a new user waits for the first one.
 pub const SCRAPE_EVERY: Duration = Duration::from_secs(1);
-/// Connections to the services at once; more are closed. A scrape of each needs one.
+/// Maximum number of connections to the services; more are closed. A scrape of each service needs one.
 const CONNECTIONS_MAX: usize = 256;
-/// What the services show, as scrapes read it.
+/// Content type of the services' metrics.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Counters that services show while they count.
+/// The counters that the services expose.
 pub type SharedMeter = Arc<Mutex<Meter>>;
 
-/// What is scraped: the server at one address, the services at another.
+/// The scrape configuration: the server at one address, the services at another.
 pub fn scraped(server: SocketAddr, services: SocketAddr, meter: &SharedMeter) -> ScrapeFile {
     let job = |name: &str, groups| JobConfig {
         groups,
@@ -48,7 +48,7 @@ pub fn scraped(server: SocketAddr, services: SocketAddr, meter: &SharedMeter) ->
     ScrapeFile { jobs, warnings: Vec::new() }
 }
 
-/// Shows the metrics of the services at `/INSTANCE/metrics` until it is dropped.
+/// Serves the metrics of the services at `/INSTANCE/metrics` until it is dropped.
 pub async fn serve(listener: TcpListener, meter: SharedMeter) {
     let mut connections = FuturesUnordered::new();
     loop {
@@ -56,7 +56,7 @@ pub async fn serve(listener: TcpListener, meter: SharedMeter) {
             accepted = listener.accept() => accepted,
             Some(()) = connections.next() => continue,
         };
-        // A connection that was not made is one that nobody waits for.
+        // A client that could not connect does not wait for an answer.
         let Ok((stream, _)) = stream else { continue };
         if connections.len() >= CONNECTIONS_MAX {
             continue;
@@ -67,7 +67,7 @@ pub async fn serve(listener: TcpListener, meter: SharedMeter) {
             async move { Ok::<_, Infallible>(answer) }
         });
         connections.push(async move {
-            // Who scrapes says what went wrong.
+            // The scraper reports errors.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }

@@ -1,4 +1,4 @@
-//! `sandur import`: moves the history of other databases over.
+//! `sandur import`: imports the history of other databases.
 
 mod whisper;
 
@@ -12,7 +12,7 @@ use crate::failed_command::Failed;
 /// The command.
 pub fn command() -> Command {
     Command::new("import")
-        .about("Move history of another database over")
+        .about("Import the history of another database")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(whisper::command())

@@ -1,4 +1,4 @@
-//! The relay's configuration file on the command line.
+//! Reads the relay's configuration file for commands.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -11,13 +11,13 @@ use sandur_relay::router::Router;
 
 use crate::failed_command::Failed;
 
-/// Options that say how a file is read.
+/// Options for reading the file.
 pub(super) fn arguments() -> [Arg; 2] {
     let names = Format::NAMES.map(|(name, _)| name);
     let format = Arg::new("format").long("format").value_name("FORM").value_parser(names);
-    let format = format.help("Whose form the file has; without it, the text decides");
+    let format = format.help("Format of the file; by default it is detected from the text");
     let section = Arg::new("section").long("section").value_name("NAME");
-    let section = section.help("Section of carbon.conf; without it, relay or else aggregator");
+    let section = section.help("Section of carbon.conf; by default relay or else aggregator");
     [format, section]
 }
 
@@ -28,14 +28,14 @@ pub(super) fn routing(path: &str, matches: &ArgMatches) -> Result<Routing, Faile
     read(Path::new(path), format, section).map_err(|error| Failed::new(error.to_string()))
 }
 
-/// Reads a file and makes its rings; lines that are not honoured are told on stderr.
+/// Reads a file and builds its rings. Lines that are not supported are reported on stderr.
 pub(super) fn router(path: &str, matches: &ArgMatches) -> Result<Router, Failed> {
     let routing = routing(path, matches)?;
     routing.notes.iter().filter(|note| note.is_grave).for_each(|note| eprintln!("sandur: {note}"));
     Router::new(routing).map_err(|error| Failed::new(format!("{path}: {error}")))
 }
 
-/// Hands every name on: those that were given, or the lines of stdin where none or `-` was given.
+/// Passes every name to `each`: the given ones, or the lines of stdin if there are none or only `-`.
 pub(super) fn each_name(
     given: Option<clap::parser::ValuesRef<'_, String>>,
     mut each: impl FnMut(&str),
@@ -48,13 +48,13 @@ pub(super) fn each_name(
     each_name_of(std::io::stdin().lock(), "stdin", each)
 }
 
-/// Hands the names of a file on.
+/// Passes the names in a file to `each`.
 pub(super) fn each_name_in(path: &str, each: impl FnMut(&str)) -> Result<(), Failed> {
     let file = File::open(path).map_err(|error| Failed::new(format!("cannot read {path}: {error}")))?;
     each_name_of(BufReader::new(file), path, each)
 }
 
-/// The first field of a line of carbon is its name.
+/// The name is the first field of a carbon line.
 fn each_name_of(lines: impl BufRead, shown: &str, mut each: impl FnMut(&str)) -> Result<(), Failed> {
     for line in lines.lines() {
         let line = line.map_err(|error| Failed::new(format!("cannot read names from {shown}: {error}")))?;

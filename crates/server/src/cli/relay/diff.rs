@@ -1,4 +1,4 @@
-//! `sandur relay diff`: which names go elsewhere by another configuration?
+//! `sandur relay diff`: lists the names that another configuration sends elsewhere.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use sandur_relay::router::Scratch;
 use super::{configuration, lookup::text};
 use crate::failed_command::Failed;
 
-/// Names that are made up where none are given.
+/// Number of generated names if none are given.
 const MADE_UP: usize = 65_536;
 
 /// The command.
@@ -18,12 +18,12 @@ pub fn command() -> Command {
     let file =
         |id: &'static str| Arg::new(id).value_name(id).required(true).help("A configuration of a relay");
     let names = Arg::new("names").long("names").value_name("FILE");
-    let names = names.help("Names to look at, one a line; - for stdin; without it, 65,536 made-up ones");
+    let names = names.help("Names to compare, one per line; - for stdin; by default 65,536 generated ones");
     let summary = Arg::new("summary").long("summary").action(ArgAction::SetTrue);
-    let summary = summary.help("Only count, by where names went and where they go");
+    let summary = summary.help("Print only counts, by old and new targets");
     Command::new("diff")
-        .about("Say which names go to other targets by configuration B than by A")
-        .after_help("The exit code is 1 when there are any.")
+        .about("List the names that configuration B sends to other targets than A")
+        .after_help("The exit code is 1 if there are any.")
         .args([file("A"), file("B"), names, summary])
         .args(configuration::arguments())
 }
@@ -44,7 +44,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
             if !only_counts {
                 println!("{name}\t{before}\t{after}");
             }
-            // Names of their own would make as many lines as there are names.
+            // Per-name connections would print as many lines as there are names.
             if only_counts && before.len() + after.len() < 512 {
                 *moved.entry((before, after)).or_default() += 1;
             } else {
@@ -63,6 +63,6 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
             println!("{count}\t{before}\t{after}");
         }
     }
-    eprintln!("{total} of {all} names go elsewhere");
+    eprintln!("{total} of {all} names have other targets");
     Ok(if total == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

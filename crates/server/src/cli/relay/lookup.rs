@@ -1,4 +1,4 @@
-//! `sandur relay lookup`: where do names go?
+//! `sandur relay lookup`: prints the targets of names.
 
 use std::process::ExitCode;
 
@@ -16,10 +16,11 @@ pub fn command() -> Command {
     let config =
         config.help("The relay's configuration: carbon's, carbon-c-relay's, carbon-relay-ng's or ours");
     let paths = Arg::new("path").value_name("PATH").action(ArgAction::Append);
-    let paths = paths.help("Names; without any, or with -, the first fields of the lines of stdin");
-    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print a JSON object a line");
+    let paths = paths.help("Names; without any, or with -, the first field of each line of stdin");
+    let json =
+        Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON object per line");
     Command::new("lookup")
-        .about("Say which targets names go to while all of them are live")
+        .about("Print the targets of names while all targets are live")
         .args([config, json, paths])
         .args(configuration::arguments())
 }
@@ -40,7 +41,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Targets, with the name that they get where it is another one, and what else becomes of the name.
+/// Formats targets, with the name that they receive if it differs, and other effects on the name.
 pub(super) fn text(name: &str, found: &Destinations) -> String {
     let target = |(target, own): &(String, String)| match own == name {
         true => target.clone(),

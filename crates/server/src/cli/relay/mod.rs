@@ -1,4 +1,4 @@
-//! `sandur relay`: the relay of carbon points, and what it would do with a name.
+//! `sandur relay`: the relay of carbon points, and commands that show what it does with a name.
 
 mod configuration;
 mod diff;
@@ -15,7 +15,7 @@ use crate::failed_command::Failed;
 /// The command.
 pub fn command() -> Command {
     Command::new("relay")
-        .about("Relay carbon points, by configuration files of carbon, carbon-c-relay and carbon-relay-ng")
+        .about("Relay carbon points, with configuration files of carbon, carbon-c-relay and carbon-relay-ng")
         .args_conflicts_with_subcommands(true)
         .arg_required_else_help(true)
         .args(serve::arguments())

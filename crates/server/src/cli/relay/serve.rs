@@ -32,17 +32,19 @@ pub(super) fn arguments() -> Vec<Arg> {
             .action(ArgAction::Append)
             .help("Listen for lines here, by TCP and UDP, in place of the file's listeners"),
         value("spool-dir", "DIR")
-            .help("Where lines wait for targets that are away; without it, in memory alone"),
+            .help("Directory where lines wait for targets that are unreachable; by default only memory"),
         value("spool-size", "SIZE")
             .default_value("10GiB")
-            .help("Bytes on disk of each connection to a target"),
+            .help("Maximum bytes on disk per connection to a target"),
         value("spool-sync", "WHEN")
             .default_value("1s")
-            .help("When lines on disk must survive a loss of power: always, never, or after a time"),
-        flag("check")
-            .help("Say which lines of the file are not honoured, and exit; 1 if points went elsewhere"),
-        flag("lenient").help("Run although lines of the file cannot be honoured"),
-        flag("insecure-listen").help("Listen beyond loopback: carbon's protocols know no credentials"),
+            .help("When lines on disk are synced: always, never, or after a time"),
+        flag("check").help(
+            "Print which lines of the file are not supported, and exit; with 1 if points would have \
+                other targets",
+        ),
+        flag("lenient").help("Run although lines of the file are not supported"),
+        flag("insecure-listen").help("Listen beyond loopback: carbon's protocols have no credentials"),
     ]
 }
 
@@ -59,7 +61,7 @@ pub(super) async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Fail
     }
     if graves > 0 && !matches.get_flag("lenient") {
         return Err(Failed::new(format!(
-            "{graves} lines of {path} cannot be honoured (above): change them, or run with --lenient"
+            "{graves} lines of {path} are not supported (above): change them, or run with --lenient"
         )));
     }
     listeners(&mut routing, matches)?;
@@ -103,7 +105,7 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
     tracing::info!(targets, spool, "the relay is ready");
     shutdown.signal().triggered().await;
     for task in accepting {
-        // A listener that ended badly took lines until then.
+        // A listener that failed has received lines until then.
         let _ = task.join().await;
     }
     running.stop().await;
@@ -111,7 +113,7 @@ async fn serve(env: &Env, path: &str, routing: Routing, matches: &ArgMatches) ->
     Ok(ExitCode::SUCCESS)
 }
 
-/// The listeners that are asked for, none beyond loopback unless allowed.
+/// The requested listeners. Fails for addresses beyond loopback unless they are allowed.
 fn listeners(routing: &mut Routing, matches: &ArgMatches) -> Result<(), Failed> {
     if let Some(addresses) = matches.get_many::<String>("listen") {
         let both = |address: &String| {
@@ -124,7 +126,7 @@ fn listeners(routing: &mut Routing, matches: &ArgMatches) -> Result<(), Failed> 
         routing.listeners = addresses.flat_map(both).collect();
     }
     if routing.listeners.is_empty() {
-        return Err(Failed::new("the relay listens nowhere: give --listen ADDRESS"));
+        return Err(Failed::new("the relay has no listener: give --listen ADDRESS"));
     }
     for listener in &routing.listeners {
         roles::check_listener(&listener.address, matches.get_flag("insecure-listen"))?;

@@ -1,4 +1,4 @@
-//! Reads one file within the memory that it may take.
+//! Reads a file within a bound on memory.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,40 +12,40 @@ use super::labels;
 /// How files are read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader {
-    /// Whether checksums must fit.
+    /// Whether checksums are verified.
     pub checks: Checks,
-    /// What becomes of archives and blocks that are damaged.
+    /// How damaged archives and blocks are handled.
     pub damage: Damage,
-    /// Points after this time are left out.
+    /// Points after this time (seconds since the epoch) are left out.
     pub until: u32,
-    /// Memory of a file.
+    /// Maximum memory for one file, bytes.
     pub memory: u64,
-    /// Files that are read at once, for what is said.
+    /// Number of files that are read concurrently, for messages.
     pub parallel: u64,
 }
 
-/// What a file holds.
+/// The contents of a file.
 pub struct Contents {
-    /// For each archive its labels and points.
+    /// Labels and points of each archive.
     pub series: Vec<(Labels, Kept)>,
-    /// What was left out.
+    /// Counts of what was left out.
     pub left: Left,
-    /// What is damaged and was left out, with the reasons.
+    /// Descriptions of damaged parts, which were left out.
     pub damaged: Vec<String>,
 }
 
 impl Reader {
-    /// Reads a file below `folder`; an error says why it cannot be.
+    /// Reads a file below `folder`. The error says why it cannot be read.
     pub fn read(&self, folder: &Path, path: &Path) -> Result<Contents, String> {
         let metric = labels::of_file(folder, path)?;
         let file = File::open(path).map_err(|error| format!("cannot open it: {error}"))?;
         let whisper = Whisper::open_with(file, self.checks, self.damage).map_err(with_remedy)?;
-        // What is sent of it takes a third at most of what its points take.
+        // The requests need at most a third of the memory of the points.
         let needed = whisper.memory_bytes().saturating_mul(4) / 3;
         if needed > self.memory {
             let (needed, share) = (ByteSize(needed), ByteSize(self.memory));
             return Err(format!(
-                "it needs {needed} of memory, and each of {} files under way may take {share}: raise \
+                "it needs {needed} of memory, and each of {} files in flight may use {share}: raise \
                  --memory, or lower --parallel",
                 self.parallel
             ));
@@ -60,10 +60,10 @@ impl Reader {
     }
 }
 
-/// Why a file is not imported, and how what is whole of it is.
+/// The error of a file, with the option that imports its intact parts.
 fn with_remedy(error: Error) -> String {
     match error {
-        Error::Archive { .. } | Error::Block { .. } => format!("{error}; --salvage imports what is whole"),
+        Error::Archive { .. } | Error::Block { .. } => format!("{error}; --salvage imports the intact parts"),
         other => other.to_string(),
     }
 }

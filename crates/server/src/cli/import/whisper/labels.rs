@@ -1,15 +1,15 @@
-//! The labels of a file's series.
+//! The labels of the series of a file.
 
 use std::path::Path;
 
 use sandur_model::{GRAPHITE_ARCHIVE, Labels, graphite_path_labels, graphite_tagged_labels};
 use sandur_whisper::metric_of;
 
-/// The labels of the metric that a file below `folder` stands for.
+/// The labels of the metric of a file below `folder`.
 pub fn of_file(folder: &Path, file: &Path) -> Result<Labels, String> {
     let below = file.strip_prefix(folder).unwrap_or(file);
     let parts: Option<Vec<&str>> = below.iter().map(|part| part.to_str()).collect();
-    let parts = parts.ok_or("its name is no UTF-8: rename it")?;
+    let parts = parts.ok_or("its name is not valid UTF-8: rename it")?;
     let metric = metric_of(&parts).map_err(|error| error.to_string())?;
     let labels = match metric.split_once(';') {
         None => graphite_path_labels(&metric),
@@ -22,7 +22,8 @@ pub fn of_file(folder: &Path, file: &Path) -> Result<Labels, String> {
     labels.map_err(|error| error.to_string())
 }
 
-/// The labels of an archive's series: those of the metric for the finest, a mark with the step for others.
+/// The labels of an archive's series: those of the metric for the finest, with a mark that has the step
+/// for others.
 pub fn of_archive(metric: &Labels, archive: usize, step: u32) -> Labels {
     let step = step.to_string();
     let mark = (archive > 0).then_some((GRAPHITE_ARCHIVE, step.as_str()));

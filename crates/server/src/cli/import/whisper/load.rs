@@ -1,4 +1,4 @@
-//! Files that are sent together, and the requests that they become.
+//! Groups of files that are sent together, and the requests for their points.
 
 use std::path::Path;
 
@@ -8,19 +8,19 @@ use sandur_model::SECOND_NS;
 use super::file::{Contents, Reader};
 use super::tree::Found;
 
-/// Points of a request.
+/// Points per request.
 const REQUEST_POINTS: u64 = 50_000;
-/// Bytes of the files of a load, if they are several.
+/// Maximum total size of the files of a load, unless it is one file.
 const LOAD_BYTES: u64 = 8 << 20;
-/// Files of a load.
+/// Maximum number of files of a load.
 const LOAD_FILES: usize = 500;
-/// Milliseconds of a second, as times of files are seconds.
+/// Milliseconds per second; timestamps in files are seconds.
 const SECOND_MS: i64 = SECOND_NS / 1_000_000;
 
 /// Files that are sent together.
 #[derive(Clone, Debug, Default)]
 pub struct Load {
-    /// Names below the folder, and the files.
+    /// The files, with their names relative to the folder.
     pub files: Vec<(String, Found)>,
     bytes: u64,
 }
@@ -29,29 +29,29 @@ pub struct Load {
 pub struct Request {
     /// The body.
     pub body: Vec<u8>,
-    /// How many points it has.
+    /// Number of points.
     pub points: u64,
 }
 
-/// What became of the files of a load.
+/// The result of reading the files of a load.
 #[derive(Default)]
 pub struct Read {
     /// The requests, in order.
     pub requests: Vec<Request>,
-    /// Points of coarser archives that finer ones tell, and of those that are no number.
+    /// Points of coarser archives that finer archives cover.
     pub told_finer: u64,
-    /// Points that are no number.
+    /// Points that are NaN.
     pub not_a_number: u64,
-    /// Archives beside others of their step.
+    /// Archives with the same step as another one.
     pub archives_beside: u64,
-    /// Positions of files that cannot be read, and why.
+    /// Indices of files that cannot be read, with the reasons.
     pub failures: Vec<(usize, String)>,
-    /// Positions of files of which a part is damaged and was left out, and why.
+    /// Indices of files with damaged parts that were left out, with the reasons.
     pub damaged: Vec<(usize, String)>,
 }
 
 impl Load {
-    /// Whether another file of this size fits.
+    /// Whether another file of this size fits into the load.
     pub fn has_room(&self, size: u64) -> bool {
         self.files.is_empty()
             || (self.files.len() < LOAD_FILES && self.bytes.saturating_add(size) <= LOAD_BYTES)
@@ -63,7 +63,7 @@ impl Load {
         self.files.push((name, found));
     }
 
-    /// Each file alone.
+    /// Divides the load into loads of one file each.
     pub fn apart(self) -> impl Iterator<Item = Self> {
         self.files.into_iter().map(|(name, found)| {
             let mut load = Self::default();
@@ -72,7 +72,7 @@ impl Load {
         })
     }
 
-    /// Reads the files and writes requests of all their points.
+    /// Reads the files and encodes all their points in requests.
     pub fn read(&self, folder: &Path, reader: &Reader) -> Read {
         let (mut read, mut encoder) = (Read::default(), RemoteWriteEncoder::new());
         for (n, (_, found)) in self.files.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Load {
             }
         }
         if let Err(text) = finish(&mut encoder, &mut read) {
-            // What the last request holds is of every file that it may be of.
+            // The last request may contain points of any file.
             read.failures.extend((0..self.files.len()).map(|n| (n, text.clone())));
         }
         read

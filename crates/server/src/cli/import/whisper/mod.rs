@@ -1,8 +1,9 @@
-//! `sandur import whisper`: sends what files of whisper and of go-carbon hold, and compares it afterwards.
+//! `sandur import whisper`: sends the points of whisper's and go-carbon's files, and can compare them
+//! afterwards.
 //!
-//! [`tree`] finds files, [`load`] reads some of them and writes requests, [`shipper`] sends these and keeps
-//! the score, [`state`] remembers files that are stored, [`verify`] compares both sides. Sending a file again
-//! stores nothing twice: its points have the same instants and values.
+//! [`tree`] finds files, [`load`] reads groups of them and encodes requests, [`shipper`] sends these and
+//! counts the results, [`state`] remembers files that are stored, [`verify`] compares files with the
+//! server. Sending a file again stores no duplicates: its points have the same timestamps and values.
 
 mod file;
 mod labels;
@@ -32,53 +33,55 @@ use shipper::Shipper;
 use state::State;
 use verify::Verification;
 
-/// Files or groups of small files that are under way at once.
+/// Default number of loads in flight.
 const PARALLEL_DEFAULT: u64 = 4;
-/// Memory for files that are under way.
+/// Default memory for files in flight, bytes.
 const MEMORY_DEFAULT: u64 = 1 << 30;
-/// Repetitions of a request before the import gives up.
+/// Retries of a request before the import fails.
 const RETRIES_DEFAULT: u32 = 10;
-/// Points that are compared of an archive.
+/// Default number of points that are compared per archive.
 const WINDOW_DEFAULT: u64 = 2_000;
-/// Most of them.
+/// Maximum number of points that are compared per archive.
 const WINDOW_MAX: u64 = 100_000;
 
 /// The command.
 pub fn command() -> Command {
     let folder = Arg::new("folder").value_name("DIR").required(true).value_parser(value_parser!(PathBuf));
-    let folder = folder.help("The folder that paths begin below: carbon's LOCAL_DATA_DIR");
+    let folder = folder.help("The root folder of paths: carbon's LOCAL_DATA_DIR");
     let resume = Arg::new("resume").long("resume").value_name("STATE-FILE");
-    let resume = resume.value_parser(value_parser!(PathBuf)).help(
-        "Remember in this file which files are stored, and pass over them as long as they do not change",
-    );
-    let rate = number("rate", "POINTS/S", "Send at most so many points a second [default: no limit]");
-    let parallel = number("parallel", "N", format!("Files under way at once [default: {PARALLEL_DEFAULT}]"));
+    let resume = resume
+        .value_parser(value_parser!(PathBuf))
+        .help("Store in this file which files are stored, and skip them unless they change");
+    let rate = number("rate", "POINTS/S", "Maximum number of points per second [default: no limit]");
+    let parallel =
+        number("parallel", "N", format!("Files in flight at a time [default: {PARALLEL_DEFAULT}]"));
     let memory = Arg::new("memory").long("memory").value_name("BYTES").value_parser(value_parser!(ByteSize));
     let memory = memory.help(format!(
-        "Memory for files under way, shared among them [default: {}]",
+        "Memory for files in flight, shared among them [default: {}]",
         ByteSize(MEMORY_DEFAULT)
     ));
     let retries = Arg::new("retries").long("retries").value_name("N").value_parser(value_parser!(u32));
     let retries =
         retries.help(format!("Retries of a request that may succeed later [default: {RETRIES_DEFAULT}]"));
     let dry_run = flag("dry-run", "Read all files and send nothing");
-    let unchecked = flag("ignore-checksums", "Read compressed files whose checksums do not fit");
+    let unchecked = flag("ignore-checksums", "Read compressed files even if checksums do not match");
     let salvage = flag(
         "salvage",
-        "Import what is whole of damaged files; damaged archives, and blocks of compressed ones, are named",
+        "Import the intact parts of damaged files; damaged archives, and blocks of compressed ones, are \
+        listed",
     );
     let verify = flag("verify", "Send nothing; compare random windows of every archive with the server");
     let seed = number("seed", "N", "Compare the windows of an earlier --verify").requires("verify");
     let window = number("window", "POINTS", format!("Points of a window [default: {WINDOW_DEFAULT}]"));
     let window = window.requires("verify").value_parser(value_parser!(u64).range(1..=WINDOW_MAX));
     let command = Command::new("whisper")
-        .about("Import the files of whisper and of go-carbon, compressed ones among them")
+        .about("Import files of whisper and go-carbon, including compressed ones")
         .after_help(
             "Example: sandur import whisper --resume moved.state /var/lib/graphite/whisper\n\
-             Every archive is imported: the finest as it is, coarser ones where nothing finer is known, as \
-             series with the label __archive__. Run it again for files that changed; nothing is stored \
-             twice.\n\
-             Exit codes: 0 everything is stored, or equal; 1 some files are not; 2 wrong usage.",
+             Every archive is imported: the finest unchanged, coarser ones for times that no finer one \
+             covers, as series with the label __archive__. Run it again for files that changed; duplicates \
+             are not stored.\n\
+             Exit codes: 0 all files are stored, or equal; 1 some are not; 2 wrong usage.",
         );
     let arguments =
         [folder, resume, rate, parallel, memory, retries, dry_run, unchecked, salvage, verify, seed, window];
@@ -98,7 +101,7 @@ fn flag(name: &'static str, help: &'static str) -> Arg {
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let folder = matches.get_one::<PathBuf>("folder").cloned().unwrap_or_default();
     if !folder.is_dir() {
-        return Err(Failed::new(format!("'{}' is no folder", folder.display())));
+        return Err(Failed::new(format!("'{}' is not a folder", folder.display())));
     }
     let number = |name: &str| matches.get_one::<u64>(name).copied();
     let parallel = number("parallel").unwrap_or(PARALLEL_DEFAULT).min(1_024);

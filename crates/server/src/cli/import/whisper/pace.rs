@@ -1,28 +1,28 @@
-//! Keeps to `--rate`: a request waits until the points before it have had their time.
+//! Limits the rate to `--rate`: a request waits until the time for earlier points has passed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sandur_base::Env;
 
-/// Shared by all that send.
+/// The limiter, shared by all senders.
 #[derive(Clone)]
 pub struct Pace {
     env: Env,
-    /// Points a second; none for no limit.
+    /// Points per second; `None`: no limit.
     rate: Option<u64>,
-    /// When the next request may go.
+    /// The earliest time of the next request.
     next: Arc<Mutex<Duration>>,
 }
 
 impl Pace {
-    /// At most so many points a second.
+    /// Allows at most `rate` points per second.
     pub fn new(env: Env, rate: Option<u64>) -> Self {
         let next = Arc::new(Mutex::new(env.monotonic()));
         Self { env, rate, next }
     }
 
-    /// Waits for the turn of so many points.
+    /// Waits until this number of points may be sent.
     pub async fn turn(&self, points: u64) {
         let Some(rate) = self.rate else { return };
         let takes = Duration::from_secs_f64(points as f64 / rate as f64);

@@ -1,4 +1,4 @@
-//! What an import says: how it goes on, what is stored, what is not and why.
+//! Reports progress and results of an import.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -9,37 +9,37 @@ use sandur_base::Env;
 
 use crate::cli::escape::escaped;
 
-/// Files with failures that are named one by one.
+/// Number of failed files that are listed individually.
 const FAILURES_SHOWN_MAX: u64 = 100;
 
-/// What to do when there is no file at all: most likely the folder is another one.
+/// The message when no file was found: most likely the folder is wrong.
 pub const NOTHING_FOUND: &str =
-    "no file below the folder ends in .wsp; name the folder that paths begin below, carbon's LOCAL_DATA_DIR";
+    "no file below the folder ends in .wsp; give the root folder of paths, carbon's LOCAL_DATA_DIR";
 
-/// The score of an import.
+/// The counts of an import.
 pub struct Report {
     bar: ProgressBar,
     began: Duration,
-    /// Files that are stored.
+    /// Number of files that are stored.
     pub files: u64,
-    /// Points of them.
+    /// Number of their points.
     pub points: u64,
-    /// Files that an earlier import has stored.
+    /// Number of files that an earlier import stored.
     pub known: u64,
-    /// Points of coarser archives that finer ones tell.
+    /// Points of coarser archives that finer archives cover.
     pub told_finer: u64,
-    /// Points that are no number.
+    /// Points that are NaN.
     pub not_a_number: u64,
-    /// Archives beside others of their step.
+    /// Archives with the same step as another one.
     pub archives_beside: u64,
-    /// Files of which a damaged part was left out; they are among those that are stored.
+    /// Number of stored files of which a damaged part was left out.
     pub in_part: u64,
     damages: u64,
     failures: u64,
 }
 
 impl Report {
-    /// Nothing so far; people see how it goes on.
+    /// An empty report; on a terminal it shows the progress.
     pub fn new(env: &Env) -> Self {
         let target = match std::io::stderr().is_terminal() {
             true => ProgressDrawTarget::stderr(),
@@ -63,7 +63,7 @@ impl Report {
         }
     }
 
-    /// Shows how far it is.
+    /// Shows the progress.
     pub fn progress(&self, now: Duration, at: &str) {
         let seconds = now.saturating_sub(self.began).as_secs_f64().max(0.001);
         let rate = (self.points as f64 / seconds) as u64;
@@ -72,7 +72,7 @@ impl Report {
         self.bar.tick();
     }
 
-    /// Says that a file is not imported, and why.
+    /// Reports that a file was not imported, and why.
     pub fn failure(&mut self, name: &str, text: &str) {
         self.failures += 1;
         if self.failures <= FAILURES_SHOWN_MAX {
@@ -80,7 +80,7 @@ impl Report {
         }
     }
 
-    /// Says that a part of a file is left out, and why.
+    /// Reports that a part of a file was left out, and why.
     pub fn damage(&mut self, name: &str, text: &str) {
         self.damages += 1;
         if self.damages <= FAILURES_SHOWN_MAX {
@@ -93,7 +93,7 @@ impl Report {
         self.bar.suspend(|| eprintln!("sandur: {name}: {text}"));
     }
 
-    /// Says what was done; the code of the process.
+    /// Prints the summary. Returns the exit code.
     pub fn finish(&self, now: Duration, is_dry: bool) -> ExitCode {
         self.bar.finish_and_clear();
         let seconds = now.saturating_sub(self.began).as_secs_f64();
@@ -103,9 +103,13 @@ impl Report {
         eprintln!("{done} {files} files with {points} points in {seconds:.1} s ({rate} points/s)");
         for (count, what) in [
             (self.known, "files were stored before and have not changed"),
-            (self.told_finer, "points of coarser archives were left out: finer ones tell of their intervals"),
-            (self.not_a_number, "points were left out: they are no numbers"),
-            (self.archives_beside, "archives were left out: go-carbon's further methods for the same step"),
+            (self.told_finer, "points of coarser archives were left out: finer ones cover their intervals"),
+            (self.not_a_number, "points were left out: they are NaN"),
+            (
+                self.archives_beside,
+                "archives were left out: additional methods of go-carbon for the same \
+                step",
+            ),
         ] {
             if count > 0 {
                 eprintln!("{} {what}", HumanCount(count));
@@ -119,7 +123,8 @@ impl Report {
         if self.in_part > 0 {
             let (files, archives) = (HumanCount(self.in_part), HumanCount(self.damages));
             eprintln!(
-                "{files} of them are damaged: {archives} of their archives were left out, or blocks of these"
+                "{files} of them are damaged: {archives} of their archives, or blocks of these, were left \
+                out"
             );
         }
         if self.failures > 0 {

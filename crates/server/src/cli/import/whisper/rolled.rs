@@ -1,24 +1,24 @@
-//! Rollups that a server has in the place of points: what they tell is compared with the points of a file.
+//! Compares rollups, which a server has in place of points, with the points of a file.
 //!
-//! A step that lies within the points is compared when the server knows as many values of it as they do. One
-//! that others have sent points of knows more, and is not.
+//! A step within the range of the points is compared if the server has counted as many values in it as
+//! the file has. If other senders sent points too, the server counted more, and the step is skipped.
 
 use std::collections::BTreeMap;
 
 use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup, RollupLabels};
 use sandur_whisper::Point;
 
-/// Sums may be made in another order.
+/// Relative tolerance: sums may be computed in another order.
 const SUM_PRECISION: f64 = 1e-9;
 
-/// Steps of a rollup by their begin, in seconds.
+/// Steps of rollups by their start, in seconds.
 #[derive(Debug, Default)]
 pub struct RolledSteps {
     groups: BTreeMap<(i64, i64), BTreeMap<i64, Rollup>>,
 }
 
 impl RolledSteps {
-    /// The rollups of a path, by the labels and the values of their series.
+    /// The rollups of a path, from the labels and values of their series.
     pub fn of(series: Vec<(BTreeMap<String, String>, BTreeMap<i64, f64>)>) -> Self {
         let mut kept: BTreeMap<(i64, i64), BTreeMap<Aggregate, BTreeMap<i64, f64>>> = BTreeMap::new();
         for (labels, values) in series {
@@ -36,12 +36,12 @@ impl RolledSteps {
         Self { groups: kept.into_iter().map(|(key, of)| (key, steps(of))).collect() }
     }
 
-    /// Whether a rollup stands for the points of a second.
+    /// Whether a rollup covers the point at this second.
     pub fn hold(&self, time: i64) -> bool {
         self.groups.iter().any(|((step, _), steps)| steps.contains_key(&(time - time.rem_euclid(*step))))
     }
 
-    /// What rollups tell otherwise than the points that they hold.
+    /// The differences between rollups and the points that they cover.
     pub fn differences(&self, points: &[Point]) -> Vec<String> {
         let Some((first, last)) = points.first().zip(points.last()) else { return Vec::new() };
         let mut found = Vec::new();
@@ -52,7 +52,7 @@ impl RolledSteps {
                 let Some(told) = rollup_of(points, (*begin, begin + step), *finest) else { continue };
                 if stored.count == told.count && !is_same(stored, &told) || stored.count < told.count {
                     found.push(format!(
-                        "{begin}: a rollup of {step} s is {stored:?}, and its points {told:?}"
+                        "{begin}: a rollup of {step} s is {stored:?}, but that of its points is {told:?}"
                     ));
                 }
             }
@@ -61,7 +61,8 @@ impl RolledSteps {
     }
 }
 
-/// The rollup of the points of some seconds, of several in one of the finest steps the last.
+/// The rollup of the points of a range of seconds; of several points in one of the finest steps the last
+/// counts.
 fn rollup_of(points: &[Point], (begin, end): (i64, i64), finest: i64) -> Option<Rollup> {
     let mut values: BTreeMap<i64, f64> = BTreeMap::new();
     for point in points.iter().filter(|point| (begin..end).contains(&i64::from(point.time))) {
@@ -114,7 +115,10 @@ mod tests {
             rolled(&Rollup { count: 7.0, max: 9.0, ..told }).differences(&points).is_empty(),
             "others sent"
         );
-        assert!(rolled(&Rollup { max: 6.0, ..told }).differences(&points[..5]).is_empty(), "not all of it");
+        assert!(
+            rolled(&Rollup { max: 6.0, ..told }).differences(&points[..5]).is_empty(),
+            "not covered completely"
+        );
         let steps = rolled(&told);
         assert_eq!([599, 600, 659, 660].map(|time| steps.hold(time)), [false, true, true, false]);
     }

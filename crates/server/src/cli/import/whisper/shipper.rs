@@ -1,4 +1,4 @@
-//! Loads on their way: several at once, each request acknowledged before the next of its load.
+//! Sends loads: several concurrently; within a load each request is acknowledged before the next.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,27 +23,27 @@ use crate::failed_command::Failed;
 /// Pauses between attempts.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
-/// An import.
+/// Runs an import.
 pub struct Shipper {
-    /// The world.
+    /// Clock and randomness.
     pub env: Env,
-    /// The server; none for a dry run.
+    /// The server; `None` for a dry run.
     pub client: Option<Client>,
-    /// Repetitions of a request.
+    /// Maximum number of retries of a request.
     pub retries: u32,
     /// How files are read.
     pub reader: Reader,
-    /// How quick points are sent.
+    /// The rate limiter.
     pub pace: Pace,
-    /// What is stored already.
+    /// The files that are stored already.
     pub state: State,
     /// The score.
     pub report: Report,
-    /// Loads under way at once.
+    /// Number of loads in flight.
     pub parallel: usize,
 }
 
-/// What became of a load.
+/// The outcome of a load.
 struct Settled {
     load: Load,
     read: Read,
@@ -54,14 +54,14 @@ struct Settled {
 enum Outcome {
     /// All of it is stored.
     Stored,
-    /// The server refused some points for what they are, and says why.
+    /// The server refused some of the points; its text.
     Refused(String),
-    /// Whether it is stored is not known, and repeating did not help.
+    /// It is unknown whether it is stored, and retries did not help.
     Failed(Refusal),
 }
 
 impl Shipper {
-    /// Imports the tree below a folder; the exit code says whether all of it is stored.
+    /// Imports the tree below a folder. The exit code says whether everything is stored.
     pub async fn run(mut self, folder: &Path) -> Result<ExitCode, Failed> {
         let mut pending: FuturesUnordered<BoxFuture<'static, Settled>> = FuturesUnordered::new();
         let mut load = Load::default();
@@ -90,7 +90,7 @@ impl Shipper {
         Ok(self.report.finish(self.env.monotonic(), self.client.is_none()))
     }
 
-    /// A file that is to be imported, with its name below the folder.
+    /// Returns a file that is to be imported, with its name relative to the folder.
     fn wanted(&mut self, folder: &Path, found: Result<Found, String>) -> Option<(String, Found)> {
         match found {
             Ok(found) => {
@@ -134,7 +134,7 @@ impl Shipper {
         })
     }
 
-    /// Waits for a load.
+    /// Waits for a load and handles its outcome.
     async fn settle(
         &mut self,
         pending: &mut FuturesUnordered<BoxFuture<'static, Settled>>,
@@ -146,14 +146,15 @@ impl Shipper {
                 let first = load.files.first().map_or("", |(name, _)| name.as_str());
                 let failed = Failed::from(refusal);
                 let text = format!(
-                    "not stored from {first} on: {}; {} files were stored before: run it again, with \
-                     --resume to pass over them",
+                    "not stored from {first}: {}; {} files were stored before: run it again, with --resume \
+                     to skip them",
                     failed.message(),
                     self.report.files
                 );
                 return Err(Failed::new(text));
             }
-            // The server stored the rest; to find out which file has what it refuses, each goes alone.
+            // The server stored the rest. To find the file with the refused points, each file is sent
+            // alone.
             Outcome::Refused(_) if load.files.len() > 1 => {
                 for load in load.apart() {
                     pending.push(self.begin(load, folder));
@@ -186,7 +187,7 @@ impl Shipper {
         in_part.dedup();
         let stored = load.files.iter().enumerate().filter(|(n, _)| failures.binary_search(n).is_err());
         self.report.files += stored.clone().count() as u64;
-        // A file that is stored in part is read again by the next run.
+        // A file that was stored in part is read again by the next import.
         let stored = stored.filter(|(n, _)| in_part.binary_search(n).is_err());
         let stored: Vec<_> = stored.map(|(_, (name, found))| (name.as_str(), found)).collect();
         self.report.in_part += in_part.len() as u64;
@@ -195,7 +196,7 @@ impl Shipper {
     }
 }
 
-/// How a request is sent.
+/// What sending a request needs.
 struct Sending {
     env: Env,
     client: Option<Client>,
@@ -204,7 +205,7 @@ struct Sending {
 }
 
 impl Sending {
-    /// Sends a request until the server has stored it.
+    /// Sends a request, with retries, until the server has stored it.
     async fn send(&self, request: Request) -> Outcome {
         self.pace.turn(request.points).await;
         let Some(client) = &self.client else { return Outcome::Stored };

@@ -1,7 +1,7 @@
-//! The state file of `--resume`: which files are stored.
+//! The state file of `--resume`: the files that are stored.
 //!
-//! One line for each, which is appended once the server has acknowledged all of the file. A line that an
-//! interruption cut or kept from the disk means that the file is sent again, which stores nothing twice.
+//! It has one line per file, which is appended when the server has acknowledged the complete file. If an
+//! interruption truncates or loses a line, the file is sent again, which stores no duplicates.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -13,12 +13,12 @@ use xxhash_rust::xxh3::Xxh3;
 use super::tree::Found;
 use crate::failed_command::Failed;
 
-/// What the file begins with; the address of the server follows.
+/// Start of the file, followed by the address of the server.
 const HEAD: &str = "sandur import whisper 1 ";
-/// Bytes of a line; paths are shorter on every system.
+/// Maximum length of a line; paths are shorter on every system.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// Which files are stored, of this import and of earlier ones.
+/// The files that this and earlier imports stored.
 pub struct State {
     file: Option<File>,
     known: HashSet<u128>,
@@ -30,7 +30,7 @@ impl State {
         Self { file: None, known: HashSet::new() }
     }
 
-    /// Reads the state of an import to this server; absent means that nothing is stored.
+    /// Reads the state of an import to this server. If there is no file, nothing is stored.
     pub fn load(path: &Path, server: &str) -> Result<Self, Failed> {
         let failed = |what: String| Failed::new(format!("the state file '{}': {what}", path.display()));
         let unreadable = |error: std::io::Error| failed(format!("cannot be used: {error}"));
@@ -54,10 +54,12 @@ impl State {
             }
             if std::mem::take(&mut is_first) {
                 let to = text.strip_prefix(HEAD.as_bytes());
-                let to = to.ok_or_else(|| failed("is none of an import of whisper".to_owned()))?;
+                let to = to.ok_or_else(|| failed("is not one of an import of whisper".to_owned()))?;
                 if to != server.as_bytes() {
                     let to = String::from_utf8_lossy(to);
-                    return Err(failed(format!("is of an import to {to}: name another file for {server}")));
+                    return Err(failed(format!(
+                        "belongs to an import to {to}: name another file for {server}"
+                    )));
                 }
             } else if ends_whole {
                 known.insert(hash(text));
@@ -72,12 +74,12 @@ impl State {
         Ok(state)
     }
 
-    /// Whether this file is stored as it is.
+    /// Whether the file is stored and has not changed.
     pub fn has(&self, name: &str, found: &Found) -> bool {
         self.file.is_some() && self.known.contains(&hash(line(name, found).as_bytes()))
     }
 
-    /// Notes files that are stored.
+    /// Remembers files that are stored.
     pub fn note<'a>(&mut self, files: impl Iterator<Item = (&'a str, &'a Found)>) -> Result<(), Failed> {
         if self.file.is_none() {
             return Ok(());
@@ -91,7 +93,7 @@ impl State {
     }
 }
 
-/// Size, time of the last change, and name; a name with a line feed is escaped.
+/// Formats size, modification time and name; the name is escaped.
 fn line(name: &str, found: &Found) -> String {
     format!("{} {} {}", found.size, found.modified_ns, name.escape_default())
 }
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_known_until_they_change_and_cut_lines_are_forgotten() {
+    fn files_are_known_until_they_change_and_truncated_lines_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
         let mut state = State::load(&path, "http://a").unwrap();
@@ -137,6 +139,6 @@ mod tests {
         std::fs::write(&path, &text).unwrap();
         assert!(State::load(&path, "http://b").is_err_and(|e| e.message().contains("http://a")));
         std::fs::write(&path, "nonsense\n").unwrap();
-        assert!(State::load(&path, "http://a").is_err_and(|e| e.message().contains("none of an import")));
+        assert!(State::load(&path, "http://a").is_err_and(|e| e.message().contains("not one of an import")));
     }
 }

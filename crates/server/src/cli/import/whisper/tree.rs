@@ -1,31 +1,31 @@
-//! Finds the files of a tree, folder by folder in the order of their names.
+//! Finds the files of a tree, folder by folder in the order of names.
 //!
-//! Links to folders are not followed, so that the walk ends, and told; links to files are followed. Memory
-//! holds the names of the folders on the way and of one folder each.
+//! Links to folders are reported and not followed, so that the walk ends; links to files are followed.
+//! Memory holds the names of the open folders and of the entries of one folder each.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Folders within each other.
+/// Maximum depth of folders.
 const DEPTH_MAX: usize = 256;
-/// Ending of the files.
+/// Extension of the files.
 const ENDING: &str = "wsp";
 
 /// A file that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// When it was changed last, in nanoseconds since the epoch.
+    /// Time of the last modification, nanoseconds since the epoch.
     pub modified_ns: i128,
 }
 
-/// Goes through a tree; an item is a file, or says what could not be read.
+/// Walks a tree. An item is a file, or a message about something that could not be read.
 pub struct Tree {
-    /// What is still to be visited, the next last.
+    /// What is still to be visited; the last is next.
     open: Vec<(PathBuf, usize)>,
 }
 
@@ -38,7 +38,7 @@ impl Tree {
     fn enter(&mut self, folder: &Path, depth: usize) -> Result<(), String> {
         let shown = folder.display();
         if depth >= DEPTH_MAX {
-            return Err(format!("{shown}: {DEPTH_MAX} folders within each other: what is below is left out"));
+            return Err(format!("{shown}: more than {DEPTH_MAX} nested folders: deeper ones are left out"));
         }
         let unreadable = |error: std::io::Error| format!("{shown}: cannot read the folder: {error}");
         let entries = fs::read_dir(folder).map_err(unreadable)?;

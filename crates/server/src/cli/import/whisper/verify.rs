@@ -1,8 +1,8 @@
-//! `--verify`: every file is read again, and a random window of each archive is asked for and compared.
+//! `--verify`: reads every file again, and compares a random window of each archive with the server.
 //!
-//! A window runs from one point to another, and the server must have every point of it, with the same bits.
-//! It may have others: those that senders have sent meanwhile. Where it has rollups in the place of points,
-//! these are compared with what the points make.
+//! A window is a range of points. The server must have every point of it, with the same bits. It may have
+//! more points, which other senders have sent meanwhile. Where it has rollups in place of points, these
+//! are compared with the rollups of the file's points.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,26 +29,26 @@ use crate::failed_command::Failed;
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// Seconds of a day.
 const DAY: i64 = 86_400;
-/// Differences that are shown one by one.
+/// Number of differences that are printed individually.
 const SHOWN_MAX: u64 = 100;
 
 /// A comparison of files with a server.
 pub struct Verification {
-    /// The world.
+    /// Clock and randomness.
     pub env: Env,
     /// The server.
     pub client: Client,
-    /// Repetitions of a request.
+    /// Maximum number of retries of a request.
     pub retries: u32,
     /// How files are read.
     pub reader: Reader,
-    /// Where windows begin and end depends on it and on the file.
+    /// Seed of the windows, together with the file.
     pub seed: u64,
-    /// Points of a window.
+    /// Points per window.
     pub window: usize,
 }
 
-/// What was compared.
+/// Counts of a comparison.
 #[derive(Default)]
 struct Tally {
     files: u64,
@@ -59,7 +59,7 @@ struct Tally {
     differing: u64,
 }
 
-/// Points of an archive that are compared.
+/// A window of points of an archive.
 struct Window {
     labels: Labels,
     points: Vec<Point>,
@@ -86,10 +86,10 @@ impl Verification {
         let Tally { files, archives, points, further, rolled, differing } = tally;
         eprintln!("compared {points} points of {archives} archives of {files} files: {differing} differ");
         if further > 0 {
-            eprintln!("the server has {further} points beside them, as of senders that send to both");
+            eprintln!("the server has {further} more points, for example from senders that send to both");
         }
         if rolled > 0 {
-            eprintln!("the server has rollups in the place of {rolled} of the points (graphite.rollups)");
+            eprintln!("the server has rollups in place of {rolled} of the points (graphite.rollups)");
         }
         if files == 0 && differing == 0 {
             return Err(Failed::new(NOTHING_FOUND));
@@ -123,7 +123,7 @@ impl Verification {
         Ok(tally)
     }
 
-    /// What the server has of a window, by milliseconds.
+    /// The server's points of a window, by timestamp in milliseconds.
     async fn ask(&self, window: &Window) -> Result<BTreeMap<i64, f64>, Failed> {
         let all = self.series(selector(&window.labels), window, 0).await?;
         let wanted: BTreeMap<&str, &str> = window.labels.iter().collect();
@@ -134,7 +134,7 @@ impl Verification {
         Ok(series.map(Series::by_time).unwrap_or_default())
     }
 
-    /// The rollups that the server has of a window.
+    /// The server's rollups of a window.
     async fn ask_rolled(&self, window: &Window) -> Result<RolledSteps, Failed> {
         let all = selector(&window.labels);
         let rollups = format!("{}{GRAPHITE_ROLLUP}!=\"\"}}", all.trim_end_matches('}'));
@@ -143,11 +143,11 @@ impl Verification {
         Ok(RolledSteps::of(series.into_iter().map(|one| (one.metric.clone(), one.by_time())).collect()))
     }
 
-    /// The series that match, with their points in a window and some seconds before.
+    /// The matching series, with their points in a window and up to `before` seconds earlier.
     async fn series(&self, selector: String, window: &Window, before: i64) -> Result<Vec<Series>, Failed> {
         let bounds = window.points.first().zip(window.points.last());
         let Some((first, last)) = bounds else { return Ok(Vec::new()) };
-        // A range ends at its time, and begins behind its length before it.
+        // A range selector ends at its time (inclusive) and begins its length before that (exclusive).
         let length = i64::from(last.time) - i64::from(first.time) + 1 + before;
         let query = format!("{selector}[{length}s]");
         let pairs = [("query", query), ("time", last.time.to_string())];
@@ -187,14 +187,14 @@ struct Series {
 }
 
 impl Series {
-    /// Its values by milliseconds.
+    /// Its values by timestamp in milliseconds.
     fn by_time(self) -> BTreeMap<i64, f64> {
         let point = |(time, text): (f64, String)| Some(((time * 1_000.0).round() as i64, text.parse().ok()?));
         self.values.into_iter().filter_map(point).collect()
     }
 }
 
-/// A window of each archive that has points.
+/// A window of each archive with points.
 fn windows(
     reader: &Reader,
     folder: &Path,
@@ -212,7 +212,7 @@ fn windows(
     Ok(windows.collect())
 }
 
-/// The series of these labels; others may have further ones.
+/// A selector for the series with these labels; it also matches series with additional labels.
 fn selector(labels: &Labels) -> String {
     let mut text = String::from("{");
     for (name, value) in labels.iter() {
@@ -224,7 +224,7 @@ fn selector(labels: &Labels) -> String {
 }
 
 impl Window {
-    /// Whether each point is there, whatever its value.
+    /// Whether every point is stored, with any value.
     fn is_whole(&self, stored: &BTreeMap<i64, f64>) -> bool {
         self.points.iter().all(|point| stored.contains_key(&(i64::from(point.time) * 1_000)))
     }
@@ -241,7 +241,7 @@ impl Window {
                 let archive = self.labels.get(GRAPHITE_ARCHIVE).unwrap_or("the finest");
                 let stored = value.map_or_else(|| "nothing".to_owned(), |value| value.to_string());
                 let Point { time, value } = point;
-                let text = format!("{name}: archive {archive}, {time}: {value}, and the server has {stored}");
+                let text = format!("{name}: archive {archive}, {time}: {value}, but the server has {stored}");
                 tally.differs(&text);
             }
         }
