@@ -1,7 +1,7 @@
-//! Memory of queries, which no tenant takes whole.
+//! Memory of queries, of which no tenant can use all.
 //!
-//! What one tenant's queries hold together stays below three quarters, so that the query of another finds
-//! room at any time.
+//! The queries of one tenant may hold at most three quarters together, so that a query of another tenant
+//! finds memory at any time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sandur_base::MemoryBudget;
 use sandur_model::TenantId;
 
-/// Tenants whose budgets are remembered before those that hold nothing are forgotten.
+/// Number of tenants with a budget from which tenants without usage are forgotten.
 const REMEMBERED: usize = 64;
 
 /// The memory that all queries share. Cheap to clone.
@@ -20,7 +20,7 @@ pub struct QueryMemory {
 }
 
 impl QueryMemory {
-    /// Memory of all queries, which this budget bounds.
+    /// Memory of all queries, bounded by this budget.
     pub fn new(all: MemoryBudget) -> Self {
         Self { all, tenants: Arc::default() }
     }
@@ -63,6 +63,6 @@ mod tests {
             drop(query(&format!("tenant-{other}")));
         }
         assert!(memory.tenants.lock().unwrap().len() <= REMEMBERED + 1);
-        assert!(query("greedy").reserve(300).is_err(), "what is held is not forgotten");
+        assert!(query("greedy").reserve(300).is_err(), "budgets with usage are not forgotten");
     }
 }

@@ -1,6 +1,6 @@
-//! The credentials now: read from the file at the start, and again when it changes.
+//! The present credentials: read from the file at the start and reloaded when it changes.
 //!
-//! A file that is damaged, empty or gone at a later reading changes nothing; the log says so once.
+//! A file that becomes invalid, empty or unreadable changes nothing; the error is logged once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,21 +18,22 @@ use super::file::{self, Error, FILE_BYTES_MAX};
 use super::refusal::Refusal;
 use super::secret::{self, Digest, PASSWORD_BYTES_MAX};
 
-/// How often the file is read: how long a credential that was taken out still works.
+/// Interval at which the file is read: the time for which a removed credential still works.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
-/// Passwords that may wait to be checked: one takes some 50 ms, so the last one waits about three seconds.
+/// Maximum number of passwords that wait to be checked: one takes about 50 ms, so the last waits about
+/// three seconds.
 const WAITING_MAX: usize = 64;
-/// No token is longer.
+/// Maximum length of a token.
 const TOKEN_BYTES_MAX: usize = 512;
 
-/// Decides whom a request comes from.
+/// Verifies credentials of requests.
 pub struct Authority {
     env: Env,
     path: String,
-    /// Hash of what the file said first.
+    /// Hash of the file's first content.
     first: Digest,
     current: RwLock<Arc<Credentials>>,
-    /// One password is checked at a time, so that guessing takes one processor at most.
+    /// One password is checked at a time, so that guessing uses at most one processor.
     turn: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
@@ -52,7 +53,7 @@ impl Authority {
         })
     }
 
-    /// How many credentials there are.
+    /// Number of credentials.
     pub fn count(&self) -> usize {
         self.current().count()
     }
@@ -61,7 +62,7 @@ impl Authority {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the file again and again, for ever.
+    /// Reloads the file when it changes; never returns.
     pub async fn follow(self: Arc<Self>) {
         let mut known = Ok(self.first);
         loop {
@@ -74,21 +75,21 @@ impl Authority {
             match text.and_then(|text| file::read(&self.path, &text)) {
                 Ok(listed) => {
                     let credentials = Arc::new(Credentials::new(&self.env, listed));
-                    tracing::info!(path = self.path, count = credentials.count(), "credentials are read");
+                    tracing::info!(path = self.path, count = credentials.count(), "credentials reloaded");
                     *self.current.write().unwrap_or_else(PoisonError::into_inner) = credentials;
                 }
-                Err(error) => tracing::error!(%error, "credentials stay as they were"),
+                Err(error) => tracing::error!(%error, "cannot reload credentials; the old ones stay in use"),
             }
             known = seen;
         }
     }
 
-    /// Whether a credential that was verified before still stands in the file, with the same rights.
+    /// Whether a credential that was verified before is still in the file, with the same permissions.
     pub fn stands(&self, credential: &Credential) -> bool {
         self.current().lists(credential)
     }
 
-    /// Whom the request comes from.
+    /// Verifies the credential of a request.
     pub async fn verify(&self, headers: &HeaderMap) -> Result<Arc<Credential>, Refusal> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else {
@@ -126,7 +127,7 @@ impl Authority {
         self.slowly(user, password.to_owned(), keyed).await
     }
 
-    /// Waits for a turn, and checks the password unless another process did meanwhile.
+    /// Waits for a turn and checks the password, unless another request verified it meanwhile.
     async fn slowly(
         &self,
         user: Arc<User>,
@@ -139,7 +140,7 @@ impl Authority {
             return Ok(credential);
         }
         let job = move || {
-            // The turn ends with the work, also when the client does not wait for it.
+            // The turn lasts as long as the work, even if the client goes away.
             let _turn = turn;
             user.check(&password, keyed)
         };
@@ -147,7 +148,7 @@ impl Authority {
     }
 }
 
-/// A place among those who wait.
+/// A place in the queue of passwords.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -163,7 +164,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The text of the file.
+/// Reads the text of the file.
 async fn read(env: &Env, path: &str) -> Result<String, Error> {
     let owned = path.to_owned();
     let text = env.run_blocking(move || small_file::read_text(owned, FILE_BYTES_MAX)).await;
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(
             authority.verify(&basic("u:one more")).await,
             Err(Refusal::Unknown),
-            "who left makes room"
+            "a client that leaves frees its place"
         );
     }
 
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_start_with_a_bad_file_is_refused() {
+    async fn an_invalid_file_prevents_the_start() {
         let kept = Kept::new("");
         assert!(matches!(kept.open().await, Err(Error::Wrong { .. })));
         kept.write(&"# long\n".repeat(1 << 20));

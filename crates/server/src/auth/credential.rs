@@ -1,28 +1,28 @@
-//! A credential: for whom it acts and what it may do.
+//! A credential: its tenants and scopes.
 
 use super::refusal::Refusal;
 use super::scope::{Scope, Scopes};
 use super::secret::Digest;
 use super::tenants::Tenants;
 
-/// Whom a request comes from, and what they may do.
+/// A verified identity and its permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credential {
-    /// Kind and name, for the audit.
+    /// Kind and name, for the audit log.
     pub name: String,
-    /// For whom it acts.
+    /// The tenants that it may act for.
     pub tenants: Tenants,
-    /// What it may do.
+    /// Its scopes.
     pub scopes: Scopes,
-    /// Hash of what the file says of its secret: another one is another credential.
+    /// Hash of its secret's entry in the file: a changed secret is another credential.
     pub fingerprint: Digest,
 }
 
 impl Credential {
-    /// Whether it may do what needs the scope for the tenant that the request asks for; gives the tenant.
+    /// Checks the scope and the requested tenant. Returns the tenant that the request acts for.
     pub fn allow(&self, scope: Option<Scope>, asked: Option<&str>) -> Result<Option<String>, Refusal> {
         match scope {
-            // What needs no scope is no tenant's matter.
+            // A route without a scope concerns no tenant.
             None => Ok(None),
             Some(scope) if !self.scopes.has(scope) => Err(Refusal::Scope(scope)),
             // The process belongs to no tenant: a request to stop it need not name one.

@@ -1,8 +1,8 @@
-//! The credentials of one reading of the file, found by what a client shows.
+//! The credentials of one version of the file, looked up by token or user.
 //!
-//! Tokens are found by a keyed hash of their hash, so that the time of a lookup tells nothing that helps to
-//! guess one. A password is hashed slowly once; after that a keyed hash of the last right one answers, which
-//! bounds what is remembered to one hash per user.
+//! Tokens are looked up by a keyed hash of their hash, so that timing does not help to guess one. A
+//! password is verified slowly once; afterwards it is compared with a keyed hash of the last correct one,
+//! so one hash per user is remembered.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,11 +15,11 @@ use super::scope::Scopes;
 use super::secret::{self, Digest, KeyedHash};
 use super::tenants::Tenants;
 
-/// A user whose password can be checked.
+/// A user with a password hash.
 pub struct User {
     credential: Arc<Credential>,
     hash: String,
-    /// Keyed hash of the last right password.
+    /// Keyed hash of the last correct password.
     verified: Mutex<Option<Digest>>,
 }
 
@@ -28,13 +28,13 @@ impl User {
         Self { credential: Arc::new(credential), hash, verified: Mutex::default() }
     }
 
-    /// Whether this password was right before.
+    /// Returns the credential if this password was correct before.
     pub fn recall(&self, keyed: &Digest) -> Option<Arc<Credential>> {
         let verified = *self.verified.lock().unwrap_or_else(PoisonError::into_inner);
         verified.is_some_and(|known| secret::same(&known, keyed)).then(|| Arc::clone(&self.credential))
     }
 
-    /// Checks the password slowly, and remembers it if it is right.
+    /// Verifies the password slowly, and remembers it if it is correct.
     pub fn check(&self, password: &str, keyed: Digest) -> Option<Arc<Credential>> {
         if !secret::verify_password(password, &self.hash) {
             return None;
@@ -44,7 +44,7 @@ impl User {
     }
 }
 
-/// All credentials of one reading of the file.
+/// All credentials of one version of the file.
 pub struct Credentials {
     keyed: KeyedHash,
     tokens: HashMap<Digest, (Digest, Arc<Credential>)>,
@@ -54,7 +54,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Those that the file lists.
+    /// The credentials that the file lists.
     pub fn new(env: &Env, listed: Listed) -> Self {
         let keyed = KeyedHash::new(env);
         let token =
@@ -75,29 +75,30 @@ impl Credentials {
         Self { keyed, tokens, users, named, stranger }
     }
 
-    /// How many there are.
+    /// Number of credentials.
     pub fn count(&self) -> usize {
         self.tokens.len() + self.users.len()
     }
 
-    /// Whether the credential, of this or an earlier reading, is listed with the same secret and rights.
+    /// Whether the credential, of this or an earlier version, is listed with the same secret and
+    /// permissions.
     pub fn lists(&self, credential: &Credential) -> bool {
         self.named.get(&credential.name).is_some_and(|listed| **listed == *credential)
     }
 
-    /// The credential behind a token.
+    /// The credential of a token.
     pub fn token(&self, token: &str) -> Option<Arc<Credential>> {
         let digest = secret::sha256(token.as_bytes());
         let (known, credential) = self.tokens.get(&self.keyed.of(&digest))?;
         secret::same(known, &digest).then(|| Arc::clone(credential))
     }
 
-    /// The user of this name, or one that does not exist: both take the same time to check.
+    /// The user with this name, or a dummy user, which takes the same time to check.
     pub fn user(&self, name: &str) -> Arc<User> {
         Arc::clone(self.users.get(name).unwrap_or(&self.stranger))
     }
 
-    /// What [`User::recall`] compares.
+    /// The keyed hash that [`User::recall`] compares.
     pub fn keyed(&self, password: &str) -> Digest {
         self.keyed.of(password.as_bytes())
     }

@@ -1,4 +1,4 @@
-//! The file of credentials: strict TOML, hashes only. Every error names the line that it is about.
+//! Reads the file of credentials: strict TOML with hashes only. Every error has its line.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use super::scope::Scopes;
 use super::secret::{self, Digest};
 use super::tenants::Tenants;
 
-/// Largest file: some twenty thousand credentials.
+/// Maximum size of the file: about twenty thousand credentials.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Longest name of a credential.
+/// Maximum length of a credential's name.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Why the file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the file of credentials '{path}' (auth.file): {reason}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
-    /// It says something that is not allowed.
+    /// The file has an invalid entry.
     #[error("{place}: {reason}")]
     Wrong {
         /// File and line.
@@ -36,12 +36,12 @@ pub enum Error {
     },
 }
 
-/// What stands in the file.
+/// The contents of the file.
 #[derive(Debug, Default)]
 pub struct Listed {
     /// Tokens by their SHA-256.
     pub tokens: Vec<(Digest, Credential)>,
-    /// Users: name, hash of the password.
+    /// Users: name, password hash, credential.
     pub users: Vec<(String, String, Credential)>,
 }
 
@@ -70,7 +70,7 @@ struct User {
     scopes: Spanned<Vec<String>>,
 }
 
-/// Reads the text of the file named `path`.
+/// Parses the text of the file named `path`.
 pub fn read(path: &str, text: &str) -> Result<Listed, Error> {
     let file = File { path, text };
     let document: Document = toml::from_str(text)
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_refused_with_their_line() {
+    fn mistakes_are_refused_with_their_line() {
         let token = |name: &str, hash: &str, tenants: &str, scopes: &str| {
             format!("[tokens.{name}]\nhash = '{hash}'\ntenants = [{tenants}]\nscopes = [{scopes}]\n")
         };

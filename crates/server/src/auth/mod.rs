@@ -1,12 +1,13 @@
-//! Who may call: credentials from a file, each with tenants and scopes, and the audit of what they do.
+//! Authentication and authorization: credentials from a file, each with tenants and scopes, and the audit
+//! log.
 //!
-//! **Life of a check.** [`Authority::verify`] takes the `Authorization` header of a request, finds the
-//! [`Credential`] behind its token or user and password, and [`Credential::allow`] says whether it has the
-//! scope and which tenant it acts for. The protocols in front (HTTP, gRPC) only translate a [`Refusal`].
+//! **Life of a check.** [`Authority::verify`] reads the `Authorization` header of a request and finds the
+//! [`Credential`] of its token or user. [`Credential::allow`] checks the scope and determines the tenant.
+//! The protocols (HTTP, gRPC) only translate a [`Refusal`].
 //!
-//! **Invariants.** No secret is kept, logged or compared in a time that depends on how much of it is right.
-//! Work for a request without a valid credential is bounded: one hash for a token, one password at a time.
-//! A file that cannot be used never changes who may call.
+//! **Invariants.** Secrets are not stored or logged, and are compared in constant time. The work for a
+//! request without a valid credential is bounded: one hash for a token, one password at a time. A file
+//! that cannot be used never changes the credentials.
 
 mod audit;
 mod authority;

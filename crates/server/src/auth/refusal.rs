@@ -1,23 +1,23 @@
-//! Why a request is turned away before it is looked at.
+//! Why a request is refused before it is handled.
 
 use super::scope::Scope;
 
-/// Why a request is turned away. The text is for the client.
+/// Why a request is refused. The text is for the client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no credential.
+    /// The request has no credential.
     #[error("no credential: send `Authorization: Bearer TOKEN`, or a user and password by Basic")]
     Missing,
-    /// The header cannot be read.
+    /// The header is malformed.
     #[error("the Authorization header is neither `Bearer TOKEN` nor `Basic BASE64` of user:password")]
     Malformed,
-    /// No such token, no such user, or another password.
+    /// Unknown token or user, or wrong password.
     #[error("unknown token, or wrong user or password")]
     Unknown,
     /// Too many passwords wait to be checked.
     #[error("too many passwords are being checked; try again, or use a token")]
     Busy,
-    /// The credential has not this scope.
+    /// The credential lacks this scope.
     #[error("this credential has no scope '{0}'")]
     Scope(Scope),
     /// The credential may not act for this tenant.
@@ -26,13 +26,13 @@ pub enum Refusal {
     /// The credential has several tenants and the request names none.
     #[error("this credential has several tenants: name one with X-Scope-OrgID")]
     NoTenant,
-    /// The request is for a name that is not ours.
+    /// The request is addressed to a host name that is not ours.
     #[error(
         "'{0}' is no name of this server (Host): without auth.file a server on loopback answers to \
          localhost, 127.0.0.1 and [::1] only; add others to http.allowed_hosts"
     )]
     ForeignHost(String),
-    /// A page of another process asks.
+    /// The request comes from a page of another origin.
     #[error("a page of '{0}' may not ask this (Origin); add its host to http.allowed_hosts if it may")]
     ForeignOrigin(String),
     /// A page of another site would read the answer as a script.
@@ -44,7 +44,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// One word for counters and logs.
+    /// A word for counters and logs.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Missing => "missing",

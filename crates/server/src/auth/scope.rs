@@ -1,25 +1,25 @@
-//! What a credential may do.
+//! The scopes of credentials.
 
 use std::fmt;
 
-/// One kind of thing that can be allowed. None contains another.
+/// A kind of access. No scope includes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Queries, labels, following.
+    /// Queries, labels, and following.
     Read,
     /// Pushes.
     Write,
-    /// Requests to delete lines.
+    /// Delete requests.
     Delete,
-    /// Configuration, flushes and the end of the process, for all tenants.
+    /// Configuration, flushes and shutdown, for all tenants.
     Admin,
 }
 
 impl Scope {
-    /// All, in the order of documentation.
+    /// All scopes, in the order of the documentation.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Delete, Self::Admin];
 
-    /// As it stands in files.
+    /// The name in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -45,7 +45,7 @@ impl fmt::Display for Scope {
 pub struct Scopes(u8);
 
 impl Scopes {
-    /// Reads names; the error says which are known.
+    /// Parses names. The error lists the known ones.
     pub fn parse<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         names.into_iter().try_fold(Self::default(), |scopes, name| {
             let known = Scope::ALL.into_iter().find(|scope| scope.name() == name);
@@ -56,12 +56,12 @@ impl Scopes {
         })
     }
 
-    /// Whether the scope is among them.
+    /// Whether the set contains the scope.
     pub fn has(self, scope: Scope) -> bool {
         self.0 & scope.bit() != 0
     }
 
-    /// Names in quotes with commas between, as in a file.
+    /// The names in quotes, separated by commas, as in a file.
     pub fn quoted(self) -> String {
         let names = Scope::ALL.into_iter().filter(|scope| self.has(*scope));
         names.map(|scope| format!("\"{scope}\"")).collect::<Vec<_>>().join(", ")

@@ -1,7 +1,7 @@
-//! Tokens and passwords: how they are made, hashed and compared.
+//! Creates, hashes and compares tokens and passwords.
 //!
-//! Tokens are 256 random bits, which cannot be guessed, so a plain SHA-256 of them is safe to keep. Passwords
-//! are chosen by people and need bcrypt, which is slow by intention (`htpasswd -B` makes the same hashes).
+//! A token is 256 random bits, which cannot be guessed, so its plain SHA-256 is safe to store. Passwords
+//! are chosen by users and need bcrypt, which is slow on purpose (`htpasswd -B` creates the same hashes).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,33 +9,33 @@ use ring::{digest, hmac};
 use sandur_base::Env;
 use subtle::ConstantTimeEq;
 
-/// What tokens begin with, so that people and scanners know them when they see one.
+/// Prefix of tokens, by which users and secret scanners recognise them.
 const TOKEN_PREFIX: &str = "sandur_";
-/// What the hash of a token begins with in the file.
+/// Prefix of a token's hash in the file.
 const TOKEN_HASH_PREFIX: &str = "sha256:";
-/// bcrypt looks at no more.
+/// Maximum length of a password: bcrypt ignores further bytes.
 pub const PASSWORD_BYTES_MAX: usize = 72;
-/// 2^10 rounds, about 50 ms: what `htpasswd` and most libraries take by default.
+/// 2^10 rounds, about 50 ms: the default of `htpasswd` and most libraries.
 const COST: u32 = 10;
-/// 2^14 rounds take about a second; a hash with more would let one request keep a thread for hours.
+/// 2^14 rounds take about a second; a higher cost would let one request occupy a thread for hours.
 const COST_MAX: u32 = 14;
 const COST_MIN: u32 = 4;
 
 /// SHA-256 of a secret.
 pub type Digest = [u8; 32];
 
-/// A new token. It is shown once and kept nowhere.
+/// Creates a token. It is printed once and not stored.
 pub fn new_token(env: &Env) -> String {
     format!("{TOKEN_PREFIX}{}", URL_SAFE_NO_PAD.encode(env.secret::<32>()))
 }
 
-/// The hash of a token as it stands in the file.
+/// The hash of a token, as in the file.
 pub fn token_hash(token: &str) -> String {
     let hex: String = sha256(token.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{TOKEN_HASH_PREFIX}{hex}")
 }
 
-/// The hash of a password as it stands in the file; the error says why it cannot be one.
+/// The hash of a password, as in the file. The error says why the password is not allowed.
 pub fn password_hash(env: &Env, password: &str) -> Result<String, String> {
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX || password.contains('\0') {
         return Err(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes and no zero byte"));
@@ -44,7 +44,7 @@ pub fn password_hash(env: &Env, password: &str) -> Result<String, String> {
     Ok(parts.to_string())
 }
 
-/// Reads the hash of a token.
+/// Parses the hash of a token.
 pub fn read_token_hash(text: &str) -> Result<Digest, String> {
     let wrong = || {
         format!("a token's hash is '{TOKEN_HASH_PREFIX}' and 64 hex digits: `sandur token hash` makes one")
@@ -61,7 +61,7 @@ pub fn read_token_hash(text: &str) -> Result<Digest, String> {
     Ok(digest)
 }
 
-/// Checks that the text is a hash of bcrypt that can be verified in a bounded time.
+/// Checks that the text is a bcrypt hash that can be verified in bounded time.
 pub fn check_password_hash(text: &str) -> Result<(), String> {
     let parts: bcrypt::HashParts = text.parse().map_err(|_| {
         "a password's hash is one of bcrypt, '$2y$10$..': `sandur token hash --password` or `htpasswd -nB` \
@@ -75,13 +75,13 @@ pub fn check_password_hash(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the password belongs to the hash. Takes tens of milliseconds or more.
+/// Whether the password matches the hash. Takes tens of milliseconds or more.
 pub fn verify_password(password: &str, hash: &str) -> bool {
     !password.contains('\0') && bcrypt::non_truncating_verify(password, hash).unwrap_or(false)
 }
 
-/// A hash of the usual cost that no password has, so that unknown names take as long as users.
-/// Its salt and its 184 bits are zero.
+/// A hash of the usual cost that no password matches, so that unknown names take as long as users. Its
+/// salt and its 184 bits are zero.
 pub const HASH_OF_NOBODY: &str = "$2b$10$.....................................................";
 
 /// SHA-256.
@@ -90,16 +90,16 @@ pub fn sha256(bytes: &[u8]) -> Digest {
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
-/// Whether both are the same, in a time that does not tell where they differ.
+/// Compares in constant time.
 pub fn same(a: &Digest, b: &Digest) -> bool {
     a.ct_eq(b).into()
 }
 
-/// A keyed hash whose key lives and dies with the process: what it makes cannot be foreseen outside.
+/// A keyed hash with a random key per process, so that its values cannot be predicted outside.
 pub struct KeyedHash(hmac::Key);
 
 impl KeyedHash {
-    /// With a new key.
+    /// With a new random key.
     pub fn new(env: &Env) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, &env.secret::<32>()))
     }

@@ -1,4 +1,4 @@
-//! For which tenants a credential may act.
+//! The tenants of credentials.
 
 use sandur_model::TenantId;
 
@@ -7,14 +7,14 @@ use super::refusal::Refusal;
 /// Tenants of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tenants {
-    /// Every one: the request says which, as behind a proxy.
+    /// Every tenant: the request chooses, as when a proxy authenticates.
     Every,
-    /// These, at least one.
+    /// These tenants, at least one.
     Named(Vec<TenantId>),
 }
 
 impl Tenants {
-    /// Reads ids, or `*` alone; the error says what is wrong.
+    /// Parses ids, or `*` alone. The error says what is wrong.
     pub fn parse<'a>(ids: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let ids: Vec<&str> = ids.into_iter().collect();
         match ids.as_slice() {
@@ -28,7 +28,7 @@ impl Tenants {
         }
     }
 
-    /// Ids in quotes with commas between, as in a file.
+    /// The ids in quotes, separated by commas, as in a file.
     pub fn quoted(&self) -> String {
         match self {
             Self::Every => "\"*\"".to_owned(),
@@ -36,8 +36,8 @@ impl Tenants {
         }
     }
 
-    /// The tenant that a request acts for, which may be several with `|` between: what `X-Scope-OrgID`
-    /// asks for if that is allowed, else the only one. `None` leaves it to the server's default.
+    /// The tenant that a request acts for; several are joined with `|`. It is that of `X-Scope-OrgID` if
+    /// that is allowed, or else the only one. `None` leaves the choice to the server's default.
     pub fn choose(&self, asked: Option<&str>) -> Result<Option<String>, Refusal> {
         let Self::Named(named) = self else { return Ok(asked.map(str::to_owned)) };
         match (asked, named.as_slice()) {

@@ -1,20 +1,20 @@
-//! Why the configuration cannot be used.
+//! Errors of the configuration.
 
-/// A configuration that cannot be used. The message says where and what to do.
+/// A configuration that cannot be used. The message says where the error is and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read.
     #[error("cannot read the configuration file '{path}': {reason}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// The error of the system.
         reason: String,
     },
-    /// The file has lost all that it said.
+    /// The file of overrides became empty.
     #[error("'{path}' is empty and was not: write [overrides] into it if no tenant shall have any")]
     Emptied {
-        /// The file.
+        /// Path of the file.
         path: String,
     },
     /// The file is not TOML.
@@ -22,41 +22,41 @@ pub enum Error {
     Syntax {
         /// File and line.
         place: String,
-        /// What the parser says.
+        /// The error of the parser.
         reason: String,
     },
     /// The file is YAML.
     #[error("'{path}' is YAML, and Sandur reads TOML; docs/reference/options.md lists all options{keys}")]
     Yaml {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What its keys are called here, a line each.
+        /// Our names of its keys, one per line.
         keys: String,
     },
-    /// Nothing here has this name, but something elsewhere.
+    /// The key is known from another program.
     #[error("{place}: unknown key '{name}', here {ours}")]
     Foreign {
-        /// Where it stands.
+        /// File and line.
         place: String,
         /// The name.
         name: String,
-        /// What it is called here.
+        /// Our name, or why there is none.
         ours: String,
     },
-    /// Nothing has this name.
+    /// The key is unknown.
     #[error("{place}: unknown key '{name}'{}", hint(.nearest))]
     Unknown {
-        /// Where it stands.
+        /// File and line.
         place: String,
         /// The name.
         name: String,
         /// The closest known name.
         nearest: Option<String>,
     },
-    /// The value is not what the option takes.
+    /// The value is invalid.
     #[error("{place}: {name}: {reason}")]
     Value {
-        /// Where it stands.
+        /// File and line, `environment` or `command line`.
         place: String,
         /// The option.
         name: String,
@@ -66,13 +66,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether what was typed is wrong, not a file or the environment.
+    /// Whether the error is in the command line, not in a file or the environment.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Value { place, .. } if place == COMMAND_LINE)
     }
 }
 
-/// The place of flags.
+/// The place of errors in flags.
 pub const COMMAND_LINE: &str = "command line";
 
 fn hint(nearest: &Option<String>) -> String {

@@ -1,6 +1,6 @@
-//! The configuration file: strict TOML over the option table.
+//! Reads the configuration file: strict TOML over the option table.
 //!
-//! Every key must be in the table; every error carries the line it is about.
+//! Every key must be in the table, and every error has the line it is about.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Erro
         };
         named.slot(settings).set(&pair.value).map_err(|reason| file.bad_value(pair, reason))?;
     }
-    // After [limits], which a tenant's own limits start from wherever they stand in the file.
+    // After `[limits]`, from which a tenant's limits start, wherever the tables are in the file.
     for (name, table) in tenants {
         let limits = file.tenant("tenants", name, table, &settings.limits)?;
         settings.tenants.insert(name.get_ref().to_string(), limits);
@@ -42,7 +42,7 @@ pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Erro
     Ok(())
 }
 
-/// Reads the text of a file of overrides named `path`: limits per tenant, over those that `base` gives.
+/// Reads a file of overrides named `path`: limits per tenant, on top of those that `base` returns.
 pub fn overrides(
     path: &str,
     text: &str,
@@ -73,7 +73,7 @@ struct File<'a> {
     text: &'a str,
 }
 
-/// A key with its value as text.
+/// A key and its value as text.
 struct Pair {
     key: String,
     value: String,
@@ -110,7 +110,7 @@ impl<'a> File<'a> {
         Error::Value { place: self.place(pair.offset), name: pair.key.clone(), reason }
     }
 
-    /// The limits of `[tenants.NAME]`: the common ones with those that stand there.
+    /// The limits of `[tenants.NAME]`: the common limits, overridden by those in the table.
     fn tenant(
         &self,
         group: &str,
@@ -142,7 +142,7 @@ impl<'a> File<'a> {
         Ok(limits)
     }
 
-    /// Turns nested tables into dotted keys and values into text.
+    /// Converts nested tables to dotted keys, and values to text.
     fn flatten(
         &self,
         key: &str,
@@ -195,7 +195,7 @@ fn scalar(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// The same as JSON, for values with parts.
+/// Converts a structured value to JSON.
 fn json(value: &DeValue<'_>) -> Option<serde_json::Value> {
     use serde_json::Value;
     Some(match value {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn slips_are_errors_with_line_and_remedy() {
+    fn mistakes_are_errors_with_line_and_remedy() {
         for (text, message) in [
             ("[flush]\nmax_ag = 1", "s.toml:2: unknown key 'flush.max_ag'; did you mean 'flush.max_age'?"),
             ("a.b = 1", "s.toml:1: unknown key 'a.b'; docs/reference/options.md lists all options"),

@@ -1,23 +1,23 @@
-//! Names that options have in Loki, Prometheus, go-carbon or in people's heads, and what they are called
-//! here.
+//! Names that options have in Loki, Prometheus and go-carbon, or that users guess, and our names for
+//! them.
 //!
-//! One table is for flags and for the keys of a YAML file: dashes and underlines are the same, and leading
-//! dashes do not count. It serves messages alone; nothing is set by these names.
+//! One table serves flags and keys of YAML files: `-` and `_` are equivalent, and leading dashes are
+//! ignored. It is used only for messages; these names set nothing.
 
 use super::foreign_names::{Foreign, OF_CARBON_AND_PEOPLE, OF_SERVERS};
 use super::limits_table::LIMITS;
 use super::table::Named;
 
-/// What a name of others is called here.
+/// Our name for a foreign name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether an option of ours has its meaning.
+    /// Whether one of our options has this meaning.
     pub is_named: bool,
-    /// The option and what is different, or why there is none.
+    /// The option and the difference, or why there is none.
     pub text: String,
 }
 
-/// Groups in which flags and keys of others have limits of a tenant, under the names that they have here.
+/// Groups in which other programs have limits of a tenant with the same names as ours.
 const GROUPS_OF_LIMITS: [&str; 9] = [
     "limits_config",
     "limits",
@@ -30,7 +30,7 @@ const GROUPS_OF_LIMITS: [&str; 9] = [
     "compactor",
 ];
 
-/// A name as the table writes it.
+/// Normalizes a name as in the table.
 fn written(name: &str) -> String {
     name.trim_start_matches('-').replace('-', "_").to_ascii_lowercase()
 }
@@ -39,7 +39,7 @@ fn names() -> impl Iterator<Item = &'static Foreign> {
     OF_SERVERS.iter().chain(OF_CARBON_AND_PEOPLE)
 }
 
-/// The entry of a name: its own, or that of the longest group that it belongs to.
+/// The entry of a name: its own, or that of the longest group with this name.
 fn entry(written: &str) -> Option<&'static Foreign> {
     let length_of_group = |foreign: &&Foreign| {
         let group = foreign.theirs.strip_suffix(".*")?;
@@ -52,14 +52,14 @@ fn entry(written: &str) -> Option<&'static Foreign> {
     })
 }
 
-/// The limit that others have under the same name.
+/// Our limit with the same name.
 fn limit(written: &str) -> Option<&'static str> {
     let (group, limit) = written.split_once('.')?;
     let known = LIMITS.iter().find(|known| known.key == limit)?;
     GROUPS_OF_LIMITS.contains(&group).then_some(known.key)
 }
 
-/// What the table says of a name; `shown` makes of a key of ours what stands where the name stood.
+/// Looks up a name. `shown` formats our key like the name that was given.
 fn find(name: &str, shown: impl Fn(&str) -> String) -> Option<(&'static str, Answer)> {
     let written = written(name);
     let own = entry(&written).filter(|foreign| !foreign.theirs.ends_with(".*"));
@@ -75,7 +75,7 @@ fn find(name: &str, shown: impl Fn(&str) -> String) -> Option<(&'static str, Ans
     Some((theirs, Answer { is_named: !ours.is_empty(), text }))
 }
 
-/// A note with its keys of ours as `shown` writes them.
+/// Formats the keys in the braces of a note with `shown`.
 fn with_keys(note: &str, shown: impl Fn(&str) -> String) -> String {
     let mut parts = note.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -88,7 +88,7 @@ fn with_keys(note: &str, shown: impl Fn(&str) -> String) -> String {
     text
 }
 
-/// Whether braces hold a key, not a selector.
+/// Whether the text in braces is a key, and not a selector.
 fn is_key(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"._".contains(&byte))
 }
@@ -101,12 +101,12 @@ fn flag_of(ours: &str) -> String {
     format!("--{}", ours.replace(['.', '_'], "-"))
 }
 
-/// What a key of a file is called here.
+/// Our name for the key of a file.
 pub fn key(name: &str) -> Option<String> {
     find(name, key_of).map(|(_, answer)| answer.text)
 }
 
-/// What a flag is called here. One of ours may be written with one dash, or as its key.
+/// Our name for a flag. Our own flags may be given with one dash, or as keys.
 pub fn flag(name: &str) -> Option<Answer> {
     let flag = flag_of(&written(name));
     if flag == "--config" || Named::every().iter().any(|named| named.flag() == flag[2..]) {
@@ -115,17 +115,17 @@ pub fn flag(name: &str) -> Option<Answer> {
     find(name, flag_of).map(|(_, answer)| answer)
 }
 
-/// Keys that are explained of one file: more make no message.
+/// Maximum number of keys of a file that are explained.
 const KEYS_SHOWN_MAX: usize = 15;
 
-/// Whether a text that is no TOML is YAML: its first line with anything in it is a key and a colon.
+/// Whether a text that is not TOML is YAML: its first line with content is a key with a colon.
 pub fn is_yaml(path: &str, text: &str) -> bool {
     let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
     let has_key = first.is_some_and(|line| line == "---" || yaml_key(line).is_some());
     has_key || path.ends_with(".yaml") || path.ends_with(".yml")
 }
 
-/// What the keys of a YAML file are called here, a line each.
+/// Our names for the keys of a YAML file, one per line.
 pub fn explain_yaml(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let mut explained: Vec<&str> = Vec::new();
@@ -140,7 +140,7 @@ pub fn explain_yaml(text: &str) -> String {
     lines.concat()
 }
 
-/// The paths of all keys with a value, in order: enough of YAML to know what a file is about.
+/// The paths of all keys with a value, in order: a simple subset of YAML that suffices for messages.
 fn yaml_paths(text: &str) -> Vec<String> {
     let mut open: Vec<(usize, &str)> = Vec::new();
     let mut paths = Vec::new();
@@ -172,7 +172,7 @@ fn yaml_key(line: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    /// The keys of ours in the braces of a note.
+    /// Our keys in the braces of a note.
     fn keys_in(note: &str) -> Vec<&str> {
         let parts = note.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0));
         parts.filter(|key| is_key(key)).collect()
@@ -187,7 +187,7 @@ mod tests {
             assert!(*ours == "config" || ours.is_empty() || is_known(ours), "{theirs}: {ours}");
             assert!(!ours.is_empty() || !note.is_empty(), "{theirs}");
             keys_in(note).into_iter().for_each(|key| assert!(is_known(key), "{theirs}: {key}"));
-            // A key outside of braces would be shown as a key where a flag was asked for.
+            // A key outside of braces would be shown as a key when a flag was given.
             let bare = keys_in(note)
                 .iter()
                 .fold((*note).to_owned(), |note, key| note.replace(&format!("{{{key}}}"), ""));

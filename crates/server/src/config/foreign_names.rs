@@ -1,16 +1,16 @@
-//! The table of names that options have elsewhere: Loki's flags and keys, those of Prometheus, Mimir,
-//! VictoriaMetrics and go-carbon, and what people try.
+//! The table of foreign names of options: flags and keys of Loki, Prometheus, Mimir, VictoriaMetrics and
+//! go-carbon, and names that users guess.
 //!
-//! A key of ours in a note stands in braces and is shown as a flag or as a key, as the name was asked. A test
-//! checks that each of them exists.
+//! Our keys in notes are in braces; they are shown as a flag or as a key, like the name that was given. A
+//! test checks that each of them exists.
 
-/// A name of others.
+/// A foreign name of an option.
 pub struct Foreign {
-    /// The name, or with `.*` at its end all names below it that have no entry of their own.
+    /// The name; with `.*` at the end all names below it without an entry of their own.
     pub theirs: &'static str,
-    /// The key of the option table; empty where none has this meaning.
+    /// Our key; empty if no option has this meaning.
     pub ours: &'static str,
-    /// What is different, or why there is none.
+    /// The difference, or why there is no option.
     pub note: &'static str,
 }
 
@@ -18,12 +18,12 @@ const fn name(theirs: &'static str, ours: &'static str, note: &'static str) -> F
     Foreign { theirs, ours, note }
 }
 
-/// One that stands for ours without a difference.
+/// A name that has exactly the meaning of ours.
 const fn same(theirs: &'static str, ours: &'static str) -> Foreign {
     name(theirs, ours, "")
 }
 
-/// One without a counterpart, and why.
+/// A name without a counterpart, with the reason.
 const fn none(theirs: &'static str, note: &'static str) -> Foreign {
     name(theirs, "", note)
 }
@@ -72,7 +72,7 @@ const QUERIES: &str =
     "there is no such part: each process answers queries; {query.max_concurrent} bounds them";
 const BOTH: &str = "for streams of logs; for series it is {limits.metrics.max_label_names_per_series}";
 
-/// Flags and keys of Loki and Mimir, flags of Prometheus and VictoriaMetrics.
+/// Flags and keys of Loki and Mimir, and flags of Prometheus and VictoriaMetrics.
 pub static OF_SERVERS: &[Foreign] = &[
     // the process
     name("config.file", "config", "a TOML file; a file of Prometheus's goes to {scrape_config}"),
@@ -255,7 +255,7 @@ pub static OF_SERVERS: &[Foreign] = &[
     name("retentionfilter", "limits.metrics.retention_series", RULES_OF_RETENTION),
     name("promscrape.config", "scrape_config", "a file of Prometheus's"),
     none("dedup.minscrapeinterval", "there is none: only equal samples of one time are stored once"),
-    // taking in
+    // ingestion
     name("distributor.ingestion_rate_limit_mb", "limits.ingestion_rate", RATE),
     name("distributor.ingestion_burst_size_mb", "limits.ingestion_burst", BURST),
     name("distributor.ingestion_rate_limit", "limits.metrics.ingestion_rate", "samples per second"),
@@ -368,7 +368,7 @@ pub static OF_SERVERS: &[Foreign] = &[
     none("pattern_ingester.*", "not needed: patterns are found when they are asked for"),
     none("bloom_build.*", FILTERS),
     none("bloom_gateway.*", FILTERS),
-    // merging and removing
+    // compaction and retention
     name("compactor.retention_enabled", "limits.retention_period", AGE),
     name("compactor.blocks_retention_period", "limits.retention_period", AGE),
     name("limits_config.compactor_blocks_retention_period", "limits.retention_period", AGE),
@@ -390,7 +390,7 @@ pub static OF_SERVERS: &[Foreign] = &[
     ),
 ];
 
-/// Keys of go-carbon's file, and what people try.
+/// Keys of go-carbon's file, and names that users guess.
 pub static OF_CARBON_AND_PEOPLE: &[Foreign] = &[
     none("daemon", "there is none: the process stays in the foreground, as service managers want it"),
     none("pidfile", "there is none: the process stays in the foreground, as service managers want it"),
@@ -428,7 +428,7 @@ pub static OF_CARBON_AND_PEOPLE: &[Foreign] = &[
     name("grpc.listen", "otlp_grpc_listen", "carbonserver's service is served there, and at {listen}"),
     none("tags.*", "not needed: tags are part of the store"),
     none("dump.*", "not needed: what was acknowledged outlives a restart"),
-    // what people try
+    // names that users guess
     name("retention", "limits.retention_period", AGE),
     name("retention_period", "limits.retention_period", AGE),
     name("retention_time", "limits.retention_period", AGE),

@@ -8,7 +8,7 @@ use super::file;
 use super::settings::Settings;
 use super::table::Named;
 
-/// Flags of `sandur serve`, made from the table.
+/// The command `sandur serve`, with flags from the table.
 pub fn serve_command() -> Command {
     let config = Arg::new("config")
         .long("config")
@@ -63,7 +63,7 @@ fn shown(default: &str) -> &str {
     if default.is_empty() { "none" } else { default }
 }
 
-/// Reads all layers; `matches` are those of [`serve_command`].
+/// Reads all layers; `matches` are the arguments of [`serve_command`].
 pub fn load(matches: &ArgMatches) -> Result<Settings, Error> {
     let flag = |key: &str| {
         let values = matches.try_get_many::<String>(key).ok().flatten()?;
@@ -78,7 +78,7 @@ pub fn load(matches: &ArgMatches) -> Result<Settings, Error> {
     layer(file, &environment::variable, &flag)
 }
 
-/// Largest file of the configuration, and of limits of tenants.
+/// Maximum size of the configuration file and of the file of limits.
 pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 fn read(path: &str) -> Result<String, Error> {
@@ -86,7 +86,7 @@ fn read(path: &str) -> Result<String, Error> {
         .map_err(|error| Error::Unreadable { path: path.to_owned(), reason: error.to_string() })
 }
 
-/// Puts the layers over one another: file, then what `variable` and `flag` know.
+/// Applies the layers in order: file, then values of `variable`, then values of `flag`.
 fn layer(
     file: Option<(&str, &str)>,
     variable: &dyn Fn(&str) -> Option<String>,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_go_before_variables_and_variables_before_the_file() {
+    fn flags_override_variables_and_variables_override_the_file() {
         let file = Some(("f", "store = 'file'\nlisten = 'file'\nmemory_limit = '1GiB'"));
         let variable = |name: &str| match name {
             "SANDUR_LISTEN" | "SANDUR_STORE" => Some("variable".to_owned()),
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_single_tenants_are_flags_of_their_own() {
+    fn shares_of_single_tenants_are_separate_flags() {
         let read = |arguments: &str| {
             load(&serve_command().try_get_matches_from(arguments.split(' ')).unwrap())
                 .map_err(|e| e.to_string())

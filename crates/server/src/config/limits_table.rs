@@ -12,7 +12,7 @@ pub struct LimitSpec {
     pub key: &'static str,
     /// What it does.
     pub help: &'static str,
-    /// Where it lives.
+    /// The setting.
     pub slot: fn(&mut Limits) -> Slot<'_>,
 }
 
@@ -20,7 +20,7 @@ const fn limit(key: &'static str, help: &'static str, slot: fn(&mut Limits) -> S
     LimitSpec { key, help, slot }
 }
 
-/// The limits of a tenant. Names are Loki's where Loki has the limit.
+/// The limits of a tenant. They have Loki's names where Loki has the limit.
 pub static LIMITS: &[LimitSpec] = &[
     limit("max_line_size", "Longest line.", |l| Slot::Size(&mut l.max_line_size)),
     limit("max_line_size_truncate", "Cut longer lines instead of refusing them.", |l| {

@@ -1,11 +1,11 @@
-//! Configuration: one table of options, from which the command line's help, the strict file, the
-//! environment variables and the reference page follow.
+//! Configuration: one table of options, from which the command line's help, the configuration file, the
+//! environment variables and the reference page are made.
 //!
-//! Limits of single tenants can also stand in a file of their own, which is read while the server runs.
+//! Limits of single tenants can also be in a file of their own, which is reloaded while the server runs.
 //!
-//! Layers, each over the one before: defaults, file, environment, flags. An unknown key
-//! is an error that names the nearest known one. Nothing below the server reads
-//! configuration.
+//! Layers, each overriding the previous one: defaults, file, environment, flags. An unknown key is an
+//! error that names the nearest known one. Only the server reads the configuration; the crates below get
+//! values.
 
 mod error;
 mod file;

@@ -1,4 +1,4 @@
-//! The reference page of options, generated from the table so that it cannot lie.
+//! Generates the reference page of options from the table, so that both agree.
 
 use std::fmt::Write;
 

@@ -1,7 +1,8 @@
-//! How long single streams or series are kept, as it is written in a configuration.
+//! Parses and prints retention rules for single streams or series.
 //!
-//! A rule is a table with `selector` (LogQL or PromQL), `period` and, if several may name one stream,
-//! `priority`: names, order and defaults of Loki's `retention_stream`. What is printed can be read back.
+//! A rule is a table with `selector` (LogQL or PromQL), `period` and, if several may select the same
+//! stream, `priority`: names, order and defaults of Loki's `retention_stream`. Printed rules can be
+//! parsed again.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use sandur_model::{Matcher, RetentionRule, RetentionRules, Signal};
 use sandur_service::logql::parse_selecting;
 use serde::{Deserialize, Serialize};
 
-/// A rule as text.
+/// A rule as it is written.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -20,7 +21,7 @@ struct Written {
     period: String,
 }
 
-/// Reads a list of rules; the error names the rule and says what is accepted.
+/// Parses a list of rules. The error names the rule and says what is accepted.
 pub fn read(text: &str, signal: Signal) -> Result<RetentionRules, String> {
     if text.trim().is_empty() {
         return Ok(RetentionRules::default());
@@ -47,7 +48,7 @@ fn matchers_of(selector: &str, signal: Signal) -> Result<Vec<Matcher>, String> {
     }
 }
 
-/// The rules as [`read`] takes them.
+/// Prints rules so that [`read`] accepts them.
 pub fn print(rules: &RetentionRules) -> String {
     if rules.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! The settings of a server with their defaults. Plain data: the option table says how each is named.
+//! The settings of a server with their defaults. Plain data: the option table gives them their names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,31 +13,31 @@ use super::tenant_shares::TenantShares;
 /// Everything that can be configured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Where data lives: `file://`, `s3://`, `gs://` or `az://`, or a path.
+    /// The store: `file://`, `s3://`, `gs://` or `az://`, or a path.
     pub store: String,
     /// Address of the HTTP listener.
     pub listen: String,
     /// Address of the listener for operators; empty: the HTTP listener serves all.
     pub admin_listen: String,
-    /// Listen beyond loopback without credentials.
+    /// Allows listening beyond loopback without credentials.
     pub insecure_listen: bool,
     /// Bytes of memory that the process may use.
     pub memory_limit: u64,
     /// Threads for computation; 0: one per processor.
     pub cpu_threads: u64,
-    /// File with limits of single tenants that is read while the server runs; empty: none.
+    /// File with limits of single tenants that is reloaded while the server runs; empty: none.
     pub limits_file: String,
-    /// Address of the listener for OTLP over gRPC; empty: the HTTP listener alone takes it.
+    /// Address of the listener for OTLP over gRPC; empty: only the HTTP listener accepts it.
     pub otlp_grpc_listen: String,
-    /// Who may call.
+    /// Authentication and tenants.
     pub auth: Auth,
     /// TLS of the listeners.
     pub tls: TlsSettings,
     /// Log output.
     pub log: Log,
-    /// Store the own log in the own store.
+    /// Stores the server's own log in its own store.
     pub self_logs: bool,
-    /// Tenant that the own log belongs to.
+    /// Tenant of the server's own log.
     pub self_logs_tenant: String,
     /// Addresses or URLs of targets to scrape.
     pub scrape: Vec<String>,
@@ -45,13 +45,13 @@ pub struct Settings {
     pub scrape_config: String,
     /// Configuration file of the relay inside of the server; empty: none.
     pub relay_config: String,
-    /// Where the relay keeps lines for targets that are away; empty: as its file says.
+    /// Directory where the relay stores lines for targets that are unreachable; empty: that of its file.
     pub relay_spool_dir: String,
-    /// Tenant that points belong to which the relay stores here.
+    /// Tenant of the points that the relay stores in this server.
     pub relay_tenant: String,
-    /// How often the targets of `scrape` are scraped.
+    /// Interval of scrapes of the targets of `scrape`.
     pub scrape_interval: Duration,
-    /// Tenant that scraped samples belong to.
+    /// Tenant of scraped samples.
     pub scrape_tenant: String,
     /// Listeners of Graphite's protocols.
     pub carbon: Carbon,
@@ -59,52 +59,52 @@ pub struct Settings {
     pub http: Http,
     /// Queries.
     pub query: Query,
-    /// Graphite's files of rules.
+    /// Graphite's configuration files.
     pub graphite: Graphite,
-    /// RequestLimits towards the store.
+    /// Limits on requests to the store.
     pub storage: Storage,
-    /// Pieces of blocks in memory and on flash.
+    /// Cache of pieces of blocks in memory and on flash.
     pub cache: CacheSettings,
     /// Write-ahead log.
     pub wal: Wal,
-    /// From memory to blocks.
+    /// Flushes from memory to blocks.
     pub flush: Flush,
-    /// Merging of blocks.
+    /// Merges of blocks.
     pub compaction: Compaction,
-    /// Deleting of data.
+    /// Deletion of data.
     pub retention: Retention,
     /// Processes that share a bucket.
     pub cluster: Cluster,
-    /// Limits of tenants that have none of their own.
+    /// Limits of tenants without limits of their own.
     pub limits: Limits,
     /// Limits of single tenants.
     pub tenants: BTreeMap<String, Limits>,
 }
 
-/// Who may call.
+/// Authentication and tenants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auth {
-    /// File of credentials; empty: every client may do everything.
+    /// File of credentials; empty: every client has all permissions.
     pub file: String,
-    /// Refuse requests without `X-Scope-OrgID`.
+    /// Refuses requests without `X-Scope-OrgID`.
     pub require_tenant: bool,
 }
 
 /// TLS of the listeners.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsSettings {
-    /// Certificates; empty: no TLS.
+    /// File of certificates; empty: no TLS.
     pub cert_file: String,
-    /// Key of the first certificate.
+    /// File of the key of the first certificate.
     pub key_file: String,
-    /// Who signs certificates of clients; empty: they need none.
+    /// File of the authorities of client certificates; empty: clients need none.
     pub client_ca_file: String,
     /// `require` or `optional`.
     pub client_auth: String,
 }
 
 impl TlsSettings {
-    /// Whether only clients with a certificate get in.
+    /// Whether only clients with a certificate can connect.
     pub fn requires_certificates(&self) -> bool {
         !self.client_ca_file.is_empty() && self.client_auth == "require"
     }
@@ -127,25 +127,25 @@ pub struct Carbon {
     pub pickle_listen: String,
     /// Address for protobuf messages over TCP; empty: none.
     pub protobuf_listen: String,
-    /// Bytes of a connection that may be received and not durable.
+    /// Maximum bytes of a connection that were received and are not durable yet.
     pub window: u64,
-    /// Bytes of a message with its length in front.
+    /// Maximum bytes of a message with a length prefix.
     pub max_frame_bytes: u64,
-    /// How long a message may take to come whole.
+    /// Timeout for receiving a complete message.
     pub message_timeout: Duration,
-    /// How long a connection may be silent.
+    /// Maximum time without input on a connection.
     pub idle_timeout: Duration,
-    /// Connections of all listeners.
+    /// Maximum number of connections of all listeners.
     pub max_connections: u64,
-    /// Whose points are; empty: the default tenant's.
+    /// Tenant of points; empty: the default tenant.
     pub tenant: String,
-    /// Whose points of the pickle listener are; empty: those of `tenant`.
+    /// Tenant of the pickle listener; empty: that of `tenant`.
     pub pickle_tenant: String,
-    /// Whose points of the protobuf listener are; empty: those of `tenant`.
+    /// Tenant of the protobuf listener; empty: that of `tenant`.
     pub protobuf_tenant: String,
-    /// `PREFIX=TENANT`.
+    /// Tenants by the prefix of names, as `PREFIX=TENANT`.
     pub tenant_by_prefix: Vec<String>,
-    /// Whether the first node of a path is its tenant.
+    /// Whether the first node of a path is the tenant.
     pub tenant_by_first_node: bool,
 }
 
@@ -174,157 +174,157 @@ impl Default for Carbon {
 pub struct Log {
     /// `text`, `logfmt` or `json`.
     pub format: String,
-    /// Least severity, or a filter such as `info,sandur_engine=debug`.
+    /// Minimum severity, or a filter such as `info,sandur_engine=debug`.
     pub level: String,
 }
 
 /// HTTP listener.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Http {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub max_connections: u64,
-    /// Connections of one address at a time; 0: half of all.
+    /// Maximum number of connections per address; 0: half of all.
     pub max_connections_per_address: u64,
-    /// Least bytes per second of a client that sends a body or reads an answer; 0: no limit.
+    /// Minimum rate of a client that sends a body or reads an answer, bytes per second; 0: no limit.
     pub min_client_rate: u64,
-    /// Time to send the head of a request.
+    /// Timeout for the head of a request.
     pub header_timeout: Duration,
-    /// Longest pause between two requests of a connection.
+    /// Maximum pause between two requests of a connection.
     pub idle_timeout: Duration,
-    /// Longest pause while a body is sent.
+    /// Maximum pause while a body is received.
     pub body_idle_timeout: Duration,
-    /// Longest pause while an answer is read.
+    /// Maximum pause while an answer is read.
     pub write_idle_timeout: Duration,
-    /// Time that requests have to end when the server stops.
+    /// Time for running requests to end when the server stops.
     pub drain_timeout: Duration,
-    /// Names beside those of loopback that `Host` and `Origin` may carry.
+    /// Host names, in addition to those of loopback, that `Host` and `Origin` may contain.
     pub allowed_hosts: Vec<String>,
 }
 
 /// Queries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
-    /// Queries that run at the same time; 0: two per processor, at least four.
+    /// Maximum number of concurrent queries; 0: two per processor, at least four.
     pub max_concurrent: u64,
-    /// Queries of one tenant that may wait.
+    /// Maximum number of queued queries of one tenant.
     pub max_queued: u64,
-    /// Answer queries over several tenants.
+    /// Whether queries may name several tenants.
     pub multi_tenant: bool,
-    /// Keep results of metric range queries.
+    /// Whether results of metric range queries are cached.
     pub cache_results: bool,
-    /// A query of samples is ended after this time.
+    /// Timeout of queries of samples.
     pub timeout: Duration,
-    /// Samples that a query may read.
+    /// Maximum number of samples that a query may read.
     pub max_samples: u64,
-    /// How old a sample may be that stands for an instant.
+    /// Maximum age of the sample that is the value at an instant.
     pub lookback_delta: Duration,
-    /// Age of the view of the store from which on answers carry a warning.
+    /// Maximum age of the view of the store without a warning in answers.
     pub max_view_age: Duration,
-    /// Queries slower than this are logged with `latency=slow`.
+    /// Queries that take longer are logged with `latency=slow`.
     pub slow_threshold: Duration,
 }
 
-/// Graphite's files of rules.
+/// Graphite's configuration files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graphite {
     /// Path of a `storage-schemas.conf`; empty: none.
     pub schemas: String,
     /// Path of a `storage-aggregation.conf`; empty: none.
     pub aggregation: String,
-    /// Whether the last archive of a section is how long its series are stored.
+    /// Whether series are deleted after the last archive of their section.
     pub expire: bool,
-    /// Whether points become rollups when archives of their section are over.
+    /// Whether points become rollups after the archives of their section.
     pub rollups: bool,
 }
 
-/// RequestLimits towards a store that others use too.
+/// Limits on requests to a store that other programs use as well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Storage {
-    /// Block reads under way at once.
+    /// Maximum number of concurrent block reads.
     pub max_concurrent_reads: u64,
-    /// Block writes under way at once.
+    /// Maximum number of concurrent block writes.
     pub max_concurrent_writes: u64,
-    /// Requests of a lane that may wait for a slot.
+    /// Maximum number of requests of a lane that wait for a slot.
     pub max_waiting: u64,
-    /// No read is sent a second time earlier than this.
+    /// Minimum time before a read is hedged.
     pub hedging_at: Duration,
-    /// Second requests per hundred reads.
+    /// Maximum number of hedged requests per hundred reads.
     pub hedging_max_percent: u64,
-    /// Retries per hundred requests.
+    /// Maximum number of retries per hundred requests.
     pub retry_max_percent: u64,
-    /// What requests cost.
+    /// Prices of requests.
     pub prices: Prices,
 }
 
-/// Pieces of blocks in memory and on flash.
+/// Cache of pieces of blocks in memory and on flash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheSettings {
     /// Directory of the flash tier; empty: none.
     pub dir: String,
-    /// Bytes of the flash tier; 0: what is there already, or half of what is free.
+    /// Size of the flash tier in bytes; 0: its present size, or half of the free space.
     pub size: u64,
     /// `auto`: with a bucket; `on`: also with a local directory; `off`.
     pub flash: String,
-    /// Bytes that may be written to flash in 24 hours; 0: no limit.
+    /// Maximum bytes written to flash in 24 hours; 0: no limit.
     pub write_per_day: u64,
-    /// Part of flash that one tenant may hold while it is full.
+    /// Maximum share of a full flash tier per tenant.
     pub tenant_share: TenantShares,
 }
 
 /// Write-ahead log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wal {
-    /// Bytes of one group commit in a bucket.
+    /// Maximum bytes of one group commit in a bucket.
     pub group_bytes: u64,
-    /// Age of one group commit in a bucket.
+    /// Maximum age of one group commit in a bucket.
     pub group_age: Duration,
-    /// Group commits per second that the budget of requests to a bucket gains.
+    /// Rate of the budget of requests to a bucket, in group commits per second.
     pub requests_per_second: f64,
-    /// Group commits that the budget holds.
+    /// Size of the budget, in group commits.
     pub requests_burst: u64,
 }
 
-/// From memory to blocks.
+/// Flushes from memory to blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flush {
-    /// Oldest unflushed row.
+    /// Age of the oldest row in memory that starts a flush.
     pub max_age: Duration,
-    /// Raw bytes of a tenant that start a flush.
+    /// Raw bytes in memory that start a flush.
     pub max_bytes: u64,
 }
 
-/// Merging of blocks.
+/// Merges of blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compaction {
-    /// How often it looks for work.
+    /// Interval at which compaction looks for work.
     pub interval: Duration,
-    /// Raw bytes of a block that is not merged any more; 0: nothing is merged by this process.
+    /// Raw bytes of a block from which it is not merged any more; 0: this process merges nothing.
     pub block_max: u64,
-    /// How long a delete request can be cancelled before its lines are removed.
+    /// How long a delete request can be cancelled before its rows are removed.
     pub delete_request_cancel_period: Duration,
-    /// Largest `max_interval` of a delete request.
+    /// Maximum `max_interval` of a delete request.
     pub delete_max_interval: Duration,
 }
 
 /// Processes that share a bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// How often news of the others are asked for.
+    /// Interval at which the changes of other processes are read.
     pub poll_interval: Duration,
-    /// How often this process says that it lives.
+    /// Interval of heartbeats.
     pub heartbeat_interval: Duration,
-    /// Silence after which another process is taken for dead and its rows are adopted.
+    /// Silence after which another process is considered dead and its WAL is adopted.
     pub dead_after: Duration,
 }
 
-/// Deleting of data.
+/// Deletion of data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retention {
-    /// How long a changed retention must have stood before it removes anything.
+    /// How long a changed retention must be unchanged before it removes anything.
     pub change_delay: Duration,
-    /// How often unused objects are looked for.
+    /// Interval at which unused objects are searched.
     pub interval: Duration,
-    /// How long a removed block stays, for readers that still use it.
+    /// How long a removed block stays in the store, for readers that still use it.
     pub delete_delay: Duration,
 }
 
@@ -333,7 +333,7 @@ impl Default for Http {
         Self {
             max_connections: 4_096,
             max_connections_per_address: 0,
-            // A megabyte, which is what agents send at once, takes a minute at most.
+            // One megabyte, a usual request of agents, takes at most a minute.
             min_client_rate: 16 * KIB,
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),

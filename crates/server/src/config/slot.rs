@@ -1,7 +1,7 @@
-//! A slot: one typed place of the settings that an option reads and writes as text.
+//! A slot: a typed reference to a setting that an option reads and writes as text.
 //!
-//! File, environment and flags all arrive here as text, so there is one reading and one printing
-//! per kind. What is printed can be read back.
+//! Values of file, environment and flags all arrive as text, so each kind has one parser and one printer.
+//! Printed values can be parsed again.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::tenant_shares::TenantShares;
 pub enum Slot<'a> {
     /// Any text.
     Text(&'a mut String),
-    /// One of the listed words.
+    /// One of these words.
     Choice(&'a mut String, &'static [&'static str]),
-    /// What becomes of lines that delete requests name.
+    /// What happens to rows of delete requests.
     Deletion(&'a mut DeletionMode),
-    /// How names of OTLP become names of metrics and labels.
+    /// How OTLP names become names of metrics and labels.
     Translation(&'a mut TranslationStrategy),
     /// Bytes, with units.
     Size(&'a mut u64),
@@ -29,7 +29,7 @@ pub enum Slot<'a> {
     DurationNs(&'a mut i64),
     /// A plain number.
     Count(&'a mut u64),
-    /// So many per second.
+    /// A number per second.
     Rate(&'a mut f64),
     /// Dollars.
     Price(&'a mut f64),
@@ -37,16 +37,16 @@ pub enum Slot<'a> {
     Switch(&'a mut bool),
     /// Words separated by commas.
     List(&'a mut Vec<String>),
-    /// Parts of something that tenants may have.
+    /// Shares of tenants.
     Shares(&'a mut TenantShares),
     /// Policies that block queries; as text a JSON array, in a file an array of tables.
     Policies(&'a mut Vec<BlockedQuery>),
-    /// How long what selectors name is kept; written as policies are.
+    /// Retention rules; written like policies.
     Retention(&'a mut RetentionRules, Signal),
 }
 
 impl Slot<'_> {
-    /// What kind of value it takes, for help and documentation.
+    /// The kind of value, for help and documentation.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",
@@ -63,7 +63,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Reads the text into the setting; the error says what is accepted.
+    /// Parses the text into the setting. The error says what is accepted.
     pub fn set(self, text: &str) -> Result<(), String> {
         match self {
             Self::Text(slot) => text.clone_into(slot),
@@ -121,7 +121,7 @@ impl Slot<'_> {
         Ok(())
     }
 
-    /// The setting as it would be written.
+    /// Prints the setting as it would be written.
     pub fn print(&self) -> String {
         match self {
             Self::Text(value) | Self::Choice(value, _) => (*value).clone(),

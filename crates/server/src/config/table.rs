@@ -1,4 +1,4 @@
-//! The table of options: the one place where a setting gets its name, its help and its slot.
+//! The table of options: it gives each setting its name, help and slot.
 //!
 //! Flag and environment variable follow from the key: `flush.max_age` is `--flush-max-age` and
 //! `SANDUR_FLUSH_MAX_AGE`. Defaults are those of [`Settings::default`].
@@ -11,11 +11,11 @@ use super::slot::Slot;
 pub struct OptionSpec {
     /// Key in the file, with dots between tables.
     pub key: &'static str,
-    /// The default in words, where the value depends on the machine.
+    /// A description of the default, if it depends on the machine.
     pub default: Option<&'static str>,
     /// What it does, in one or two sentences.
     pub help: &'static str,
-    /// Where it lives.
+    /// The setting.
     pub slot: fn(&mut Settings) -> Slot<'_>,
 }
 
@@ -30,16 +30,16 @@ impl OptionSpec {
     }
 }
 
-/// Words that `log.format` takes.
+/// Values of `log.format`.
 pub const LOG_FORMATS: &[&str] = &["text", "logfmt", "json"];
 
-/// Words that `tls.client_auth` takes.
+/// Values of `tls.client_auth`.
 pub const CLIENT_AUTH_CHOICES: &[&str] = &["require", "optional"];
 
-/// Words that `cache.flash` takes.
+/// Values of `cache.flash`.
 pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
 
-/// Every option but the limits.
+/// All options except limits.
 pub static OPTIONS: &[OptionSpec] = &[
     option(
         "store",
@@ -456,13 +456,13 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
 ];
 
-/// An option of the table or a limit, seen alike.
+/// An option of the table or a limit, with a common interface.
 pub struct Named {
     /// Key in the file.
     pub key: String,
     /// What it does.
     pub help: &'static str,
-    /// Kind of its value.
+    /// Kind of the value.
     pub kind: &'static str,
     /// Its default.
     pub default: String,
@@ -475,7 +475,7 @@ enum Setter {
 }
 
 impl Named {
-    /// Every option, in the order of the table, limits last.
+    /// All options, in the order of the table, then the limits.
     pub fn every() -> Vec<Self> {
         let mut defaults = Settings::default();
         let mut all = Vec::new();
@@ -505,7 +505,7 @@ impl Named {
         format!("SANDUR_{}", self.key.replace('.', "_").to_ascii_uppercase())
     }
 
-    /// Where it lives.
+    /// The setting.
     pub fn slot<'a>(&self, settings: &'a mut Settings) -> Slot<'a> {
         match self.setter {
             Setter::Option(spec) => (spec.slot)(settings),
@@ -521,7 +521,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_are_unique_and_every_default_can_be_read_back() {
+    fn flags_are_unique_and_every_default_can_be_parsed() {
         let all = Named::every();
         let flags: BTreeSet<String> = all.iter().map(Named::flag).collect();
         assert_eq!(flags.len(), all.len());
@@ -540,7 +540,7 @@ mod tests {
 
     #[test]
     fn the_table_reaches_every_limit() {
-        // A limit that the table forgets could not be configured.
+        // A limit that is missing in the table could not be configured.
         let fields_of = |text: &str, prefix: &str| -> BTreeSet<String> {
             let parts = text.split(['{', ',']).filter_map(|part| Some(part.trim().split_once(": ")?.0));
             parts.filter(|field| *field != "metrics").map(|field| format!("{prefix}{field}")).collect()

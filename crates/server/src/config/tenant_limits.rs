@@ -1,7 +1,7 @@
-//! The limits of each tenant now: those of the configuration, under those of the file of overrides, which is
-//! read again and again while the server runs.
+//! The present limits of each tenant: those of the configuration, overridden by those of the file of
+//! overrides, which is reloaded while the server runs.
 //!
-//! A file that cannot be used, or that was emptied, changes nothing; the log says what is wrong with it.
+//! A file that is invalid or became empty changes nothing; the error is logged.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ use super::file;
 use super::layers::FILE_BYTES_MAX;
 use super::settings::Settings;
 
-/// How often the file of overrides is read.
+/// Interval at which the file of overrides is read.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
 /// Limits by tenant.
@@ -27,7 +27,7 @@ pub struct TenantLimits {
 }
 
 impl TenantLimits {
-    /// Those of the settings, the file of overrides not read yet.
+    /// The limits of the settings; the file of overrides is not read yet.
     pub fn new(settings: &Settings) -> Self {
         let shared = |(name, limits): (&String, &Limits)| (name.clone(), Arc::new(limits.clone()));
         Self {
@@ -38,7 +38,7 @@ impl TenantLimits {
         }
     }
 
-    /// The limits of a tenant; of several the strictest of each.
+    /// The limits of a tenant; for several tenants the strictest of each limit.
     pub fn of(&self, tenant: &TenantId) -> Arc<Limits> {
         if !tenant.is_several() {
             return self.of_one(tenant.as_str());
@@ -55,11 +55,12 @@ impl TenantLimits {
         Arc::clone(own.unwrap_or(&self.common))
     }
 
-    /// Takes over what the text of the file says.
+    /// Applies the text of the file.
     fn apply(&self, text: &str) -> Result<(), Error> {
         let is_used = || !self.overrides.read().unwrap_or_else(PoisonError::into_inner).is_empty();
         if text.trim().is_empty() && is_used() {
-            // It is just being written, or was cut off: what it said may be all that keeps rows.
+            // The file is just being written, or was truncated; its former limits may be all that
+            // prevents deletion of rows.
             return Err(Error::Emptied { path: self.path.clone() });
         }
         let base = |tenant: &str| Limits::clone(self.configured.get(tenant).unwrap_or(&self.common));
@@ -87,7 +88,7 @@ impl TenantLimits {
         text.map(Some).map_err(|error| Error::Unreadable { path: path(), reason: error.to_string() })
     }
 
-    /// Reads the file again and again, for ever.
+    /// Reloads the file when it changes; never returns.
     pub async fn follow(self: Arc<Self>, env: Env) {
         let mut known = None;
         loop {
@@ -100,16 +101,18 @@ impl TenantLimits {
                 Err(error) => Err(error.clone()),
             };
             match outcome {
-                Ok(()) => tracing::info!(path = self.path, "limits of tenants are read"),
-                Err(error) => tracing::error!(%error, "limits of tenants stay as they were"),
+                Ok(()) => tracing::info!(path = self.path, "limits of tenants reloaded"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot reload limits of tenants; the old ones stay in use")
+                }
             }
             known = read.ok().flatten();
         }
     }
 }
 
-/// Limits of a query over two tenants: the smaller of each, where 0 means none; every label that either
-/// requires; every policy of either.
+/// The limits of a query over two tenants: the smaller of each, where 0 means none; the required labels
+/// and the policies of both.
 fn strictest(a: &Limits, b: &Limits) -> Limits {
     fn least<T: Ord + Default + Copy>(a: T, b: T) -> T {
         let none = T::default();
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn overrides_go_before_the_configuration_and_slips_change_nothing() {
+    fn overrides_override_the_configuration_and_invalid_files_change_nothing() {
         let mut settings = Settings { limits_file: "limits.toml".to_owned(), ..Settings::default() };
         let a = Limits { max_query_series: 1, max_query_range: 5, ..Limits::default() };
         settings.tenants.insert("a".to_owned(), a);
@@ -164,7 +167,7 @@ mod tests {
         limits.apply("[overrides.a]\nmax_query_series = 2\n[overrides.b]\nmax_query_series = 3").unwrap();
         assert_eq!((series(&limits, "a"), series(&limits, "b"), series(&limits, "c")), (2, 3, 500));
         let a = TenantId::new("a").unwrap();
-        assert_eq!(limits.of(&a).max_query_range, 5, "the configuration lies under it");
+        assert_eq!(limits.of(&a).max_query_range, 5, "other limits come from the configuration");
         limits.apply("[overrides.a]\nmax_query_serie = 2").unwrap_err();
         assert_eq!(series(&limits, "a"), 2);
         assert!(limits.apply(" \n").unwrap_err().to_string().contains("[overrides]"));

@@ -1,6 +1,6 @@
-//! Parts of something that tenants may have, as they are written: `30%` for each of them, `NAME=50%` for one.
+//! Shares of tenants as they are written: `30%` for each tenant, `NAME=50%` for one.
 //!
-//! Invariant: every share lies between 0 % and 100 %, and every name is one that a tenant can have.
+//! Invariant: every share is between 0 % and 100 %, and every name is a valid tenant id.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 
 use sandur_model::TenantId;
 
-/// What one tenant may have, in percent.
+/// Maximum share of each tenant, in percent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantShares {
-    /// Tenants that are not named.
+    /// Share of tenants without one of their own.
     pub default: f64,
-    /// Single tenants.
+    /// Shares of single tenants.
     pub named: BTreeMap<TenantId, f64>,
 }
 
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_read_and_printed_and_slips_say_what_is_accepted() {
+    fn shares_are_parsed_and_printed_and_errors_say_what_is_accepted() {
         let shares: TenantShares = "team-a=50%, 12.5%,team-b = 0%".parse().unwrap();
         assert_eq!(shares.default, 12.5);
         assert_eq!(shares.to_string(), "12.5%,team-a=50%,team-b=0%");

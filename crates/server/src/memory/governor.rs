@@ -1,10 +1,10 @@
-//! The governor: the net beneath all budgets.
+//! The governor: protects against what budgets do not count.
 //!
-//! Budgets bound what the program asks for; the allocator and the kernel decide what is resident. The
-//! governor looks at that, the more often the nearer the limit is, and takes steps that cost more the nearer
-//! it is: free pages are given back and the step cache is emptied; bodies wait and pushes are refused;
-//! the query that holds most ends. Its looks also tell how late timers are: the threads that drive I/O are
-//! behind when something computes on them.
+//! Budgets bound what the program reserves; the allocator and the kernel decide what is resident. The
+//! governor measures resident memory, more often the closer it is to the limit, and takes more expensive
+//! steps the closer it is: it returns free pages to the kernel and empties the step cache; it blocks
+//! request bodies and refuses pushes; it cancels the query that holds the most memory. Its timer also
+//! measures how late timers fire, which shows when computation blocks the I/O threads.
 
 use std::time::Duration;
 
@@ -15,21 +15,21 @@ use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
 use crate::server_metrics::ServerMetrics;
 
-/// What the governor looks after.
+/// What the governor acts on.
 pub struct Governed {
-    /// Bytes that may be resident.
+    /// Maximum resident bytes.
     pub limit: u64,
-    /// Set while pushes shall be refused.
+    /// Set while pushes are refused.
     pub pressure: Pressure,
     /// Counters.
     pub metrics: ServerMetrics,
-    /// Bodies on their way in.
+    /// Memory of request bodies.
     pub bodies: FairMemory,
     /// Queries that can be ended, and steps that can be evaluated again.
     pub queries: Queries,
 }
 
-/// Watches resident memory for ever.
+/// Watches resident memory; never returns.
 pub async fn govern(env: Env, governed: Governed) {
     let Governed { limit, pressure, metrics, bodies, queries } = governed;
     let mut judge = Judge::new(limit);
@@ -70,7 +70,7 @@ pub async fn govern(env: Env, governed: Governed) {
     }
 }
 
-/// The governor's decisions, apart from the clock and the kernel.
+/// The governor's decisions, without clock and kernel.
 struct Judge {
     limit: u64,
     high: bool,
@@ -85,7 +85,8 @@ impl Judge {
         resident.saturating_mul(100) / self.limit.max(1)
     }
 
-    /// Time until the next look: at two gigabytes per second, what a look near the limit may miss is 40 MB.
+    /// Time until the next measurement. Near the limit it is 20 ms, in which 40 MB can be allocated at 2
+    /// GB/s.
     fn pause(&self, resident: u64) -> Duration {
         Duration::from_millis(match self.percent(resident) {
             0..60 => 250,
@@ -98,7 +99,7 @@ impl Judge {
         self.percent(resident) >= 80
     }
 
-    /// The new state, when it changes. The gap keeps it from flapping.
+    /// The new state if it changes. The hysteresis prevents flapping.
     fn decide(&mut self, resident: u64) -> Option<bool> {
         let high = self.percent(resident) >= if self.high { 85 } else { 92 };
         (high != self.high).then(|| {
@@ -112,30 +113,30 @@ impl Judge {
     }
 }
 
-/// Up to this limit free pages are given back at once: what they would save is more than what is there. Every
-/// page that is taken again is cleared by the kernel, which takes a fifth of the CPU time of ingest, so above
-/// it they stay for a second, unless the limit is near.
+/// Up to this limit, free pages are returned at once, since memory is scarcer than CPU. The kernel clears
+/// every page that is used again, which costs a fifth of the CPU time of ingest, so with larger limits
+/// free pages stay for a second, unless the limit is near.
 const TIGHT: u64 = 192 * MIB;
 
-/// Milliseconds until the allocator gives a free page back by itself.
+/// Milliseconds until the allocator returns a free page.
 fn decay_ms(limit: u64) -> isize {
     if limit <= TIGHT { 0 } else { 1_000 }
 }
 
-/// Makes the allocator hold back as little as the limit asks for.
+/// Sets how long the allocator keeps free pages, by the limit.
 pub fn tune_allocator(limit: u64) {
     let decay = decay_ms(limit);
-    // For threads that come later; those that are there have arenas already.
+    // For arenas that are created later; those that exist are set below.
     let _ = "arenas.dirty_decay_ms\0".name().write(decay);
     purge(decay);
 }
 
-/// Makes the allocator give all free pages back: a decay time of zero purges at once.
+/// Makes the allocator return all free pages: a decay time of zero purges at once.
 fn purge(decay_after: isize) {
     let count = arenas::narenas::read().unwrap_or(0);
     for arena in 0..count {
         let key = format!("arena.{arena}.dirty_decay_ms\0");
-        // An arena that was never used has no settings; nothing is to be purged there.
+        // An arena that was never used has no settings and nothing to purge.
         for decay in [0, decay_after] {
             let _ = key.as_str().name().write(decay);
         }
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pressure_does_not_flap_and_looks_are_frequent_near_the_limit() {
+    fn pressure_does_not_flap_and_measurements_are_frequent_near_the_limit() {
         let mut judge = Judge::new(1_000);
         let decided: Vec<Option<bool>> = [910, 920, 910, 850, 849, 910].map(|r| judge.decide(r)).into();
         assert_eq!(decided, [None, Some(true), None, None, Some(false), None]);

@@ -1,10 +1,10 @@
 //! Memory of the process: shares of the one limit, and the governor that keeps resident memory below it.
 //!
-//! Three nets, one beneath the other. **Reservations**: what is proportional to data is taken from the budget
-//! of its share before it is used ([`Shares`]). **Accounts**: the allocator charges the query that runs, so a
-//! query that holds more than its budget fails although it was not reserved (`sandur_base::account`). **The
-//! governor**: near the limit the allocator gives free pages back, the step cache is emptied, bodies wait,
-//! and in the end the query that holds most is ended ([`govern`]).
+//! There are three safeguards. **Reservations**: memory proportional to data is reserved from the budget
+//! of its share before it is used ([`Shares`]). **Accounts**: the allocator charges the running query, so
+//! a query that holds more than its budget fails even if it did not reserve (`sandur_base::account`).
+//! **The governor**: near the limit the allocator returns free pages, the step cache is emptied, request
+//! bodies block, and finally the query that holds the most memory is cancelled ([`govern`]).
 
 mod governor;
 mod shares;

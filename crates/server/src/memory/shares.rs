@@ -1,7 +1,7 @@
-//! What each part of the process may reserve.
+//! How much each part of the process may reserve.
 //!
-//! The limit less what the process takes in any case is split. What is left over is for what no budget
-//! counts: buffers of flushes, merges and uploads, and what the allocator holds back.
+//! The limit minus the fixed usage of the process is divided. The remainder is for memory that no budget
+//! counts: buffers of flushes, merges and uploads, and free memory of the allocator.
 
 use std::time::Duration;
 
@@ -9,52 +9,53 @@ use sandur_base::units::{ByteSize, MIB};
 use sandur_base::{Env, FairMemory, MemoryBudget, Patience};
 use sandur_query::ResultsCache;
 
-/// The smallest limit that the process works with: below, the shares hold no usual push or query.
+/// The minimum limit: with less, the shares are too small for usual pushes and queries.
 pub const LIMIT_MIN: u64 = 128 * MIB;
-/// What the process takes in any case: code that ran, stacks, caches of threads, the allocator's own.
+/// Fixed memory usage of the process: code, stacks, caches of threads, the allocator itself.
 const FIXED: u64 = 40 * MIB;
-/// What one block that is being flushed takes in buffers, times what other parts take at the same time.
+/// Estimated buffers of one block that is being flushed, together with concurrent usage of other parts.
 const FLUSHED_BLOCK: u64 = 128 * MIB;
 
-/// Time over which the rate of a client is measured, which is also the grace that a small body has.
+/// Window over which the rate of a client is measured; also the grace period of a small body.
 pub const RATE_WINDOW: Duration = Duration::from_secs(10);
 
-/// How bodies wait for memory: as long as a push waits for the heads, and no more than connections can be.
+/// How bodies wait for memory: as long as a push waits for the heads, and at most as many as connections.
 pub const BODY_PATIENCE: Patience =
     Patience { wait: Duration::from_secs(10), waiting_max: 4_096, receive: RATE_WINDOW };
 
-/// Memory that an idle connection takes: its first buffer, its state, its timers.
+/// Memory of an idle connection: its first buffer, its state, its timers.
 const CONNECTION_BYTES: u64 = 16 << 10;
 
-/// Bytes of each part.
+/// The shares in bytes.
 pub struct Shares {
     limit: u64,
-    /// Rows in memory that are not in blocks yet, and flushing them.
+    /// Rows in memory that are not in blocks yet, and flushes.
     pub write: u64,
-    /// Merging blocks.
+    /// Merges of blocks.
     pub compaction: u64,
     /// Queries.
     pub query: u64,
-    /// Blocks' footers and pages.
+    /// Footers and pages of blocks.
     pub cache: u64,
     /// Compiled queries of delete requests.
     pub filters: u64,
-    /// Results of metric queries.
+    /// The step cache.
     pub results: u64,
-    /// Labels of series that pushes bring.
+    /// The cache of series of pushes.
     pub series: u64,
-    /// Series of delta temporality that are added up.
+    /// The state of series of delta temporality.
     pub deltas: u64,
     /// Request bodies while they are received and decoded.
     pub requests: u64,
-    /// Connections and the heads of requests: half for either.
+    /// Connections and the heads of requests: half for each.
     pub connections: u64,
 }
 
 impl Shares {
-    /// Splits the limit: of what is beyond the fixed 40 MiB 27 % write, 9 % compaction, 20 % queries, 13 %
-    /// cache, 2 % filters of delete requests, 2 % results, 4 % series, 2 % series of delta temporality, 13 %
-    /// requests, 4 % connections; 4 % are the rest. The error says what the least limit is.
+    /// Divides the limit. Of what exceeds the fixed 40 MiB, 27 % are for writes, 9 % for compaction, 20 %
+    /// for queries, 13 % for the cache, 2 % for filters of delete requests, 2 % for the step cache, 4 %
+    /// for series, 2 % for series of delta temporality, 13 % for requests, 4 % for connections; 4 %
+    /// remain. The error names the minimum limit.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
@@ -104,7 +105,7 @@ impl Shares {
         MemoryBudget::root("series of delta temporality", self.deltas)
     }
 
-    /// How many connections there is memory for.
+    /// The number of connections for which there is memory.
     pub fn connections_max(&self) -> u64 {
         self.connections / 2 / CONNECTION_BYTES
     }
@@ -114,7 +115,7 @@ impl Shares {
         MemoryBudget::root("heads of requests", self.connections / 2)
     }
 
-    /// Blocks that a flush writes at once.
+    /// Number of blocks that a flush writes concurrently.
     pub fn flush_parallelism(&self) -> usize {
         usize::try_from(self.limit / FLUSHED_BLOCK).unwrap_or(usize::MAX)
     }
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_too_small_to_work_with_is_refused_with_the_least_one() {
+    fn a_limit_that_is_too_small_is_refused_with_the_minimum() {
         let refused = Shares::of(LIMIT_MIN - 1).err().unwrap();
         assert!(refused.contains("--memory-limit to 128MiB"), "{refused}");
     }

@@ -1,4 +1,4 @@
-//! Opening the store and the engine by the configuration, and the engine as handlers see it.
+//! Opens the store and the engine as configured, and adapts the engine to the traits of handlers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,21 +24,21 @@ use crate::failed_command::Failed;
 use crate::memory::Shares;
 use crate::roles::retention::Kept;
 
-/// Bytes of the largest object that is sent in one request when memory is scarce, and when it is not.
+/// Maximum size of an object that is sent in one request, when memory is scarce and otherwise.
 const WHOLE_UPLOAD_LEAST: usize = 16 << 20;
 const WHOLE_UPLOAD_MOST: usize = 64 << 20;
 
-/// An engine that is ready, as the server uses it.
+/// An open engine with its interfaces.
 pub struct Opened {
     /// The engine itself.
     pub engine: Arc<Engine>,
-    /// Where rows come from.
+    /// The sources of queries.
     pub sources: Sources,
-    /// Where rows go.
+    /// The write path.
     pub intake: Arc<dyn Intake>,
     /// Metrics of the crates below.
     pub registry: Registry,
-    /// What an acknowledgement means here, for people.
+    /// What an acknowledgement means, for the message at the start.
     pub durability: String,
 }
 
@@ -57,7 +57,7 @@ pub async fn open(
     open_over(store, (env, settings), shares, (limits, kept), address).await
 }
 
-/// Opens the engine over a store that is open: also over one that fails, for tests.
+/// Opens the engine over a store that is open; tests use a store that fails.
 pub async fn open_over(
     store: Store,
     (env, settings): (&Env, &Settings),
@@ -111,7 +111,8 @@ fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>)
     }
 }
 
-/// What an upload may hold before it is sent: more saves requests, and takes memory of what is written.
+/// Bytes of an upload that are buffered before it is sent. More saves requests, and uses memory of
+/// writes.
 fn whole_upload_max(shares: &Shares) -> usize {
     let eighth = usize::try_from(shares.write / 8).unwrap_or(usize::MAX);
     eighth.clamp(WHOLE_UPLOAD_LEAST, WHOLE_UPLOAD_MOST)
@@ -169,7 +170,7 @@ fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptio
     }
 }
 
-/// The engine as handlers see it.
+/// The engine as the trait of handlers.
 struct EngineIntake {
     engine: Arc<Engine>,
     cache: Cache,
@@ -177,11 +178,11 @@ struct EngineIntake {
     filters: MemoryBudget,
 }
 
-/// How long a stop waits for what is in memory alone to be written to flash.
+/// How long a shutdown waits until the memory tier of the cache is written to flash.
 const CACHE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The answer to a client. A store that denies a request denies it to this server, not to the client: an
-/// agent that gets a 401 drops what it sends.
+/// Converts an error to the answer to a client. If the store denies access, it denies it to this server,
+/// not to the client: an agent that gets a 401 drops its data.
 fn failure(error: sandur_engine::Error) -> Failure {
     let kind = match error.kind() {
         ErrorKind::Denied => ErrorKind::Unavailable,
@@ -238,7 +239,7 @@ impl Intake for EngineIntake {
     }
 
     fn observe(&self) {
-        // Reading them brings the gauges of the heads up to date.
+        // Reading them updates the gauges of the heads.
         self.engine.metrics();
         self.engine.store().meter();
     }
@@ -261,7 +262,7 @@ impl Intake for EngineIntake {
     }
 }
 
-/// The delete requests of the engine as handlers see them.
+/// The delete requests of the engine as the trait of handlers.
 struct EngineDeletes {
     engine: Arc<Engine>,
     signal: Signal,
@@ -316,7 +317,7 @@ impl Deletes for EngineDeletes {
     }
 }
 
-/// A refused cancellation in Loki's words.
+/// A refused cancellation with Loki's text.
 fn cancel_failure(error: sandur_engine::Error) -> Failure {
     let sandur_engine::Error::Cancel(refusal) = error else { return failure(error) };
     match refusal {
@@ -340,9 +341,9 @@ mod tests {
 
     use super::*;
 
-    /// It was answered with 401, and agents gave up what they had sent.
+    /// Agents drop their data after a 401, so denied access to the store must be a 503.
     #[test]
-    fn a_store_that_denies_this_server_is_no_fault_of_a_client() {
+    fn denied_access_to_the_store_is_not_a_clients_fault() {
         let at = Place { store: "s3://bucket".into(), operation: Operation::Put, path: "wal/1".to_owned() };
         let denied = Error::Denied { at, reason: "status code: 403".to_owned(), remedy: "renew the key" };
         let failure = failure(sandur_engine::Error::from(denied));

@@ -1,5 +1,5 @@
-//! Where the server listens, and that it is closed by default: an address that others can reach needs
-//! credentials, or an option that says that it needs none.
+//! The listeners of the server. They are closed by default: an address beyond loopback needs credentials,
+//! or an option that says that it needs none.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -15,12 +15,12 @@ use crate::http::{Acceptor, App, Connections, Gate, OwnNames, ServerMetrics, Sur
 use crate::memory::Shares;
 use crate::open_files::{OPERATORS_CONNECTIONS_MAX, OpenFiles};
 
-/// A bound listener and what it will serve.
+/// A bound listener and the routes that it will serve.
 pub struct Door {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     surface: Surface,
-    /// Set when the server can answer.
+    /// Set when the server is ready.
     router: Arc<OnceLock<Router>>,
 }
 
@@ -28,14 +28,14 @@ pub struct Door {
 pub struct Doors {
     /// The HTTP listener first.
     pub doors: Vec<Door>,
-    /// Their accept loops.
+    /// The accept loops.
     pub accepting: Vec<Task<()>>,
-    /// Reads certificates again.
+    /// Reloads certificates.
     pub following: Option<Task<()>>,
 }
 
-/// Binds the listeners that the settings name, raises the limit of open files, and starts to accept
-/// connections. Requests are answered with 503 until [`Door::open`] is called.
+/// Binds the listeners of the settings, raises the limit of open files, and starts to accept connections.
+/// Requests are answered with 503 until [`Door::open`] is called.
 pub async fn doors(
     env: &Env,
     settings: &Settings,
@@ -75,7 +75,7 @@ pub async fn doors(
 }
 
 impl Door {
-    /// Answers requests from now on.
+    /// Starts to answer requests.
     pub fn open(&self, app: &App, authority: Option<&Arc<Authority>>) {
         let names = OwnNames::new(self.address, authority.is_some(), &app.settings.http.allowed_hosts);
         let gate = Gate::new(app.env.clone(), authority.cloned(), names, app.metrics.clone());
@@ -84,7 +84,8 @@ impl Door {
     }
 }
 
-/// Binds the address that `flag` names, unless that would open the server to every client unasked.
+/// Binds the address that `flag` names, unless that would open the server to all clients without an
+/// explicit option.
 async fn bind(settings: &Settings, flag: &str, wanted: &str) -> Result<(TcpListener, SocketAddr), Failed> {
     let listener = TcpListener::bind(wanted).await.map_err(|e| cannot_listen(flag, wanted, &e))?;
     let address = listener.local_addr().map_err(|e| cannot_listen(flag, wanted, &e))?;
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_beyond_loopback_needs_credentials_or_a_word() {
+    fn an_address_beyond_loopback_needs_credentials_or_an_option() {
         let closed = Settings::default();
         let open = Settings { insecure_listen: true, ..Settings::default() };
         let mut kept = Settings::default();

@@ -1,4 +1,4 @@
-//! What a process is: one role so far, the server that does everything.
+//! The roles of a process: one so far, the server with all functions.
 
 mod engine;
 mod listen;

@@ -1,5 +1,5 @@
-//! The relay inside of `serve`: points go to other targets and, under the host name [`SELF`], into this
-//! server's own store, where written means stored.
+//! The relay inside of `serve`: sends points to other targets and, under the host name [`SELF`], into
+//! this server's own store, where written means stored.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,21 +22,21 @@ use crate::failed_command::Failed;
 use crate::http::App;
 use crate::open_files::OpenFiles;
 
-/// What this server is called among the targets of its relay.
+/// The name of this server among the targets of its relay.
 pub const SELF: &str = "sandur";
 
-/// Bytes of memory for a point on its way into the store.
+/// Memory for a point that is being stored, bytes.
 const POINT_BYTES: u64 = 512;
 
-/// A relay that runs beside the server.
+/// A running relay.
 pub struct Relaying {
     running: Running,
     accepting: Vec<Task<()>>,
-    /// Where it listens.
+    /// Addresses of its listeners.
     pub listening: Vec<SocketAddr>,
 }
 
-/// Starts the relay that the options ask for.
+/// Starts the relay that the options configure.
 pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     let settings = &app.settings;
     if settings.relay_config.is_empty() {
@@ -61,7 +61,7 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     }
     let budget = app.writes.memory().budget();
     let memory = budget.child("relay", budget.limit() / 4);
-    // Shares of their own: full queues must not keep points from the store, which empties them.
+    // A separate share: full queues must not block the storing of points, which empties them.
     let held = Memory::within(budget);
     let own = Own { app: App::clone(app), tenant, memory };
     let open = Box::new(move || Box::new(own.clone()) as Box<dyn Connection>);
@@ -96,7 +96,7 @@ fn spool_directory(settings: &Settings, of_file: Option<&str>) -> Option<PathBuf
     own.or(of_file).map(PathBuf::from)
 }
 
-/// Carbon's protocols know no credentials.
+/// Carbon's protocols have no credentials, so an address beyond loopback needs an option.
 pub fn check_listener(address: &str, is_insecure_allowed: bool) -> Result<(), Failed> {
     let found = std::net::ToSocketAddrs::to_socket_addrs(address);
     let mut found = found.map_err(|error| Failed::new(format!("{address}: {error}")))?;
@@ -110,7 +110,7 @@ pub fn check_listener(address: &str, is_insecure_allowed: bool) -> Result<(), Fa
 }
 
 impl Relaying {
-    /// Takes no more, writes what waits, and puts the rest on disk.
+    /// Stops the listeners, writes what is queued, and stores the rest on disk.
     pub async fn stop(self) {
         for task in self.accepting {
             if let Err(error) = task.join().await {
@@ -121,7 +121,7 @@ impl Relaying {
     }
 }
 
-/// The way into this server's store.
+/// The connection to this server's own store.
 #[derive(Clone)]
 struct Own {
     app: App,
@@ -133,7 +133,7 @@ impl Connection for Own {
     fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
             let lines = memchr::memchr_iter(b'\n', bytes).count() as u64;
-            // What is refused for now waits in the relay and comes again, so it must fit at some time.
+            // The relay retries what is refused for now, so the reservation must be one that can succeed.
             let wanted = (lines * POINT_BYTES).min(self.memory.limit() / 2);
             let _held = self.memory.reserve(wanted).map_err(io::Error::other)?;
             self.app.writes.has_memory().map_err(io::Error::other)?;
@@ -144,7 +144,7 @@ impl Connection for Own {
             }
             match self.app.writes.intake().push(batch.into(), None).await {
                 Ok(_) => drop(self.app.writes.metrics().samples.inc_by(samples)),
-                // The same points would be refused again, and nothing behind them would be stored.
+                // A retry would be refused again and block all later points.
                 Err(failure) if !failure.may_pass() => {
                     self.refused("relay_refused", samples, &failure.message);
                 }
@@ -160,7 +160,7 @@ impl Connection for Own {
 }
 
 impl Own {
-    /// Leaves out new series of a tenant that has as many as it may have.
+    /// Removes new series of a tenant that has reached its limit of series.
     fn within_limits(&self, batch: SampleBatch) -> SampleBatch {
         let most = self.app.writes.limits(&self.tenant).metrics.max_global_series_per_user;
         if most == 0 {
@@ -182,7 +182,7 @@ impl Own {
     }
 }
 
-/// The points of lines, series by series in the order of their first points.
+/// Parses lines into a batch, with series in the order of their first points.
 fn batch(tenant: &TenantId, bytes: &[u8], now_ns: i64) -> SampleBatch {
     let mut order: Vec<(&str, Vec<(i64, f64)>)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_beyond_loopback_is_asked_for() {
+    fn a_listener_beyond_loopback_needs_the_option() {
         assert!(check_listener("127.0.0.1:0", false).is_ok());
         assert!(check_listener("0.0.0.0:0", false).is_err());
         assert!(check_listener("0.0.0.0:0", true).is_ok());

@@ -1,7 +1,7 @@
-//! How long rows are kept, by the limits of tenants and, if the options say so, by Graphite's rules; and
-//! which points become rollups by these.
+//! Determines how long rows are kept, by limits of tenants and optionally by Graphite's rules, and which
+//! points become rollups.
 //!
-//! Selectors go before Graphite's rules, those before the tenant's period.
+//! Selectors have precedence over Graphite's rules, and these over the tenant's period.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,13 +18,13 @@ use crate::graphite_rules::GraphiteRules;
 /// How long rows are kept, and which points become rollups.
 pub type Kept = (RetentionOf, Option<RollupsNow>);
 
-/// What the options say of both.
+/// The functions that the options configure.
 pub fn kept(limits: &Arc<TenantLimits>, options: &Graphite, rules: &Arc<GraphiteRules>) -> Kept {
     let retention = retention_of(Arc::clone(limits), options.expire.then_some(rules));
     (retention, options.rollups.then(|| rollups_of(rules)))
 }
 
-/// What holds at each moment; `rules` are Graphite's if they tell how long series are stored.
+/// The present retention; `rules` are Graphite's if they determine how long series are stored.
 fn retention_of(limits: Arc<TenantLimits>, rules: Option<&Arc<GraphiteRules>>) -> RetentionOf {
     let archives = rules.map(|rules| Archives { rules: Arc::clone(rules), known: Mutex::default() });
     Arc::new(move |dataset| {
@@ -41,7 +41,7 @@ fn retention_of(limits: Arc<TenantLimits>, rules: Option<&Arc<GraphiteRules>>) -
     })
 }
 
-/// Which points become rollups at each moment, by rules that are sound.
+/// The present rules of rollups, if the rules are valid.
 fn rollups_of(rules: &Arc<GraphiteRules>) -> RollupsNow {
     let archives = Archives { rules: Arc::clone(rules), known: Mutex::default() };
     Arc::new(move || {
@@ -50,7 +50,7 @@ fn rollups_of(rules: &Arc<GraphiteRules>) -> RollupsNow {
     })
 }
 
-/// Graphite's rules, and what was made of those of the last look: all tenants have the same.
+/// Graphite's rules, with cached results for all tenants.
 struct Archives {
     rules: Arc<GraphiteRules>,
     known: Mutex<Option<Arc<ByArchives>>>,
@@ -67,7 +67,7 @@ impl Archives {
     }
 }
 
-/// Series of Graphite's are kept as long as the longest archive of their section.
+/// Keeps Graphite series as long as the longest archive of their section.
 struct ByArchives {
     rules: Arc<StorageRules>,
     version: u64,
@@ -75,7 +75,7 @@ struct ByArchives {
     rolled: Rolled,
 }
 
-/// The same of rollups.
+/// The same for rollups.
 struct Rolled {
     version: u64,
     ages_ns: Vec<i64>,
@@ -96,7 +96,7 @@ impl ByArchives {
     }
 }
 
-/// Numbers in order, each once.
+/// Sorts numbers and removes duplicates.
 fn each_once(numbers: impl Iterator<Item = i64>) -> Vec<i64> {
     numbers.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
@@ -123,7 +123,7 @@ impl LabelRetention for ByArchives {
     }
 }
 
-/// What series of paths have, and those with tags, and no others.
+/// Matchers for series of paths and for tagged series.
 fn of_graphite() -> Vec<Vec<Matcher>> {
     let of_paths = graphite_level(0).map(|label| Matcher::new(label, MatchOp::NotEqual, ""));
     let tagged = Matcher::new(GRAPHITE_MARK, MatchOp::Equal, GRAPHITE_TAGGED);
@@ -144,7 +144,7 @@ impl RollupSteps for ByArchives {
     }
 
     fn steps(&self, labels: &Labels, age_ns: i64) -> Option<RollupStep> {
-        // A part of a second more is older.
+        // Rounds up to seconds: a fraction of a second counts as older.
         let age = age_ns.saturating_add(SECOND_NS - 1).div_euclid(SECOND_NS);
         let (finest, step) = self.rules.rolled(labels, age)?;
         Some(RollupStep { finest, step })
@@ -159,7 +159,7 @@ mod tests {
     use crate::config::Settings;
 
     #[test]
-    fn limits_and_archives_tell_how_long_rows_are_kept() {
+    fn limits_and_archives_determine_retention() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("storage-schemas.conf");
         std::fs::write(&path, "[a]\npattern = ^a\\.\nretentions = 10s:1d,1m:7d\n").unwrap();

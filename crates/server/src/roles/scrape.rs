@@ -1,4 +1,5 @@
-//! Scrapes of this process: what the options ask for, HTTP towards targets, and where samples go.
+//! Scraping in this process: configuration from the options, the HTTP client for targets, and storing of
+//! samples.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +18,10 @@ use crate::failed_command::Failed;
 use crate::http::App;
 use crate::http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
 
-/// Bytes of a configuration file.
+/// Maximum size of a configuration file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What the options ask for; none when there is nothing to scrape.
+/// The configured targets; `None` if there are none.
 pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Failed> {
     if settings.scrape.is_empty() && settings.scrape_config.is_empty() {
         return Ok(None);
@@ -42,7 +43,7 @@ pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Faile
     Ok(Some((scraped, tenant)))
 }
 
-/// Starts scraping what the options ask for.
+/// Starts scraping the configured targets.
 pub fn start(app: &App, scraped: Option<(ScrapeFile, TenantId)>) -> Option<Task<()>> {
     scraped.map(|(file, tenant)| run(app, file, tenant))
 }
@@ -57,15 +58,15 @@ pub fn run(app: &App, file: ScrapeFile, tenant: TenantId) -> Task<()> {
         fetch: Arc::new(Http { env: app.env.clone(), clients: Mutex::default() }),
         sink: Arc::new(Engine(App::clone(app))),
         board: Arc::clone(&board),
-        // Half: pushes have the other half in any case.
+        // Half, so that the other half is left for pushes.
         memory: budget.child("scrapes", budget.limit() / 2),
     };
-    // It is set once: a process scrapes for its options, or it is a demo.
+    // It is set once: a process scrapes either the configured targets or those of the demo.
     app.scraping.set(Arc::new(Shown(board)));
     app.env.spawn("scrapes", scraper.run(file, app.stopping.clone()))
 }
 
-/// The state of targets as the endpoints take it.
+/// The state of targets as the trait of the endpoints.
 struct Shown(Arc<Board>);
 
 impl ScrapeState for Shown {
@@ -103,7 +104,7 @@ fn shown(status: TargetStatus) -> TargetShown {
     }
 }
 
-/// Stores what was scraped like a push, under the limits of its tenant.
+/// Stores scraped samples like a push, under the limits of their tenant.
 struct Engine(App);
 
 impl Sink for Engine {
@@ -115,7 +116,7 @@ impl Sink for Engine {
     }
 }
 
-/// Asks targets.
+/// Fetches pages of targets.
 struct Http {
     env: Env,
     clients: Mutex<HashMap<Tls, reqwest::Client>>,
@@ -154,7 +155,7 @@ impl Http {
                 return Err(format!("body size limit exceeded (body_size_limit: {})", request.body_max));
             }
             if body.capacity() - body.len() < piece.len() {
-                // The old buffer is there until the new one is.
+                // Both buffers exist while the old one is copied.
                 let room = (body.capacity() * 2).max(body.len() + piece.len());
                 memory.grow(room as u64).map_err(|error| short_of(&error))?;
                 let before = body.capacity() as u64;
@@ -166,7 +167,7 @@ impl Http {
         Ok(Fetched { content_type, body, memory })
     }
 
-    /// The credentials, of which files are read anew.
+    /// The credentials; files are read again each time.
     async fn credentials(&self, auth: &Auth) -> Result<Credentials, String> {
         let auth = auth.clone();
         if auth == Auth::None {
@@ -202,7 +203,7 @@ fn reserve(budget: &MemoryBudget, bytes: u64) -> Result<Reservation, String> {
     budget.reserve(bytes).map_err(|error| short_of(&error))
 }
 
-/// The innermost cause: what surrounds it repeats the URL.
+/// The innermost cause: the outer texts repeat the URL.
 fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

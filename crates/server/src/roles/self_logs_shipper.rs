@@ -1,4 +1,4 @@
-//! Pushes waiting lines into the store, as a client would push them.
+//! Pushes the server's own log lines into its store, as a client would.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use serde_json::json;
 use crate::http::App;
 use crate::logging::self_logs::{SERVICE, SelfLogs, Waiting};
 
-/// How long lines gather before they are pushed.
+/// How long lines are collected before they are pushed.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long to wait after a push that failed.
+/// Pause after a failed push.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Bytes of one push.
+/// Maximum bytes of one push.
 const PUSH_BYTES: usize = 1 << 20;
 
-/// The task that pushes.
+/// The task that pushes own log lines.
 pub struct Shipper {
     logs: SelfLogs,
     task: Task<()>,
 }
 
 impl Shipper {
-    /// Starts pushing into the tenant.
+    /// Starts pushing for this tenant.
     pub fn start(app: &App, logs: SelfLogs, tenant: TenantId) -> Self {
         let (app, own) = (app.clone(), logs.clone());
         let task = logs.env.clone().spawn("self logs", async move {
@@ -40,7 +40,7 @@ impl Shipper {
         Self { logs, task }
     }
 
-    /// Stores what waits and ends. Lines that are logged afterwards reach only stderr.
+    /// Stores the queued lines and ends. Later lines go only to stderr.
     pub async fn finish(self) {
         self.logs.queue.close();
         if let Err(error) = self.task.join().await {
@@ -50,8 +50,9 @@ impl Shipper {
 }
 
 impl SelfLogs {
-    /// Lets lines gather, shortly when the server stops; after a failure lets the store recover as long as
-    /// more lines may come, because a stopping server often cannot store either.
+    /// Waits while lines are collected; less when the server stops. After a failure it waits for the
+    /// store to recover, as long as more lines may come; at the end it does not, since a stopping server
+    /// often cannot store either.
     async fn pause(&self, stopping: &ShutdownSignal, failing: bool) {
         match failing {
             true => drop(self.env.timeout(PAUSE, self.queue.closed()).await),
@@ -60,7 +61,8 @@ impl SelfLogs {
     }
 }
 
-/// Whether everything that waited was pushed. The first failure of a row is told, on stderr alone.
+/// Pushes all queued lines; returns whether that succeeded. The first failure in a row is logged, only to
+/// stderr.
 async fn push_all(app: &App, logs: &SelfLogs, tenant: &TenantId, failing: bool) -> bool {
     loop {
         let lines = logs.queue.take(PUSH_BYTES);
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_failing_store_is_left_alone_for_a_while_even_at_the_end() {
+    async fn after_a_failure_pushes_pause_even_at_the_end() {
         let env = Env::simulated(1, 0);
         let (logs, shutdown) = (SelfLogs::new(env.clone(), 1 << 20), Shutdown::default());
         let paused = async |failing| {
@@ -131,6 +133,6 @@ mod tests {
         shutdown.trigger();
         assert_eq!((paused(false).await, paused(true).await), (Duration::ZERO, PAUSE));
         logs.queue.close();
-        assert_eq!(paused(true).await, Duration::ZERO, "the last push is not put off");
+        assert_eq!(paused(true).await, Duration::ZERO, "the last push is not delayed");
     }
 }

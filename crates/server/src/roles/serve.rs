@@ -1,8 +1,8 @@
-//! `sandur serve`: opens the engine, serves HTTP, and stops in order.
+//! `sandur serve`: opens the engine, serves HTTP, and shuts down in order.
 //!
-//! Order of the start: log, store and engine, listener, readiness. Order of the stop: not ready any
-//! more, no new connections, running requests end, followers close, the own log is stored, the engine
-//! flushes.
+//! Order of the start: log, store and engine, listener, readiness. Order of the shutdown: readiness is
+//! withdrawn, new connections are refused, running requests end, followers close, the own log is stored,
+//! the engine flushes.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -39,14 +39,14 @@ use crate::logging;
 use crate::logging::self_logs::SelfLogs;
 use crate::memory::{Governed, Shares, govern, tune_allocator};
 
-/// Bytes of the own log that may wait for the store; more are dropped.
+/// Maximum bytes of own log lines that are queued; more are dropped.
 const SELF_LOGS_QUEUE_BYTES: u64 = 4 << 20;
 
 /// A server that runs in this process.
 pub struct Server {
-    /// Where it listens.
+    /// Address of the HTTP listener.
     pub address: SocketAddr,
-    /// All its listeners, the one above first.
+    /// Addresses of all listeners, that of HTTP first.
     pub listening: Vec<SocketAddr>,
     app: App,
     shutdown: Shutdown,
@@ -57,7 +57,7 @@ pub struct Server {
     durability: String,
 }
 
-/// Runs until a signal; the exit code of the process.
+/// Runs until a signal. Returns the exit code of the process.
 pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let env = environment(&settings);
     let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), SELF_LOGS_QUEUE_BYTES));
@@ -67,7 +67,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
         server = Server::start(env.clone(), settings, self_logs) => server?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before it was ready; the next start recovers what is in the WAL");
-            // What the start has begun needs no end: it is as after a crash.
+            // A start that was interrupted needs no cleanup: the state is as after a crash.
             logging::stderr::exit(0);
         }
     };
@@ -82,7 +82,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The world with as many threads for computation as the settings say.
+/// The environment, with as many CPU threads as the settings say.
 pub fn environment(settings: &Settings) -> Env {
     let threads = match settings.cpu_threads {
         0 => machine::processors(),
@@ -92,7 +92,7 @@ pub fn environment(settings: &Settings) -> Env {
 }
 
 impl Server {
-    /// Opens the store, recovers, and serves. What waits in `self_logs` is stored from then on.
+    /// Opens the store, recovers, and serves. Lines in `self_logs` are stored from then on.
     pub async fn start(env: Env, settings: Settings, self_logs: Option<SelfLogs>) -> Result<Self, Failed> {
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
@@ -100,11 +100,11 @@ impl Server {
         let graphite = Arc::new(GraphiteRules::open(&settings.graphite).map_err(Failed::new)?);
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
-        // Before the store: an address that is taken is the commonest mistake and the quickest to see.
+        // Before the store: an address in use is the most common mistake and the fastest to detect.
         let (pressure, metrics) = (Pressure::default(), ServerMetrics::default());
         let (limit, shutdown) = (settings.memory_limit, Shutdown::default());
         let authority = authority(&env, &settings).await?;
-        // They answer 503 until the engine is open: recovery may take a while.
+        // Requests get 503 until the engine is open: recovery may take a while.
         let stopping = shutdown.signal();
         let listening = listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
         let Doors { doors, mut accepting, following: certificates } = listening;
@@ -163,12 +163,12 @@ impl Server {
         Ok(Self { address, listening, app, shutdown, accepting, background, shipper, relaying, durability })
     }
 
-    /// Scrapes for the default tenant until the task is dropped, beside what the options ask for.
+    /// Scrapes for the default tenant until the task is dropped, in addition to the configured targets.
     pub fn scrape(&self, file: ScrapeFile) -> Task<()> {
         scrape::run(&self.app, file, TenantId::default_tenant())
     }
 
-    /// Says that it is ready, to people or, where every line is JSON, to programs.
+    /// Reports that the server is ready: as text or, if every line is JSON, as a log line.
     fn greet(&self) {
         if logging::is_json() {
             let (address, store) = (self.address, without_secrets(&self.app.settings.store));
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// What a person wants to know at the start.
+    /// The text at the start.
     fn greeting(&self) -> String {
         let settings = &self.app.settings;
         let scheme = if settings.tls.cert_file.is_empty() { "http" } else { "https" };
@@ -200,7 +200,7 @@ impl Server {
         )
     }
 
-    /// Stops in order; the error says what could not be flushed.
+    /// Shuts down in order. The error says what could not be flushed.
     pub async fn stop(self) -> Result<(), Failed> {
         let Self { app, shutdown, accepting, background, shipper, relaying, .. } = self;
         app.ready.store(false, Ordering::Relaxed);
@@ -276,7 +276,7 @@ fn with_services(
     registry
 }
 
-/// Gives the memory back of series of delta temporality that nobody sends any more.
+/// Releases the memory of series of delta temporality that are no longer sent.
 async fn forget_stale_deltas(app: App) {
     const EVERY: Duration = Duration::from_secs(60);
     loop {
@@ -285,7 +285,7 @@ async fn forget_stale_deltas(app: App) {
     }
 }
 
-/// The credentials, if there is a file of them.
+/// The credentials, if a file is configured.
 async fn authority(env: &Env, settings: &Settings) -> Result<Option<Arc<Authority>>, Failed> {
     match settings.auth.file.as_str() {
         "" => Ok(None),
@@ -296,7 +296,7 @@ async fn authority(env: &Env, settings: &Settings) -> Result<Option<Arc<Authorit
     }
 }
 
-/// Websockets are not requests any more; they close by themselves once they see the shutdown.
+/// Websockets do not count as requests; they close when they see the shutdown.
 async fn wait_for_followers(app: &App) {
     const STEP: Duration = Duration::from_millis(20);
     for _ in 0..100 {

@@ -1,18 +1,18 @@
-//! Signals: the first asks to stop in order, the second exits at once.
+//! Signals: the first starts an orderly shutdown, the second exits at once.
 //!
-//! **Invariant.** They are caught before a process says that it is ready: who stops it from then on finds it
-//! stopping in order.
+//! **Invariant.** Signals are caught before the process reports that it is ready, so that from then on a
+//! signal starts an orderly shutdown.
 
 use sandur_base::Shutdown;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::logging;
 
-/// SIGTERM and SIGINT, caught from when this was made.
+/// Handlers of SIGTERM and SIGINT, active since this was created.
 pub struct Signals(Option<(Signal, Signal)>);
 
 impl Signals {
-    /// Catches them from now on. Where that fails, the process stops without draining.
+    /// Installs the handlers. If that fails, a signal ends the process without draining.
     pub fn catch() -> Self {
         let caught = signal(SignalKind::terminate())
             .and_then(|terminate| signal(SignalKind::interrupt()).map(|interrupt| (terminate, interrupt)));
@@ -22,7 +22,7 @@ impl Signals {
         Self(caught.ok())
     }
 
-    /// The name of the next one; never, where they are not caught.
+    /// The name of the next signal; never returns if signals are not caught.
     pub async fn next(&mut self) -> &'static str {
         match &mut self.0 {
             None => std::future::pending().await,
@@ -33,8 +33,8 @@ impl Signals {
         }
     }
 
-    /// Triggers the shutdown at the first one, and exits the process at the second. What was acknowledged is
-    /// durable, so exiting at once loses nothing; the next start reads it from the WAL.
+    /// Triggers the shutdown at the first signal, and exits at the second. Acknowledged data is durable,
+    /// so exiting at once loses nothing; the next start replays it from the WAL.
     pub async fn watch(mut self, shutdown: Shutdown) {
         let name = self.next().await;
         tracing::info!(signal = name, "stopping: requests end, then everything acknowledged is flushed");

@@ -4,13 +4,13 @@ use sandur_model::Matcher;
 use sandur_promql::{Expr, parse_selector};
 use sandur_query::{Error, QueryContext, SeriesSelector};
 
-/// A query, read in its tenant's turn on the CPU pool.
+/// Parses a query in its tenant's turn on the CPU pool.
 pub async fn parse(context: &QueryContext, text: &str) -> Result<Expr, Error> {
     let (text, is_little) = (text.to_owned(), sandur_logql::is_short(text));
     context.compute_sized(is_little, move || Ok(sandur_promql::parse(&text)?)).await
 }
 
-/// The matchers of selectors, read in the same way. Each has to select by more than what is absent.
+/// Parses selectors in the same way. Each must have a matcher that does not match an absent label.
 pub async fn parse_selectors(context: &QueryContext, texts: Vec<String>) -> Result<Vec<Vec<Matcher>>, Error> {
     let is_little = texts.len() <= 4 && texts.iter().all(|text| sandur_logql::is_short(text));
     let read = move || {
@@ -24,7 +24,7 @@ pub async fn parse_selectors(context: &QueryContext, texts: Vec<String>) -> Resu
     }
 }
 
-/// A selector of samples as delete requests keep it.
+/// The text of a selector of samples, as delete requests store it.
 pub fn selector_text(matchers: &[Matcher]) -> String {
     let one = |matcher: &Matcher| {
         let name = sandur_logql::quote(matcher.name());
@@ -33,15 +33,15 @@ pub fn selector_text(matchers: &[Matcher]) -> String {
     format!("{{{}}}", matchers.iter().map(one).collect::<Vec<_>>().join(","))
 }
 
-/// What stands before the selector of a request that leaves series with other labels out.
+/// Prefix of the selector of a delete request that does not match series with additional labels.
 const EXACTLY: &str = "exactly ";
 
-/// A selector of the series that have these labels and no others, as delete requests keep it.
+/// The text of a selector for the series with exactly these labels, as delete requests store it.
 pub fn exact_selector_text(matchers: &[Matcher]) -> String {
     format!("{EXACTLY}{}", selector_text(matchers))
 }
 
-/// The selector of a delete request.
+/// Parses the selector of a delete request.
 pub fn series_selector(text: &str) -> Result<SeriesSelector, Error> {
     Ok(match text.strip_prefix(EXACTLY) {
         Some(text) => SeriesSelector::exactly(parse_selector(text)?),
