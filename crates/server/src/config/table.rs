@@ -43,37 +43,40 @@ pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
 pub static OPTIONS: &[OptionSpec] = &[
     option(
         "store",
-        "Where data lives: a path or file://PATH, s3://BUCKET/PREFIX?region=..&endpoint=.., \
-         gs://BUCKET/PREFIX, az://CONTAINER/PREFIX. Credentials come from the usual \
-         variables of the provider.",
+        "Where data is stored: a path or file://PATH, s3://BUCKET/PREFIX?region=..&endpoint=.., \
+         gs://BUCKET/PREFIX, az://CONTAINER/PREFIX. Credentials come from the usual variables of the \
+         provider.",
         |s| Slot::Text(&mut s.store),
     ),
     option(
         "listen",
-        "Address of the HTTP listener; port 0 takes a free one and prints it. Beyond loopback it needs \
-         auth.file or insecure_listen.",
+        "Address of the HTTP listener; port 0 selects a free port, which is printed. Beyond loopback it \
+         needs auth.file or insecure_listen.",
         |s| Slot::Text(&mut s.listen),
     ),
     option(
         "admin_listen",
-        "Address of a listener for operators: deletes, flushes, /config, /log_level and the end of the \
-         process are served there and are 404 on the HTTP listener. Empty: the HTTP listener serves all.",
+        "Address of a listener for operators: deletes, flushes, /config, /log_level and the shutdown of the \
+         process are served there and are 404 on the HTTP listener. Empty: the HTTP listener serves all of \
+         them.",
         |s| Slot::Text(&mut s.admin_listen),
     ),
     option(
         "otlp_grpc_listen",
         "Address of a listener for gRPC: logs and metrics by OTLP, whose exporters expect port 4317, and \
-         carbonserver's service for carbonapi. Empty: only the HTTP listener takes them (gRPC is HTTP/2).",
+         carbonserver's service for carbonapi. Empty: only the HTTP listener accepts them (gRPC is HTTP/2).",
         |s| Slot::Text(&mut s.otlp_grpc_listen),
     ),
     option(
         "insecure_listen",
-        "Listen beyond loopback without credentials: whoever reaches the address may do everything.",
+        "Listen beyond loopback without credentials: every client that can reach the address has all \
+         permissions.",
         |s| Slot::Switch(&mut s.insecure_listen),
     ),
     option(
         "memory_limit",
-        "Memory of the whole process, at least 128 MiB; heads, queries, bodies and caches get shares of it.",
+        "Memory of the whole process, at least 128 MiB; heads, queries, bodies and caches each get a share \
+         of it.",
         |s| Slot::Size(&mut s.memory_limit),
     )
     .default_in_words("half of the machine's or cgroup's memory"),
@@ -82,9 +85,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "limits_file",
-        "Limits of single tenants that can change while the server runs: TOML with a table \
-         [overrides.NAME] per tenant and the keys of [limits]. It is read every 10 s; one that is \
-         broken or empty changes nothing.",
+        "Limits of single tenants that can change while the server runs: TOML with a table [overrides.NAME] \
+         per tenant and the keys of [limits]. It is read every 10 s; an invalid or empty file changes \
+         nothing.",
         |s| Slot::Text(&mut s.limits_file),
     ),
     option(
@@ -93,42 +96,40 @@ pub static OPTIONS: &[OptionSpec] = &[
          service_name=\"sandur\", component and level.",
         |s| Slot::Switch(&mut s.self_logs),
     ),
-    option("self_logs_tenant", "Tenant that the own log belongs to.", |s| {
-        Slot::Text(&mut s.self_logs_tenant)
-    }),
+    option("self_logs_tenant", "Tenant of the server's own log.", |s| Slot::Text(&mut s.self_logs_tenant)),
     option(
         "scrape",
-        "Targets that are scraped for metrics: HOST:PORT (then /metrics is asked) or a URL.",
+        "Targets that are scraped for metrics: HOST:PORT (its /metrics is requested) or a URL.",
         |s| Slot::List(&mut s.scrape),
     ),
     option(
         "scrape_config",
         "Prometheus configuration file whose scrape_configs are scraped, with static and file discovery. \
-         What is not honoured of it is named at the start. Empty: none.",
+         Unsupported parts of it are listed in the log at the start. Empty: none.",
         |s| Slot::Text(&mut s.scrape_config),
     ),
     option(
         "relay_config",
-        "Configuration file of a relay of carbon points inside of the server: carbon's, carbon-c-relay's, \
+        "Configuration file of a relay for carbon points inside the server: carbon's, carbon-c-relay's, \
          carbon-relay-ng's or ours. Its target 'sandur' is this server. Empty: none.",
         |s| Slot::Text(&mut s.relay_config),
     ),
     option(
         "relay_spool_dir",
-        "Directory where the relay keeps lines for targets that are away. Empty: as its file says.",
+        "Directory where the relay keeps lines for unreachable targets. Empty: as its file says.",
         |s| Slot::Text(&mut s.relay_spool_dir),
     ),
-    option("relay_tenant", "Tenant that points belong to which the relay stores here.", |s| {
+    option("relay_tenant", "Tenant of the points that the relay stores here.", |s| {
         Slot::Text(&mut s.relay_tenant)
     }),
-    option("scrape_interval", "How often the targets of scrape are scraped.", |s| {
+    option("scrape_interval", "How often the targets of the option scrape are scraped.", |s| {
         Slot::Duration(&mut s.scrape_interval)
     }),
     option("scrape_tenant", "Tenant that scraped samples belong to.", |s| Slot::Text(&mut s.scrape_tenant)),
     option(
         "auth.file",
-        "File of credentials: tokens and users with their tenants and scopes (docs/security.md). It is read \
-         again when it changes. Empty: everybody may do everything.",
+        "File of credentials: tokens and users with their tenants and scopes (docs/security.md). It is \
+         reloaded when it changes. Empty: every client has all permissions.",
         |s| Slot::Text(&mut s.auth.file),
     ),
     option(
@@ -139,32 +140,32 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "tls.cert_file",
-        "Certificates of the listeners (PEM), the server's own first. It is read again when it changes, and \
+        "Certificates of the listeners (PEM), the server's own first. It is reloaded when it changes, and \
          so are the key and the authorities. Empty: no TLS.",
         |s| Slot::Text(&mut s.tls.cert_file),
     ),
     option("tls.key_file", "Key of the first certificate (PEM).", |s| Slot::Text(&mut s.tls.key_file)),
     option(
         "tls.client_ca_file",
-        "Authorities that sign certificates of clients (PEM). Empty: clients need none.",
+        "Authorities that sign certificates of clients (PEM). Empty: clients need no certificate.",
         |s| Slot::Text(&mut s.tls.client_ca_file),
     ),
     option(
         "tls.client_auth",
-        "With tls.client_ca_file: require (no certificate, no connection) or optional (one that is shown \
-         must be good).",
+        "With tls.client_ca_file: require (no certificate, no connection) or optional (a certificate that \
+         is presented must be valid).",
         |s| Slot::Choice(&mut s.tls.client_auth, CLIENT_AUTH_CHOICES),
     ),
     option("log.format", "Format of the log on stderr: text, logfmt or json.", |s| {
         Slot::Choice(&mut s.log.format, LOG_FORMATS)
     }),
-    option("log.level", "Least severity (error, warn, info, debug, trace) or a filter per module.", |s| {
+    option("log.level", "Minimum severity (error, warn, info, debug, trace) or a filter per module.", |s| {
         Slot::Text(&mut s.log.level)
     }),
     option(
         "carbon.listen",
-        "Address for Graphite's lines over TCP and UDP; senders expect port 2003. The protocol knows no \
-         credentials: beyond loopback it needs insecure_listen, whatever auth.file says. Empty: none.",
+        "Address for Graphite's lines over TCP and UDP; senders expect port 2003. The protocol has no \
+         credentials: beyond loopback it needs insecure_listen, even with auth.file. Empty: none.",
         |s| Slot::Text(&mut s.carbon.listen),
     ),
     option(
@@ -177,28 +178,31 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "carbon.window",
-        "Bytes of a connection that may be received and not durable yet; it is not read beyond. More is \
-         quicker on a bucket, and is lost when the process dies.",
+        "Bytes of a connection that may be received but not yet durable; at this limit reading pauses. A \
+         larger window is faster on a bucket, but its data is lost when the process dies.",
         |s| Slot::Size(&mut s.carbon.window),
     ),
     option(
         "carbon.max_frame_bytes",
-        "Bytes of a pickle or protobuf message; a longer one ends its connection.",
+        "Maximum bytes of a pickle or protobuf message; a longer one closes its connection.",
         |s| Slot::Size(&mut s.carbon.max_frame_bytes),
     ),
     option(
         "carbon.message_timeout",
-        "How long a line or message may take to come whole, and how long a compressed connection waits while \
+        "Time limit for receiving a whole line or message, and for a compressed connection to wait while \
          resident memory is short.",
         |s| Slot::Duration(&mut s.carbon.message_timeout),
     ),
-    option("carbon.idle_timeout", "How long a connection may be silent.", |s| {
+    option("carbon.idle_timeout", "A connection without traffic is closed after this time.", |s| {
         Slot::Duration(&mut s.carbon.idle_timeout)
     }),
-    option("carbon.max_connections", "Connections of all listeners of Graphite's protocols.", |s| {
-        Slot::Count(&mut s.carbon.max_connections)
-    }),
-    option("carbon.tenant", "Tenant that points belong to. Empty: the default tenant.", |s| {
+    option(
+        "carbon.max_connections",
+        "Maximum number of connections of all listeners for Graphite's \
+         protocols.",
+        |s| Slot::Count(&mut s.carbon.max_connections),
+    ),
+    option("carbon.tenant", "Tenant of the points. Empty: the default tenant.", |s| {
         Slot::Text(&mut s.carbon.tenant)
     }),
     option("carbon.pickle_tenant", "Tenant of the pickle listener. Empty: that of carbon.tenant.", |s| {
@@ -209,52 +213,56 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "carbon.tenant_by_prefix",
-        "Tenants by the beginning of names, PREFIX=TENANT; the longest prefix wins over the listener's \
-         tenant.",
+        "Tenants by prefix of the name, PREFIX=TENANT; the longest prefix applies and overrides the \
+         listener's tenant.",
         |s| Slot::List(&mut s.carbon.tenant_by_prefix),
     ),
     option(
         "carbon.tenant_by_first_node",
-        "The first node of a path is its tenant, unless a prefix or an invalid name says otherwise.",
+        "The first node of a path is its tenant, unless carbon.tenant_by_prefix applies or the node is not \
+         a valid tenant name.",
         |s| Slot::Switch(&mut s.carbon.tenant_by_first_node),
     ),
     option(
         "http.max_connections",
-        "Connections at a time, and no more than 2 % of memory_limit less 40 MiB holds at 16 KiB each. For \
-         another one the longest idle is closed; while all are busy, more wait in the system's queue.",
+        "Maximum number of open connections, and no more than fit in 2 % of (memory_limit - 40 MiB) at 16 \
+         KiB each. At the limit a new connection closes the one that is idle longest; while all are busy, \
+         new ones wait in the system's queue.",
         |s| Slot::Count(&mut s.http.max_connections),
     ),
     option(
         "http.max_connections_per_address",
-        "Connections of one address (IPv6: of one /64) at a time; 0: half of all. For another one its \
-         longest idle is closed; while all of them are busy, more are refused.",
+        "Maximum number of open connections of one address (IPv6: of one /64); 0: half of all. At the limit \
+         a new connection closes the longest idle one of the address; while all of them are busy, new ones \
+         are refused.",
         |s| Slot::Count(&mut s.http.max_connections_per_address),
     ),
-    option("http.header_timeout", "Time a client has to send the head of a request.", |s| {
+    option("http.header_timeout", "Time limit for a client to send the head of a request.", |s| {
         Slot::Duration(&mut s.http.header_timeout)
     }),
-    option("http.idle_timeout", "Longest pause between two requests of a connection.", |s| {
+    option("http.idle_timeout", "Maximum pause between two requests of a connection.", |s| {
         Slot::Duration(&mut s.http.idle_timeout)
     }),
-    option("http.body_idle_timeout", "Longest pause of a client while it sends a body.", |s| {
+    option("http.body_idle_timeout", "Maximum pause of a client while it sends a body.", |s| {
         Slot::Duration(&mut s.http.body_idle_timeout)
     }),
     option(
         "http.min_client_rate",
-        "Least bytes per second at which a client sends a body, or reads an answer that it holds up, over \
-         each 10 s; slower ones are cut off, the body of a push with 503, others with 408. 0: no limit.",
+        "Minimum bytes per second at which a client must send a body, or read an answer that waits for it, \
+         over each 10 s; slower clients are disconnected, with 503 for the body of a push and 408 for other \
+         bodies. 0: no limit.",
         |s| Slot::Size(&mut s.http.min_client_rate),
     ),
-    option("http.write_idle_timeout", "Longest pause of a client while it reads an answer.", |s| {
+    option("http.write_idle_timeout", "Maximum pause of a client while it reads an answer.", |s| {
         Slot::Duration(&mut s.http.write_idle_timeout)
     }),
-    option("http.drain_timeout", "Time that running requests have to end when the server stops.", |s| {
+    option("http.drain_timeout", "Time limit for running requests to finish when the server stops.", |s| {
         Slot::Duration(&mut s.http.drain_timeout)
     }),
     option(
         "http.allowed_hosts",
-        "Names of this server beside those of loopback, such as that of a proxy: a request may carry them in \
-         Host and Origin.",
+        "Names of this server in addition to those of loopback, such as that of a proxy, which requests may \
+         have in Host and Origin.",
         |s| Slot::List(&mut s.http.allowed_hosts),
     ),
     option(
@@ -262,125 +270,140 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Queries that run at the same time; 0: two per processor, at least four.",
         |s| Slot::Count(&mut s.query.max_concurrent),
     ),
-    option("query.max_queued", "Queries of one tenant that may wait; more are refused with 429.", |s| {
-        Slot::Count(&mut s.query.max_queued)
-    }),
+    option(
+        "query.max_queued",
+        "Maximum number of waiting queries of one tenant; more are refused with 429.",
+        |s| Slot::Count(&mut s.query.max_queued),
+    ),
     option(
         "query.multi_tenant_queries_enabled",
-        "Answer queries whose X-Scope-OrgID names several tenants with | between; their rows carry the label \
-         __tenant_id__.",
+        "Answer queries whose X-Scope-OrgID contains several tenants, separated by |; their rows get the \
+         label __tenant_id__.",
         |s| Slot::Switch(&mut s.query.multi_tenant),
     ),
     option("query.cache_results", "Keep results of metric range queries in memory and reuse them.", |s| {
         Slot::Switch(&mut s.query.cache_results)
     }),
-    option("query.timeout", "A query of samples (PromQL) is ended after this time, with 503.", |s| {
+    option("query.timeout", "A query of samples (PromQL) is aborted after this time, with 503.", |s| {
         Slot::Duration(&mut s.query.timeout)
     }),
-    option("query.max_samples", "Samples that a query of samples may read; more fail it with 422.", |s| {
-        Slot::Count(&mut s.query.max_samples)
-    }),
+    option(
+        "query.max_samples",
+        "Maximum number of samples that a query of samples may read; with more it \
+         fails with 422.",
+        |s| Slot::Count(&mut s.query.max_samples),
+    ),
     option(
         "query.lookback_delta",
-        "How old a sample may be that stands for an instant, where the query does not say it.",
+        "Maximum age of the sample that is the value at an instant, unless the query sets it.",
         |s| Slot::Duration(&mut s.query.lookback_delta),
     ),
     option(
         "query.max_view_age",
-        "Age of what is known of other processes from which on answers carry a warning and \
-         /ready?for=query is 503; at least twice cluster.poll_interval; 0: any.",
+        "When the last news of other processes is older than this, answers contain a warning and \
+         /ready?for=query is 503; at least twice cluster.poll_interval; 0: no limit.",
         |s| Slot::Duration(&mut s.query.max_view_age),
     ),
-    option("query.slow_threshold", "Queries that take longer are logged with latency=slow.", |s| {
+    option("query.slow_threshold", "Queries that take longer than this are logged with latency=slow.", |s| {
         Slot::Duration(&mut s.query.slow_threshold)
     }),
     option(
         "graphite.schemas",
         "Carbon's storage-schemas.conf: at which steps Graphite's series are read, and how far back. It \
-         holds for all that is stored, and is read again when it changes. Empty: a value a minute, for ever.",
+         applies to all stored data and is reloaded when it changes. Empty: one value per minute, for any \
+         age.",
         |s| Slot::Text(&mut s.graphite.schemas),
     ),
     option(
         "graphite.aggregation",
-        "Carbon's storage-aggregation.conf: how values become those of coarser steps; it is read again when \
-         it changes. Empty: their mean, of which half must be there.",
+        "Carbon's storage-aggregation.conf: how values are aggregated to coarser steps; it is reloaded when \
+         it changes. Empty: the mean, if at least half of the values exist.",
         |s| Slot::Text(&mut s.graphite.aggregation),
     ),
     option(
         "graphite.expire",
-        "Also delete series of Graphite's when the longest archive of their section of graphite.schemas is \
-         over. Names without a section are kept as retention_period says. Not by default: a slip in that \
-         file would delete history.",
+        "Also delete points of Graphite's series that are older than the longest archive of their section \
+         of graphite.schemas. Names without a section follow retention_period. Off by default, because a \
+         mistake in that file would delete history.",
         |s| Slot::Switch(&mut s.graphite.expire),
     ),
     option(
         "graphite.rollups",
-        "Also let points of Graphite's series become rollups when an archive of their section of \
-         graphite.schemas is over: for each step of the next archive count, sum, min, max, first and last. \
-         Renders stay as they were, in fewer bytes; PromQL sees the points no more. Not by default: points \
-         do not come back.",
+        "Also replace points of Graphite's series that are older than an archive of their section of \
+         graphite.schemas by rollups: for each step of the next archive count, sum, min, max, first and \
+         last. Renders do not change and data takes less space, but PromQL no longer sees the points. Off \
+         by default, because the points cannot be restored.",
         |s| Slot::Switch(&mut s.graphite.rollups),
     ),
     option(
         "storage.max_concurrent_reads",
-        "In a bucket: block reads under way at once when the store keeps up; fewer when it does not.",
+        "In a bucket: maximum number of concurrent block reads while the store keeps up; fewer when it does \
+         not.",
         |s| Slot::Count(&mut s.storage.max_concurrent_reads),
     ),
-    option("storage.max_concurrent_writes", "The same for block writes.", |s| {
-        Slot::Count(&mut s.storage.max_concurrent_writes)
-    }),
-    option("storage.max_waiting", "Requests of a lane that may wait for a slot; more are refused.", |s| {
-        Slot::Count(&mut s.storage.max_waiting)
-    }),
+    option(
+        "storage.max_concurrent_writes",
+        "In a bucket: maximum number of concurrent block writes while \
+         the store keeps up; fewer when it does not.",
+        |s| Slot::Count(&mut s.storage.max_concurrent_writes),
+    ),
+    option(
+        "storage.max_waiting",
+        "Maximum number of requests of a lane that wait for a slot; more are \
+         refused.",
+        |s| Slot::Count(&mut s.storage.max_waiting),
+    ),
     option(
         "storage.hedging_at",
-        "In a bucket: a read that is slower than 97 of 100 of its size, and than this, is sent a second \
-         time.",
+        "In a bucket: a read that is slower than 97 % of the reads of its size, and slower than this, is \
+         sent a second time.",
         |s| Slot::Duration(&mut s.storage.hedging_at),
     ),
-    option("storage.hedging_max_percent", "Second requests per hundred reads at most; 0: none.", |s| {
-        Slot::Count(&mut s.storage.hedging_max_percent)
-    }),
-    option("storage.retry_max_percent", "Retries per hundred requests of a lane at most.", |s| {
+    option(
+        "storage.hedging_max_percent",
+        "Maximum number of second requests per hundred reads; 0: none.",
+        |s| Slot::Count(&mut s.storage.hedging_max_percent),
+    ),
+    option("storage.retry_max_percent", "Maximum number of retries per hundred requests of a lane.", |s| {
         Slot::Count(&mut s.storage.retry_max_percent)
     }),
-    option("storage.price_writes", "Dollars for a million writes or listings, for the cost estimate.", |s| {
+    option("storage.price_writes", "Dollars per million writes or listings, for the cost estimate.", |s| {
         Slot::Price(&mut s.storage.prices.writes_per_million)
     }),
-    option("storage.price_reads", "Dollars for a million reads.", |s| {
+    option("storage.price_reads", "Dollars per million reads.", |s| {
         Slot::Price(&mut s.storage.prices.reads_per_million)
     }),
-    option("storage.price_deletes", "Dollars for a million deletes.", |s| {
+    option("storage.price_deletes", "Dollars per million deletes.", |s| {
         Slot::Price(&mut s.storage.prices.deletes_per_million)
     }),
-    option("storage.price_egress", "Dollars for a GiB that is read; nothing within a region.", |s| {
+    option("storage.price_egress", "Dollars per GiB that is read; 0 within a region.", |s| {
         Slot::Price(&mut s.storage.prices.egress_per_gib)
     }),
     option(
         "cache.dir",
-        "Directory on a local disk where pieces of blocks are kept, so that they need not be read from \
-         the store again, also after a restart or a crash. Nothing in it is precious. Empty: memory only.",
+        "Directory on a local disk where parts of blocks are cached, so that they need not be read from the \
+         store again, even after a restart or a crash. It can be deleted at any time. Empty: memory only.",
         |s| Slot::Text(&mut s.cache.dir),
     ),
     option(
         "cache.size",
-        "Bytes of the flash tier in cache.dir; 0: the size it has, or else half of what is free there.",
+        "Bytes of the flash tier in cache.dir; 0: its current size, or half of the free space for a new one.",
         |s| Slot::Size(&mut s.cache.size),
     ),
     option(
         "cache.flash",
-        "Use cache.dir: auto (when the store is a bucket), on (also before a local directory) or off.",
+        "Use cache.dir: auto (when the store is a bucket), on (also for a local directory) or off.",
         |s| Slot::Choice(&mut s.cache.flash, FLASH_CHOICES),
     ),
     option(
         "cache.write_per_day",
-        "Bytes that may be written to cache.dir in 24 hours, for the life of the disk; 0: no limit.",
+        "Maximum bytes written to cache.dir in 24 hours, to spare the disk; 0: no limit.",
         |s| Slot::Size(&mut s.cache.write_per_day),
     ),
     option(
         "cache.tenant_share",
-        "Part of the flash tier that one tenant may hold once it is full, such as 30%; NAME=50% is for one \
-         tenant. What would put a tenant above it stays in memory; 100%: no limit. The flag may be repeated.",
+        "Maximum share of the flash tier for one tenant once the tier is full, such as 30%; NAME=50% is for \
+         one tenant. Data beyond a tenant's share stays in memory; 100%: no limit. The flag may be repeated.",
         |s| Slot::Shares(&mut s.cache.tenant_share),
     ),
     option("wal.group_bytes", "In a bucket: bytes that complete a WAL segment.", |s| {
@@ -388,19 +411,20 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "wal.group_age",
-        "In a bucket: longest time that a push waits for others to share its WAL segment. An idle server \
+        "In a bucket: maximum time that a push waits for others to share its WAL segment. An idle server \
          does not wait; see wal.requests_per_second.",
         |s| Slot::Duration(&mut s.wal.group_age),
     ),
     option(
         "wal.requests_per_second",
-        "In a bucket: budget of WAL segments for the sake of latency. Beyond it pushes wait for company, up \
-         to wal.group_age. 2 a second for a month are 5.2 million requests: $25.92 at S3's list price.",
+        "In a bucket: budget of WAL segments that are written early, for low latency. Beyond it pushes wait \
+         for others to share a segment, up to wal.group_age. 2 per second for a month are 5.2 million \
+         requests: $25.92 at S3's list price.",
         |s| Slot::Rate(&mut s.wal.requests_per_second),
     ),
     option(
         "wal.requests_burst",
-        "In a bucket: requests of that budget that may be saved up for busy times.",
+        "In a bucket: maximum number of unused requests of that budget that are saved for busy times.",
         |s| Slot::Count(&mut s.wal.requests_burst),
     ),
     option("flush.max_age", "Age of the oldest row in memory that starts a flush.", |s| {
@@ -416,42 +440,46 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "compaction.block_max",
-        "Raw bytes from which on a block is not merged any more; 0: this process merges nothing.",
+        "A block with at least this many raw bytes is no longer merged; 0: this process merges nothing.",
         |s| Slot::Size(&mut s.compaction.block_max),
     ),
     option(
         "compaction.delete_request_cancel_period",
-        "How long a delete request can be cancelled; its lines are hidden at once and removed after this.",
+        "How long a delete request can be cancelled; its lines are hidden immediately and removed after \
+         this time.",
         |s| Slot::Duration(&mut s.compaction.delete_request_cancel_period),
     ),
     option(
         "compaction.delete_max_interval",
-        "Largest max_interval of a delete request with filters. It is checked as in Loki; requests are not \
-         split here.",
+        "Maximum max_interval of a delete request with filters. It is checked as in Loki; requests are not \
+         split.",
         |s| Slot::Duration(&mut s.compaction.delete_max_interval),
     ),
     option(
         "retention.change_delay",
-        "A retention that was changed removes nothing before it stood for so long: time to notice a slip.",
+        "A changed retention removes nothing until it has been unchanged for this time, so that a mistake \
+         can be noticed.",
         |s| Slot::Duration(&mut s.retention.change_delay),
     ),
-    option("retention.interval", "How often unused objects are looked for.", |s| {
+    option("retention.interval", "How often unused objects are searched for.", |s| {
         Slot::Duration(&mut s.retention.interval)
     }),
     option(
         "retention.delete_delay",
-        "How long a removed block stays in the store for readers that still use it; longer than any query.",
+        "How long a removed block stays in the store for readers that still use it; must be longer than any \
+         query.",
         |s| Slot::Duration(&mut s.retention.delete_delay),
     ),
-    option("cluster.poll_interval", "How often news of other processes on the bucket are asked for.", |s| {
+    option("cluster.poll_interval", "How often the bucket is polled for news of other processes.", |s| {
         Slot::Duration(&mut s.cluster.poll_interval)
     }),
-    option("cluster.heartbeat_interval", "How often this process says that it lives.", |s| {
+    option("cluster.heartbeat_interval", "How often this process writes its heartbeat.", |s| {
         Slot::Duration(&mut s.cluster.heartbeat_interval)
     }),
     option(
         "cluster.dead_after",
-        "Silence after which another process is taken for dead and its unflushed rows are adopted.",
+        "Time without a heartbeat after which another process is considered dead and its unflushed rows are \
+         adopted.",
         |s| Slot::Duration(&mut s.cluster.dead_after),
     ),
 ];
