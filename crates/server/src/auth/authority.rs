@@ -242,7 +242,7 @@ mod tests {
         }
         let mut two = headers("Bearer secret-token");
         two.append(header::AUTHORIZATION, "Bearer other".parse().unwrap());
-        assert_eq!(verify(two).await, Err(Refusal::Malformed), "which of them would a proxy have checked?");
+        assert_eq!(verify(two).await, Err(Refusal::Malformed), "a proxy may have checked only one of them");
     }
 
     #[tokio::test(start_paused = true)]
@@ -265,7 +265,7 @@ mod tests {
         kept.env.sleep(Duration::from_millis(1)).await;
         assert_eq!(authority.verify(&basic("u:one more")).await, Err(Refusal::Busy));
         assert!(authority.verify(&basic("u:right")).await.is_ok(), "known passwords do not wait for guesses");
-        assert!(authority.verify(&headers("Bearer secret-token")).await.is_ok(), "nor do tokens");
+        assert!(authority.verify(&headers("Bearer secret-token")).await.is_ok(), "tokens do not wait either");
         drop(guesses);
         kept.env.sleep(Duration::from_millis(1)).await;
         drop(turn);

@@ -91,7 +91,7 @@ pub fn read(path: &str, text: &str) -> Result<Listed, Error> {
         listed.users.push((name.get_ref().clone(), user.password.get_ref().clone(), credential));
     }
     if listed.tokens.is_empty() && listed.users.is_empty() {
-        let reason = "no credential stands in it; `sandur token create` makes one";
+        let reason = "it contains no credential; `sandur token create` creates one";
         return Err(Error::Wrong { place: path.to_owned(), reason: reason.to_owned() });
     }
     Ok(listed)
@@ -123,8 +123,9 @@ impl File<'_> {
         let text = name.get_ref();
         let printable = !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.contains([':', '"']);
         if !printable || text.chars().any(char::is_control) {
-            let reason =
-                format!("a name has 1 to {NAME_BYTES_MAX} bytes, no control character, colon or quote");
+            let reason = format!(
+                "a name must have 1 to {NAME_BYTES_MAX} bytes and no control character, colon or quote"
+            );
             return Err(self.wrong(name.span().start, reason));
         }
         let ids = tenants.get_ref().iter().map(String::as_str);
@@ -164,16 +165,16 @@ mod tests {
         };
         let good = token("a", HASH, "'x'", "'read'");
         for (text, message) in [
-            (String::new(), "f: no credential stands in it"),
+            (String::new(), "f: it contains no credential"),
             ("# nothing\n".to_owned(), "f: no credential"),
             (good.replace("hash", "hassh"), "f:2: unknown field `hassh`"),
             (good.replace("tokens", "token"), "f:1: unknown field `token`"),
             (good.replace("scopes = ['read']", ""), "f:1: missing field `scopes`"),
             (
                 token("a", HASH, "'x'", "'raed'"),
-                "f:4: 'raed' is no scope: known are read, write, delete, admin",
+                "f:4: 'raed' is not a scope: the scopes are read, write, delete, admin",
             ),
-            (token("a", HASH, "", "'read'"), "f:3: names no tenant"),
+            (token("a", HASH, "", "'read'"), "f:3: contains no tenant"),
             (token("a", HASH, "'a/b'", "'read'"), "f:3: tenant ID 'a/b'"),
             (token("a", "secret", "'x'", "'read'"), "f:2: a token's hash is 'sha256:'"),
             (token("'a:b'", HASH, "'x'", "'read'"), "f:1: a name has"),

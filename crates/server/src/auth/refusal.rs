@@ -6,7 +6,7 @@ use super::scope::Scope;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The request has no credential.
-    #[error("no credential: send `Authorization: Bearer TOKEN`, or a user and password by Basic")]
+    #[error("no credential: send `Authorization: Bearer TOKEN`, or user and password with Basic")]
     Missing,
     /// The header is malformed.
     #[error("the Authorization header is neither `Bearer TOKEN` nor `Basic BASE64` of user:password")]
@@ -24,21 +24,24 @@ pub enum Refusal {
     #[error("this credential may not act for tenant '{0}' (X-Scope-OrgID)")]
     Tenant(String),
     /// The credential has several tenants and the request names none.
-    #[error("this credential has several tenants: name one with X-Scope-OrgID")]
+    #[error("this credential has several tenants: choose one with X-Scope-OrgID")]
     NoTenant,
     /// The request is addressed to a host name that is not ours.
     #[error(
-        "'{0}' is no name of this server (Host): without auth.file a server on loopback answers to \
-         localhost, 127.0.0.1 and [::1] only; add others to http.allowed_hosts"
+        "'{0}' is not a name of this server (Host): without auth.file a server on loopback accepts only \
+         localhost, 127.0.0.1 and [::1]; add other names to http.allowed_hosts"
     )]
     ForeignHost(String),
     /// The request comes from a page of another origin.
-    #[error("a page of '{0}' may not ask this (Origin); add its host to http.allowed_hosts if it may")]
+    #[error(
+        "a page of '{0}' may not send this request (Origin); add its host to http.allowed_hosts to \
+         allow it"
+    )]
     ForeignOrigin(String),
     /// A page of another site would read the answer as a script.
     #[error(
-        "{0} may not read this by <script> (jsonp): ask with fetch() and without jsonp, or add the host of \
-         the page to http.allowed_hosts and let the browser say it (Referer)"
+        "{0} may not read this with <script> (jsonp): use fetch() without jsonp, or add the host of the \
+         page to http.allowed_hosts and let the browser send it (Referer)"
     )]
     ForeignScript(String),
 }

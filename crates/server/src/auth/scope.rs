@@ -52,7 +52,7 @@ impl Scopes {
             let all = Scope::ALL.map(Scope::name).join(", ");
             known
                 .map(|scope| Self(scopes.0 | scope.bit()))
-                .ok_or(format!("'{name}' is no scope: known are {all}"))
+                .ok_or(format!("'{name}' is not a scope: the scopes are {all}"))
         })
     }
 

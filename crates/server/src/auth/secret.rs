@@ -38,7 +38,7 @@ pub fn token_hash(token: &str) -> String {
 /// The hash of a password, as in the file. The error says why the password is not allowed.
 pub fn password_hash(env: &Env, password: &str) -> Result<String, String> {
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX || password.contains('\0') {
-        return Err(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes and no zero byte"));
+        return Err(format!("a password must have 1 to {PASSWORD_BYTES_MAX} bytes and no zero byte"));
     }
     let parts = bcrypt::hash_with_salt(password, COST, env.secret::<16>()).map_err(|e| e.to_string())?;
     Ok(parts.to_string())
@@ -47,7 +47,7 @@ pub fn password_hash(env: &Env, password: &str) -> Result<String, String> {
 /// Parses the hash of a token.
 pub fn read_token_hash(text: &str) -> Result<Digest, String> {
     let wrong = || {
-        format!("a token's hash is '{TOKEN_HASH_PREFIX}' and 64 hex digits: `sandur token hash` makes one")
+        format!("a token's hash is '{TOKEN_HASH_PREFIX}' and 64 hex digits: `sandur token hash` creates one")
     };
     let hex = text.strip_prefix(TOKEN_HASH_PREFIX).ok_or_else(wrong)?;
     if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
@@ -64,8 +64,8 @@ pub fn read_token_hash(text: &str) -> Result<Digest, String> {
 /// Checks that the text is a bcrypt hash that can be verified in bounded time.
 pub fn check_password_hash(text: &str) -> Result<(), String> {
     let parts: bcrypt::HashParts = text.parse().map_err(|_| {
-        "a password's hash is one of bcrypt, '$2y$10$..': `sandur token hash --password` or `htpasswd -nB` \
-         makes one"
+        "a password's hash is a bcrypt hash, '$2y$10$..': `sandur token hash --password` or `htpasswd -nB` \
+         creates one"
             .to_owned()
     })?;
     let cost = parts.get_cost();

@@ -18,9 +18,11 @@ impl Tenants {
     pub fn parse<'a>(ids: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let ids: Vec<&str> = ids.into_iter().collect();
         match ids.as_slice() {
-            [] => Err("names no tenant: name at least one, or \"*\" for every one".to_owned()),
+            [] => Err("contains no tenant: give at least one, or \"*\" for all".to_owned()),
             ["*"] => Ok(Self::Every),
-            ids if ids.contains(&"*") => Err("\"*\" stands for every tenant: it stands alone".to_owned()),
+            ids if ids.contains(&"*") => {
+                Err("\"*\" means every tenant and must be the only entry".to_owned())
+            }
             ids => {
                 let named: Result<Vec<TenantId>, _> = ids.iter().map(|id| TenantId::new(id)).collect();
                 named.map(Self::Named).map_err(|error| error.to_string())

@@ -61,11 +61,11 @@ fn closed_by_default(settings: &Settings, flag: &str, address: SocketAddr) -> Re
     }
     let port = address.port();
     Err(Failed::new(format!(
-        "will not listen on {address}: carbon's protocols know no credentials, so whoever reaches it could \
-         write. Two ways out:\n\
-         \x20 {flag} 127.0.0.1:{port}   only this machine may send; a relay on it lets others in\n\
-         \x20 --insecure-listen         everybody who reaches the address may write (and, without \
-         --auth-file, do everything at the other listeners)"
+        "refusing to listen on {address}: carbon's protocols have no credentials, so every client that can \
+         reach it could write. Use one of:\n\
+         \x20 {flag} 127.0.0.1:{port}   only this machine may send; a relay on it can forward for others\n\
+         \x20 --insecure-listen         every client that can reach the address may write (and, without \
+         --auth-file, has all permissions at the other listeners)"
     )))
 }
 

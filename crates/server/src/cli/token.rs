@@ -114,7 +114,7 @@ mod tests {
         assert!(file.ends_with("tenants = [\"a\", \"b\"]\nscopes = [\"read\", \"write\"]\n"), "{text}");
         for (arguments, message) in [
             ("token create --tenant a/b --scopes read", "--tenant: tenant ID 'a/b'"),
-            ("token create --tenant a --scopes everything", "--scopes: 'everything' is no scope"),
+            ("token create --tenant a --scopes everything", "--scopes: 'everything' is not a scope"),
             ("token create --tenant a --scopes read --name a.b", "--name: 'a.b'"),
         ] {
             assert!(made(arguments).unwrap_err().starts_with(message), "{arguments}");

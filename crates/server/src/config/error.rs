@@ -12,7 +12,7 @@ pub enum Error {
         reason: String,
     },
     /// The file of overrides became empty.
-    #[error("'{path}' is empty and was not: write [overrides] into it if no tenant shall have any")]
+    #[error("'{path}' is empty but was not before: write [overrides] into it if no tenant should have any")]
     Emptied {
         /// Path of the file.
         path: String,
@@ -26,7 +26,7 @@ pub enum Error {
         reason: String,
     },
     /// The file is YAML.
-    #[error("'{path}' is YAML, and Sandur reads TOML; docs/reference/options.md lists all options{keys}")]
+    #[error("'{path}' is YAML, but Sandur reads TOML; docs/reference/options.md lists all options{keys}")]
     Yaml {
         /// Path of the file.
         path: String,
@@ -34,7 +34,7 @@ pub enum Error {
         keys: String,
     },
     /// The key is known from another program.
-    #[error("{place}: unknown key '{name}', here {ours}")]
+    #[error("{place}: unknown key '{name}'; in Sandur: {ours}")]
     Foreign {
         /// File and line.
         place: String,

@@ -303,16 +303,16 @@ mod tests {
             ),
             (
                 "[limits_config]\nretention_period = '7d'",
-                "s.toml:2: unknown key 'limits_config.retention_period', here limits.retention_period",
+                "s.toml:2: unknown key 'limits_config.retention_period'; in Sandur: limits.retention_period",
             ),
             (
                 "schema_config = 1",
-                "s.toml:1: unknown key 'schema_config', here not needed: blocks describe themselves, \
-                 there is no schema and no index to set up",
+                "s.toml:1: unknown key 'schema_config'; in Sandur: not needed: blocks are \
+                 self-describing, there is no schema or index to configure",
             ),
             (
                 "server:\n  http_listen_port: 1",
-                "'s.toml' is YAML, and Sandur reads TOML; docs/reference/options.md lists all options\n  \
+                "'s.toml' is YAML, but Sandur reads TOML; docs/reference/options.md lists all options\n  \
                  server.http_listen_port -> listen: an address with its port, such as 0.0.0.0:3100",
             ),
             ("listen = [1]", "s.toml:1: listen: expected text, a number, true or false, or a list of texts"),

@@ -201,13 +201,13 @@ mod tests {
     }
 
     #[test]
-    fn no_name_hides_another_one_or_a_key_of_ours() {
+    fn no_name_hides_another_one_or_one_of_our_keys() {
         let known: Vec<String> = Named::every().iter().map(|named| named.key.clone()).collect();
         let mut seen = std::collections::BTreeSet::new();
         for Foreign { theirs, ours, .. } in names() {
-            assert!(!known.iter().any(|key| key == theirs), "{theirs} is a key of ours");
-            assert!(seen.insert(theirs.trim_end_matches(".*")), "{theirs} stands there twice");
-            assert_eq!(written(theirs), *theirs, "nothing is ever looked up so");
+            assert!(!known.iter().any(|key| key == theirs), "{theirs} is one of our keys");
+            assert!(seen.insert(theirs.trim_end_matches(".*")), "{theirs} is listed twice");
+            assert_eq!(written(theirs), *theirs, "names are looked up in normalized form");
             let group = theirs.strip_suffix(".*");
             let asked = group.map_or((*theirs).to_owned(), |group| format!("{group}.anything_else"));
             assert_eq!(entry(&asked).map(|found| found.theirs), Some(*theirs));
@@ -255,24 +255,24 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_counterpart_is_said_plainly() {
+    fn names_without_a_counterpart_are_explained() {
         for (theirs, why) in [
             ("-target", "not needed: each process does everything"),
             ("-ingester.wal-dir", "not needed: the write-ahead log"),
             (
                 "--storage.tsdb.retention.size",
-                "there is none: retention goes by age, --limits-retention-period",
+                "there is none: retention is by age, --limits-retention-period",
             ),
             ("-reporting.enabled", "not needed: nothing is reported"),
             ("-verify-config", "there is none: the server refuses to start"),
             ("-print-config-stderr", "there is none: /config"),
-            ("--enable-feature", "not needed: what is experimental"),
-            ("--web.enable-remote-write-receiver", "not needed: remote write is always taken"),
+            ("--enable-feature", "not needed: experimental PromQL"),
+            ("--web.enable-remote-write-receiver", "not needed: remote write is always accepted"),
             (
                 "-ingester.concurrent-flushes",
                 "there is none of this name: --flush-max-age and --flush-max-bytes",
             ),
-            ("-distributor.replication-factor", "there is no such part"),
+            ("-distributor.replication-factor", "there is no such component"),
         ] {
             let found = flag(theirs).unwrap();
             assert!(!found.is_named && found.text.starts_with(why), "{theirs}: {found:?}");
@@ -293,14 +293,14 @@ mod tests {
             explain_yaml(file).lines().collect::<Vec<_>>(),
             [
                 "",
-                "  auth_enabled -> auth.require_tenant: who may ask what is in auth.file",
+                "  auth_enabled -> auth.require_tenant: credentials are in auth.file",
                 "  server.http_listen_port -> listen: an address with its port, such as 0.0.0.0:3100",
-                "  common.ring.kvstore.store -> not needed: processes meet in the bucket, any number can \
-                 share one",
+                "  common.ring.kvstore.store -> not needed: processes coordinate in the bucket, any number \
+                 can share one",
                 "  common.replication_factor -> not needed: an acknowledged line is in the store",
-                "  common.path_prefix -> store: everything lies in one place",
-                "  schema_config.configs.from -> not needed: blocks describe themselves, there is no schema \
-                 and no index to set up",
+                "  common.path_prefix -> store: all data is stored in one place",
+                "  schema_config.configs.from -> not needed: blocks are self-describing, there is no schema \
+                 or index to configure",
                 "  limits_config.retention_period -> limits.retention_period",
             ]
         );

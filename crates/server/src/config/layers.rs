@@ -18,8 +18,8 @@ pub fn serve_command() -> Command {
         .about("Run the server")
         .long_about(
             "Run the server: embedded on a local directory by default, or on an object-storage bucket.\n\
-             Every option is also a key of the file and an environment variable; flags go before \
-             variables, variables before the file.",
+             Every option is also a key of the file and an environment variable; flags override variables, \
+             and variables override the file.",
         )
         .arg(config);
     for named in Named::every() {

@@ -27,7 +27,7 @@ pub fn read(text: &str, signal: Signal) -> Result<RetentionRules, String> {
         return Ok(RetentionRules::default());
     }
     let rules: Vec<Written> = serde_json::from_str(text)
-        .map_err(|error| format!("{error}; it takes a list of rules with selector, priority and period"))?;
+        .map_err(|error| format!("{error}; expected a list of rules with selector, priority and period"))?;
     let rules = rules.into_iter().map(|rule| rule_of(rule, signal)).collect::<Result<_, _>>()?;
     RetentionRules::new(rules).map_err(|error| error.to_string())
 }

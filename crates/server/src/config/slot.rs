@@ -150,7 +150,7 @@ fn policies(text: &str) -> Result<Vec<BlockedQuery>, String> {
         return Ok(Vec::new());
     }
     let policies: Vec<BlockedQuery> = serde_json::from_str(text).map_err(|error| {
-        format!("{error}; it takes a list of policies with pattern, regex, hash, types and tags")
+        format!("{error}; expected a list of policies with pattern, regex, hash, types and tags")
     })?;
     for policy in policies.iter().filter(|policy| policy.regex) {
         sandur_logql::policy_regex(&policy.pattern)?;

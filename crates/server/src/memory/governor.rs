@@ -55,9 +55,9 @@ pub async fn govern(env: Env, governed: Governed) {
             bodies.set_paused(high);
             let (resident, limit) = (ByteSize(resident).to_string(), ByteSize(limit).to_string());
             if high {
-                tracing::warn!(resident, limit, "memory is short: refusing pushes until it falls");
+                tracing::warn!(resident, limit, "memory is short: refusing pushes until usage falls");
             } else {
-                tracing::info!(resident, limit, "memory is fine again: accepting pushes");
+                tracing::info!(resident, limit, "memory usage is normal again: accepting pushes");
             }
         }
         if judge.wants_end(resident)
@@ -65,7 +65,7 @@ pub async fn govern(env: Env, governed: Governed) {
         {
             queries.metrics().starved.inc();
             let (resident, held) = (ByteSize(resident).to_string(), ByteSize(held).to_string());
-            tracing::warn!(resident, held, "memory is short: ending the query that holds most");
+            tracing::warn!(resident, held, "memory is short: aborting the query that uses the most");
         }
     }
 }

@@ -59,7 +59,7 @@ impl Shares {
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
-                "memory_limit is {}, too little to work with: set --memory-limit to {} or more",
+                "memory_limit is {}, which is too small: set --memory-limit to {} or more",
                 ByteSize(limit),
                 ByteSize(LIMIT_MIN)
             ));

@@ -101,18 +101,18 @@ fn closed_by_default(settings: &Settings, flag: &str, address: SocketAddr) -> Re
     }
     let port = address.port();
     Err(Failed::new(format!(
-        "will not listen on {address} without authentication: whoever reaches it could read, push and \
-         delete. Three ways out:\n\
-         \x20 --auth-file FILE          only its credentials may ask; `sandur token create` makes one\n\
-         \x20 {flag} 127.0.0.1:{port}   only this machine may ask; a proxy on it lets others in\n\
-         \x20 --insecure-listen         everybody who reaches the address may do everything"
+        "refusing to listen on {address} without authentication: every client that can reach it could read, \
+         push and delete. Use one of:\n\
+         \x20 --auth-file FILE          requires its credentials; `sandur token create` creates one\n\
+         \x20 {flag} 127.0.0.1:{port}   only this machine has access; a proxy on it can admit others\n\
+         \x20 --insecure-listen         every client that can reach the address has all permissions"
     )))
 }
 
 fn cannot_listen(flag: &str, address: &str, error: &std::io::Error) -> Failed {
     let remedy = match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            format!("another process listens there: stop it, or choose another with {flag}")
+            format!("another process listens there: stop it, or choose another address with {flag}")
         }
         std::io::ErrorKind::PermissionDenied => {
             "this user may not listen there: choose a port above 1023".to_owned()

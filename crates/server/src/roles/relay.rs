@@ -50,7 +50,7 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     }
     if routing.notes.iter().any(|note| note.is_grave) {
         return Err(wrong(format!(
-            "lines of {path} cannot be honoured: `sandur relay --config {path} --check`"
+            "some lines of {path} are not supported: `sandur relay --config {path} --check` lists them"
         )));
     }
     let tenant = TenantId::new(&settings.relay_tenant)
@@ -104,8 +104,8 @@ pub fn check_listener(address: &str, is_insecure_allowed: bool) -> Result<(), Fa
         return Ok(());
     }
     Err(Failed::new(format!(
-        "{address} is not loopback, and carbon's protocols know no credentials: say --insecure-listen if its \
-         network is trusted"
+        "{address} is not loopback, and carbon's protocols have no credentials: use --insecure-listen if \
+         its network is trusted"
     )))
 }
 
@@ -114,7 +114,7 @@ impl Relaying {
     pub async fn stop(self) {
         for task in self.accepting {
             if let Err(error) = task.join().await {
-                tracing::error!(%error, "a listener of the relay ended badly");
+                tracing::error!(%error, "a listener of the relay failed");
             }
         }
         self.running.stop().await;
@@ -199,7 +199,7 @@ fn batch(tenant: &TenantId, bytes: &[u8], now_ns: i64) -> SampleBatch {
     for (name, points) in order {
         match GraphiteName::parse(name).labels() {
             Ok(labels) => batch.push(Arc::new(labels), points),
-            Err(error) => tracing::debug!(name, %error, "a name of the relay is not stored"),
+            Err(error) => tracing::debug!(name, %error, "a name from the relay cannot be stored"),
         }
     }
     batch

@@ -44,7 +44,7 @@ impl Shipper {
     pub async fn finish(self) {
         self.logs.queue.close();
         if let Err(error) = self.task.join().await {
-            tracing::error!(%error, "the shipping of own logs ended badly");
+            tracing::error!(%error, "the shipping of the server's own log failed");
         }
     }
 }
@@ -73,7 +73,7 @@ async fn push_all(app: &App, logs: &SelfLogs, tenant: &TenantId, failing: bool) 
         let count = lines.len() as u64;
         if let Err(reason) = push(app, tenant, &lines).await {
             if !failing {
-                tracing::warn!(%tenant, reason, "own logs cannot be stored; they wait and are tried again");
+                tracing::warn!(%tenant, reason, "the own log cannot be stored; it is kept and tried again");
             }
             logs.queue.put_back(lines);
             return false;

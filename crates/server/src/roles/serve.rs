@@ -66,7 +66,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let server = tokio::select! {
         server = Server::start(env.clone(), settings, self_logs) => server?,
         signal = signals.next() => {
-            tracing::info!(signal, "stopped before it was ready; the next start recovers what is in the WAL");
+            tracing::info!(signal, "stopped before it was ready; the next start recovers the WAL");
             // A start that was interrupted needs no cleanup: the state is as after a crash.
             logging::stderr::exit(0);
         }
@@ -76,8 +76,8 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     server.shutdown.signal().triggered().await;
     server.stop().await?;
     match logging::is_json() {
-        true => tracing::info!("stopped; everything acknowledged is stored"),
-        false => eprintln!("sandur: stopped; everything acknowledged is stored"),
+        true => tracing::info!("stopped; all acknowledged data is stored"),
+        false => eprintln!("sandur: stopped; all acknowledged data is stored"),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -187,7 +187,7 @@ impl Server {
         let address = format!("{scheme}://{}", self.address);
         format!(
             "sandur {} is ready\n\
-             \x20 address     {address}  (APIs of Loki, Prometheus and Graphite; / lists where to go on)\n\
+             \x20 address     {address}  (APIs of Loki, Prometheus and Graphite; see / for links)\n\
              \x20 store       {}\n\
              \x20 durability  {}\n\
              \x20 memory      at most {} of {} (--memory-limit)\n\
@@ -207,7 +207,7 @@ impl Server {
         shutdown.trigger();
         for loop_ in accepting {
             if let Err(error) = loop_.join().await {
-                tracing::error!(%error, "the accept loop ended badly");
+                tracing::error!(%error, "the accept loop failed");
             }
         }
         wait_for_followers(&app).await;
@@ -221,8 +221,8 @@ impl Server {
         app.writes.intake().shutdown().await.map_err(|failure| {
             let text = failure.message;
             Failed::new(format!(
-                "stopped, but not everything was flushed: {text}; \
-                 it is safe in the WAL and flushed at the next start"
+                "stopped, but not all data was flushed: {text}; it is safe in the WAL and is flushed at the \
+                 next start"
             ))
         })
     }

@@ -17,7 +17,7 @@ impl Signals {
         let caught = signal(SignalKind::terminate())
             .and_then(|terminate| signal(SignalKind::interrupt()).map(|interrupt| (terminate, interrupt)));
         if let Err(error) = &caught {
-            tracing::warn!(%error, "signals cannot be watched; the process stops without draining");
+            tracing::warn!(%error, "cannot handle signals; the process will stop without draining");
         }
         Self(caught.ok())
     }
@@ -37,10 +37,10 @@ impl Signals {
     /// so exiting at once loses nothing; the next start replays it from the WAL.
     pub async fn watch(mut self, shutdown: Shutdown) {
         let name = self.next().await;
-        tracing::info!(signal = name, "stopping: requests end, then everything acknowledged is flushed");
+        tracing::info!(signal = name, "stopping: waiting for requests, then flushing all acknowledged data");
         shutdown.trigger();
         self.next().await;
-        tracing::warn!("second signal: exiting at once; acknowledged data is safe in the WAL");
+        tracing::warn!("second signal: exiting immediately; acknowledged data is safe in the WAL");
         logging::stderr::exit(130);
     }
 }

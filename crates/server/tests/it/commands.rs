@@ -151,7 +151,7 @@ fn a_configuration_of_loki_is_explained() {
     let output = sandur(&["serve", "--config", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     for text in
-        ["is YAML, and Sandur reads TOML", "auth_enabled -> auth.require_tenant", "not needed: blocks"]
+        ["is YAML, but Sandur reads TOML", "auth_enabled -> auth.require_tenant", "not needed: blocks"]
     {
         assert!(err(&output).contains(text), "{text}: {}", err(&output));
     }

@@ -307,5 +307,5 @@ fn a_limit_that_is_too_small_is_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().join("data").display());
     let log = Setup::new(store, folder.path()).with(&["--memory-limit", "100MiB"]).try_start().err().unwrap();
-    assert!(log.contains("too little to work with: set --memory-limit to 128MiB or more"), "{log}");
+    assert!(log.contains("which is too small: set --memory-limit to 128MiB or more"), "{log}");
 }

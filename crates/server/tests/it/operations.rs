@@ -218,7 +218,7 @@ fn every_line_on_stderr_is_json_when_that_was_asked_for() {
         let says = |event: &&Value| event["message"].as_str().is_some_and(|m| m.contains(text));
         events.iter().filter(says).collect()
     };
-    for text in ["sandur is ready", "everything acknowledged is stored", "--nonsense", "cannot listen"] {
+    for text in ["sandur is ready", "all acknowledged data is stored", "--nonsense", "cannot listen"] {
         assert_eq!(with(text).len(), 1, "{text} in\n{lines}");
     }
     let refused = with("refused pushes");

@@ -56,7 +56,7 @@ async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Fa
         let _ = tell.send(ended);
     });
     *app.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
-    let lost = |_| Failure::new(ErrorKind::Internal, "the shutdown ended badly; the log says why");
+    let lost = |_| Failure::new(ErrorKind::Internal, "the shutdown failed; the reason is in the log");
     outcome.await.map_err(lost)??;
     Ok(reply::empty())
 }
