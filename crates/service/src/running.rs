@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sandur_base::units::MIB;
 use sandur_query::{QueryContext, WatchedQuery};
 
-/// Queries that run, for the code that has to end one. Cheap to clone.
+/// The running queries, from which the governor cancels one. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct RunningQueries(Arc<Mutex<Vec<WatchedQuery>>>);
 
@@ -14,14 +14,14 @@ impl RunningQueries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Watches a query until it is over.
+    /// Watches a query until it ends.
     pub fn add(&self, context: &QueryContext) {
         let mut all = self.lock();
         all.retain(|query| !query.is_over());
         all.push(context.watch());
     }
 
-    /// Ends the query that holds most, if it holds enough to be worth that; gives what it holds.
+    /// Cancels the query that holds the most memory, if that is enough to matter. Returns what it held.
     pub fn starve_largest(&self) -> Option<u64> {
         let all = self.lock();
         let held = all.iter().filter_map(|query| Some((query.used()?, query)));
@@ -31,7 +31,7 @@ impl RunningQueries {
     }
 }
 
-/// A query that holds less is not what fills memory.
+/// A query that holds less is not the cause of the shortage.
 const WORTH_ENDING: u64 = MIB;
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
             let (small, large) = (context(), context());
             queries.add(&small);
             queries.add(&large);
-            assert_eq!(queries.starve_largest(), None, "nobody holds anything");
+            assert_eq!(queries.starve_largest(), None, "no query holds memory");
             let held: Vec<Vec<u8>> = [(&small, 2usize << 20), (&large, 4 << 20)]
                 .map(|(context, bytes)| context.account().run(|| vec![0u8; bytes]))
                 .into();
@@ -68,10 +68,10 @@ mod tests {
             assert!(small.check().is_ok());
             let refused = large.check().unwrap_err();
             assert!(refused.to_string().contains("short of memory"), "{refused}");
-            assert_eq!(queries.starve_largest(), Some(2 << 20), "the next one, not the same again");
+            assert_eq!(queries.starve_largest(), Some(2 << 20), "the next largest query");
             drop((held, small, large));
             queries.add(&context());
-            assert_eq!(queries.lock().len(), 1, "what is over is forgotten");
+            assert_eq!(queries.lock().len(), 1, "queries that ended are forgotten");
         });
     }
 }
