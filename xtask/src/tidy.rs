@@ -1,6 +1,6 @@
 //! `cargo xtask tidy`: checks the rules of docs/style.md that a program can check.
 //!
-//! * a crate depends only on the crates that `EDGES` allows;
+//! * a crate depends only on the crates that `EDGES` allows, and the services on none that speaks HTTP;
 //! * every source file begins with a module doc; no file or function is too long, tests excluded;
 //! * no type of the product contains itself by a plain pointer, since the depth of such a tree is
 //!   unbounded;
@@ -139,7 +139,11 @@ fn check_edges(problems: &mut Problems) -> Result<()> {
         };
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             let normal = dependency["kind"].is_null();
-            let target = dependency["name"].as_str().unwrap_or_default().strip_prefix("sandur-");
+            let outside = dependency["name"].as_str().unwrap_or_default();
+            if normal && WITHOUT_HTTP.contains(&name) && HTTP.contains(&outside) {
+                problems.add(name, "edges", format!("may not depend on '{outside}', which speaks HTTP"));
+            }
+            let target = outside.strip_prefix("sandur-");
             if let Some(target) = target.filter(|t| normal && !allowed.contains(t)) {
                 problems.add(name, "edges", format!("may not depend on '{target}'"));
             }

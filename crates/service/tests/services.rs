@@ -1,0 +1,218 @@
+//! Goal: a caller without HTTP stores lines and samples and queries them in all three languages, within the
+//! limits of their tenant.
+//!
+//! Method: the services stand over an engine whose store is in memory. Bodies of the write protocols go to
+//! [`Writes`]; [`LogqlQuery`], [`PromqlQuery`] and [`GraphiteQuery`] read them back, before and after a flush.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is how it fails
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::memory::InMemory;
+use sandur_base::units::MIB;
+use sandur_base::{BoxFuture, Claim, Env, ErrorKind, FairMemory, MemoryBudget, Party, Patience};
+use sandur_engine::{Engine, EngineOptions};
+use sandur_graphite::{RenderRequest, Zone};
+use sandur_ingest::{DeltaStreams, ImportOptions, SamplePush, SeriesCache};
+use sandur_model::{Batch, Limits, SECOND_NS, SampleConflicts, TenantId};
+use sandur_promql::{Point, Times, Value};
+use sandur_query::{Direction, FairQueue, QueryResult, ResultsCache};
+use sandur_service::graphite::{GraphiteQuery, GraphiteRequest, rendered};
+use sandur_service::logql::{LogqlQuery, QueryKind, QueryText};
+use sandur_service::promql::{PromqlQuery, PromqlRequest, Rows};
+use sandur_service::writes::{BodyHeaders, Received};
+use sandur_service::{
+    Caller, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts,
+    WriteMetrics, WriteParts, Writes,
+};
+use sandur_store::{Store, StoreOptions};
+
+/// 2026-11-20 10:00 UTC, in seconds.
+const NOW: i64 = 1_795_168_800;
+
+/// The engine as the services reach it.
+struct OfEngine(Arc<Engine>);
+
+fn failure(error: sandur_engine::Error) -> Failure {
+    Failure::new(error.kind(), error.to_string())
+}
+
+impl Intake for OfEngine {
+    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+        Box::pin(async move { self.0.push_holding(batch, held).await.map_err(failure) })
+    }
+
+    fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.0.flush().await.map_err(failure) })
+    }
+
+    fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        Box::pin(async move { self.0.shutdown().await.map_err(failure) })
+    }
+}
+
+/// Both services over one engine, with limits for the tenant `narrow`.
+async fn services() -> (Queries, Writes) {
+    let env = Env::simulated(1, NOW * SECOND_NS);
+    let store = Store::from_object_store(Arc::new(InMemory::new()), env.clone(), StoreOptions::default());
+    let write_budget = MemoryBudget::root("write", 64 * MIB);
+    let options = EngineOptions { write_budget, ..EngineOptions::default() };
+    let engine = Engine::open(store, env.clone(), options).await.unwrap();
+    let limits_of: LimitsOf = Arc::new(|tenant| {
+        let mut limits = Limits::default();
+        if tenant.as_str() == "narrow" {
+            limits.max_line_size = 10;
+            limits.max_query_length = SECOND_NS;
+        }
+        Arc::new(limits)
+    });
+    let queries = Queries::new(QueryParts {
+        env: env.clone(),
+        options: QueryOptions {
+            timeout: Duration::from_secs(60),
+            lookback: Duration::from_secs(300),
+            samples_max: 1_000_000,
+            keeps_steps: true,
+            slow_after: Duration::from_secs(10),
+        },
+        sources: engine.sources(),
+        graphite_rules: Arc::new(Default::default),
+        limits_of: Arc::clone(&limits_of),
+        turns: FairQueue::new(4, 16),
+        steps: ResultsCache::new(MemoryBudget::root("steps", MIB)),
+        memory: QueryMemory::new(MemoryBudget::root("all queries", 64 * MIB)),
+        metrics: QueryMetrics::default(),
+    });
+    let patience = Patience { wait: Duration::from_secs(5), waiting_max: 8, receive: Duration::from_secs(5) };
+    let writes = Writes::new(WriteParts {
+        env: env.clone(),
+        intake: Arc::new(OfEngine(engine)),
+        limits_of,
+        series: Arc::new(SeriesCache::new(MIB, 1)),
+        deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", MIB))),
+        memory: FairMemory::new(env, MemoryBudget::root("bodies", 64 * MIB), patience),
+        pressure: Default::default(),
+        metrics: WriteMetrics::default(),
+    });
+    (queries, writes)
+}
+
+fn tenant(name: &str) -> TenantId {
+    TenantId::new(name).unwrap()
+}
+
+/// A body with the memory of its bytes.
+async fn body(writes: &Writes, text: &str) -> Received {
+    let everyone = Party { key: 1, multiple: 7 };
+    let mut memory = writes.memory().claim([everyone, everyone]);
+    memory.grow(text.len() as u64).await.unwrap();
+    Received { bytes: Bytes::from(text.to_owned()), memory }
+}
+
+async fn store_lines(writes: &Writes, of: &str, lines: &[&str]) -> Result<u64, Failure> {
+    let value = |(n, line): (usize, &&str)| format!("[\"{}\",\"{line}\"]", NOW * SECOND_NS + n as i64);
+    let values: Vec<String> = lines.iter().enumerate().map(value).collect();
+    let text =
+        format!("{{\"streams\":[{{\"stream\":{{\"app\":\"a\"}},\"values\":[{}]}}]}}", values.join(","));
+    let headers = BodyHeaders::new(Some("application/json"), None);
+    let received = body(writes, &text).await;
+    let stored = writes.store_lines(&tenant(of), (received, headers), sandur_ingest::loki_push_within).await;
+    stored.map(|refused| refused.lines())
+}
+
+async fn store_samples(writes: &Writes, of: &str, text: &str) -> u64 {
+    let options = ImportOptions::default();
+    let decode = move |push: SamplePush<'_>, body, lent| sandur_ingest::import(push, &options, body, lent);
+    let received = body(writes, text).await;
+    let stored = writes.store_samples(&tenant(of), (received, BodyHeaders::default()), decode).await;
+    stored.unwrap().written.samples
+}
+
+async fn lines_of(queries: &Queries, of: &str, length_s: i64) -> Result<u64, Failure> {
+    let (start_ns, end_ns) = ((NOW - length_s) * SECOND_NS, (NOW + 1) * SECOND_NS);
+    let request = QueryText {
+        query: "{app=\"a\"} |= \"line\"".to_owned(),
+        kind: QueryKind::Range { start_ns, end_ns, step_ns: SECOND_NS },
+        limit: 100,
+        direction: Direction::Forward,
+        interval_ns: 0,
+    };
+    let caller = Caller::internal(tenant(of), "test");
+    let query = LogqlQuery::begin(queries, &caller, request, true).await?;
+    match query.finish().await?.0 {
+        QueryResult::Streams(rows) => Ok(rows.len() as u64),
+        _ => panic!("a query of lines answers lines"),
+    }
+}
+
+async fn sum_of(queries: &Queries, of: &str) -> Vec<f64> {
+    let request = PromqlRequest {
+        query: "sum(m)".to_owned(),
+        times: Times { start: NOW * 1_000, end: NOW * 1_000, step: 0 },
+        lookback_ms: None,
+        points_max: 11_000,
+        limit: None,
+        timeout: None,
+    };
+    let query = PromqlQuery::begin(queries, &Caller::internal(tenant(of), "test"), request);
+    match query.finish().await.unwrap().0.rows {
+        Rows::Evaluated(answer) => match answer.value {
+            Value::Vector(all) => all.into_iter().map(|(_, point)| float(&point)).collect(),
+            _ => panic!("an instant query of series answers a vector"),
+        },
+        Rows::Joined(_) => panic!("an instant has no steps to join"),
+    }
+}
+
+fn float(point: &Point) -> f64 {
+    match point {
+        Point::Float(value) => *value,
+        Point::Histogram(_) => panic!("no histogram was stored"),
+    }
+}
+
+async fn render(queries: &Queries, of: &str, target: &str) -> String {
+    let pairs = [("target", target), ("format", "json"), ("from", "-5min")];
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let asked = RenderRequest::read(&pairs, NOW, &Zone::utc()).unwrap();
+    let request = GraphiteRequest { kind: "render", text: target.to_owned(), times: Some((NOW - 300, NOW)) };
+    let query = GraphiteQuery::begin(queries, &Caller::internal(tenant(of), "test"), request);
+    let (answer, _memory) =
+        query.run(async |series, context| rendered(series, context, &asked).await).await.unwrap();
+    String::from_utf8(answer.body).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_stored_is_queried_in_all_languages_without_http() {
+    let (queries, writes) = services().await;
+    assert_eq!(store_lines(&writes, "a", &["line 1", "line 2", "other"]).await.unwrap(), 0);
+    let text = format!("m{{i=\"1\"}} 2 {0}\nm{{i=\"2\"}} 3 {0}\n", NOW * 1_000);
+    assert_eq!(store_samples(&writes, "a", &text).await, 2);
+    for _ in ["in heads", "in blocks"] {
+        assert_eq!(lines_of(&queries, "a", 60).await.unwrap(), 2);
+        assert_eq!(sum_of(&queries, "a").await, [5.0]);
+        let shown = render(&queries, "a", "seriesByTag('name=m','i=2')").await;
+        assert!(shown.contains("3.0"), "{shown}");
+        assert_eq!((lines_of(&queries, "b", 60).await.unwrap(), sum_of(&queries, "b").await), (0, vec![]));
+        writes.intake().flush().await.unwrap();
+    }
+    // Each query was logged and counted, and none of them is left.
+    assert_eq!(queries.metrics().ended.get(), 10);
+    assert_eq!((queries.turns().running(), queries.memory().used()), (0, 0));
+    writes.intake().shutdown().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_of_the_tenant_hold_without_http() {
+    let (queries, writes) = services().await;
+    assert_eq!(store_lines(&writes, "narrow", &["line 1", "line that is long"]).await.unwrap(), 1);
+    let failed = lines_of(&queries, "narrow", 60).await.unwrap_err();
+    assert_eq!(failed.kind, ErrorKind::Limit);
+    assert!(failed.message.contains("query time range exceeds the limit"), "{failed}");
+    writes.pressure().set(true);
+    assert_eq!(writes.admits().unwrap_err().kind, ErrorKind::Busy);
+    assert_eq!(writes.metrics().pressure_refusals.get(), 1);
+    writes.intake().shutdown().await.unwrap();
+}
