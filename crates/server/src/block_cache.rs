@@ -1,7 +1,7 @@
-//! The cache of blocks as the settings describe it: memory, and flash in a directory.
+//! The cache of blocks according to the settings: memory, and flash in a directory.
 //!
-//! Invariant: whatever is wrong with the directory, the server starts and answers; what it cannot
-//! keep it reads from the store.
+//! Invariant: whatever is wrong with the directory, the server starts and answers; data that cannot be
+//! cached is read from the store.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::config::{CacheSettings, TenantShares};
 
 /// Name of the file in the directory.
 const FILE: &str = "flash";
-/// The smallest flash tier that is worth its index.
+/// Minimum size of a flash tier; a smaller one is not worth its index.
 const LEAST_FLASH: u64 = 64 * MIB;
 
-/// Opens the cache with `memory` bytes. `has_bucket` says that reads of the store cross a network.
+/// Opens the cache with `memory` bytes of RAM. `has_bucket` says that reads of the store use the network.
 pub fn open(env: &Env, settings: &CacheSettings, memory: u64, has_bucket: bool) -> Cache {
     let wanted = match settings.flash.as_str() {
         _ if settings.dir.is_empty() => false,
@@ -35,7 +35,11 @@ pub fn open(env: &Env, settings: &CacheSettings, memory: u64, has_bucket: bool) 
         Ok(cache) => cache,
         Err(reason) => {
             let dir = &settings.dir;
-            tracing::error!(dir, reason, "the cache directory cannot be used; keeping blocks in memory only");
+            tracing::error!(
+                dir,
+                reason,
+                "the cache directory cannot be used; blocks are cached in memory only"
+            );
             Cache::in_memory(env, memory)
         }
     }
@@ -51,7 +55,7 @@ fn open_flash(env: &Env, settings: &CacheSettings, memory: u64) -> Result<Cache,
     let part = FilePart { path: directory.join(FILE), bytes };
     let flash = FlashOptions {
         parts: vec![part],
-        // Pieces of blocks never change, so whatever survived a crash is right.
+        // Parts of blocks never change, so data that survived a crash is valid.
         warm: Warm::Crash,
         journaling: Journaling::Off,
         ..FlashOptions::default()
@@ -65,7 +69,7 @@ fn open_flash(env: &Env, settings: &CacheSettings, memory: u64) -> Result<Cache,
     };
     let cache = Cache::open(env, options).map_err(|error| error.to_string())?;
     let (dir, size) = (&settings.dir, ByteSize(bytes).to_string());
-    tracing::info!(dir, size, "keeping pieces of blocks on flash");
+    tracing::info!(dir, size, "caching parts of blocks on flash");
     Ok(cache)
 }
 
@@ -74,7 +78,7 @@ fn caps(shares: &TenantShares) -> TenantCaps {
     TenantCaps { default: shares.default / 100.0, named: named.collect() }
 }
 
-/// The size of the file that is there, or half of what is free.
+/// The size of the existing file, or half of the free space.
 fn size_for(directory: &Path) -> Result<u64, String> {
     if let Ok(present) = std::fs::metadata(directory.join(FILE))
         && present.len() >= LEAST_FLASH
@@ -85,7 +89,9 @@ fn size_for(directory: &Path) -> Result<u64, String> {
     let bytes = free.f_bavail.saturating_mul(free.f_frsize) / 2;
     if bytes < LEAST_FLASH {
         let (bytes, least) = (ByteSize(bytes), ByteSize(LEAST_FLASH));
-        return Err(format!("half of what is free is {bytes}, at least {least} are needed; set cache.size"));
+        return Err(format!(
+            "half of the free space is {bytes}, but at least {least} are needed; set cache.size"
+        ));
     }
     Ok(bytes)
 }
@@ -104,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn flash_is_for_buckets_unless_it_is_asked_for() {
+    fn flash_is_used_for_buckets_or_if_enabled() {
         let directory = tempfile::TempDir::new().unwrap();
         let env = Env::system(1);
         let has_flash = |flash: &str, has_bucket| {
@@ -118,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_of_no_use_leaves_memory() {
+    fn with_an_unusable_directory_the_cache_is_in_memory() {
         let directory = tempfile::TempDir::new().unwrap();
         let file = directory.path().join("a file");
         std::fs::write(&file, "in the way").unwrap();
@@ -126,9 +132,9 @@ mod tests {
         assert!(cache.stats().flash.is_none());
     }
 
-    /// Goal: the option binds who stores more than its share, and `/metrics` says so.
+    /// Goal: the option limits a tenant that stores more than its share, and `/metrics` shows it.
     #[test]
-    fn a_tenant_that_stores_much_leaves_the_others_their_flash() {
+    fn a_tenant_that_stores_much_does_not_displace_the_others() {
         let directory = tempfile::TempDir::new().unwrap();
         let tenant_share = "team-a=30%".parse().unwrap();
         let settings = CacheSettings { tenant_share, ..settings(directory.path(), "on") };

@@ -1,10 +1,10 @@
-//! A command that failed: what the person at the terminal reads, and the code that scripts see.
+//! A failed command: the message for the user, and the exit code for scripts.
 
 use std::process::ExitCode;
 
 use crate::logging;
 
-/// Exit code of wrong usage, as of options that clap refuses.
+/// Exit code of wrong usage, the same as for options that clap refuses.
 pub const USAGE: u8 = 2;
 
 /// Why a command failed, and what to do.
@@ -15,12 +15,12 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// With this message.
+    /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: 1 }
     }
 
-    /// Because of what was typed: nothing was tried.
+    /// A usage error: nothing was attempted.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: USAGE }
     }
@@ -30,7 +30,7 @@ impl Failed {
         &self.message
     }
 
-    /// The same failure in other words.
+    /// The same failure with another message.
     pub fn reworded(self, message: impl Into<String>) -> Self {
         Self { message: message.into(), ..self }
     }
@@ -43,7 +43,7 @@ impl From<crate::config::Error> for Failed {
     }
 }
 
-/// Prints the failure; the code of a failed command.
+/// Prints the failure; returns the exit code.
 pub fn report(failed: &Failed) -> ExitCode {
     logging::say_failure(&format!("sandur: {}", failed.message()));
     ExitCode::from(failed.code)

@@ -8,27 +8,27 @@ use axum::response::{IntoResponse, Response};
 use sandur_base::ErrorKind;
 use sandur_service::query_log::Outcome;
 
-/// What a failed request answers.
+/// The response to a failed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// Status of the answer.
     pub status: StatusCode,
     /// The body.
     pub message: String,
-    /// Whether what was asked may have been done all the same.
+    /// Whether the requested operation may have been done nevertheless.
     pub may_be_done: bool,
-    /// Seconds after which it is worth while to ask again, where that is answered.
+    /// Seconds after which a retry is reasonable, if the response contains it.
     pub retry_after_s: u8,
 }
 
-/// When to ask again for what a server was too busy for: memory and places come back soon.
+/// `Retry-After` if the server was too busy: memory and slots soon become free.
 const BUSY_RETRY_S: u8 = 1;
-/// The same for what it needs another for: a store that is away is asked again at least as often, and each
-/// request that comes before is refused once more.
+/// `Retry-After` if a dependency is unavailable: the server retries an unreachable store at least as
+/// often, and refuses every request before that.
 const UNAVAILABLE_RETRY_S: u8 = 5;
 
 impl Failure {
-    /// A failure of this kind.
+    /// An error of this kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let retry_after_s = if kind == ErrorKind::Unavailable { UNAVAILABLE_RETRY_S } else { BUSY_RETRY_S };
         Self { status: status_of(kind), message: message.into(), may_be_done: false, retry_after_s }
@@ -39,20 +39,20 @@ impl Failure {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Says whether what was asked may have been done all the same.
+    /// Sets whether the requested operation may have been done nevertheless.
     pub fn with_outcome(mut self, may_be_done: bool) -> Self {
         self.may_be_done = may_be_done;
         self
     }
 
-    /// Adds when to ask again, which a 503 says.
+    /// Adds `Retry-After` to a 503.
     pub fn show_retry_after(&self, headers: &mut HeaderMap) {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(u16::from(self.retry_after_s)));
         }
     }
 
-    /// With another status than its kind's.
+    /// Replaces the status of the kind.
     pub fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
@@ -67,7 +67,7 @@ fn status_of(kind: ErrorKind) -> StatusCode {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let text = HeaderValue::from_static("text/plain; charset=utf-8");
-        // The message may quote the query: no browser shall take it for a page.
+        // The message may quote the query: browsers must not interpret it as HTML.
         let plain = HeaderValue::from_static("nosniff");
         let mut headers =
             HeaderMap::from_iter([(header::CONTENT_TYPE, text), (header::X_CONTENT_TYPE_OPTIONS, plain)]);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn statuses_are_those_that_agents_decide_by() {
+    fn statuses_are_those_that_agents_expect() {
         let status = |kind| status_of(kind).as_u16();
         assert_eq!(status(ErrorKind::Limit), 400);
         assert_eq!((status(ErrorKind::Busy), status(ErrorKind::RateLimited)), (503, 429));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_503_says_when_to_ask_again_and_nothing_else_does() {
+    fn only_a_503_has_retry_after() {
         let retry_after = |failure: Failure| {
             let response = failure.into_response();
             response.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned())

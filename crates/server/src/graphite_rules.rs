@@ -1,7 +1,7 @@
-//! Graphite's files of rules, as the options name them, which are read again and again while the server runs.
+//! Graphite's files of rules according to the options, which are read again periodically.
 //!
-//! **Invariant.** Files that cannot be used change nothing: the rules before them hold, the log says what is
-//! wrong, and a metric that something is.
+//! **Invariant.** Invalid files change nothing: the previous rules stay in use, the log contains the
+//! error, and a metric shows that there is one.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::config::Graphite;
 
 /// How often the files are read.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
-/// Bytes of a file.
+/// Maximum bytes of a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The rules now.
+/// The current rules.
 #[derive(Debug, Default)]
 pub struct GraphiteRules {
     settings: Graphite,
-    /// What was read at the start.
+    /// The texts read at the start.
     first: Option<Texts>,
     current: RwLock<Arc<StorageRules>>,
     broken: Gauge,
 }
 
-/// Texts of both files, where they are named.
+/// The texts of both files, if they are configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Texts {
     schemas: Option<String>,
@@ -37,15 +37,13 @@ struct Texts {
 }
 
 impl GraphiteRules {
-    /// Reads the files that are named.
+    /// Reads the configured files.
     pub fn open(settings: &Graphite) -> Result<Self, String> {
         if settings.expire && settings.schemas.is_empty() {
-            return Err(
-                "graphite.expire deletes by graphite.schemas: set it to a storage-schemas.conf".into()
-            );
+            return Err("graphite.expire needs graphite.schemas: set it to a storage-schemas.conf".into());
         }
         if settings.rollups && settings.schemas.is_empty() {
-            return Err("graphite.rollups goes by graphite.schemas: set it to a storage-schemas.conf".into());
+            return Err("graphite.rollups needs graphite.schemas: set it to a storage-schemas.conf".into());
         }
         let mut rules = Self { settings: settings.clone(), ..Self::default() };
         let texts = rules.read()?;
@@ -54,23 +52,23 @@ impl GraphiteRules {
         Ok(rules)
     }
 
-    /// The rules of this moment.
+    /// The current rules.
     pub fn now(&self) -> Arc<StorageRules> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The rules of this moment, unless what the files say now is not known.
+    /// The current rules, unless the files are now invalid.
     pub fn sound(&self) -> Option<Arc<StorageRules>> {
         (self.broken.get() == 0).then(|| self.now())
     }
 
-    /// Shows whether the files can be used.
+    /// Registers the metric that shows whether the files are valid.
     pub fn register(&self, registry: &mut Registry) {
-        let help = "1 while Graphite's files of rules cannot be used, and the rules before them hold";
+        let help = "1 while Graphite's files of rules are invalid and the previous rules stay in use";
         registry.register("sandur_graphite_rules_broken", help, self.broken.clone());
     }
 
-    /// Reads the files again, every few seconds and when the process gets SIGHUP, for ever.
+    /// Reads the files again, every few seconds and on SIGHUP, forever.
     pub async fn follow(self: Arc<Self>, env: Env) {
         if self.settings.schemas.is_empty() && self.settings.aggregation.is_empty() {
             return;
@@ -78,7 +76,8 @@ impl GraphiteRules {
         let mut hangups = signal(SignalKind::hangup()).ok();
         let mut known = self.first.clone().map(Ok);
         loop {
-            // Files may keep their length and their time: their texts are compared. SIGHUP repeats the log.
+            // Length and time of a changed file may be the same, so texts are compared. SIGHUP repeats
+            // the log.
             let is_asked = env.timeout(RELOAD_EVERY, next(&mut hangups)).await.is_some();
             let rules = Arc::clone(&self);
             let read = env.run_blocking(move || rules.read()).await;
@@ -88,8 +87,10 @@ impl GraphiteRules {
             let outcome = read.clone().and_then(|texts| self.apply(&texts));
             self.broken.set(i64::from(outcome.is_err()));
             match outcome {
-                Ok(()) => tracing::info!("Graphite's files of rules are read"),
-                Err(error) => tracing::error!(%error, "Graphite's rules stay as they were"),
+                Ok(()) => tracing::info!("Graphite's rules reloaded"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot reload Graphite's rules; the old ones stay in use")
+                }
             }
             known = Some(read);
         }
@@ -110,7 +111,7 @@ impl GraphiteRules {
     }
 }
 
-/// The next SIGHUP; none where it cannot be watched.
+/// The next SIGHUP; never, if signals cannot be handled.
 async fn next(hangups: &mut Option<Signal>) {
     match hangups {
         Some(hangups) => drop(hangups.recv().await),
@@ -130,14 +131,14 @@ fn text_of(path: &str) -> Result<Option<String>, String> {
 mod tests {
     use super::*;
 
-    /// The step of a name, once the files were read again.
+    /// The step of a name after the files were read again.
     async fn step(rules: &GraphiteRules, env: &Env) -> i64 {
         env.sleep(RELOAD_EVERY * 2).await;
         rules.now().of("a.b").archives[0].step
     }
 
     #[tokio::test(start_paused = true)]
-    async fn changed_files_hold_and_broken_ones_change_nothing() {
+    async fn changed_files_apply_and_invalid_ones_change_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("storage-schemas.conf");
         let write = |step: &str| {

@@ -1,30 +1,30 @@
-//! How many files the process may have open, and how many of them connections may be.
+//! How many files the process may open, and how many of them connections may use.
 //!
-//! Every connection is an open file. The store, the cache and everything else that is opened must find one,
-//! too: so connections, over all listeners together, take at most what a reserve leaves.
+//! Every connection is an open file. The store, the cache and all other files need descriptors too, so
+//! the connections of all listeners together are limited to what a reserve leaves.
 
 use sandur_base::machine;
 
 use crate::config::{Settings, Storage};
 
-/// Files that are open in any case or for moments: logs, WAL, flash, spools, pollers, targets of scrapes and
+/// Files that are open permanently or briefly: logs, WAL, flash, spools, pollers, targets of scrapes and
 /// of the relay.
 const RESERVED: u64 = 128;
-/// Connections of the listener for operators: people and probes.
+/// Maximum number of connections of the listener for operators.
 pub const OPERATORS_CONNECTIONS_MAX: u64 = 64;
 
-/// What the limit of open files gives to whom.
+/// How the limit of open files is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
     limit: u64,
     reserve: u64,
-    /// Listeners that share what is left.
+    /// Number of listeners that share the rest.
     listeners: u64,
     has_operators: bool,
 }
 
 impl OpenFiles {
-    /// Raises the limit as far as the system allows it, and says what it gives.
+    /// Raises the limit as far as the system allows, and logs the result.
     pub fn raise(settings: &Settings) -> Self {
         let files = Self::of(machine::raise_open_files_max(None), settings);
         let Self { limit, reserve, .. } = files;
@@ -33,21 +33,21 @@ impl OpenFiles {
         if files.connections_max() < wanted {
             let most = files.connections_max();
             tracing::warn!(
-                "at most {most} connections per listener, fewer than http.max_connections = {wanted}: no \
-                 more files may be open; raise the limit (LimitNOFILE of the unit, ulimit -n)"
+                "at most {most} connections per listener, fewer than http.max_connections = {wanted}: the \
+                 limit of open files is too low; raise it (LimitNOFILE of the unit, ulimit -n)"
             );
         }
         files
     }
 
-    /// What the limit gives now.
+    /// The division of the current limit.
     pub fn now(settings: &Settings) -> Self {
         Self::of(machine::open_files_max(), settings)
     }
 
     fn of(limit: u64, settings: &Settings) -> Self {
         let carbon = &settings.carbon;
-        // All listeners of carbon's share their connections, and so do those of the relay.
+        // All listeners of Carbon share one limit of connections, and so do those of the relay.
         let has_carbon = [&carbon.listen, &carbon.pickle_listen, &carbon.protobuf_listen];
         let listeners = [
             true,
@@ -60,20 +60,20 @@ impl OpenFiles {
         Self { limit, reserve: reserve(limit, &settings.storage), listeners, has_operators }
     }
 
-    /// Connections of a listener, or of listeners that share theirs.
+    /// Maximum number of connections of a listener, or of a group of listeners that share a limit.
     pub fn connections_max(&self) -> u64 {
         let operators = if self.has_operators { OPERATORS_CONNECTIONS_MAX } else { 0 };
         ((self.limit - self.reserve).saturating_sub(operators) / self.listeners.max(1)).max(1)
     }
 }
 
-/// Raises the limit for a process whose connections are all of one kind; how many it may have.
+/// Raises the limit for a process with connections of one kind; returns their maximum number.
 pub fn raise_for_relay() -> u64 {
     let limit = machine::raise_open_files_max(None);
     (limit - RESERVED.min(limit / 2)).max(1)
 }
 
-/// Files that connections leave to the rest: half of them, where they are few.
+/// Files that are reserved for everything but connections: at most half of the limit.
 fn reserve(limit: u64, storage: &Storage) -> u64 {
     let requests = storage.max_concurrent_reads.saturating_add(storage.max_concurrent_writes);
     RESERVED.saturating_add(requests).min(limit / 2)
@@ -83,7 +83,8 @@ fn reserve(limit: u64, storage: &Storage) -> u64 {
 mod tests {
     use super::*;
 
-    /// A limit of 1,024 files was filled by connections, and the store could not open its next one.
+    /// Connections once used a limit of 1,024 files completely, so that the store could not open another
+    /// file.
     #[test]
     fn connections_leave_files_for_the_store() {
         let mut settings = Settings::default();

@@ -1,11 +1,12 @@
-//! What commands print. A reader that went away (`sandur inspect ... | head`) is no failure and no panic:
-//! what follows is dropped, the command goes on to its end, and its exit code says what it found. Any
-//! other error on standard output (a full disk behind `> file`) fails the command at its end.
+//! Output of commands. A reader that goes away (`sandur inspect ... | head`) is not a failure and causes
+//! no panic: further output is dropped, the command continues to its end, and its exit code is its
+//! result. Any other error on standard output (such as a full disk with `> file`) fails the command at
+//! its end.
 //!
-//! The macros here take the place of the standard library's of the same names, which panic, for all modules
-//! of this crate: code that prints needs to know nothing of this.
+//! The macros here replace those of the standard library with the same names, which panic, for all
+//! modules of this crate, so that printing code needs no special handling.
 //!
-//! Standard error takes what it can; there is no place left to report an error.
+//! Errors of standard error are ignored, since there is no other place to report them.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::logging::stderr;
 
-/// Whether the reader of standard output has gone.
+/// Whether the reader of standard output went away.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 /// The first other error of standard output.
 static FAILURE: Mutex<Option<String>> = Mutex::new(None);
@@ -38,7 +39,7 @@ macro_rules! eprint {
     ($($text:tt)*) => { $crate::output::to_stderr(::std::format_args!($($text)*), "") };
 }
 
-/// What `print!` does in this crate.
+/// The implementation of `print!` in this crate.
 pub fn to_stdout(text: Arguments<'_>, end: &str) {
     if CLOSED.load(Ordering::Relaxed) {
         return;
@@ -47,7 +48,7 @@ pub fn to_stdout(text: Arguments<'_>, end: &str) {
     note(stdout.write_fmt(text).and_then(|()| stdout.write_all(end.as_bytes())));
 }
 
-/// What `eprint!` does in this crate. A server waits for no reader of it.
+/// The implementation of `eprint!` in this crate. A server does not wait for a reader of it.
 pub fn to_stderr(text: Arguments<'_>, end: &str) {
     stderr::write(format!("{text}{end}").as_bytes());
 }
@@ -60,7 +61,7 @@ fn note(written: io::Result<()>) {
     }
 }
 
-/// Writes out what is left; the error that kept something from being written.
+/// Flushes the output; returns the error that prevented writing.
 pub fn finish() -> Result<(), String> {
     note(io::stdout().flush());
     match FAILURE.lock().unwrap_or_else(PoisonError::into_inner).take() {

@@ -1,4 +1,4 @@
-//! What the kernel says of the process, under the names that every client library of Prometheus uses.
+//! Metrics of the process from the kernel, with the names of all Prometheus client libraries.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use sandur_base::machine::{ProcessFigures, process_figures};
 
-/// Reads the figures when they are asked for.
+/// Reads the values when they are scraped.
 #[derive(Debug)]
 pub struct ProcessMetrics;
 
@@ -21,13 +21,13 @@ const GAUGES: [Gauge; 6] = [
     ("process_resident_memory_bytes", "Resident memory", |p| p.resident_bytes as f64),
     ("process_threads", "Threads of the process", |p| p.threads as f64),
     ("process_open_fds", "Open file descriptors", |p| p.open_files as f64),
-    ("process_max_fds", "Most file descriptors that may be open", |p| p.open_files_max as f64),
+    ("process_max_fds", "Maximum number of open file descriptors", |p| p.open_files_max as f64),
 ];
 
 impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let Some(figures) = process_figures() else { return Ok(()) };
-        let text = "Processor time in user mode and in the kernel";
+        let text = "Processor time in user and kernel mode";
         let counter = encoder.encode_descriptor("process_cpu_seconds", text, None, MetricType::Counter)?;
         ConstCounter::new(figures.cpu_seconds).encode(counter)?;
         for (name, text, value) in GAUGES {

@@ -1,4 +1,4 @@
-//! Metrics of the HTTP side, and the page that shows all metrics of the process.
+//! Metrics of HTTP, and the page with all metrics of the process.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use sandur_base::MemoryBudget;
 use crate::logging;
 use crate::process_metrics::ProcessMetrics;
 
-/// Labels of request counters. Routes are patterns, so that their number is bounded.
+/// Labels of request counters. Routes are patterns, so that their number is limited.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct RequestLabels {
     /// Pattern of the path.
@@ -59,23 +59,23 @@ pub struct ServerMetrics {
     pub connections: Gauge,
     /// Idle connections that were closed for others.
     pub connections_evicted: Counter,
-    /// Connections that were refused because their address has its share.
+    /// Connections that were refused because their address reached its share.
     pub connections_refused: Counter,
-    /// Resident memory as the governor last read it.
+    /// Resident memory as last read by the governor.
     pub resident_bytes: Gauge,
     budget_used: Family<BudgetLabels, Gauge>,
     budget_limit: Family<BudgetLabels, Gauge>,
-    /// Lines of the own log that were stored.
+    /// Stored lines of the server's own log.
     pub self_logs: Counter,
-    /// Lines of the own log that did not fit the queue or broke a limit.
+    /// Lines of the server's own log that exceeded the queue or a limit.
     pub self_logs_dropped: Counter,
     log_dropped: Counter,
-    /// How late the threads that drive I/O come to what is due.
+    /// Delay of due tasks on the I/O threads.
     pub io_delay_seconds: Histogram,
 }
 
 fn histogram() -> Histogram {
-    // 1 ms to 16 s in powers of two, 60 s on top: acknowledgements and queries both fit.
+    // 1 ms to 16 s in powers of two, and 60 s: fits acknowledgements and queries.
     let buckets = (0..15).map(|n| f64::from(1u32 << n) / 1_000.0).chain([60.0]);
     Histogram::new(buckets)
 }
@@ -101,50 +101,50 @@ impl Default for ServerMetrics {
 }
 
 impl ServerMetrics {
-    /// Names the server's metrics beside those that are in the registry already.
+    /// Registers the server's metrics.
     pub fn register(self, mut registry: Registry) -> Registry {
         let all = &mut registry;
-        let text = "Answered requests; 499: the client went away before";
+        let text = "Answered requests; 499: the client closed the connection before";
         all.register("sandur_http_requests", text, self.requests);
         all.register("sandur_http_request_seconds", "Time to answer requests", self.seconds);
-        let text = "Requests that were turned away before they were looked at";
+        let text = "Requests that were refused before they were processed";
         all.register("sandur_http_refused_requests", text, self.turned_away);
         all.register("sandur_http_connections", "Open connections", self.connections);
-        let text = "Idle connections closed because others needed their places";
+        let text = "Idle connections closed to accept others";
         all.register("sandur_http_evicted_connections", text, self.connections_evicted);
-        let text = "Connections refused because their address had its share of busy ones";
+        let text = "Connections refused because their address reached its share and all were busy";
         all.register("sandur_http_refused_connections", text, self.connections_refused);
         all.register("sandur_memory_budget_used_bytes", "Reserved bytes of a budget", self.budget_used);
         all.register("sandur_memory_budget_limit_bytes", "Bytes of a budget", self.budget_limit);
-        let text = "Resident memory as the governor last read it";
+        let text = "Resident memory as last read by the governor";
         all.register("sandur_memory_resident_bytes", text, self.resident_bytes);
         all.register_collector(Box::new(ProcessMetrics));
-        all.register("sandur_self_log_lines", "Lines of the own log that were stored", self.self_logs);
-        let text = "Lines of the own log that did not fit the 4 MiB that may wait or broke a limit";
+        all.register("sandur_self_log_lines", "Stored lines of the server's own log", self.self_logs);
+        let text = "Lines of the server's own log that exceeded the 4 MiB queue or a limit";
         all.register("sandur_self_log_dropped_lines", text, self.self_logs_dropped);
-        let text = "Lines of the log that were dropped because nobody read standard error in time";
+        let text = "Lines of the log that were dropped because standard error was not read in time";
         all.register("sandur_log_dropped_lines", text, self.log_dropped);
-        let text = "How late the threads that drive I/O come to what is due: long when they compute";
+        let text = "Delay of due tasks on the I/O threads: long while they compute";
         all.register("sandur_io_delay_seconds", text, self.io_delay_seconds);
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        all.register("sandur_build", "What was built", build);
+        all.register("sandur_build", "Version of the server", build);
         registry
     }
 
-    /// Shows how many lines of the log were dropped.
+    /// Updates the number of dropped lines of the log.
     pub fn observe_log(&self) {
-        // The log counts; this shows its count.
+        // The log counts; this copies its count.
         self.log_dropped.inner().store(logging::stderr::dropped(), Ordering::Relaxed);
     }
 
-    /// Shows how much of a budget is reserved.
+    /// Updates the metrics of a budget.
     pub fn observe_budget(&self, budget: &MemoryBudget) {
         let labels = BudgetLabels { budget: budget.name().to_owned() };
         self.budget_used.get_or_create(&labels).set(budget.used() as i64);
         self.budget_limit.get_or_create(&labels).set(budget.limit() as i64);
     }
 
-    /// Counts a request that the gate turned away.
+    /// Counts a request that the gate refused.
     pub fn refused_request(&self, reason: &'static str) {
         self.turned_away.get_or_create(&ReasonLabels { reason }).inc();
     }

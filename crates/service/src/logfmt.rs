@@ -1,5 +1,5 @@
-//! Lines of `key=value` pairs as Go's logfmt encoder writes them, with Go's durations and sizes: what
-//! queries and dashboards over logs of Loki and its kin expect to parse.
+//! Lines of `key=value` pairs as Go's logfmt encoder writes them, with Go's durations and sizes: the
+//! format that queries and dashboards for logs of Loki expect.
 
 use std::fmt::{self, Display, Write};
 
@@ -10,12 +10,12 @@ use sandur_logql::format_go_duration;
 pub struct Line(String);
 
 impl Line {
-    /// An empty line with room for so many bytes.
+    /// An empty line with this capacity in bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self(String::with_capacity(bytes))
     }
 
-    /// Appends a pair whose value is any text.
+    /// Appends a pair with any text as the value.
     pub fn text(&mut self, key: &str, value: &str) {
         self.key(key);
         if value == "null" || value.contains(needs_quotes) {
@@ -25,7 +25,7 @@ impl Line {
         }
     }
 
-    /// Appends a pair whose value prints without blanks, quotes and control characters, as numbers do.
+    /// Appends a pair whose value contains no spaces, quotes or control characters, such as a number.
     pub fn plain(&mut self, key: &str, value: impl Display) {
         self.key(key);
         // Writing to a String cannot fail.
@@ -108,7 +108,7 @@ impl Display for GoBytes {
 mod tests {
     use super::*;
 
-    // The expected texts are what Go's encoders print.
+    // The expected texts are the output of Go's encoders.
     #[test]
     fn values_are_quoted_when_they_need_it() {
         let mut line = Line::default();

@@ -1,4 +1,5 @@
-//! Bytes of a connection that wait, in memory that is claimed before it is used.
+//! Received bytes of a connection that are not yet processed, in memory that is claimed before it is
+//! used.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,52 +10,52 @@ use sandur_service::writes::lasting_parties;
 
 use crate::http::App;
 
-/// Room of the first read: what a sender of a few lines needs.
+/// Size of the first read: enough for a sender of a few lines.
 const ROOM_MIN: usize = 16 << 10;
 /// Pause when there is no memory.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Bytes that were received and not handed on.
+/// Bytes that were received but not yet passed on.
 pub struct Buffer {
     pub bytes: Vec<u8>,
     claim: Claim,
-    /// Whether what stood in it is with a block that will bring it back.
+    /// Whether its content is with a block that will return it.
     is_lent: bool,
-    /// Room that the next buffer begins with: what the last one held.
+    /// Initial size of the next buffer: the size of the last block.
     room: usize,
     most: usize,
 }
 
-/// Bytes that were handed on, and the memory that they hold.
+/// Bytes that were passed on, and the memory that they use.
 pub struct Block {
     pub bytes: Bytes,
     pub rest: Rest,
 }
 
-/// The memory of a block, and what stands behind it if that found no other.
+/// The memory of a block, and the bytes after it if there was no other memory for them.
 pub struct Rest {
     bytes: Option<Bytes>,
     claim: Claim,
 }
 
 impl Buffer {
-    /// An empty one that grows to at most `most` bytes.
+    /// An empty buffer that grows to at most `most` bytes.
     pub fn new(app: &App, peer: Option<SocketAddr>, most: usize) -> Self {
         let claim = app.writes.memory().claim(lasting_parties(peer)).lasting();
         Self { bytes: Vec::new(), claim, is_lent: false, room: ROOM_MIN, most }
     }
 
-    /// Whether more may be received.
+    /// Whether more bytes may be received.
     pub fn has_room(&self) -> bool {
         !self.is_lent && self.bytes.len() < self.most
     }
 
-    /// Whether it holds memory.
+    /// Whether it has no memory.
     pub fn is_released(&self) -> bool {
         self.bytes.capacity() == 0
     }
 
-    /// Makes room for `needed` bytes in all at least; waits for memory as long as it takes.
+    /// Makes room for at least `needed` bytes in total; waits for memory without a limit.
     pub async fn make_room(&mut self, app: &App, needed: usize) {
         let Some(capacity) = self.capacity_for(needed) else { return };
         while let Some(more) = self.missing(capacity) {
@@ -65,7 +66,7 @@ impl Buffer {
         self.widen(capacity);
     }
 
-    /// The same without waiting; whether there was memory.
+    /// The same without waiting; returns whether there was memory.
     fn try_make_room(&mut self, needed: usize) -> bool {
         let Some(capacity) = self.capacity_for(needed) else { return true };
         if self.missing(capacity).is_some_and(|more| self.claim.try_grow(more).is_err()) {
@@ -75,14 +76,15 @@ impl Buffer {
         true
     }
 
-    /// How large it has to become; nothing when it is large enough.
+    /// The required capacity; `None` if it is already large enough.
     fn capacity_for(&self, needed: usize) -> Option<usize> {
         let now = self.bytes.capacity();
         let is_enough = now > self.bytes.len() && now >= needed;
         (!is_enough).then(|| (now * 2).max(self.room).max(needed).min(self.most.max(needed)))
     }
 
-    /// Bytes to claim before it may have this capacity: what it has now is there until the new room is.
+    /// Bytes to claim before it can have this capacity: the old memory exists until the new one is
+    /// filled.
     fn missing(&self, capacity: usize) -> Option<u64> {
         let wanted = (self.bytes.capacity() + capacity) as u64;
         wanted.checked_sub(self.claim.bytes()).filter(|more| *more > 0)
@@ -94,9 +96,10 @@ impl Buffer {
         self.claim.shrink(unused);
     }
 
-    /// Takes the first `whole` bytes out. What stands behind them moves to new memory; where there is none at
-    /// once it stays with the block and nothing is received until that comes back: waiting here for what only
-    /// stored blocks give back, many connections would wait for each other.
+    /// Takes the first `whole` bytes. The bytes after them move to new memory. If there is none
+    /// immediately, they stay with the block, and nothing is received until the block comes back: if
+    /// connections waited here for memory that only stored blocks release, they would wait for each
+    /// other.
     pub fn split(&mut self, mut next: Buffer, whole: usize) -> Block {
         next.room = whole.clamp(ROOM_MIN, self.most);
         let behind = self.bytes.len() - whole;
@@ -111,17 +114,17 @@ impl Buffer {
         Block { bytes: bytes.slice(..whole), rest: Rest { bytes: rest, claim } }
     }
 
-    /// Takes back what a block had with it, once the block is stored.
+    /// Takes back the bytes that a block carried, once the block is stored.
     pub fn take_back(&mut self, rest: Rest) {
         if let Some(bytes) = rest.bytes {
-            // Nobody else has the bytes any more, so that they move within their memory.
+            // There is no other reference to the bytes, so they move within their memory.
             self.bytes = bytes.into();
             self.claim = rest.claim;
             self.is_lent = false;
         }
     }
 
-    /// Gives memory back that nothing stands in.
+    /// Releases memory that is unused.
     pub fn release_if_empty(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > 0 {
             self.bytes = Vec::new();
@@ -143,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn half_a_message_needs_no_memory_that_others_have() {
+    async fn half_a_message_does_not_wait_for_memory_of_others() {
         let budget = MemoryBudget::root("bodies", 1 << 20);
         let memory = FairMemory::new(Env::simulated(1, 0), budget, BODY_PATIENCE);
         let mut full = buffer(&memory);

@@ -1,4 +1,4 @@
-//! One connection of carbon's: reads while its bytes that are not durable are within the window.
+//! A connection of Carbon: it is read while its bytes that are not yet durable are within the window.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,36 +13,36 @@ use super::intake::{Source, reject, store, tell};
 use super::unpacked::{Beginning, Broken, Packed, Unpacked, beginning};
 use crate::http::{App, Phase, Place};
 
-/// How long a connection that was told to stop is read on, as long as bytes come.
+/// How long a connection is still read after a stop request, as long as bytes arrive.
 const LAST_READ: Duration = Duration::from_secs(2);
-/// What counts as bytes that come then.
+/// Maximum pause between bytes during that time.
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Part of the memory of one request that a block may have: points of new names take two dozen times as much,
-/// and the buffers of other connections need room beside.
+/// Part of the memory of one request that a block may use: points with new names take about 24 times as
+/// much, and the buffers of other connections need room too.
 const CLAIM_SHARE: u64 = 64;
 
-/// What is said of a connection, or a datagram, that begins with an HTTP request.
-pub const HTTP_REFUSED: &str = "it begins with an HTTP request, which a web page may have made; a program \
-                                that speaks HTTP sends points to /graphite/carbon of the HTTP listener";
+/// The error for a connection or datagram that begins with an HTTP request.
+pub const HTTP_REFUSED: &str = "it begins with an HTTP request, which a web page may have made; programs \
+                                that use HTTP must send points to /graphite/carbon of the HTTP listener";
 
 /// A connection.
 pub struct Connection {
     pub app: App,
     pub source: Source,
     pub place: Arc<Place>,
-    /// Places of compressed connections.
+    /// Slots of compressed connections.
     pub unpacking: Arc<Semaphore>,
 }
 
 enum Input {
     Plain(TcpStream),
-    /// Compressed, and waits for memory.
+    /// Compressed, waiting for memory.
     Opening(BoxFuture<'static, Result<Unpacked, Broken>>),
     Unpacked(Unpacked),
 }
 
-/// What happened next.
+/// The next event.
 enum Event {
     Stored(Rest),
     Read(Result<usize, Broken>),
@@ -51,7 +51,7 @@ enum Event {
 }
 
 impl Input {
-    /// Reads into the room of a buffer; 0 at the end.
+    /// Reads into the free space of a buffer; 0 at the end.
     async fn read(&mut self, app: &App, buffer: &mut Buffer) -> Result<usize, Broken> {
         if let Self::Opening(opening) = self {
             *self = Self::Unpacked(opening.await?);
@@ -73,15 +73,16 @@ impl Input {
     }
 }
 
-/// Waits for room with a window in hand. While resident memory is short that has an end, so that no number of
-/// windows keeps it short; where blocks of others hold the memory, storing them gives it back.
+/// Waits for memory while holding a window. This has a time limit while resident memory is short, so that
+/// no number of windows can keep it short; blocks of other connections release their memory when they are
+/// stored.
 async fn make_room(app: &App, buffer: &mut Buffer) -> Result<(), Broken> {
     let patience = app.settings.carbon.message_timeout;
     while app.env.timeout(patience, buffer.make_room(app, 0)).await.is_none() {
         if app.writes.pressure().is_high() {
             let text = format!(
                 "the server was short of memory (--memory-limit) for {patience:?} (carbon.message_timeout), \
-                 and the stream holds a window"
+                 and the stream uses a window"
             );
             return Err(Broken::by_us("memory", text));
         }
@@ -91,20 +92,20 @@ async fn make_room(app: &App, buffer: &mut Buffer) -> Result<(), Broken> {
 
 struct Running {
     connection: Connection,
-    /// Open until everything is stored: a sender that waits for the end knows that then.
+    /// Open until everything is stored: a sender that waits for the end then knows that.
     input: Option<Input>,
     has_ended: bool,
     buffer: Buffer,
     storing: Option<BoxFuture<'static, Rest>>,
-    /// Whether it is known that the stream is plain or how it is compressed.
+    /// Whether it is known that the stream is plain, or how it is compressed.
     is_clear: bool,
-    /// Whether messages were taken out of it, so that what is in the buffer is not its beginning.
+    /// Whether messages were taken from the stream, so that the buffer does not start at its beginning.
     has_begun: bool,
-    /// When the last bytes came.
+    /// When the last bytes arrived.
     heard: Duration,
-    /// Since when a message is incomplete.
+    /// Since when the current message is incomplete.
     incomplete: Option<Duration>,
-    /// When it was told to stop.
+    /// When a stop was requested.
     stopped: Option<Duration>,
 }
 
@@ -129,7 +130,7 @@ impl Connection {
         Buffer::new(&self.app, self.source.peer, self.half())
     }
 
-    /// Serves it to its end: everything that came whole is stored.
+    /// Serves the connection until its end: all complete messages are stored.
     pub async fn serve(self, stream: TcpStream) {
         let (buffer, heard) = (self.empty(), self.app.env.monotonic());
         let running = Running {
@@ -182,7 +183,7 @@ impl Running {
                 }
                 self.buffer.release_if_empty();
                 let is_empty = self.buffer.bytes.is_empty();
-                // Either way it may be closed for others, one without half a message first.
+                // It may be closed in favour of others, preferably without an incomplete message.
                 self.connection.place.set(if is_empty { Phase::Idle } else { Phase::Head });
             }
         }
@@ -193,7 +194,7 @@ impl Running {
         }
     }
 
-    /// Nothing more is read, for a reason if the server has one.
+    /// Stops reading, with the server's reason if it has one.
     fn end(&mut self, reason: Option<&'static str>) {
         self.has_ended = true;
         self.is_clear = true;
@@ -202,9 +203,9 @@ impl Running {
         }
     }
 
-    /// Nothing more is read, and people can see why.
+    /// Stops reading, and shows the reason to users.
     fn break_off(&mut self, Broken { reason, text }: Broken) {
-        tracing::debug!(text, "a connection of carbon's ended");
+        tracing::debug!(text, "a connection of Carbon ended");
         if let Some(reason) = reason {
             let Connection { app, source, .. } = &self.connection;
             tell(app, source, reason, text);
@@ -227,7 +228,7 @@ impl Running {
         }
     }
 
-    /// Plain, or how it is compressed.
+    /// Detects whether the stream is plain, or how it is compressed.
     fn look_at_beginning(&mut self) {
         match beginning(&self.buffer.bytes) {
             Beginning::Unclear if self.buffer.bytes.is_empty() => {}
@@ -245,8 +246,8 @@ impl Running {
         }
     }
 
-    /// Ends a connection that begins with an HTTP request: a web page may have sent it, and chose the lines
-    /// of its body.
+    /// Closes a connection that begins with an HTTP request: a web page may have sent it and chosen the
+    /// lines of its body.
     fn refuse_http(&mut self) {
         if !self.has_begun && begins_http_request(&self.buffer.bytes) {
             self.buffer.bytes.clear();
@@ -254,7 +255,7 @@ impl Running {
         }
     }
 
-    /// Begins to store the whole messages that have come.
+    /// Starts to store the complete messages in the buffer.
     fn store_whole(&mut self) {
         let Connection { app, source, .. } = &self.connection;
         let frame_max = usize::try_from(app.settings.carbon.max_frame_bytes).unwrap_or(usize::MAX);
@@ -286,7 +287,7 @@ impl Running {
     }
 }
 
-/// The end of what is being stored.
+/// The end of the current store operation.
 async fn ended(storing: &mut Option<BoxFuture<'static, Rest>>) -> Rest {
     match storing {
         Some(storing) => storing.await,
@@ -294,7 +295,7 @@ async fn ended(storing: &mut Option<BoxFuture<'static, Rest>>) -> Rest {
     }
 }
 
-/// How long the next bytes may take, and what it is called when they take longer.
+/// How long to wait for the next bytes, and the reason if they take longer.
 fn patience(
     app: &App,
     (heard, incomplete, stopped): (Duration, Option<Duration>, Option<Duration>),
@@ -303,7 +304,7 @@ fn patience(
     let (now, settings) = (app.env.monotonic(), &app.settings.carbon);
     let (until, late) = match (stopped, incomplete) {
         (Some(stopped), _) => ((heard + LAST_PAUSE).min(stopped + LAST_READ), "stopping"),
-        // While a block is stored the connection may not be read: the wait is ours.
+        // While a block is stored the connection may not be read: the wait is not the sender's fault.
         (None, _) if is_storing => (now + settings.idle_timeout, "idle"),
         (None, Some(since)) => (since + settings.message_timeout, "message_timeout"),
         (None, None) => (heard + settings.idle_timeout, "idle"),

@@ -1,4 +1,4 @@
-//! Lines in datagrams: what comes while the window is full is dropped by the system.
+//! Lines in datagrams: datagrams that arrive while the window is full are dropped by the system.
 
 use std::time::Duration;
 
@@ -10,18 +10,19 @@ use super::connection::HTTP_REFUSED;
 use super::intake::{Source, reject, store};
 use crate::http::App;
 
-/// Bytes of the longest datagram.
+/// Maximum bytes of a datagram.
 const DATAGRAM_MAX: usize = 64 << 10;
-/// How long datagrams are still taken when the server stops.
+/// How long datagrams are still received when the server stops.
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Receives until the server stops; then stores what came.
+/// Receives until the server stops; then stores the rest.
 pub async fn receive(app: App, source: Source, socket: UdpSocket) {
     let half = usize::try_from(app.settings.carbon.window / 2).unwrap_or(usize::MAX).max(2 * DATAGRAM_MAX);
     let empty = || Buffer::new(&app, None, half);
     let (mut buffer, mut storing): (Buffer, Option<BoxFuture<'static, ()>>) = (empty(), None);
     let (mut datagram, mut is_stopping, mut has_ended) = (vec![0; DATAGRAM_MAX], false, false);
-    // The length of a datagram that waits for memory, while blocks are stored on, which give some back.
+    // The length of a datagram that waits for memory, while blocks are still being stored, which releases
+    // some.
     let mut waiting = None;
     loop {
         let takes_more = buffer.bytes.len() + DATAGRAM_MAX < half && waiting.is_none() && !has_ended;
@@ -30,7 +31,7 @@ pub async fn receive(app: App, source: Source, socket: UdpSocket) {
                 storing = None;
             }
             () = async {
-                // A line feed more, and a character that ends a line may be two bytes.
+                // One line feed is added, and a character that ends a line may have two bytes.
                 let needed = buffer.bytes.len() + 2 * waiting.unwrap_or(0) + 1;
                 buffer.make_room(&app, needed).await;
             }, if waiting.is_some() => {

@@ -1,8 +1,9 @@
-//! Decoding and storing what carbon's senders sent, until it is durable.
+//! Decodes and stores data of Carbon senders, until it is durable.
 //!
-//! These protocols have no answer, so nothing can be sent back: what fails for a while (the store, memory, a
-//! tenant's rate) is tried again, and the connection is not read meanwhile. The bytes are kept and decoded
-//! again. Storing a block twice is harmless, since the last write of an instant wins.
+//! These protocols have no responses, so nothing can be reported back. After a temporary failure (the
+//! store, memory, a tenant's rate) the block is tried again, and the connection is not read meanwhile.
+//! The bytes are kept and decoded again. It is harmless to store a block twice, since the last write of
+//! an instant wins.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -30,43 +31,43 @@ use crate::http::{App, call, receive};
 /// Pauses between attempts.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
-/// Attempts after the server began to stop, and the pauses between them: a block that is given up is lost,
-/// and a store that is away refuses at once.
+/// Attempts after the server began to stop, and the pauses between them: a block that is given up is
+/// lost, and an unreachable store fails immediately.
 const LAST_ATTEMPTS: u32 = 5;
 const LAST_PAUSE: Duration = Duration::from_secs(2);
-/// Attempts of points that are beyond a tenant's rate: half a minute.
+/// Attempts for points beyond a tenant's rate: half a minute.
 const RATE_ATTEMPTS: u32 = 12;
-/// Blocks that are not cut into parts any more.
+/// Blocks below this size are not split further.
 const PART_MIN: usize = 4 << 10;
-/// Bytes of a block that needs a turn to be decoded.
+/// Blocks of at least this many bytes need a slot to be decoded.
 const TURN_MIN: usize = 64 << 10;
-/// Memory that a byte of a block takes while it is decoded, about, when all of its names are new.
+/// Approximate memory per byte of a block while it is decoded, if all of its names are new.
 const DECODED_BYTES: u64 = 24;
 
 /// Where points come from.
 #[derive(Clone)]
 pub struct Source {
-    /// How they are written.
+    /// The format of the points.
     pub protocol: &'static Protocol,
-    /// Whose they are.
+    /// Determines the tenants of the points.
     pub tenancy: Arc<Tenancy>,
-    /// Who sends them.
+    /// The sender.
     pub peer: Option<SocketAddr>,
 }
 
-/// What is known of a block after an attempt.
+/// The state of a block after an attempt.
 #[derive(Default)]
 struct Progress {
-    /// Whether what it holds was counted.
+    /// Whether its content was counted.
     is_counted: bool,
-    /// Tenants whose points are durable, or refused for good.
+    /// Tenants whose points are durable or permanently refused.
     done: Vec<bool>,
     rate_attempts: u32,
 }
 
-/// Stores whole messages of a connection. Returns when they are durable, or when the rest of them is given up
-/// and counted. Of messages that cannot be stored together each half is stored alone: thousands of new names
-/// may be more than one push may take, and what is wrong with one message is not wrong with others.
+/// Stores complete messages of a connection. Returns when they are durable, or when the rest is given up
+/// and counted. If messages cannot be stored together, each half is stored separately: thousands of new
+/// names may exceed the limit of one push, and an error of one message does not concern others.
 pub async fn store(app: App, source: Source, bytes: Bytes) {
     let mut open = vec![(bytes, false)];
     while let Some((bytes, is_counted)) = open.pop() {
@@ -83,7 +84,7 @@ pub async fn store(app: App, source: Source, bytes: Bytes) {
     }
 }
 
-/// The whole messages of a block in two parts, if it is not short.
+/// The complete messages of a block in two parts, unless it is short.
 fn halves(app: &App, source: &Source, bytes: &Bytes) -> Option<[Bytes; 2]> {
     if bytes.len() < PART_MIN {
         return None;
@@ -96,7 +97,7 @@ fn halves(app: &App, source: &Source, bytes: &Bytes) -> Option<[Bytes; 2]> {
     (first > 0).then(|| [bytes.slice(..first), bytes.slice(first..)])
 }
 
-/// Stores a block, and again while what fails may pass.
+/// Stores a block, and retries while the failure may be temporary.
 async fn store_block(
     app: &App,
     source: &Source,
@@ -124,7 +125,7 @@ fn give_up(app: &App, source: &Source, bytes: &[u8], failure: &Failure) {
     note(app, source, &RejectedMessage { reason: "not_stored", text, message }, 1);
 }
 
-/// Counts and shows what was left out.
+/// Counts and shows rejected data.
 fn note(app: &App, source: &Source, message: &RejectedMessage, points: u64) {
     app.carbon.metrics.rejected(message.reason, points);
     show(app, source, message.clone());
@@ -135,29 +136,35 @@ fn show(app: &App, source: &Source, message: RejectedMessage) {
     app.carbon.rejected.add(RejectedOf { at_ns, protocol, peer, message });
 }
 
-/// Shows and logs why the server ended a connection. The log has the first one of a minute.
+/// Shows and logs why the server closed a connection. The log contains only the first one per minute.
 pub fn tell(app: &App, source: &Source, reason: &'static str, text: String) {
     if app.carbon.is_new_minute(app.env.monotonic()) {
         let (protocol, peer) = (source.protocol.name, source.peer);
-        tracing::warn!(protocol, ?peer, reason, text, "ended a connection of carbon's; others are counted");
+        tracing::warn!(
+            protocol,
+            ?peer,
+            reason,
+            text,
+            "closed a connection of Carbon; further ones are only counted"
+        );
     }
     show(app, source, RejectedMessage { reason, text, message: String::new() });
 }
 
-/// Counts a message that a connection cannot go on behind.
+/// Counts a message after which a connection cannot continue.
 pub fn reject(app: &App, source: &Source, reason: &'static str, text: String, message: &[u8]) {
     let message = String::from_utf8_lossy(&message[..message.len().min(256)]).into_owned();
     note(app, source, &RejectedMessage { reason, text, message }, 1);
 }
 
 async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progress) -> Result<(), Failure> {
-    // Before rates are used up: points that wait for the store are not to be left out for a rate.
+    // Before rates are used up: points that wait for the store must not be rejected because of a rate.
     app.writes.intake().admits_pushes()?;
     let tenants = Arc::new(source.tenancy.of_block((source.protocol, false), bytes));
     let memory = app.writes.memory().claim(parties(tenants.tenants[0].as_str(), source.peer));
     let received = Received { bytes: bytes.clone(), memory };
     let decode = decoder(app, source, Arc::clone(&tenants));
-    // Blocks that each have half of the memory that they need wait for each other.
+    // If several blocks each had half of the memory that they need, they would wait for each other.
     let turn = if bytes.len() < TURN_MIN { None } else { turns(app).acquire().await.ok() };
     let (decoded, _memory) = decode_in_memory(&app.writes, received, decode).await?;
     drop(turn);
@@ -186,17 +193,17 @@ async fn attempt(app: &App, source: &Source, bytes: &Bytes, progress: &mut Progr
     failed.map_or(Ok(()), Err)
 }
 
-/// As many turns as blocks of the usual size have memory for, should all of their names be new.
+/// As many slots as blocks of the usual size fit into memory if all of their names are new.
 fn turns(app: &App) -> &Semaphore {
     app.carbon.decoding.get_or_init(|| {
         let block = (app.settings.carbon.window / 2).max(TURN_MIN as u64) * DECODED_BYTES;
-        // What connections hold may leave a third of the memory, two thirds of which one address gets.
+        // Connections may leave only a third of the memory, and one address gets two thirds of that.
         let most = app.writes.memory().claim_max() * 4 / 9 / block.max(1);
         Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS))
     })
 }
 
-/// A decoder that owns what it needs.
+/// A decoder that owns its data.
 fn decoder(
     app: &App,
     source: &Source,
@@ -216,7 +223,7 @@ fn decoder(
     }
 }
 
-/// Counts what limits of a tenant refused.
+/// Counts what a tenant's limits refused.
 fn note_refused(app: &App, source: &Source, tenant: &TenantId, decoded: &DecodedSamples) {
     let Some(text) = decoded.refused.text() else { return };
     for (reason, points, _) in decoded.refused.by_reason() {
@@ -227,8 +234,8 @@ fn note_refused(app: &App, source: &Source, tenant: &TenantId, decoded: &Decoded
     }
 }
 
-/// Stores the points of a tenant, within its series and rates; what is left out for the number of series, for
-/// the client.
+/// Stores the points of a tenant, within its limits of series and rates; returns a text for the client
+/// about points that were rejected because of the number of series.
 async fn push(
     app: &App,
     source: &Source,
@@ -273,7 +280,7 @@ async fn push(
     Ok(left_out)
 }
 
-/// Stores the body of a request, which does get an answer; gives what was left out, for the client.
+/// Stores the body of a request, which does get a response; returns a text about rejected points.
 pub async fn body(
     app: &App,
     parts: &Parts,
@@ -296,7 +303,7 @@ pub async fn body(
     let mut texts = Vec::new();
     for (reason, count) in &rejected.counts {
         app.carbon.metrics.rejected(reason, *count);
-        texts.push(format!("{count} left out: {reason}"));
+        texts.push(format!("{count} rejected: {reason}"));
     }
     for message in rejected.shown {
         texts.push(format!("{}: '{}'", message.text, message.message));

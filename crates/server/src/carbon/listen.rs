@@ -1,7 +1,8 @@
-//! Where carbon's listeners are, and that nobody beyond this machine reaches them unasked.
+//! The addresses of Carbon's listeners, which are reachable beyond this machine only if that is
+//! configured.
 //!
-//! Carbon knows no credentials, so that those of `auth.file` and certificates of clients protect nothing
-//! here: an address beyond loopback needs `insecure_listen`.
+//! Carbon has no credentials, so `auth.file` and client certificates do not protect these listeners: an
+//! address beyond loopback needs `insecure_listen`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::failed_command::Failed;
 
 /// A bound address.
 pub struct Bound {
-    /// Where it is.
+    /// The address.
     pub address: SocketAddr,
     pub(super) protocol: &'static Protocol,
     pub(super) tenancy: Arc<Tenancy>,
@@ -23,7 +24,7 @@ pub struct Bound {
     pub(super) udp: Option<UdpSocket>,
 }
 
-/// Binds the addresses that the settings name.
+/// Binds the addresses of the settings.
 pub async fn bind(settings: &Settings) -> Result<Vec<Bound>, Failed> {
     let carbon = &settings.carbon;
     let wanted = [
@@ -39,13 +40,14 @@ pub async fn bind(settings: &Settings) -> Result<Vec<Bound>, Failed> {
         let tenancy = Arc::new(Tenancy::of(carbon, tenant).map_err(Failed::new)?);
         let failed = |error: std::io::Error| {
             Failed::new(format!(
-                "cannot listen on {address}: {error}; choose another with {flag}, such as 127.0.0.1:2003"
+                "cannot listen on {address}: {error}; choose another address with {flag}, such as \
+                127.0.0.1:2003"
             ))
         };
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
         let local = tcp.local_addr().map_err(failed)?;
         closed_by_default(settings, flag, local)?;
-        // Datagrams are lines, at the same port.
+        // Datagrams contain lines, on the same port.
         let udp = match protocol.name == PLAINTEXT.name {
             true => Some(UdpSocket::bind(local).await.map_err(failed)?),
             false => None,
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_of_other_listeners_open_no_address_of_carbon() {
+    fn credentials_do_not_permit_addresses_of_carbon() {
         let mut settings = Settings::default();
         settings.auth.file = "auth.toml".to_owned();
         let check = |settings: &Settings, address: &str| {

@@ -1,4 +1,4 @@
-//! Counters of carbon's listeners.
+//! Counters of Carbon's listeners.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -13,7 +13,7 @@ pub struct ProtocolLabels {
     pub protocol: &'static str,
 }
 
-/// Labels of what was left out, and of connections that were ended.
+/// Labels of rejected points and of closed connections.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct ReasonLabels {
     /// Why.
@@ -34,21 +34,21 @@ pub struct CarbonMetrics {
 }
 
 impl CarbonMetrics {
-    /// Names the counters.
+    /// Registers the counters.
     pub fn register(&self, all: &mut Registry) {
-        let text = "Points that were read and broke no limit";
+        let text = "Points that were received and exceeded no limit";
         all.register("sandur_carbon_accepted_points", text, self.accepted.clone());
         all.register("sandur_carbon_durable_points", "Points that are durable", self.durable.clone());
-        let text = "Points and messages that were left out";
+        let text = "Points and messages that were rejected";
         all.register("sandur_carbon_rejected_points", text, self.rejected.clone());
-        let text = "Connections that the server ended, and why";
+        let text = "Connections that the server closed, by reason";
         all.register("sandur_carbon_ended_connections", text, self.ended.clone());
         all.register("sandur_carbon_connections", "Open connections", self.connections.clone());
-        let text = "Blocks that were stored again because storing failed";
+        let text = "Blocks that were stored again after a failure";
         all.register("sandur_carbon_repeats", text, self.repeats.clone());
     }
 
-    /// Counts points that were read.
+    /// Counts received points.
     pub fn accepted(&self, protocol: &'static str, points: u64) {
         self.accepted.get_or_create(&ProtocolLabels { protocol }).inc_by(points);
     }
@@ -58,12 +58,12 @@ impl CarbonMetrics {
         self.durable.get_or_create(&ProtocolLabels { protocol }).inc_by(points);
     }
 
-    /// Counts what was left out.
+    /// Counts rejected points.
     pub fn rejected(&self, reason: &'static str, points: u64) {
         self.rejected.get_or_create(&ReasonLabels { reason }).inc_by(points);
     }
 
-    /// Counts a connection that the server ended.
+    /// Counts a connection that the server closed.
     pub fn ended(&self, reason: &'static str) {
         self.ended.get_or_create(&ReasonLabels { reason }).inc();
     }

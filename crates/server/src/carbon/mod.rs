@@ -1,16 +1,17 @@
-//! Carbon's listeners: points of Graphite's senders, by protocols that know no answer.
+//! Carbon's listeners: points from Graphite senders, with protocols that have no responses.
 //!
-//! **Life of a connection.** [`bind`] takes the addresses before the store is opened, [`start()`] accepts
-//! when the server is ready. A connection (`connection`) collects bytes, compressed ones are opened on the
-//! way (`unpacked`), cuts whole messages off, and hands them to `intake`, which decodes and stores them and
-//! returns when they are durable. Datagrams do the same (`datagrams`).
+//! **Life of a connection.** [`bind`] binds the addresses before the store is opened, and [`start()`]
+//! accepts connections when the server is ready. A connection (`connection`) collects bytes, decompressed
+//! if necessary (`unpacked`), splits off complete messages, and passes them to `intake`, which decodes
+//! and stores them and returns when they are durable. Datagrams are handled in the same way
+//! (`datagrams`).
 //!
-//! **Invariants.** Of one connection at most `carbon.window` bytes are not durable: while there are as many
-//! it is not read, so that its sender waits. Blocks of a connection are stored in the order in which they
-//! came, one after the other. A connection that does nothing holds no buffer; one that announces a message
-//! and never sends it, or never ends a line, holds at most a message and is ended by
-//! `carbon.message_timeout`. What a connection holds is claimed before it is used, within shares that leave
-//! room to decode it. Every point that is left out is counted by its reason.
+//! **Invariants.** At most `carbon.window` bytes of one connection are not yet durable: at this limit it
+//! is not read, so that its sender waits. Blocks of a connection are stored one after the other, in the
+//! order of arrival. An idle connection has no buffer; one that announces a message and never sends it,
+//! or never ends a line, uses at most the memory of one message and is closed after
+//! `carbon.message_timeout`. Memory of a connection is claimed before it is used, within shares that
+//! leave room for decoding. Every rejected point is counted by reason.
 
 mod buffer;
 mod connection;
@@ -36,21 +37,21 @@ pub use metrics::CarbonMetrics;
 pub use rejected::RecentlyRejected;
 pub use start::start;
 
-/// What all listeners of carbon's share.
+/// State shared by all listeners of Carbon.
 #[derive(Default)]
 pub struct CarbonState {
-    /// Turns of large blocks that are decoded.
+    /// Slots for decoding large blocks.
     decoding: OnceLock<Semaphore>,
-    /// The minute after the last one in which a connection that was ended was logged.
+    /// The minute after the last one in which a closed connection was logged.
     logged: AtomicU64,
     /// Counters.
     pub metrics: CarbonMetrics,
-    /// What was left out lately.
+    /// Recently rejected messages.
     pub rejected: RecentlyRejected,
 }
 
 impl CarbonState {
-    /// Whether nobody asked in this minute.
+    /// Whether this is the first call in this minute.
     fn is_new_minute(&self, now: Duration) -> bool {
         let minute = now.as_secs() / 60 + 1;
         self.logged.swap(minute, Ordering::Relaxed) != minute

@@ -1,4 +1,4 @@
-//! What was left out lately, for people.
+//! Recently rejected messages, shown to users.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -6,28 +6,28 @@ use std::sync::{Mutex, PoisonError};
 
 use sandur_ingest::RejectedMessage;
 
-/// Messages that are kept.
+/// Maximum number of messages.
 const KEPT_MAX: usize = 100;
 
-/// A message that was left out.
+/// A rejected message.
 #[derive(Clone, Debug)]
 pub struct RejectedOf {
     /// When, in nanoseconds since the epoch.
     pub at_ns: i64,
-    /// By which protocol it came.
+    /// The protocol.
     pub protocol: &'static str,
-    /// Who sent it.
+    /// The sender.
     pub peer: Option<SocketAddr>,
-    /// Why, and what it was.
+    /// The reason, and the message.
     pub message: RejectedMessage,
 }
 
-/// The last messages that were left out. **Invariant:** a bounded number of bounded length.
+/// The most recently rejected messages. **Invariant:** their number and lengths are limited.
 #[derive(Default)]
 pub struct RecentlyRejected(Mutex<VecDeque<RejectedOf>>);
 
 impl RecentlyRejected {
-    /// Keeps a message, and forgets the oldest one if need be.
+    /// Adds a message; drops the oldest one if there are too many.
     pub fn add(&self, rejected: RejectedOf) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT_MAX {
@@ -36,7 +36,7 @@ impl RecentlyRejected {
         kept.push_back(rejected);
     }
 
-    /// All that are kept, the newest first.
+    /// All messages, the newest first.
     pub fn all(&self) -> Vec<RejectedOf> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
     }

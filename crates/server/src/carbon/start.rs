@@ -21,7 +21,7 @@ use crate::open_files::OpenFiles;
 /// Pause after a connection that could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts on all bound addresses until the server stops; the tasks end when everything that came is stored.
+/// Accepts on all bound addresses until the server stops; the tasks end when all received data is stored.
 pub fn start(app: &App, shares: &Shares, bound: Vec<Bound>) -> Vec<Task<()>> {
     let settings = &app.settings.carbon;
     let files = OpenFiles::now(&app.settings);
@@ -58,7 +58,7 @@ struct Listener {
 impl Listener {
     async fn run(self, listener: TcpListener) {
         let mut open: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
-        // A stream, because a connection that was accepted must not be lost while it waits for a place.
+        // A stream, because an accepted connection must not be lost while it waits for a slot.
         let (socket, connections) = (&listener, &self.connections);
         let accepted = unfold((), async move |()| {
             let next = async {
@@ -79,7 +79,7 @@ impl Listener {
                         self.app.carbon.metrics.ended("max_connections");
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a connection of carbon's");
+                        tracing::warn!(%error, "cannot accept a connection of Carbon");
                         self.app.env.sleep(PAUSE).await;
                     }
                 },
@@ -92,7 +92,7 @@ impl Listener {
         if self.app.env.timeout(drain, all).await.is_none() {
             tracing::warn!(
                 open = open.len(),
-                "cutting off connections that are not stored in http.drain_timeout"
+                "closing connections that were not stored within http.drain_timeout"
             );
         }
     }

@@ -1,4 +1,5 @@
-//! Whose points are: by the listener, by a prefix of their names, or by the first node of their paths.
+//! The tenant of points: by the listener, by a prefix of their names, or by the first node of their
+//! paths.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -8,20 +9,20 @@ use sandur_model::TenantId;
 
 use crate::config::Carbon;
 
-/// Tenants of one block that is stored at once; names of others are left out.
+/// Maximum number of tenants of one block; names of others are rejected.
 const TENANTS_MAX: usize = 64;
 
-/// How the tenant of a name is found.
+/// How the tenant of a name is determined.
 #[derive(Clone, Debug)]
 pub struct Tenancy {
-    /// Whose everything else is.
+    /// The tenant of all other names.
     fallback: TenantId,
     /// Longest prefix first.
     prefixes: Vec<(String, TenantId)>,
     by_first_node: bool,
 }
 
-/// The tenants of a block and how their names are told apart.
+/// The tenants of a block, with their numbers.
 #[derive(Clone, Debug)]
 pub struct BlockTenants {
     /// The tenants.
@@ -30,7 +31,7 @@ pub struct BlockTenants {
 }
 
 impl Tenancy {
-    /// That of a listener, whose own tenant may be empty for the one of all listeners.
+    /// The tenancy of a listener; if its own tenant is empty, that of all listeners applies.
     pub fn of(settings: &Carbon, own: &str) -> Result<Self, String> {
         let named = |key: &str, name: &str| match name {
             "" => Ok(TenantId::default_tenant()),
@@ -49,12 +50,12 @@ impl Tenancy {
         Ok(Self { fallback: named("carbon.tenant", fallback)?, prefixes, by_first_node })
     }
 
-    /// Everything is this tenant's.
+    /// All names belong to this tenant.
     pub fn only(tenant: TenantId) -> Self {
         Self { fallback: tenant, prefixes: Vec::new(), by_first_node: false }
     }
 
-    /// Whose a name is.
+    /// The tenant of a name.
     pub fn tenant_of(&self, name: &str) -> TenantId {
         if let Some((_, tenant)) = self.prefixes.iter().find(|(prefix, _)| name.starts_with(&**prefix)) {
             return tenant.clone();
@@ -68,7 +69,7 @@ impl Tenancy {
         by_node.unwrap_or_else(|| self.fallback.clone())
     }
 
-    /// The tenants of a block. Where only the listener decides, the block is not looked at.
+    /// The tenants of a block. If only the listener determines them, the block is not read.
     pub fn of_block(&self, (protocol, alone): (&Protocol, bool), bytes: &[u8]) -> BlockTenants {
         let mut found = BlockTenants { tenants: Vec::new(), numbers: HashMap::new() };
         if self.prefixes.is_empty() && !self.by_first_node {
@@ -92,7 +93,7 @@ impl BlockTenants {
         }
     }
 
-    /// The number of a tenant; one that no tenant has when there are too many.
+    /// The number of a tenant; an invalid one if there are too many tenants.
     pub fn number(&self, tenant: &TenantId) -> usize {
         self.numbers.get(tenant).copied().unwrap_or(usize::MAX)
     }
@@ -131,7 +132,7 @@ mod tests {
         let tenancy = Tenancy::of(&settings, "own").unwrap();
         assert_eq!(of(&tenancy, "test.web.x"), "test");
         assert_eq!(of(&tenancy, "m;a=b"), "m");
-        assert_eq!(of(&tenancy, "a/b.c"), "own", "no name of a tenant");
+        assert_eq!(of(&tenancy, "a/b.c"), "own", "not a valid name of a tenant");
         let block = tenancy.of_block((&PLAINTEXT, false), b"a.x 1 1\nb.x 1 1\na.y 1 1\n");
         assert_eq!(block.tenants.len(), 2);
         assert_eq!(block.number(&tenancy.tenant_of("b.z")), 1);

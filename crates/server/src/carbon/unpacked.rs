@@ -1,10 +1,11 @@
-//! Compressed connections, as relays make them: gzip, lz4 and zstd, told by how they begin.
+//! Compressed connections, as relays create them: gzip, lz4 and zstd, recognized by their first bytes.
 //!
-//! A stream of compressed bytes is opened on a thread of its own, which waits for bytes as a file's reader
-//! would. **Invariants.** At most [`STREAMS_MAX`] connections are compressed at a time. What one holds (its
-//! window, and pieces of [`PIECE_BYTES`] on either side of its thread) is claimed from the memory of request
-//! bodies before it is allocated, and given up when the sender is silent while others wait for memory. A
-//! stream becomes at most [`plain_bytes_max`] of what came of it.
+//! A compressed stream is decompressed on a separate thread, which waits for bytes like a reader of a
+//! file. **Invariants.** At most [`STREAMS_MAX`] connections are compressed at the same time. Memory of a
+//! stream (its window, and chunks of [`PIECE_BYTES`] on both sides of its thread) is claimed from the
+//! memory of request bodies before it is allocated, and the stream is closed if its sender is silent
+//! while others wait for memory. A stream yields at most [`plain_bytes_max`] bytes for the bytes received
+//! so far.
 
 use std::cell::Cell;
 use std::io::{self, Read};
@@ -24,13 +25,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::window::{NoWindow, WINDOW_LOG_MAX, Window, window};
 use crate::http::App;
 
-/// Compressed connections at a time.
+/// Maximum number of compressed connections at the same time.
 pub const STREAMS_MAX: usize = 64;
-/// Bytes of a piece of a stream.
+/// Bytes of a chunk of a stream.
 const PIECE_BYTES: usize = 32 << 10;
-/// Pieces that wait on either side.
+/// Maximum number of waiting chunks on each side.
 const PIECES: usize = 2;
-/// Bytes of all pieces of a stream: on either side those that wait, one that is made and one that is used.
+/// Bytes of all chunks of a stream: on each side those that wait, one being produced and one being
+/// consumed.
 const PIECES_BYTES: u64 = (2 * (PIECES + 2) * PIECE_BYTES) as u64;
 
 /// How a stream is compressed.
@@ -41,7 +43,7 @@ pub enum Packing {
     Zstd,
 }
 
-/// What the first bytes of a connection tell.
+/// What the first bytes of a connection indicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// More bytes are needed.
@@ -50,21 +52,21 @@ pub enum Beginning {
     Packed(Packing),
 }
 
-/// Why a connection is not read on.
+/// Why reading of a connection stops.
 #[derive(Debug)]
 pub struct Broken {
-    /// What it is called where the server ends it; nothing when the sender did.
+    /// The reason if the server closes it; `None` if the sender did.
     pub reason: Option<&'static str>,
     pub text: String,
 }
 
 impl Broken {
-    /// The server ends it.
+    /// The server closes the connection.
     pub fn by_us(reason: &'static str, text: String) -> Self {
         Self { reason: Some(reason), text }
     }
 
-    /// What a decoder says; a stream that ends too early is the sender's matter.
+    /// The error of a decoder; a stream that ends too early was cut off by its sender.
     fn by_decoder(error: &io::Error) -> Self {
         let is_cut = error.kind() == io::ErrorKind::UnexpectedEof;
         Self { reason: (!is_cut).then_some("compression"), text: error.to_string() }
@@ -81,7 +83,7 @@ const MAGICS: [(&[u8], Packing); 3] =
     [(&[0x1F, 0x8B], Packing::Gzip), (&LZ4_MAGIC, Packing::Lz4), (&[0x28, 0xB5, 0x2F, 0xFD], Packing::Zstd)];
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4D, 0x18];
 
-/// What the first bytes are.
+/// Detects the format by the first bytes.
 pub fn beginning(bytes: &[u8]) -> Beginning {
     if let Some((_, packing)) = MAGICS.iter().find(|(magic, _)| bytes.starts_with(magic)) {
         return match window(*packing, bytes) {
@@ -95,27 +97,28 @@ pub fn beginning(bytes: &[u8]) -> Beginning {
     }
 }
 
-/// A stream that is to be opened.
+/// A stream that is to be decompressed.
 pub struct Packed {
     pub packing: Packing,
-    /// What was read of it.
+    /// The bytes that were already read.
     pub first: Vec<u8>,
     pub stream: TcpStream,
     pub peer: Option<SocketAddr>,
 }
 
-/// Bytes of a connection, opened.
+/// The decompressed bytes of a connection.
 pub struct Unpacked {
     pieces: mpsc::Receiver<Result<Bytes, Broken>>,
     current: Bytes,
-    /// Until the end was read.
+    /// `None` after the end was read.
     memory: Option<Arc<Claim>>,
     _receiving: Task<()>,
     _place: OwnedSemaphorePermit,
 }
 
 impl Unpacked {
-    /// Opens a stream when there is memory for its window; waits for that as long as a body would.
+    /// Opens a stream when there is memory for its window; waits as long for that as a request body
+    /// would.
     pub async fn open(app: App, places: Arc<Semaphore>, packed: Packed) -> Result<Self, Broken> {
         let full = |_| {
             let text = format!("{STREAMS_MAX} connections are compressed already");
@@ -132,7 +135,7 @@ impl Unpacked {
         let mut memory = app.writes.memory().claim(lasting_parties(packed.peer)).lasting();
         memory.grow(bytes).await.map_err(|short| {
             let bytes = ByteSize(bytes);
-            let text = format!("opening the stream takes {bytes}: {short} (--memory-limit)");
+            let text = format!("decompressing the stream needs {bytes}: {short} (--memory-limit)");
             Broken::by_us("memory", text)
         })?;
         Ok(Self::start(&app, (window, Arc::new(memory)), packed, place))
@@ -157,13 +160,13 @@ impl Unpacked {
                     _ = both => {}
                     short = watched.given_up() => {
                         let text = format!("the sender was silent while others needed memory: {short}");
-                        // The other side may have gone.
+                        // The receiver may be gone.
                         let _ = failing.send(Err(Broken::by_us("memory", text))).await;
                     }
                 }
             }
             drop((watched, failing));
-            // At its end the stream stays open until the connection is done with.
+            // At its end the stream stays open until the connection is finished.
             std::future::pending::<()>().await;
             drop(stream);
         });
@@ -171,7 +174,7 @@ impl Unpacked {
         Self { pieces, current: Bytes::new(), memory, _receiving: receiving, _place: place }
     }
 
-    /// Reads into the room of a buffer; 0 at the end.
+    /// Reads into the free space of a buffer; 0 at the end.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> Result<usize, Broken> {
         if self.current.is_empty() {
             match self.pieces.recv().await {
@@ -189,7 +192,7 @@ impl Unpacked {
     }
 }
 
-/// Hands bytes on until their end.
+/// Passes bytes on until the end of the stream.
 async fn receive(first: Vec<u8>, stream: &mut TcpStream, packed: mpsc::Sender<Bytes>) {
     if packed.send(first.into()).await.is_err() {
         return;
@@ -209,7 +212,7 @@ async fn receive(first: Vec<u8>, stream: &mut TcpStream, packed: mpsc::Sender<By
 
 type Opened = mpsc::Sender<Result<Bytes, Broken>>;
 
-/// Runs on a thread of its own until either side ends.
+/// Runs on a separate thread until one of the sides ends.
 fn open((packing, window): (Packing, Window), packed: Pieces, opened: &Opened) {
     let came = Rc::new(Cell::new(0));
     let packed = Counted { packed, came: Rc::clone(&came) };
@@ -228,7 +231,7 @@ fn open((packing, window): (Packing, Window), packed: Pieces, opened: &Opened) {
         }
     };
     if let Err(broken) = outcome {
-        // The other side may have gone.
+        // The receiver may be gone.
         let _ = opened.blocking_send(Err(broken));
     }
 }
@@ -240,7 +243,7 @@ fn copy(mut decoder: impl Read, came: &Cell<u64>, opened: &Opened) -> Result<(),
         let read = decoder.read(&mut piece).map_err(|error| Broken::by_decoder(&error))?;
         plain += read as u64;
         if plain > plain_bytes_max(came.get()) {
-            let text = format!("{} became more than {}", ByteSize(came.get()), ByteSize(plain));
+            let text = format!("{} were decompressed to more than {}", ByteSize(came.get()), ByteSize(plain));
             return Err(Broken::by_us("compression_ratio", text));
         }
         piece.truncate(read);
@@ -250,7 +253,7 @@ fn copy(mut decoder: impl Read, came: &Cell<u64>, opened: &Opened) -> Result<(),
     }
 }
 
-/// Compressed bytes as they come.
+/// Compressed bytes as they arrive.
 struct Pieces {
     pieces: mpsc::Receiver<Bytes>,
     current: Bytes,
@@ -262,7 +265,8 @@ impl Pieces {
         Self { pieces, current: Bytes::new(), memory }
     }
 
-    /// The next piece; while it waits for one the stream's memory is that of a client who may be silent.
+    /// The next chunk; while it waits for one, the stream's memory counts as that of a client that may be
+    /// silent.
     fn next(&mut self) -> Option<Bytes> {
         if let Ok(piece) = self.pieces.try_recv() {
             return Some(piece);
@@ -273,7 +277,7 @@ impl Pieces {
         piece
     }
 
-    /// Whether there are no more; waits for some.
+    /// Whether the stream ended; waits for bytes.
     fn is_at_end(&mut self) -> bool {
         while self.current.is_empty() {
             match self.next() {
@@ -284,7 +288,7 @@ impl Pieces {
         false
     }
 
-    /// So many bytes that come next, or fewer at the end; they are read again.
+    /// The next `count` bytes, or fewer at the end, without consuming them.
     fn peek(&mut self, count: usize) -> &[u8] {
         while self.current.len() < count {
             let Some(piece) = self.next() else { break };
@@ -294,7 +298,7 @@ impl Pieces {
     }
 }
 
-/// Counts what a decoder took.
+/// Counts the bytes that a decoder consumed.
 struct Counted {
     packed: Pieces,
     came: Rc<Cell<u64>>,
@@ -313,10 +317,10 @@ impl Read for Counted {
     }
 }
 
-/// Frames of lz4 that follow each other: the decoder ends with the first one, and takes blocks of any size.
+/// Consecutive lz4 frames: the decoder ends after the first one, and accepts blocks of any size.
 struct Frames {
     decoder: lz4_flex::frame::FrameDecoder<Counted>,
-    /// Bytes of memory that a frame may take.
+    /// Maximum bytes of memory for a frame.
     most: u64,
 }
 
@@ -331,7 +335,7 @@ impl Read for Frames {
             let next = packed.peek(LZ4_MAGIC.len() + 2);
             let fits = window(Packing::Lz4, next).is_ok_and(|window| window.bytes <= self.most);
             if !next.starts_with(&LZ4_MAGIC) || !fits {
-                let text = "behind a frame of lz4 stands none, or one with larger blocks";
+                let text = "after an lz4 frame there is data that is not one, or one with larger blocks";
                 return Err(io::Error::new(io::ErrorKind::InvalidData, text));
             }
         }
@@ -343,11 +347,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_told_by_how_they_begin() {
+    fn streams_are_recognized_by_their_first_bytes() {
         assert_eq!(beginning(b""), Beginning::Unclear);
         assert_eq!(beginning(&[0x28, 0xB5]), Beginning::Unclear);
         assert_eq!(beginning(&[0x1F, 0x8B, 8]), Beginning::Packed(Packing::Gzip));
-        assert_eq!(beginning(&[0x28, 0xB5, 0x2F, 0xFD]), Beginning::Unclear, "not how large its window is");
+        assert_eq!(
+            beginning(&[0x28, 0xB5, 0x2F, 0xFD]),
+            Beginning::Unclear,
+            "the size of its window is not known yet"
+        );
         assert_eq!(beginning(&[0x28, 0xB5, 0x2F, 0xFD, 0, 0x58]), Beginning::Packed(Packing::Zstd));
         assert_eq!(beginning(b"a"), Beginning::Plain);
         assert_eq!(beginning(&[0x28, b'x']), Beginning::Plain);

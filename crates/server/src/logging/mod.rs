@@ -1,5 +1,5 @@
-//! The log of the process on stderr: text for people, logfmt or JSON for machines; and, when they are asked
-//! for, the same events as lines of this server's own store ([`self_logs`]). Nobody waits for whoever reads
+//! The log of the process on stderr: text for people, logfmt or JSON for machines; and, if enabled, the
+//! same events as lines in this server's own store ([`self_logs`]). Logging never waits for a reader of
 //! stderr ([`stderr`]).
 
 pub(crate) mod self_logs;
@@ -26,29 +26,30 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::config::Log;
 
-/// Targets below this carry a whole line of logfmt as their message, and end with the name of a component.
+/// Targets that start with this carry a whole line of logfmt as their message, and end with the name of a
+/// component.
 pub const LINES_TARGET: &str = "sandur::query::";
 
-/// What is logged on stderr now. The subscriber of a process is global, and so is its filter.
+/// The current filter of stderr. The subscriber of a process is global, and so is its filter.
 static FILTER: Mutex<Filter> = Mutex::new(Filter { text: String::new(), reload: None });
 
 struct Filter {
     text: String,
-    /// Puts another filter into the subscriber; `None` before logging was started.
+    /// Replaces the filter of the subscriber; `None` before logging is started.
     reload: Option<Reload>,
 }
 
 type Reload = Box<dyn Fn(EnvFilter) -> Result<(), String> + Send>;
 
-/// What [`set_level`] takes.
+/// The levels that [`set_level`] accepts.
 const LEVELS: [&str; 5] = ["trace", "debug", "info", "warn", "error"];
 
-/// The least severity that is logged, or the filter that was configured.
+/// The minimum severity that is logged, or the configured filter.
 pub fn level() -> String {
     FILTER.lock().unwrap_or_else(PoisonError::into_inner).text.clone()
 }
 
-/// Logs from this severity on; the error says what is wrong.
+/// Logs from this severity on; the error is for the user.
 pub fn set_level(level: &str) -> Result<(), String> {
     if !LEVELS.contains(&level) {
         return Err(format!("unrecognized log level {level:?}"));
@@ -61,18 +62,18 @@ pub fn set_level(level: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Remembers how to change the filter of the subscriber that was just made.
+/// Stores how to change the filter of the new subscriber.
 fn remember<S: 'static>(level: &str, handle: Handle<EnvFilter, S>) {
     let reload: Reload = Box::new(move |filter| handle.reload(filter).map_err(|e| e.to_string()));
     let mut filter = FILTER.lock().unwrap_or_else(PoisonError::into_inner);
     *filter = Filter { text: level.to_owned(), reload: Some(reload) };
 }
 
-/// Whether every line on stderr is a JSON object, and whether there is a log to write it.
+/// Whether every line on stderr is a JSON object, and whether logging is started.
 static JSON: AtomicBool = AtomicBool::new(false);
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// Looks for the format before the configuration can be read, so that its errors have it as well.
+/// Determines the format before the configuration can be read, so that its errors use it too.
 pub fn foresee(arguments: &[String], variable: Option<String>) {
     let mut given = variable;
     for (n, argument) in arguments.iter().enumerate() {
@@ -90,7 +91,7 @@ pub fn is_json() -> bool {
     JSON.load(Ordering::Relaxed)
 }
 
-/// Says on stderr why the process ends: to people as it is, to programs as an event.
+/// Prints on stderr why the process ends: as plain text, or as an event if the format is JSON.
 pub fn say_failure(text: &str) {
     if !is_json() {
         eprintln!("{text}");
@@ -101,7 +102,7 @@ pub fn say_failure(text: &str) {
     }
 }
 
-/// A defect is an event like others: with its place, and in the format of the log.
+/// A panic is logged like other events: with its location, and in the format of the log.
 fn log_panic(info: &PanicHookInfo<'_>) {
     let panic = info.payload_as_str().unwrap_or("no message");
     let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
@@ -111,7 +112,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     stderr::finish();
 }
 
-/// Starts logging; the error says what is wrong with the settings.
+/// Starts logging; the error describes the problem of the settings.
 pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|e| {
         format!("log.level '{}': {e}; write it like info or warn,sandur_engine=debug", log.level)
@@ -125,9 +126,9 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
             output.with_ansi(colours).event_format(Text::new(env)).boxed()
         }
     };
-    // The filter is that of stderr alone: what is shipped has a level of its own.
+    // The filter applies only to stderr: shipped lines have their own level.
     let own = self_logs.map(SelfLogs::layer);
-    // A second start in one process (tests) keeps the first.
+    // A second start in one process (tests) keeps the first subscriber.
     let (filter, handle) = reload::Layer::new(filter);
     let started = tracing_subscriber::registry().with(output.with_filter(filter)).with(own).try_init();
     if started.is_ok() {
@@ -140,7 +141,7 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
     Ok(())
 }
 
-/// RFC 3339 in UTC with milliseconds, by the clock of the process.
+/// RFC 3339 in UTC with milliseconds, with the clock of the process.
 struct Clock(Env);
 
 impl FormatTime for Clock {
@@ -160,8 +161,8 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Text for people. Lines of queries are long and many, so they are written at once where nothing in them
-/// could move a terminal's cursor; all else is written sign by sign.
+/// Text for people. Lines of queries are long and frequent, so they are written directly if they contain
+/// nothing that could move a terminal's cursor; other events are written character by character.
 struct Text {
     env: Env,
     usual: Format<Full, Clock>,
@@ -196,7 +197,7 @@ where
     }
 }
 
-/// `ts=.. level=.. caller=.. msg=.. key=value ..`, as Loki and its kin write.
+/// `ts=.. level=.. caller=.. msg=.. key=value ..`, as Loki writes.
 struct Logfmt(Env);
 
 impl<S, N> FormatEvent<S, N> for Logfmt
@@ -232,7 +233,7 @@ pub fn logfmt(event: &Event<'_>, now_ns: i64) -> String {
     pairs.0.into_string()
 }
 
-/// The level of an event in Loki's words.
+/// The level of an event as Loki names it.
 pub fn level_of(event: &Event<'_>) -> &'static str {
     match *event.metadata().level() {
         tracing::Level::ERROR => "error",
@@ -243,7 +244,7 @@ pub fn level_of(event: &Event<'_>) -> &'static str {
     }
 }
 
-/// Takes the fields as pairs.
+/// Collects the fields as pairs.
 struct Pairs(Line);
 
 impl Visit for Pairs {
@@ -257,14 +258,14 @@ impl Visit for Pairs {
     }
 }
 
-/// The message of an event, as it is.
+/// The message of an event, unchanged.
 fn message(event: &Event<'_>) -> String {
     let mut message = Message(String::new());
     event.record(&mut message);
     message.0
 }
 
-/// Takes the message.
+/// Collects the message.
 struct Message(String);
 
 impl Visit for Message {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn events_become_lines_and_lines_stay_as_they_are() {
+    fn events_become_lines_and_lines_are_unchanged() {
         let seen = Seen::default();
         tracing::subscriber::with_default(tracing_subscriber::registry().with(seen.clone()), || {
             tracing::warn!(target: "sandur_engine::flush", path = "a b", n = 5, "it works");
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_queries_in_text_are_as_any_event_and_move_no_cursor() {
+    fn lines_of_queries_in_text_look_like_other_events_and_move_no_cursor() {
         let written = Written::default();
         let writer = written.clone();
         let text = Text::new(Env::system(1));
@@ -342,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_level_is_explained() {
+    fn an_invalid_level_is_explained() {
         let log = Log { format: "text".into(), level: "a=b=c".into() };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let error = runtime.block_on(async { start(&log, Env::system(1), None) }).unwrap_err();

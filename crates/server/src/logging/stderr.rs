@@ -1,46 +1,47 @@
-//! Standard error of a server, written by a thread of its own.
+//! Standard error of a server, written by a separate thread.
 //!
-//! Whoever reads a log may stop: a collector that hangs, a pager that somebody left open, a disk that stalls.
-//! A write to such a reader does not return, so no thread that serves writes: it leaves its line here.
+//! The reader of a log may stop: a collector that hangs, a pager that was left open, a disk that stalls.
+//! A write to such a reader does not return, so no thread that serves requests writes itself: it queues
+//! its line here.
 //!
-//! **Invariants.** At most 1 MiB waits. A line that does not fit is dropped as a whole and counted, and the
-//! log says how many as soon as it is read again. Lines stay in their order. Before [`start`], which commands
-//! that do not serve never call, lines are written by whom they come from.
+//! **Invariants.** At most 1 MiB waits. A line that does not fit is dropped as a whole and counted, and
+//! the log contains the number as soon as it is read again. Lines keep their order. Before [`start`],
+//! which only servers call, lines are written by the thread that logs.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Bytes that may wait to be written.
+/// Maximum bytes that wait to be written.
 const WAITING_MAX: usize = 1 << 20;
-/// How long the end of the process waits for the last lines to be read.
+/// How long the end of the process waits until the last lines are read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The lines of this process, once a thread writes them.
+/// The lines of this process, after the thread was started.
 static LINES: OnceLock<Arc<Lines>> = OnceLock::new();
 
-/// Lines on their way to a reader.
+/// Lines that wait for the writer.
 struct Lines {
     waiting: Mutex<Waiting>,
-    /// Something waits.
+    /// Signals that there are lines.
     news: Condvar,
-    /// Everything was written.
+    /// Signals that all lines are written.
     idle: Condvar,
 }
 
 struct Waiting {
     bytes: Vec<u8>,
-    /// Whether the thread writes what it took.
+    /// Whether the thread is writing.
     writing: bool,
     dropped: u64,
-    /// Those of them that the log has not told of.
+    /// Dropped lines that are not yet reported in the log.
     untold: u64,
 }
 
 impl Lines {
     fn new() -> Self {
-        // Allocated here: later growth would be charged to whoever logs.
+        // Allocated here: otherwise later growth would be counted for the thread that logs.
         let bytes = Vec::with_capacity(WAITING_MAX);
         let waiting = Waiting { bytes, writing: false, dropped: 0, untold: 0 };
         Self { waiting: Mutex::new(waiting), news: Condvar::new(), idle: Condvar::new() }
@@ -61,7 +62,7 @@ impl Lines {
         self.news.notify_one();
     }
 
-    /// Waits for lines and swaps them for the empty buffer; gives how many were dropped before.
+    /// Waits for lines and swaps them with the empty buffer; returns how many were dropped before.
     fn take(&self, written: &mut Vec<u8>) -> u64 {
         let mut waiting = self.lock();
         waiting.writing = false;
@@ -74,12 +75,12 @@ impl Lines {
         std::mem::take(&mut waiting.untold)
     }
 
-    /// Writes lines for ever; `tell` makes the line that says how many were dropped.
+    /// Writes lines forever; `tell` creates the line with the number of dropped ones.
     fn write_to(&self, mut output: impl Write, tell: impl Fn(u64)) {
         let mut taken = Vec::with_capacity(WAITING_MAX);
         loop {
             let dropped = self.take(&mut taken);
-            // There is no place left to report an error.
+            // There is no other place to report an error.
             let _ = output.write_all(&taken);
             taken.clear();
             if dropped > 0 {
@@ -88,7 +89,7 @@ impl Lines {
         }
     }
 
-    /// Waits until everything was written, or for as long as that; whether it was.
+    /// Waits until all lines are written, at most for `patience`; returns whether they are.
     fn finish(&self, patience: Duration) -> bool {
         let pending = |waiting: &mut Waiting| waiting.writing || !waiting.bytes.is_empty();
         let waited = self.idle.wait_timeout_while(self.lock(), patience, pending);
@@ -101,45 +102,46 @@ pub fn start() -> io::Result<()> {
     if LINES.get().is_some() {
         return Ok(());
     }
-    // Not behind the lock of `io::stderr`: a write that does not return would hold it.
+    // Without the lock of `io::stderr`: a write that does not return would keep it locked.
     let output = std::fs::File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let lines = Arc::new(Lines::new());
     let writer = Arc::clone(&lines);
-    let tell = |lines| tracing::warn!(lines, "lines of this log were dropped: it was not read in time");
+    let tell =
+        |lines| tracing::warn!(lines, "lines of this log were dropped because it was not read in time");
     std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write_to(output, tell))?;
-    // Not before the thread is there: until then lines are written by whom they come from.
+    // Only after the thread was started: until then lines are written by the thread that logs.
     let _ = LINES.set(lines);
     Ok(())
 }
 
-/// Writes a line with its end, or leaves it to the thread that does.
+/// Writes a line with its line feed, or queues it for the thread.
 pub fn write(line: &[u8]) {
     match LINES.get() {
         Some(lines) => lines.add(line),
-        // There is no place left to report an error.
+        // There is no other place to report an error.
         None => drop(io::stderr().lock().write_all(line)),
     }
 }
 
-/// Lines that were dropped.
+/// Number of dropped lines.
 pub fn dropped() -> u64 {
     LINES.get().map_or(0, |lines| lines.lock().dropped)
 }
 
-/// Gives the last lines a second to be read: for the end of the process.
+/// Waits up to a second until the last lines are read, at the end of the process.
 pub fn finish() {
     if let Some(lines) = LINES.get() {
         lines.finish(PATIENCE);
     }
 }
 
-/// Ends the process at once, after what it logged.
+/// Ends the process after its log is written.
 pub fn exit(code: i32) -> ! {
     finish();
     std::process::exit(code)
 }
 
-/// What writes the events of the log: one at a time.
+/// Writer of the log's events: one event at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Event;
 
@@ -160,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that takes nothing until it is told to, and shows what it took.
+    /// A reader that blocks until it gets a signal, and returns what it read.
     struct Reader(Receiver<()>, Sender<Vec<u8>>);
 
     impl Write for Reader {
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader_that_stopped_and_the_log_tells_what_it_lost() {
+    fn logging_does_not_wait_for_a_reader_that_stopped_and_reports_dropped_lines() {
         let lines = Arc::new(Lines::new());
         let ((go_on, may), (shown, taken)) = (channel(), channel());
         let writer = Arc::clone(&lines);
@@ -187,16 +189,17 @@ mod tests {
         while !lines.lock().writing {
             std::thread::yield_now();
         }
-        // The thread is at its reader: what fits waits, the rest is dropped, and nobody is held up.
+        // The thread is blocked in its reader: lines wait while they fit, the rest is dropped, without
+        // blocking.
         let line = [&[b'x'; 1_023][..], b"\n"].concat();
         (0..WAITING_MAX / 1_024 + 3).for_each(|_| lines.add(&line));
         assert_eq!(lines.lock().dropped, 3);
-        assert!(!lines.finish(Duration::from_millis(1)), "something waits");
+        assert!(!lines.finish(Duration::from_millis(1)), "lines are waiting");
         (0..3).for_each(|_| go_on.send(()).unwrap());
         assert_eq!(taken.recv().unwrap(), b"first\n");
         assert_eq!(taken.recv().unwrap().len(), WAITING_MAX);
         assert_eq!(taken.recv().unwrap(), b"dropped 3\n");
-        assert!(lines.finish(Duration::MAX), "everything was read");
+        assert!(lines.finish(Duration::MAX), "all lines were read");
         assert_eq!(lines.lock().dropped, 3);
     }
 

@@ -133,7 +133,7 @@ fn wrong_rules_are_refused_and_change_nothing() {
     push(&server);
     let lines = || found(&server).split(" | ").next().unwrap().to_owned();
     std::fs::write(&limits, of(r#"{ selector = '{app=~"plain', period = "1d" }"#)).unwrap();
-    server.prints("stay as they were");
+    server.prints("the old ones stay in use");
     assert_eq!(lines(), "debug plain", "the rules before hold");
     std::fs::write(&limits, of(r#"{ selector = '{app="plain"}', period = "30d" }"#)).unwrap();
     until("the rest leaves", &server, || lines() == "plain");

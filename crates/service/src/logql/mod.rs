@@ -14,11 +14,11 @@ use crate::failure::Failure;
 use crate::queries::Queries;
 use crate::query_log::{Asked, Outcome, QueryLog, is_drilldown};
 
-/// The text of a query, parsed once for everything that asks about it; or why it is no query.
+/// A query, parsed once for all uses; or the error of the parser.
 pub struct ParsedQuery(Result<Expr, sandur_query::Error>);
 
 impl ParsedQuery {
-    /// Parses in the tenant's turn on the CPU pool; but not a text with more matchers than there may be.
+    /// Parses in the tenant's turn on the CPU pool, unless the text has more matchers than allowed.
     pub async fn read(context: &QueryContext, limits: &Limits, text: &str) -> Result<Self, Failure> {
         if let Err(error) = sandur_logql::check_matcher_counts(text, limits) {
             return Ok(Self(Err(error)));
@@ -26,18 +26,18 @@ impl ParsedQuery {
         on_text(context, text, Self::of_text).await
     }
 
-    /// Parses where it is called.
+    /// Parses on the current thread.
     pub fn of_text(text: &str) -> Self {
         Self(sandur_logql::parse(text).map_err(Into::into))
     }
 
-    /// The kind of the query in Loki's words: `metric`, `filter` (a stage may drop lines), `limited` (none
-    /// does); nothing for what is no query.
+    /// The type of the query as in Loki: `metric`, `filter` (a stage may drop lines), `limited` (no stage
+    /// does); empty if the query is invalid.
     pub fn query_type(&self) -> &'static str {
         self.0.as_ref().map_or("", sandur_logql::query_type)
     }
 
-    /// Refuses a metric query where lines are wanted, in Loki's words.
+    /// Refuses a metric query if a log query is required, with Loki's text.
     pub fn of_lines(self) -> Result<Self, Failure> {
         let expr = self.0?;
         is_log_query(&expr)?;
@@ -111,8 +111,7 @@ pub fn lines(result: &QueryResult) -> u64 {
     }
 }
 
-/// Runs a query that was parsed from the text of the request, when there is room for it. `tags` are those of
-/// the request.
+/// Runs a parsed query when capacity is available. `tags` are those of the request.
 pub async fn query(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -134,8 +133,8 @@ pub async fn query(
     }
 }
 
-/// Bytes of lines in a window before each of the instants, of the streams that match, summed by some of their
-/// labels. Limits on the queries of the tenant do not concern it.
+/// Bytes of lines within a window before each instant, of the matching streams, summed by some of their
+/// labels. The tenant's query limits do not apply.
 pub async fn bytes_by_labels(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -153,7 +152,7 @@ pub async fn bytes_by_labels(
     }
 }
 
-/// The first rows of a time of the stream with one label, whatever the limits on the tenant's queries.
+/// The first rows in a time range of the stream with one label. The tenant's query limits do not apply.
 pub async fn rows_of_stream(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -178,12 +177,12 @@ pub async fn rows_of_stream(
     }
 }
 
-/// Fails when a time is longer than the tenant may ask for.
+/// Fails if a time range is longer than the tenant's limit.
 pub fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Failure> {
     Ok(sandur_logql::check_length(start_ns, end_ns, limits)?)
 }
 
-/// What Loki says when there is no query.
+/// Loki's error for an empty query.
 pub const EMPTY_QUERY: &str = "parse error : syntax error: unexpected $end";
 
 /// The matchers of a selector.
@@ -191,7 +190,7 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Failure> {
     Ok(sandur_logql::parse_selector(text)?)
 }
 
-/// Fails when selectors, and `others` matchers beside them, are more than a request may have.
+/// Fails if selectors, together with `others` additional matchers, exceed the limit of a request.
 pub fn check_selector_sizes<'a>(
     texts: impl Iterator<Item = &'a str>,
     others: usize,
@@ -200,12 +199,12 @@ pub fn check_selector_sizes<'a>(
     Ok(sandur_logql::check_selector_sizes(texts, others as u64, limits)?)
 }
 
-/// Reads a selector that asks for more than the absence of labels.
+/// Parses a selector that must select by more than the absence of labels.
 pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
     Ok(sandur_logql::parse_selecting(text)?)
 }
 
-/// A log query that can be run over pages as they come.
+/// A log query that is applied to pages as they arrive.
 pub struct LineQuery(sandur_logql::LogQuery);
 
 impl LineQuery {
@@ -214,13 +213,13 @@ impl LineQuery {
         self.0.matchers().to_vec()
     }
 
-    /// Appends the rows of the page that pass, by time.
+    /// Appends the matching rows of the page, by time.
     pub fn process(&self, page: &LogPage, rows: &mut Vec<LogRow>) {
         self.0.process_page(page, rows);
     }
 }
 
-/// Compiles a log query for a follower.
+/// Compiles a log query for a tail.
 pub fn compile_log_query(text: &str, limits: &Limits) -> Result<LineQuery, Failure> {
     sandur_logql::check_matcher_counts(text, limits)?;
     is_log_query(&sandur_logql::parse(text).map_err(sandur_query::Error::from)?)?;
@@ -234,7 +233,7 @@ fn is_log_query(expr: &Expr) -> Result<(), Failure> {
     }
 }
 
-/// Work on the text of a query, which may have to be parsed for it: in the tenant's turn on the CPU pool.
+/// Work on the text of a query, which may have to be parsed: in the tenant's turn on the CPU pool.
 pub async fn on_text<T: Send + 'static>(
     context: &QueryContext,
     text: &str,
@@ -253,16 +252,16 @@ pub async fn on_texts<T: Send + 'static>(
     Ok(context.compute_sized(is_little, move || Ok(work(&texts))).await?)
 }
 
-/// So many short texts are read where they are needed.
+/// Up to this many short texts are parsed on the current thread.
 const TEXTS_AT_ONCE: usize = 4;
 
-/// A query laid out for people.
+/// A query, formatted for reading.
 pub fn format_query(text: &str) -> Result<String, Failure> {
     let parsed = sandur_logql::parse(text).map_err(sandur_query::Error::from)?;
     Ok(sandur_logql::pretty(&parsed))
 }
 
-/// What the lines of streams look like.
+/// The patterns of the lines of streams.
 pub async fn patterns(
     source: &dyn LogSource,
     context: &QueryContext,

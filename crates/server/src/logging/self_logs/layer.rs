@@ -1,4 +1,4 @@
-//! Takes events of the process and queues them as lines.
+//! Receives events of the process and queues them as lines.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use tracing_subscriber::registry::LookupSpan;
 use super::queue::{Queue, Waiting};
 use crate::logging;
 
-/// Targets of this project begin so.
+/// Prefix of the targets of this project.
 const OWN: &str = "sandur";
-/// What the module that stores lines says about itself must not be stored: it would never end.
+/// Events of the module that stores lines must not be stored: that would never end.
 const SHIPPING: &str = "sandur_server::self_logs";
 
 /// A layer of `tracing`.
@@ -24,8 +24,8 @@ pub struct SelfLogLayer {
 }
 
 impl SelfLogLayer {
-    /// The layer behind the filter of what is taken: to everything else the process stays deaf, so that it
-    /// costs nothing.
+    /// The layer with a filter for the events that are stored. Other events are disabled, so that they
+    /// cost nothing.
     pub(super) fn filtered<S>(env: Env, queue: Arc<Queue>) -> impl Layer<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -35,14 +35,14 @@ impl SelfLogLayer {
     }
 }
 
-/// Whether events of this kind are stored.
+/// Whether such events are stored.
 fn is_taken(meta: &Metadata<'_>) -> bool {
     let target = meta.target();
     let least = if target.starts_with(OWN) { Level::INFO } else { Level::WARN };
     *meta.level() <= least && !target.starts_with(SHIPPING)
 }
 
-/// The component that a target belongs to: the last part of a name, else the crate.
+/// The component of a target: the last part of a name, otherwise the crate.
 fn component(target: &str) -> &str {
     if let Some(name) = target.strip_prefix(logging::LINES_TARGET) {
         return name;
@@ -71,11 +71,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_events_are_taken_and_those_of_the_shipper_never() {
+    fn own_events_are_stored_except_those_of_the_shipper() {
         let queue = Arc::new(Queue::new(1 << 20));
         let layer = SelfLogLayer::filtered(Env::simulated(1, 1_000), Arc::clone(&queue));
         let subscriber = tracing_subscriber::registry().with(layer);
-        assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO), "finer events are not even made");
+        assert_eq!(
+            subscriber.max_level_hint(),
+            Some(LevelFilter::INFO),
+            "events of lower levels are disabled"
+        );
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(target: "sandur_engine::flush", "wrote");
             tracing::debug!(target: "sandur_engine::flush", "too fine");

@@ -1,12 +1,14 @@
-//! The server's own log as rows of its own store (`--self-logs`), so that queries find slow queries.
+//! The server's own log as rows of its own store (`--self-logs`), so that queries can find slow queries.
 //!
-//! **Life of a line.** The [`layer`] takes an event from `tracing`, writes it as logfmt, and puts it into a
-//! bounded [`queue`]; the shipper of the process takes what waits once a second and pushes it like any
-//! client's batch, past HTTP. At shutdown the queue is emptied before the engine is.
+//! **Life of a line.** The [`layer`] receives an event from `tracing`, formats it as logfmt, and appends
+//! it to a bounded [`queue`]. Once per second the shipper of the process takes the waiting lines and
+//! pushes them like a client's batch, but not over HTTP. At shutdown the queue is emptied before the
+//! engine stops.
 //!
-//! **Invariants.** Logging never waits: what does not fit the queue is dropped and counted. Storing a line
-//! makes no line: only events of level info and above are taken, of foreign crates only warnings and above,
-//! none of this module, and the shipper's pushes pass by everything that logs requests.
+//! **Invariants.** Logging never waits: a line that does not fit into the queue is dropped and counted.
+//! Storing a line creates no line: only events of level info and above are stored, of other crates only
+//! warnings and above, none of this module, and the shipper's pushes bypass everything that logs
+//! requests.
 
 mod layer;
 mod queue;
@@ -22,10 +24,10 @@ use layer::SelfLogLayer;
 use queue::Queue;
 pub(crate) use queue::Waiting;
 
-/// Name of the service that the lines belong to.
+/// Name of the service of the lines.
 pub const SERVICE: &str = "sandur";
 
-/// The way from the log into the store. Cheap to clone: a handle.
+/// The path from the log to the store. Cheap to clone: a handle.
 #[derive(Clone)]
 pub struct SelfLogs {
     pub(crate) env: Env,
@@ -33,12 +35,12 @@ pub struct SelfLogs {
 }
 
 impl SelfLogs {
-    /// A way on which at most so many bytes wait.
+    /// A path with a queue of at most `queue_bytes`.
     pub fn new(env: Env, queue_bytes: u64) -> Self {
         Self { env, queue: Arc::new(Queue::new(queue_bytes)) }
     }
 
-    /// What takes events.
+    /// The layer that receives events.
     pub fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> impl Layer<S> + use<S> {
         SelfLogLayer::filtered(self.env.clone(), Arc::clone(&self.queue))
     }

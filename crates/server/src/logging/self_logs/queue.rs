@@ -1,4 +1,4 @@
-//! Lines that wait for the store: bounded, oldest first; what does not fit is counted.
+//! Lines that wait for the store: bounded, oldest first; lines that do not fit are counted.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 /// A line and its labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// Nanoseconds since the epoch; no two lines of a process have the same.
+    /// Nanoseconds since the epoch; every line of a process has a different one.
     pub timestamp: i64,
-    /// Part of the server that speaks.
+    /// The component of the server.
     pub component: Box<str>,
     /// Severity.
     pub level: &'static str,
@@ -18,7 +18,7 @@ pub struct Waiting {
     pub line: String,
 }
 
-/// What a line counts beside its text.
+/// Bytes that a line counts in addition to its text.
 const LINE_BYTES: usize = 96;
 
 impl Waiting {
@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Queue {
-    /// A queue of at most so many bytes.
+    /// A queue of at most `limit` bytes.
     pub fn new(limit: u64) -> Self {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Self { limit, state: Mutex::default(), news: Notify::new() }
@@ -54,14 +54,14 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a line, if there is room.
+    /// Appends a line, if there is room.
     pub fn push(&self, mut waiting: Waiting) {
         let mut state = self.lock();
         if state.closed || state.bytes + waiting.bytes() > self.limit {
             state.dropped += 1;
             return;
         }
-        // Equal rows of one instant are stored once: two lines must not be of one instant.
+        // Equal rows with the same time are stored once, so every line needs a different time.
         waiting.timestamp = waiting.timestamp.max(state.last + 1);
         state.last = waiting.timestamp;
         state.bytes += waiting.bytes();
@@ -73,7 +73,7 @@ impl Queue {
         }
     }
 
-    /// Takes the oldest lines of at most `bytes`, but one at least.
+    /// Takes the oldest lines of at most `bytes`, but at least one.
     pub fn take(&self, bytes: usize) -> Vec<Waiting> {
         let mut state = self.lock();
         let (mut taken, mut sum) = (Vec::new(), 0);
@@ -88,7 +88,7 @@ impl Queue {
         taken
     }
 
-    /// Puts lines back that could not be stored; those that do not fit any more are dropped.
+    /// Puts back lines that could not be stored; lines that no longer fit are dropped.
     pub fn put_back(&self, lines: Vec<Waiting>) {
         let mut state = self.lock();
         for line in lines.into_iter().rev() {
@@ -106,7 +106,7 @@ impl Queue {
         std::mem::take(&mut self.lock().dropped)
     }
 
-    /// Waits until there are lines, or the queue was closed.
+    /// Waits until there are lines, or the queue is closed.
     pub async fn wait(&self) {
         while self.is_idle() {
             self.news.notified().await;
@@ -118,20 +118,20 @@ impl Queue {
         !state.closed && state.lines.is_empty()
     }
 
-    /// Takes no more lines; who waits goes on.
+    /// Accepts no more lines; wakes the waiting task.
     pub fn close(&self) {
         self.lock().closed = true;
         self.news.notify_one();
     }
 
-    /// Waits until the queue was closed. One task waits at a time, here or in [`Queue::wait`].
+    /// Waits until the queue is closed. Only one task may wait, here or in [`Queue::wait`].
     pub async fn closed(&self) {
         while !self.is_closed() {
             self.news.notified().await;
         }
     }
 
-    /// Whether no more lines come.
+    /// Whether the queue is closed.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_counted() {
+    fn lines_that_do_not_fit_are_dropped_and_counted() {
         let queue = Queue::new(2 * (LINE_BYTES as u64 + 6));
         queue.push(line(5, "first"));
         queue.push(line(5, "other"));
         queue.push(line(5, "third"));
         assert_eq!(queue.take_dropped(), 1);
-        assert_eq!(queue.take_dropped(), 0, "each is counted once");
+        assert_eq!(queue.take_dropped(), 0, "each line is counted once");
         let taken = queue.take(1);
         assert_eq!(taken, [line(5, "first")]);
         let rest = queue.take(1 << 20);
@@ -160,7 +160,7 @@ mod tests {
         queue.push(line(9, "x"));
         queue.put_back(vec![line(7, "old"), line(8, "older")]);
         let order: Vec<i64> = queue.take(1 << 20).iter().map(|l| l.timestamp).collect();
-        assert_eq!((order, queue.take_dropped()), (vec![8, 9], 1), "the oldest goes first");
+        assert_eq!((order, queue.take_dropped()), (vec![8, 9], 1), "the oldest is dropped first");
         queue.close();
         queue.push(line(10, "late"));
         assert!(queue.is_closed() && queue.take(1 << 20).is_empty());
