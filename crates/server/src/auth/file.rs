@@ -177,8 +177,11 @@ mod tests {
             (token("a", HASH, "", "'read'"), "f:3: contains no tenant"),
             (token("a", HASH, "'a/b'", "'read'"), "f:3: tenant ID 'a/b'"),
             (token("a", "secret", "'x'", "'read'"), "f:2: a token's hash is 'sha256:'"),
-            (token("'a:b'", HASH, "'x'", "'read'"), "f:1: a name has"),
-            (token("'a\\tb'", HASH, "'x'", "'read'").replace("'a\\tb'", "\"a\\tb\""), "f:1: a name has"),
+            (token("'a:b'", HASH, "'x'", "'read'"), "f:1: a name must have"),
+            (
+                token("'a\\tb'", HASH, "'x'", "'read'").replace("'a\\tb'", "\"a\\tb\""),
+                "f:1: a name must have",
+            ),
             (format!("{good}{}", token("b", HASH, "'x'", "")), "f:6: two credentials have this token"),
             (format!("{good}{good}"), "f:5: duplicate key"),
             (format!("{good}["), "f:5: "),

@@ -159,7 +159,7 @@ mod tests {
             ),
             ("serve -log.level=debug", "-log.level", "tip: it is --log-level"),
             ("-verify-config", "-verify-config", "tip: there is none: the server refuses"),
-            ("serve --enable-feature=x", "--enable-feature", "tip: not needed: what is experimental"),
+            ("serve --enable-feature=x", "--enable-feature", "tip: not needed: experimental PromQL"),
             ("serve -print-config-stderr", "-print-config-stderr", "tip: there is none: /config"),
             ("serve --storage.tsdb.path /x", "--storage.tsdb.path", "it is --store"),
             ("serve --web.listen-address :9", "--web.listen-address", "it is --listen"),

@@ -620,7 +620,11 @@ async fn a_foreign_page_is_refused_on_loopback_too() {
         assert_ne!(try_with(&server, "POST", path, &proxied).await.status, 403, "{path}");
         let tried = try_with(&server, "POST", path, &forged).await;
         assert_eq!(tried.status, 403, "{path}");
-        assert!(tried.body.starts_with("a page of 'http://evil.example' may not ask"), "{}", tried.body);
+        assert!(
+            tried.body.starts_with("a page of 'http://evil.example' may not send this"),
+            "{}",
+            tried.body
+        );
     }
     assert_eq!(try_with(&server, "PUT", "/loki/api/v1/delete", &forged).await.status, 403);
     assert_eq!(try_with(&server, "GET", "/loki/api/v1/tail", &websocket).await.status, 403);

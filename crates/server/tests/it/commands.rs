@@ -214,13 +214,13 @@ fn query_pages_beyond_the_servers_limit_and_says_how_far_it_came() {
     );
     let instant = asked.run(&["query", "absent_metric", "--instant"]);
     assert_eq!(instant.status.code(), Some(0));
-    assert!(err(&instant).contains("--instant sees the last five minutes before it"), "{}", err(&instant));
+    assert!(err(&instant).contains("--instant reads the last five minutes before it"), "{}", err(&instant));
     let range = asked.run(&["query", "absent_metric"]);
     assert!(err(&range).contains("`sandur labels --metrics` lists what exists"), "{}", err(&range));
     let few = Asked::start(&["--limits-max-entries-limit-per-query", "15"]);
     let stuck = few.run(&["query", "{env=\"test\"}", "--limit", "0"]);
     assert_eq!(stuck.status.code(), Some(1));
-    assert!(err(&stuck).contains("more than 15 lines are of one instant"), "{}", err(&stuck));
+    assert!(err(&stuck).contains("more than 15 lines have the same timestamp"), "{}", err(&stuck));
 }
 
 #[test]
