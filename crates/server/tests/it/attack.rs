@@ -1,8 +1,9 @@
-//! Goal: hostile input of every kind costs nobody else anything: the server lives, answers others, stays
-//! within its memory limit, and has every acknowledged line after a crash.
+//! Goal: hostile input of every kind does not affect other clients: the server keeps running, answers
+//! others, stays within its memory limit, and has every acknowledged line after a crash.
 //!
-//! Method: the short form of the attacks against the real binary. `cargo xtask attack` throws all of them at
-//! a release build. The bystander's patience is long here, because a busy machine is no defect.
+//! Method: the short form of the attacks against the real binary. `cargo xtask attack` runs all of them
+//! against a release build. The other client has a long timeout here, because a busy machine is not a
+//! defect.
 
 #![allow(clippy::unwrap_used)] // a process test
 

@@ -1,7 +1,7 @@
-//! Goal: nobody does what their credential does not allow, and no request is looked at before that is known.
+//! Goal: a credential permits only what it should, and no request is processed before that is checked.
 //!
-//! Method: every route with every scope straight into the router; the table of what is let through is written
-//! out below, so that a new route, or a scope that changed, is seen here.
+//! Method: every route with every scope directly against the router; the table of permissions is written
+//! out below, so that a new route or a changed scope is noticed here.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -17,7 +17,7 @@ use sandur_server::auth::{Authority, token_hash};
 use sandur_server::config::Settings;
 use sandur_server::http::{Gate, OwnNames, ROUTES, Surface, router};
 
-/// Who may ask: `open` is everybody, `any` everybody with a credential.
+/// Required permissions: `open` needs no credential, `any` needs one with any scope.
 const TABLE: &str = "\
 DELETE /api/prom/rules/{namespace} delete
 DELETE /api/prom/rules/{namespace}/{group} delete
@@ -386,7 +386,7 @@ PUT /prometheus/api/v1/admin/tsdb/snapshot admin
 PUT /prometheus/api/v1/import/prometheus write
 ";
 
-/// Credentials of the scan: a token per scope, one without any, and some for tenants.
+/// Credentials of the scan: a token per scope, one without scopes, and some for tenants.
 const CREDENTIALS: [(&str, &str, &str); 8] = [
     ("read", "'a'", "'read'"),
     ("write", "'a'", "'write'"),
@@ -398,7 +398,7 @@ const CREDENTIALS: [(&str, &str, &str); 8] = [
     ("rest", "'a'", "'read', 'write', 'delete'"),
 ];
 
-/// A user whose hash costs little, so that a wrong password can be tried on every route.
+/// A user with a cheap hash, so that a wrong password can be tested on every route.
 fn user_u() -> String {
     let hash = bcrypt::hash_with_salt("password of u", 4, [7; 16]).unwrap();
     format!("[users.u]\npassword = '{hash}'\ntenants = ['a']\nscopes = ['read']\n")
@@ -434,7 +434,7 @@ async fn guarded(surface: Surface, change: impl FnOnce(&mut Settings)) -> Server
     server
 }
 
-/// A body that remembers whether anybody asked for it.
+/// A body that records whether it was read.
 fn watched() -> (Body, Arc<AtomicBool>) {
     let read = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&read);
@@ -473,7 +473,7 @@ fn bearer(name: &str) -> String {
     format!("Bearer {name}")
 }
 
-/// Every method and path, with names for what stands in braces.
+/// Every method and path, with names in place of the parameters in braces.
 fn every_path() -> impl Iterator<Item = (&'static str, String, String)> {
     ROUTES.iter().flat_map(|route| {
         let verbs = route.methods.iter().map(|verb| verb.name());
@@ -485,7 +485,7 @@ fn every_path() -> impl Iterator<Item = (&'static str, String, String)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_route_lets_in_exactly_the_scope_of_the_table() {
+async fn every_route_accepts_exactly_the_scope_of_the_table() {
     let mut lines = Vec::new();
     let server = guarded(Surface::Whole, |_| ()).await;
     for (verb, path, asked) in every_path() {
@@ -519,7 +519,7 @@ async fn every_route_lets_in_exactly_the_scope_of_the_table() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrong_credential_is_401_on_every_route_but_the_open_ones() {
+async fn a_wrong_credential_is_401_on_all_routes_except_open_ones() {
     let server = guarded(Surface::Whole, |_| ()).await;
     for (verb, path, asked) in every_path() {
         for authorization in ["Bearer other", "Basic dTpw", "Digest x", "Bearer"] {
@@ -552,7 +552,7 @@ async fn a_credential_acts_for_its_tenants_only() {
     assert_eq!(push("write", Some("a|b")).await, text(403, foreign));
     assert_eq!(push("write", Some("fake")).await.0, 403);
     assert_eq!(push("two", Some("b")).await, text(204, "b"));
-    assert_eq!(push("two", None).await.0, 400, "which one?");
+    assert_eq!(push("two", None).await.0, 400, "the tenant is ambiguous");
     assert_eq!(push("two", Some("c")).await.0, 403);
     assert_eq!(push("every", Some("c")).await, text(204, "c"));
     assert_eq!(push("every", None).await, text(204, "fake"));
@@ -565,12 +565,12 @@ async fn a_credential_acts_for_its_tenants_only() {
     };
     assert_eq!(query("two", &["a|b"]).await, 200);
     assert_eq!(query("two", &["a|c"]).await, 403);
-    assert_eq!(query("read", &["a", "b"]).await, 200, "the second header means nothing, here or behind");
+    assert_eq!(query("read", &["a", "b"]).await, 200, "the second header is ignored here and later");
     assert_eq!(query("read", &["b", "a"]).await, 403);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_for_operators_takes_their_routes_from_the_other() {
+async fn routes_for_operators_are_only_on_their_listener() {
     let data = guarded(Surface::Data, |_| ()).await;
     let operators = guarded(Surface::Operators, |_| ()).await;
     for (method, path, on_data, on_operators) in [
@@ -592,10 +592,10 @@ async fn a_listener_for_operators_takes_their_routes_from_the_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_something_needs_another_method_than_get() {
+async fn changes_need_a_method_other_than_get() {
     let server = open_server(|_| ());
     for path in ["/flush", "/ingester/flush", "/flush/tenant", "/ingester/shutdown"] {
-        assert_eq!(server.get(path, &[]).await.status, 405, "{path}: an image on any page could ask for it");
+        assert_eq!(server.get(path, &[]).await.status, 405, "{path}: an image on any page could request it");
     }
     assert_eq!(server.get("/log_level", &[("log_level", "trace")]).await.status, 200);
     let shown = server.get("/log_level", &[]).await;
@@ -603,12 +603,12 @@ async fn what_changes_something_needs_another_method_than_get() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_page_is_refused_on_loopback_too() {
+async fn a_page_of_another_origin_is_refused_on_loopback_too() {
     let server = open_server(|s| s.http.allowed_hosts = vec!["logs.example.org".to_owned()]);
     let rebound = [("host", "evil.example:3100")];
     for (verb, path, asked) in every_path() {
         let tried = try_with(&server, verb, &asked, &rebound).await;
-        assert_eq!(tried.status, 403, "{verb} {path}: DNS rebinding reads as well as it writes");
+        assert_eq!(tried.status, 403, "{verb} {path}: DNS rebinding permits reads and writes");
         assert!(tried.body.contains("http.allowed_hosts") && !tried.was_read, "{}", tried.body);
     }
     let own = [("host", "localhost:3100"), ("origin", "http://localhost:3100")];
@@ -631,7 +631,7 @@ async fn a_foreign_page_is_refused_on_loopback_too() {
     assert_eq!(
         try_with(&server, "GET", "/loki/api/v1/labels", &forged).await.status,
         200,
-        "it cannot read it"
+        "it cannot read the response"
     );
 }
 

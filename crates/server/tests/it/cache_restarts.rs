@@ -1,4 +1,5 @@
-//! Goal: a start of `sandur cache serve` that discards what flash held says so and why, also without `-v`.
+//! Goal: a start of `sandur cache serve` that discards the content of flash logs this and the reason,
+//! even without `-v`.
 //!
 //! Method: the real binary over a file, killed and stopped.
 
@@ -12,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use sandur_attack::free_address;
 
-/// Far longer than any healthy start takes.
+/// Far longer than a start takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts a cache on flash of `folder`, and waits until it listens.
+/// Starts a cache on flash in `folder`, and waits until it listens.
 fn start(folder: &Path, address: SocketAddr, megabytes: u32) -> Child {
     let log = File::create(folder.join("log")).unwrap();
     let (host, port) = (address.ip().to_string(), address.port().to_string());
@@ -29,7 +30,7 @@ fn start(folder: &Path, address: SocketAddr, megabytes: u32) -> Child {
     let began = Instant::now();
     while TcpStream::connect(address).is_err() {
         let ended = process.try_wait().unwrap();
-        assert!(ended.is_none() && began.elapsed() < PATIENCE, "no cache: {}", said(folder));
+        assert!(ended.is_none() && began.elapsed() < PATIENCE, "the cache did not start: {}", said(folder));
         std::thread::sleep(Duration::from_millis(5)); // polling another process
     }
     process
@@ -39,7 +40,7 @@ fn said(folder: &Path) -> String {
     fs::read_to_string(folder.join("log")).unwrap()
 }
 
-/// Stops it; what it said from its start on.
+/// Stops the cache; returns its output.
 fn stop(folder: &Path, mut process: Child) -> String {
     assert!(Command::new("kill").args(["-s", "TERM", &process.id().to_string()]).status().unwrap().success());
     assert!(process.wait().unwrap().success());
@@ -47,15 +48,15 @@ fn stop(folder: &Path, mut process: Child) -> String {
 }
 
 #[test]
-fn a_start_of_the_cache_that_discards_flash_says_why_and_others_say_nothing() {
+fn only_a_start_of_the_cache_that_discards_flash_logs_it() {
     let folder = tempfile::tempdir().unwrap();
     let address = free_address().unwrap();
     let discards = "flash starts empty";
     let first = stop(folder.path(), start(folder.path(), address, 64));
-    assert!(!first.contains(discards), "there was nothing: {first}");
+    assert!(!first.contains(discards), "there was no content: {first}");
     let mut killed = start(folder.path(), address, 64);
     let after_stop = said(folder.path());
-    assert!(!after_stop.contains(discards), "it is found after a clean stop: {after_stop}");
+    assert!(!after_stop.contains(discards), "the content is found after a clean stop: {after_stop}");
     killed.kill().unwrap();
     killed.wait().unwrap();
     let after_kill = stop(folder.path(), start(folder.path(), address, 64));

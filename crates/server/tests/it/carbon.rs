@@ -1,7 +1,8 @@
-//! Goal: what Graphite's senders send over any of carbon's protocols can be queried once their connection is
-//! closed; what they send wrong costs itself alone, and memory and time of a connection are bounded.
+//! Goal: data that Graphite senders send with any of Carbon's protocols can be queried once their
+//! connection is closed; invalid input is rejected without affecting the rest, and memory and time of a
+//! connection are limited.
 //!
-//! Method: a whole server in this process over a store in memory, and senders over real sockets.
+//! Method: a whole server in this process with a store in memory, and senders over real sockets.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -37,7 +38,7 @@ async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
     (env, server)
 }
 
-/// Sends bytes and waits until the server has closed: then they are durable.
+/// Sends bytes and waits until the server closes the connection: then they are durable.
 async fn send(address: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let _ = stream.write_all(bytes).await;
@@ -56,9 +57,10 @@ async fn get(server: &Server, path: &str, tenant: &str) -> String {
     answer
 }
 
-/// Points that were left out for the number of series were acknowledged, though this way has answers.
+/// Rejected points beyond the limit of series were once acknowledged, although this protocol has
+/// responses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_with_too_many_series_is_told_which_are_left_out() {
+async fn a_request_with_too_many_series_gets_an_error_about_the_rest() {
     let (env, server) = start(|s| s.limits.metrics.max_global_series_per_user = 2).await;
     let post = async |points: &str| {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -97,7 +99,7 @@ async fn counter(server: &Server, name: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn points_of_every_protocol_are_stored_and_wrong_ones_cost_themselves_alone() {
+async fn points_of_every_protocol_are_stored_except_invalid_ones() {
     let (env, server) = start(|_| ()).await;
     let [_, lines, pickles, protobuf] = server.listening[..] else { panic!("{:?}", server.listening) };
     let at = now(&env);
@@ -108,7 +110,7 @@ async fn points_of_every_protocol_are_stored_and_wrong_ones_cost_themselves_alon
     send(lines, text.as_bytes()).await;
     assert_eq!(value(&server, "l.a", "").await.as_deref(), Some("2.5"), "the last write of an instant wins");
     assert_eq!(value(&server, "m", "").await.as_deref(), Some("7"));
-    assert_eq!(value(&server, "l.c", "").await, None, "a line that does not end is none");
+    assert_eq!(value(&server, "l.c", "").await, None, "an incomplete line is not stored");
     let rejected = get(&server, "/graphite/rejected", "").await;
     for reason in ["fields", "nan", "path", "incomplete"] {
         assert!(rejected.contains(&format!("\"reason\":\"{reason}\"")), "{reason}: {rejected}");
@@ -143,7 +145,7 @@ async fn points_of_every_protocol_are_stored_and_wrong_ones_cost_themselves_alon
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compressed_streams_are_told_by_how_they_begin() {
+async fn compressed_streams_are_recognized_by_their_first_bytes() {
     let (env, server) = start(|_| ()).await;
     let at = now(&env);
     let line = |name: &str| format!("z.{name} 3 {at}\n").into_bytes();
@@ -160,7 +162,7 @@ async fn compressed_streams_are_told_by_how_they_begin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_never_ends_is_ended_and_what_comes_last_is_stored() {
+async fn endless_messages_are_cut_off_and_the_last_bytes_are_stored() {
     let (env, server) = start(|settings| {
         settings.carbon.message_timeout = Duration::from_millis(100);
         settings.carbon.window = 64 << 10;
@@ -182,7 +184,7 @@ async fn what_never_ends_is_ended_and_what_comes_last_is_stored() {
             counter(&server, &format!("sandur_carbon_ended_connections_total{{reason=\"{reason}\"}}")).await;
         assert_ne!(counted, "", "{reason}");
     }
-    // Many more bytes than the window, from a sender that stays.
+    // Far more bytes than the window, from a sender that keeps its connection open.
     let mut stream = TcpStream::connect(lines).await.unwrap();
     let many: String = (0..20_000).map(|n| format!("w.{:03}.x {n} {at}\n", n % 500)).collect();
     stream.write_all(many.as_bytes()).await.unwrap();
@@ -202,9 +204,9 @@ async fn what_never_ends_is_ended_and_what_comes_last_is_stored() {
     server.stop().await.unwrap();
 }
 
-/// New names take many times their bytes: those of one block were more than one push may take, and were lost.
+/// New names take many times their bytes: one block could exceed the limit of a push, and was lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn new_names_that_are_too_many_for_one_push_are_stored_in_parts() {
+async fn too_many_new_names_for_one_push_are_stored_in_parts() {
     let (env, server) = start(|settings| settings.memory_limit = 128 << 20).await;
     let [_, lines, ..] = server.listening[..] else { panic!("{:?}", server.listening) };
     let at = now(&env);
@@ -223,7 +225,7 @@ async fn new_names_that_are_too_many_for_one_push_are_stored_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_are_told_by_the_names_of_points() {
+async fn tenants_are_determined_by_the_names_of_points() {
     let (env, server) = start(|settings| {
         settings.carbon.tenant_by_prefix = vec!["prod.=production".to_owned()];
         settings.carbon.tenant_by_first_node = true;
@@ -256,7 +258,7 @@ async fn bodies_are_stored_and_answered() {
     assert_eq!(post("application/json", b"{}").await.status, 415);
 }
 
-/// A frame of zstd that asks for a window of 8 MiB and holds `blocks` times 128 KiB of line feeds in 4 bytes.
+/// A zstd frame with a window of 8 MiB that contains `blocks` times 128 KiB of line feeds in 4 bytes.
 fn bomb(blocks: usize) -> Vec<u8> {
     let block = ((128u32 << 10 << 3) | 2).to_le_bytes();
     let mut frame = vec![0x28, 0xB5, 0x2F, 0xFD, 0x00, 0x68];
@@ -266,28 +268,28 @@ fn bomb(blocks: usize) -> Vec<u8> {
     frame
 }
 
-/// Sends bytes over a connection that stays open; whether the server ended it.
+/// Sends bytes over a connection that stays open; returns whether the server closed it.
 async fn is_ended(env: &Env, address: SocketAddr, bytes: &[u8]) -> bool {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     env.timeout(Duration::from_secs(60), stream.read_to_end(&mut Vec::new())).await.is_some()
 }
 
-/// 64 connections that had sent 294 bytes each took 512 MiB that no budget counted, and no push was accepted
-/// any more.
+/// 64 connections that had sent 294 bytes each once took 512 MiB that no budget counted, and then no push
+/// was accepted.
 #[tokio::test(flavor = "multi_thread")]
-async fn windows_of_compressed_streams_are_memory_of_the_budget() {
+async fn windows_of_compressed_streams_count_for_the_budget() {
     let (env, server) = start(|settings| settings.memory_limit = 128 << 20).await;
     assert!(
         is_ended(&env, server.listening[1], &bomb(72)).await,
-        "a window is more than one request may have"
+        "a window exceeds the limit of one request"
     );
     assert_eq!(counter(&server, "sandur_carbon_ended_connections_total{reason=\"memory\"}").await, "1");
     let told = get(&server, "/graphite/rejected", "").await;
     assert!(told.contains("\"reason\":\"memory\"") && told.contains("--memory-limit"), "{told}");
     server.stop().await.unwrap();
 
-    // A stream of a usual window is memory that is counted while it is open.
+    // A stream with a usual window uses memory that is counted while it is open.
     let (env, server) = start(|_| ()).await;
     let mut packed = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
     packed.write_all(format!("window.a 1 {}\n", now(&env)).as_bytes()).unwrap();
@@ -304,15 +306,15 @@ async fn windows_of_compressed_streams_are_memory_of_the_budget() {
         }
         panic!("{what}");
     };
-    until("its window is counted", &|used| used >= 2 << 20).await;
+    until("the window is counted", &|used| used >= 2 << 20).await;
     drop(stream);
-    until("and given back", &|used| used == 0).await;
+    until("the window is released", &|used| used == 0).await;
     assert_eq!(value(&server, "window.a", "").await.as_deref(), Some("1"));
     server.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compressed_stream_becomes_no_more_than_its_ratio() {
+async fn the_ratio_of_a_compressed_stream_is_limited() {
     let (env, server) = start(|_| ()).await;
     let lines = server.listening[1];
     assert!(is_ended(&env, lines, &bomb(72)).await);
@@ -321,9 +323,9 @@ async fn a_compressed_stream_becomes_no_more_than_its_ratio() {
     server.stop().await.unwrap();
 }
 
-/// A browser's plain POST to carbon's port stored the points of its body.
+/// A browser's plain POST to Carbon's port once stored the points of its body.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_web_page_writes_nothing_into_carbon() {
+async fn a_web_page_cannot_write_to_carbon() {
     let (env, server) = start(|_| ()).await;
     let [_, lines, pickles, protobuf] = server.listening[..] else { panic!("{:?}", server.listening) };
     let at = now(&env);
@@ -340,7 +342,7 @@ async fn a_web_page_writes_nothing_into_carbon() {
     for listener in [pickles, protobuf] {
         send(listener, format!("POST / HTTP/1.1\r\n{host}").as_bytes()).await;
     }
-    // Behind a point it is a line like any other that is none.
+    // After a point it is an invalid line like any other.
     send(lines, format!("POST 1 {at}\nsender.a 1 {at}\nPOST / HTTP/1.1\nsender.b 2 {at}\n").as_bytes()).await;
     assert_eq!(value(&server, "sender.b", "").await.as_deref(), Some("2"));
     assert_eq!(value(&server, "POST", "").await.as_deref(), Some("1"));
@@ -354,7 +356,7 @@ async fn a_web_page_writes_nothing_into_carbon() {
         env.sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(value(&server, "sender.c", "").await.as_deref(), Some("3"));
-    assert_eq!(value(&server, "page.a", "").await, None, "no page writes");
+    assert_eq!(value(&server, "page.a", "").await, None, "pages cannot write");
     let ended = counter(&server, "sandur_carbon_ended_connections_total{reason=\"http_request\"").await;
     let dropped = counter(&server, "sandur_carbon_rejected_points_total{reason=\"http_request\"").await;
     assert_eq!((ended.as_str(), dropped.as_str()), ("6", "1"));

@@ -1,8 +1,8 @@
-//! Goal: where a store takes nothing, carbon's senders wait and lose nothing: what is counted as durable is
-//! there, also after `kill -9`, and all that was sent is there once when the store takes writes again.
+//! Goal: when a store accepts no writes, Carbon's senders wait and lose nothing: data counted as durable
+//! exists, even after `kill -9`, and all sent data exists once when the store accepts writes again.
 //!
-//! Method: the real binary over a disk that is full and over a bucket that answers 503, and a sender over one
-//! connection that does not know of it.
+//! Method: the real binary with a full disk and with a bucket that answers 503, and a sender with one
+//! connection that does not notice.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -20,14 +20,14 @@ use crate::process::{Random, Server, Setup, encode, now_ns, s3_store};
 use crate::retention::until;
 
 const PATHS: u64 = 50;
-/// Seconds from the first time of a path to now: each has at most as many points.
+/// Seconds from the first timestamp of a path until now: the maximum number of its points.
 const SECONDS: u64 = 80_000;
-/// Lines that are written at once.
+/// Lines per write.
 const LINES: u64 = 1_000;
-/// Points that wait in a window of 256 KiB and in the buffers of sockets at most.
+/// Maximum number of points that wait in a window of 256 KiB and in the buffers of sockets.
 const WAITING_MAX: u64 = (16 << 20) / 30;
 
-/// A sender of points that all differ, over one connection.
+/// A sender of distinct points, over one connection.
 struct Sender {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -36,7 +36,7 @@ struct Sender {
 }
 
 impl Sender {
-    /// Sends until it is stopped; of each path from the point with a number on.
+    /// Sends until it is stopped; starts with the point of a given number on every path.
     fn start(address: SocketAddr, base_s: i64, from: u64) -> Self {
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counted) = (Arc::clone(&stop), Arc::clone(&sent));
@@ -44,11 +44,11 @@ impl Sender {
             let (mut stream, mut random) = (TcpStream::connect(address)?, Random(from + 1));
             let mut number = from;
             while !stopped.load(Ordering::Relaxed) {
-                assert!(number / PATHS + LINES < SECONDS, "the store never refused anything");
+                assert!(number / PATHS + LINES < SECONDS, "the store never refused a write");
                 let mut lines = String::new();
                 for _ in 0..LINES {
                     let (path, second) = (number % PATHS, base_s + (number / PATHS) as i64);
-                    // No codec makes them short.
+                    // Random, so that no codec can compress them.
                     let value = random.below(1 << 53);
                     lines += &format!("faults.p{path} 0.{value:016} {second}\n");
                     number += 1;
@@ -57,7 +57,7 @@ impl Sender {
                 counted.fetch_add(LINES, Ordering::Relaxed);
             }
             stream.shutdown(Shutdown::Write)?;
-            // The server closes once everything is durable.
+            // The server closes the connection once all points are durable.
             stream.read_to_end(&mut Vec::new()).map(|_| ())
         });
         Self { stop, sent, from, running }
@@ -72,7 +72,7 @@ impl Sender {
         self.from + self.sent.load(Ordering::Relaxed)
     }
 
-    /// Waits until all that was sent is durable; gives the number of the next point.
+    /// Waits until all sent points are durable; returns the number of the next one.
     fn join(self) -> u64 {
         let (sent, from) = (Arc::clone(&self.sent), self.from);
         self.running.join().unwrap().unwrap();
@@ -80,7 +80,7 @@ impl Sender {
     }
 }
 
-/// The first of the counters that begin so.
+/// The value of the first counter with this prefix.
 pub fn counted(server: &Server, name: &str) -> u64 {
     let text = String::from_utf8(server.get("/metrics").1).unwrap();
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -102,7 +102,7 @@ fn base_s() -> i64 {
 }
 
 #[test]
-fn a_full_disk_makes_senders_wait_until_there_is_space() {
+fn with_a_full_disk_senders_wait_until_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
     let Some(_tmpfs) = Tmpfs::mount(&small, "24m", "carbon and a full disk") else { return };
@@ -117,7 +117,7 @@ fn a_full_disk_makes_senders_wait_until_there_is_space() {
     until("the disk is full", &server, || repeats(&server) > 1);
     let held = durable(&server);
     assert!(held > 0 && server.is_running());
-    assert_eq!(stored(&server), held, "what is durable is there, nothing else, and queries go on");
+    assert_eq!(stored(&server), held, "durable points exist, no others, and queries continue");
     sender.stop();
     fs::remove_file(&ballast).unwrap();
     let sent = sender.join();
@@ -126,35 +126,35 @@ fn a_full_disk_makes_senders_wait_until_there_is_space() {
     assert_eq!(counted(&server, "sandur_carbon_rejected_points_total"), 0);
     server.kill();
     let server = setup.start();
-    assert_eq!(stored(&server), sent, "after a crash as well");
+    assert_eq!(stored(&server), sent, "also after a crash");
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// What stands between a server and its bucket.
+/// A proxy between a server and its bucket that can refuse requests.
 #[derive(Default)]
 struct Weather {
-    /// One connection of so many is answered with 503; 0: none.
+    /// One of this many connections is answered with 503; 0: none.
     refuse_each: AtomicU64,
     connections: AtomicU64,
     refused: AtomicU64,
 }
 
 impl Weather {
-    /// Passes connections on to an address, from one that it gives.
+    /// Forwards connections to an address; returns the proxy's address.
     fn before(self: &Arc<Self>, bucket: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, weather) = (listener.local_addr().unwrap(), Arc::clone(self));
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let weather = Arc::clone(&weather);
-                // A connection that breaks is a request that has no answer.
+                // A broken connection is a request without an answer.
                 std::thread::spawn(move || weather.pass(client, bucket));
             }
         });
         address
     }
 
-    /// Passes one connection on, request by request, until one of them is refused.
+    /// Forwards one connection, request by request, until one of them is refused.
     fn pass(&self, mut client: TcpStream, bucket: SocketAddr) -> std::io::Result<()> {
         let mut server = TcpStream::connect(bucket)?;
         let mut answers = (server.try_clone()?, client.try_clone()?);
@@ -173,7 +173,7 @@ impl Weather {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 let text = "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                 client.write_all(text.as_bytes())?;
-                // The rest of the request is read, else the answer would be lost.
+                // The rest of the request is read, otherwise the answer would be lost.
                 client.shutdown(Shutdown::Write)?;
                 while client.read(&mut piece)? > 0 {}
                 return server.shutdown(Shutdown::Both);
@@ -186,11 +186,11 @@ impl Weather {
         self.refuse_each.store(each, Ordering::Relaxed);
     }
 
-    /// Refuses everything until none of a sender's points becomes durable any more; gives how many are.
+    /// Refuses all requests until no more points of a sender become durable; returns how many are.
     fn close(&self, server: &Server, sender: &Sender) -> u64 {
         self.refuse_each(1);
         let before = self.refused.load(Ordering::Relaxed);
-        // What was under way is answered or refused by then.
+        // Requests in flight are answered or refused by then.
         until("requests are refused", server, || self.refused.load(Ordering::Relaxed) > before + 10);
         let held = durable(server);
         let waiting = sender.number() - held;
@@ -199,7 +199,7 @@ impl Weather {
     }
 }
 
-/// The address of the bucket of a store's URL, and the URL by way of another one.
+/// The URL of a store, with the proxy's address as the endpoint.
 fn by_way_of(store: &str, weather: &Arc<Weather>) -> String {
     let (before, rest) = store.split_once("endpoint=http://").unwrap();
     let (bucket, after) = rest.split_once('&').unwrap_or((rest, ""));
@@ -207,7 +207,7 @@ fn by_way_of(store: &str, weather: &Arc<Weather>) -> String {
 }
 
 #[test]
-fn a_bucket_that_answers_503_makes_senders_wait_until_it_takes_points() {
+fn with_a_bucket_that_answers_503_senders_wait_until_it_recovers() {
     let Some(store) = s3_store("carbon-503") else { return };
     let folder = tempfile::tempdir().unwrap();
     let weather = Arc::new(Weather::default());
@@ -217,13 +217,13 @@ fn a_bucket_that_answers_503_makes_senders_wait_until_it_takes_points() {
     let setup = setup.with(&[&listen, "--carbon-window=256KiB", "--flush-max-bytes=1MiB"]);
     let (server, base_s) = (setup.start(), base_s());
 
-    // Each third request is refused: nobody notices.
+    // Every third request is refused: senders do not notice.
     weather.refuse_each(3);
     let sender = Sender::start(carbon, base_s, 0);
-    until("points are durable beside refusals", &server, || {
+    until("points are durable despite refusals", &server, || {
         durable(&server) > 20_000 && weather.refused.load(Ordering::Relaxed) > 5
     });
-    // Every request is refused: senders wait.
+    // All requests are refused: senders wait.
     let held = weather.close(&server, &sender);
     sender.stop();
     weather.refuse_each(0);
@@ -231,16 +231,16 @@ fn a_bucket_that_answers_503_makes_senders_wait_until_it_takes_points() {
     assert!(first >= held);
     assert_eq!((durable(&server), stored(&server)), (first, first));
 
-    // The process is killed while every request is refused.
+    // The process is killed while all requests are refused.
     let sender = Sender::start(carbon, base_s, first);
     until("points are durable again", &server, || durable(&server) > first + 20_000);
     let held = weather.close(&server, &sender);
     sender.stop();
     server.kill();
-    assert!(sender.running.join().unwrap().is_err(), "its connection broke");
+    assert!(sender.running.join().unwrap().is_err(), "its connection is broken");
     weather.refuse_each(0);
     let server = setup.start();
     let found = stored(&server);
-    assert!(found >= held, "{held} points were durable, and {found} are there");
+    assert!(found >= held, "{held} points were durable, but {found} exist");
     assert_eq!(server.terminate(), Some(0));
 }

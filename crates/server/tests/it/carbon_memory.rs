@@ -1,8 +1,8 @@
-//! Goal: the process stays within its memory limit while carbon's senders bring new names as fast as they
-//! can, and all that they sent is stored.
+//! Goal: the process stays within its memory limit while Carbon's senders send new names at full speed,
+//! and all of them are stored.
 //!
-//! Method: the real binary with the least limit, senders over connections of their own, plain and compressed,
-//! and clients that find and render all of it; heads are flushed and blocks merged meanwhile.
+//! Method: the real binary with the minimum limit, senders with one connection each, plain and
+//! compressed, and clients that find and render all of it; meanwhile heads are flushed and blocks merged.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -19,15 +19,17 @@ use crate::process::{Setup, now_ns, request};
 
 const LIMIT: u64 = 128 << 20;
 const SENDERS: usize = 6;
-/// How long a load lasts at least, and at most where a machine is too busy to make it real sooner.
+/// Minimum and maximum duration of the load; on a busy machine it takes longer until the load is large
+/// enough.
 const RUN: Duration = Duration::from_secs(2);
 const RUN_MAX: Duration = Duration::from_secs(90);
-/// New names that make a load real.
+/// Minimum number of new names.
 const NAMES_MIN: u64 = 50_000;
 const LINES: u64 = 1_000;
-/// Names of a compressed stream at most: what lies in the buffers of sockets unpacks to a multiple of it.
+/// Maximum number of names of a compressed stream: the content of socket buffers is decompressed to a
+/// multiple.
 const PACKED_MAX: u64 = 10_000;
-/// What asks for as much as there is; each may be refused for want of memory.
+/// Requests for all data; each may be refused because of memory.
 const ASKED: [&str; 4] = [
     "/render?target=sumSeries(memory.*.*.*)&from=-1h&format=json",
     "/render?target=memory.*.*.*&from=-1h&format=json",
@@ -35,7 +37,7 @@ const ASKED: [&str; 4] = [
     "/metrics/index.json",
 ];
 
-/// Sends new names until it is told to stop, half of the senders in one compressed stream. Gives how many
+/// Sends new names until it is stopped, half of the senders in one compressed stream. Returns how many,
 /// once they are durable.
 fn send(address: SocketAddr, sender: usize, stop: &AtomicBool) -> u64 {
     let stream = TcpStream::connect(address).unwrap();
@@ -59,13 +61,13 @@ fn send(address: SocketAddr, sender: usize, stop: &AtomicBool) -> u64 {
         packed.finish().unwrap();
     }
     stream.shutdown(Shutdown::Write).unwrap();
-    // The server closes once everything is durable.
+    // The server closes the connection once all points are durable.
     (&stream).read_to_end(&mut Vec::new()).unwrap();
     sent
 }
 
 #[test]
-fn new_names_of_carbon_stay_under_the_least_limit() {
+fn new_names_of_carbon_stay_under_the_minimum_limit() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().join("data").display());
     let carbon = free_address().unwrap();
@@ -93,7 +95,7 @@ fn new_names_of_carbon_stay_under_the_least_limit() {
             std::thread::sleep(Duration::from_millis(500)); // pacing another process
             let _ = request(address, "POST", "/flush", &[], b"");
         }
-        assert!(is_real(), "the load was real");
+        assert!(is_real(), "the load was large enough");
         stop.store(true, Ordering::Relaxed);
         senders.into_iter().map(|sender| sender.join().unwrap()).sum()
     });
@@ -104,10 +106,10 @@ fn new_names_of_carbon_stay_under_the_least_limit() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// What connections had received took all the memory that decoding it needs, and each waited for the others:
-/// neither their points were stored nor a push from their address any more.
+/// Data received by connections once took all the memory that decoding needs, and each connection waited
+/// for the others: neither their points nor a push from their address could be stored.
 #[test]
-fn many_connections_that_send_at_once_do_not_wait_for_each_other_for_ever() {
+fn many_connections_do_not_wait_for_each_other_forever() {
     const CONNECTIONS: u64 = 90;
     const NAMES: u64 = 270;
     let folder = tempfile::tempdir().unwrap();
@@ -124,7 +126,7 @@ fn many_connections_that_send_at_once_do_not_wait_for_each_other_for_ever() {
                 let line = |n: u64| format!("many.h{sender}.{filler}.m{n} 1 {second}\n");
                 let text: String = (0..NAMES).map(line).collect();
                 let mut stream = TcpStream::connect(carbon).unwrap();
-                // The failure of a server that never answers.
+                // The failure mode is a server that never answers.
                 stream.set_read_timeout(Some(RUN_MAX)).unwrap();
                 stream.set_write_timeout(Some(RUN_MAX)).unwrap();
                 together.wait();

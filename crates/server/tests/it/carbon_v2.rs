@@ -1,6 +1,6 @@
-//! carbonserver's gRPC: what a client of the service `CarbonV2` is answered.
+//! carbonserver's gRPC: the responses of the service `CarbonV2`.
 //!
-//! Method: calls go straight into the router as HTTP/2 requests; messages are made by hand.
+//! Method: calls go directly to the router as HTTP/2 requests; messages are built by hand.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -43,7 +43,7 @@ pub(crate) fn request(method: &str, message: &[u8]) -> Request<Body> {
     request.unwrap()
 }
 
-/// The code and the messages of an answer.
+/// The status code and the messages of a response.
 pub(crate) async fn answer(response: Response<Body>) -> (u16, Vec<Vec<u8>>) {
     assert_eq!(
         (response.status().as_u16(), &response.headers()["content-type"] == "application/grpc"),
@@ -86,7 +86,7 @@ fn contains(message: &[u8], text: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn series_come_as_a_message_each() {
+async fn every_series_is_a_separate_message() {
     let server = server();
     let (from, until) = (NOW - NOW % 60 - 180, NOW - NOW % 60);
     let asked = [fetch("servers.*.load", from, until), fetch("none.*", from, until)].concat();
@@ -99,12 +99,12 @@ async fn series_come_as_a_message_each() {
         assert!(message.windows(values.len()).any(|window| window == values), "{message:?}");
     }
     assert_eq!(call(&server, "Render", &fetch("none.*", from, until)).await, (0, vec![]));
-    assert_eq!(call(&server, "Render", b"\x08\x01\xff").await.0, 3, "no message");
+    assert_eq!(call(&server, "Render", b"\x08\x01\xff").await.0, 3, "not a message");
     assert_eq!(call(&server, "Render", &fetch("servers.*.load", 0, i64::MAX / 4)).await.0, 3, "a limit");
     assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
-/// Twenty thousand paths with five values each.
+/// 20,000 paths with five values each.
 fn many(edit: impl FnOnce(&mut sandur_server::config::Settings)) -> Server {
     let mut series = MemorySeries::default();
     for n in 0..20_000 {
@@ -133,7 +133,7 @@ async fn an_answer_may_be_larger_than_the_memory_of_its_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_in_the_middle_is_told_at_the_end() {
+async fn a_failure_in_the_middle_is_reported_at_the_end() {
     let server = many(|settings| settings.query.max_samples = 50_000);
     let asked = fetch("many.*.load", NOW - NOW % 60 - 300, NOW - NOW % 60);
     let (code, series) = call(&server, "Render", &asked).await;
@@ -142,7 +142,7 @@ async fn what_fails_in_the_middle_is_told_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_lists_and_rules_come_in_one_message() {
+async fn nodes_lists_and_rules_are_single_messages() {
     let server = server();
     let (code, nodes) = call(&server, "Find", b"\x0a\x09servers.*").await;
     assert_eq!(code, 0);

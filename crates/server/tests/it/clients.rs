@@ -1,7 +1,7 @@
-//! Goal: OTLP and remote-write clients that people have work unchanged (`logcli.rs` is about logcli).
+//! Goal: existing OTLP and remote-write clients work unchanged (for logcli see `logcli.rs`).
 //!
-//! Method: the real program against the real binary. It is built by `cargo xtask rivals` and found on PATH;
-//! without it the test says that it was skipped.
+//! Method: the real program against the real binary. It is built by `cargo xtask rivals` and found on
+//! PATH; without it the test is skipped with a message.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -51,7 +51,7 @@ fn telemetrygen_pushes_otlp() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// The value of an instant query with one number as its answer.
+/// The value of an instant query whose answer is a single number.
 fn number(server: &Server, query: &str) -> f64 {
     let answer = server.get_json(&format!("/api/v1/query?query={}", encode(query)));
     let text = answer["data"]["result"][0]["value"][1].as_str().unwrap_or("0").to_owned();
@@ -91,7 +91,7 @@ fn telemetrygen_pushes_metrics_of_every_kind_over_http_and_grpc() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// A Prometheus that scrapes itself and sends what it finds, and ends with its owner.
+/// A Prometheus that scrapes itself and sends its samples; it is killed on drop.
 struct Sender(Child);
 
 impl Sender {
@@ -125,14 +125,14 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 #[test]
-fn prometheus_sends_by_both_versions_of_remote_write() {
+fn prometheus_sends_with_both_versions_of_remote_write() {
     if !available("prometheus") {
         return;
     }
@@ -150,7 +150,8 @@ fn prometheus_sends_by_both_versions_of_remote_write() {
             std::thread::sleep(Duration::from_millis(50)); // polling another process
         }
         assert!(number(&server, &format!("count({{__name__=~\".+\", sender=\"{message}\"}})")) > 100.0);
-        // By version 2.0 it tells metadata with series when it has them in its WAL, which is not said when.
+        // With version 2.0 it sends metadata with series once they are in its WAL, at an unspecified
+        // time.
         while message.starts_with("prometheus.") {
             let metadata = server.get_json("/api/v1/metadata?metric=prometheus_build_info");
             if metadata["data"]["prometheus_build_info"][0]["type"] == "gauge" {

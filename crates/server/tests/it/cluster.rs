@@ -1,6 +1,6 @@
-//! Goal: processes that share a bucket answer for one another, and for one that was killed.
+//! Goal: processes that share a bucket answer with each other's data, including that of a killed process.
 //!
-//! Method: two real binaries on one S3 bucket; both take pushes; one is killed.
+//! Method: two real binaries on one S3 bucket; both accept pushes; one is killed.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -20,7 +20,7 @@ fn count(server: &Server, base_ns: i64) -> usize {
     server.lines(r#"{job="cluster"}"#, base_ns - 1_000_000_000, base_ns + 10_000_000_000, 5_000).len()
 }
 
-/// How long until `server` finds `expected` lines; panics after 10 s, which is the promise.
+/// How long it takes until `server` finds `expected` lines; panics after 10 s, the documented maximum.
 fn until(server: &Server, base_ns: i64, expected: usize) -> Duration {
     let started = Instant::now();
     loop {
@@ -35,7 +35,7 @@ fn until(server: &Server, base_ns: i64, expected: usize) -> Duration {
 }
 
 #[test]
-fn either_answers_for_both_and_for_the_dead() {
+fn each_process_answers_for_both_and_for_a_killed_one() {
     let Some(store) = s3_store("cluster") else { return };
     let folder = tempfile::tempdir().unwrap();
     let (one_folder, two_folder) = (folder.path().join("one"), folder.path().join("two"));
@@ -53,7 +53,7 @@ fn either_answers_for_both_and_for_the_dead() {
     println!("one sees the dead one's last lines after {:?}", until(&one, base_ns, 600));
     push_lines(&one, "one again", 50, base_ns);
     assert_eq!(count(&one, base_ns), 650);
-    // A new process adopts nothing twice.
+    // A new process adopts nothing a second time.
     let three = Setup::new(&store, &two_folder).start();
     until(&three, base_ns, 650);
     assert_eq!(one.terminate(), Some(0));

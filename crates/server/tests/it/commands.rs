@@ -1,7 +1,7 @@
-//! Goal: the commands that people type work together: serve, push with resume, query, tail, inspect,
-//! check, and the exit codes and messages that scripts and people rely on.
+//! Goal: the commands work together: serve, push with resume, query, tail, inspect, check, and the exit
+//! codes and messages that scripts and users rely on.
 //!
-//! Method: the real binary for the server and for every command, over one directory.
+//! Method: the real binary for the server and for every command, with one directory.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
@@ -27,7 +27,7 @@ fn err(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Lines of now, so that no limit on age matters.
+/// Lines with current timestamps, so that no age limit applies.
 fn log_file(path: &Path, from: u32, to: u32) {
     let mut file = std::fs::File::options().create(true).append(true).open(path).unwrap();
     for n in from..to {
@@ -36,7 +36,7 @@ fn log_file(path: &Path, from: u32, to: u32) {
 }
 
 #[test]
-fn a_block_of_samples_is_shown_and_an_unknown_object_is_named() {
+fn a_block_of_samples_is_shown_and_an_unknown_object_is_reported() {
     let block = concat!(env!("CARGO_MANIFEST_DIR"), "/../format/fixtures/sample-block-v4.bin");
     let shown = sandur(&["inspect", block, "--rows", "3"]);
     let text = out(&shown);
@@ -58,7 +58,7 @@ fn a_block_of_samples_is_shown_and_an_unknown_object_is_named() {
 }
 
 #[test]
-fn what_is_pushed_is_found_inspected_and_sound() {
+fn pushed_lines_are_found_inspected_and_sound() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let store = store.to_str().unwrap();
@@ -75,7 +75,11 @@ fn what_is_pushed_is_found_inspected_and_sound() {
     assert!(first.status.success() && err(&first).contains("acknowledged 500 lines"), "{}", err(&first));
     log_file(&log, 500, 600);
     let second = push();
-    assert!(err(&second).contains("acknowledged 100 lines"), "it goes on where it stopped: {}", err(&second));
+    assert!(
+        err(&second).contains("acknowledged 100 lines"),
+        "it continues where it stopped: {}",
+        err(&second)
+    );
 
     let count = "sum(count_over_time({app=\"a\"}[1h]))";
     let counted = sandur(&["query", "--addr", &address, "--instant", "-o", "raw", count]);
@@ -132,7 +136,7 @@ fn mistakes_are_explained() {
 }
 
 #[test]
-fn a_second_server_on_the_directory_is_refused_with_the_remedy() {
+fn a_second_server_on_the_directory_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let store = store.to_str().unwrap();
@@ -157,17 +161,17 @@ fn a_configuration_of_loki_is_explained() {
     }
 }
 
-/// A server with lines, and the commands that ask it.
+/// A server with lines, and commands that query it.
 struct Asked {
     server: Server,
     _folder: tempfile::TempDir,
 }
 
-/// Instants of the lines of [`Asked`].
+/// Number of timestamps of the lines of [`Asked`].
 const INSTANTS: i64 = 50;
 
 impl Asked {
-    /// Two streams; ten lines of each at each of fifty instants of the last minutes.
+    /// Two streams; ten lines of each at each of 50 timestamps of the last minutes.
     fn start(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store");
@@ -190,7 +194,7 @@ impl Asked {
 }
 
 #[test]
-fn query_pages_beyond_the_servers_limit_and_says_how_far_it_came() {
+fn query_pages_beyond_the_servers_limit_and_reports_its_own() {
     let asked = Asked::start(&["--limits-max-entries-limit-per-query", "60"]);
     for batch in ["7", "45", "1000"] {
         for direction in [&[][..], &["--forward"]] {
@@ -249,7 +253,7 @@ fn errors_of_logql_show_the_query_with_a_caret() {
 }
 
 #[test]
-fn labels_series_stats_and_volume_say_what_there_is() {
+fn labels_series_stats_and_volume_show_the_data() {
     let asked = Asked::start(&["--limits-discover-service-name="]);
     assert_eq!(out(&asked.run(&["labels"])), "app\nenv\n");
     assert_eq!(out(&asked.run(&["labels", "app", "--query", "{env=\"test\"}"])), "api\nweb\n");
@@ -269,7 +273,7 @@ fn labels_series_stats_and_volume_say_what_there_is() {
 }
 
 #[test]
-fn a_delete_is_asked_for_and_taken_back() {
+fn a_delete_is_confirmed_and_cancelled() {
     let asked = Asked::start(&[]);
     let range = ["--since", "1h", "{app=\"api\"} |= \"line 4\""];
     let unasked = asked.run(&[&["delete", "create"][..], &range].concat());
@@ -282,7 +286,7 @@ fn a_delete_is_asked_for_and_taken_back() {
     assert_eq!(count(), "500");
     let created = asked.run(&[&["delete", "create", "--yes"][..], &range].concat());
     assert!(created.status.success() && err(&created).contains("the lines are hidden"), "{}", err(&created));
-    assert_eq!(count(), "389", "4, 40 to 49 and 400 to 499 are gone");
+    assert_eq!(count(), "389", "4, 40 to 49 and 400 to 499 are hidden");
     let listed = out(&asked.run(&["delete", "list", "--timezone", "UTC"]));
     let id = listed.split_whitespace().next().unwrap().to_owned();
     assert!(listed.contains("received") && listed.contains("|= \"line 4\""), "{listed}");
@@ -294,7 +298,7 @@ fn a_delete_is_asked_for_and_taken_back() {
 }
 
 #[test]
-fn answers_have_the_forms_of_logcli() {
+fn output_has_the_formats_of_logcli() {
     let asked = Asked::start(&[]);
     let run = |form: &str, zone: &str| {
         let query = ["query", "{app=\"api\"} |= \"line 42\" | keep app", "--limit", "1"];
@@ -337,7 +341,7 @@ fn a_closed_pipe_is_no_failure() {
 }
 
 #[test]
-fn completions_and_manual_pages_know_every_command() {
+fn completions_and_manual_pages_contain_every_command() {
     let folder = tempfile::tempdir().unwrap();
     let help = out(&sandur(&["--help"]));
     let commands: Vec<&str> = help
@@ -364,12 +368,12 @@ fn completions_and_manual_pages_know_every_command() {
     }
 }
 
-/// An address that leads to a server, or to none.
+/// A proxy to a server, or to none.
 #[derive(Clone)]
 struct Way(Arc<Mutex<(Option<SocketAddr>, Vec<TcpStream>)>>);
 
 impl Way {
-    /// The way and its address.
+    /// Starts the proxy; returns it with its address.
     fn open() -> (Self, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -389,7 +393,7 @@ impl Way {
         for (from, to) in [(&client, &server), (&server, &client)] {
             let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
             std::thread::spawn(move || {
-                // Either side may end it.
+                // Either side may close the connection.
                 let _ = std::io::copy(&mut from, &mut to);
                 let _ = to.shutdown(Shutdown::Both);
             });
@@ -397,7 +401,7 @@ impl Way {
         state.1.extend([client, server]);
     }
 
-    /// Leads to this server from now on; connections that there are break.
+    /// Forwards to this server from now on; existing connections break.
     fn set(&self, server: Option<SocketAddr>) {
         let mut state = self.0.lock().unwrap();
         state.0 = server;
@@ -407,7 +411,7 @@ impl Way {
     }
 }
 
-/// A child that is ended with the test.
+/// A child process that is killed on drop.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -418,7 +422,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn tail_connects_again_and_shows_what_it_missed_once() {
+fn tail_reconnects_and_shows_missed_lines_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let setup = Setup::new(store.to_str().unwrap(), folder.path());
@@ -427,7 +431,7 @@ fn tail_connects_again_and_shows_what_it_missed_once() {
     way.set(Some(server.address));
     let push = |server: &Server, names: &str, count: i64| {
         let now = now_ns();
-        // Ten lines at each instant.
+        // Ten lines per timestamp.
         let line = |n: i64| (now + n / 10, format!("{names}{n}"));
         let lines: Vec<(i64, String)> = (0..count).map(line).collect();
         assert_eq!(server.push(&json!({"app": "a"}), &lines).unwrap().0, 204);
@@ -442,7 +446,7 @@ fn tail_connects_again_and_shows_what_it_missed_once() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut notes = BufReader::new(child.stderr.take().unwrap()).lines();
     let mut child = Ended(child);
-    // Lines of one instant have no order.
+    // Lines with the same timestamp have no order.
     let mut read = |count: usize| -> Vec<String> {
         let mut read: Vec<String> = (0..count).map(|_| lines.next().unwrap().unwrap()).collect();
         read.sort_by_key(|line| line.trim_start_matches(char::is_alphabetic).parse::<i64>().unwrap());
@@ -453,13 +457,14 @@ fn tail_connects_again_and_shows_what_it_missed_once() {
     push(&server, "before", 50);
     assert_eq!(read(50), expected("before", 50));
 
-    // More lines than a page of the query has come while nobody follows, some of them at one instant.
+    // More lines than a page of the query arrive while the tail is disconnected, some with the same
+    // timestamp.
     server.kill();
     way.set(None);
     let server = setup.start();
     push(&server, "missed", 2_500);
     way.set(Some(server.address));
-    assert_eq!(read(2_500), expected("missed", 2_500), "none is lost, none comes twice");
+    assert_eq!(read(2_500), expected("missed", 2_500), "no line is lost or repeated");
     let mut said: Vec<String> = Vec::new();
     while said.last().is_none_or(|note| !note.contains("connected again")) {
         said.push(notes.next().unwrap().unwrap());
@@ -467,12 +472,12 @@ fn tail_connects_again_and_shows_what_it_missed_once() {
     assert!(said[0].contains("may be missing until it is back"), "{said:?}");
     assert!(said.last().unwrap().contains("connected again: 2500 lines from "), "{said:?}");
     push(&server, "after", 30);
-    assert_eq!(read(30), expected("after", 30), "nothing is repeated when it goes on");
+    assert_eq!(read(30), expected("after", 30), "no line is repeated after that");
     child.0.kill().unwrap();
     child.0.wait().unwrap();
 }
 
-/// Runs a command whose standard output and error are pipes that nobody reads.
+/// Runs a command whose standard output and error are pipes without readers.
 fn into_closed_pipes(arguments: &[&str]) -> std::process::ExitStatus {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
     let (stdout_reader, stdout) = std::io::pipe().unwrap();
@@ -482,7 +487,7 @@ fn into_closed_pipes(arguments: &[&str]) -> std::process::ExitStatus {
 }
 
 #[test]
-fn no_command_panics_or_fails_when_its_reader_has_gone() {
+fn no_command_panics_or_fails_when_its_reader_goes_away() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let store = store.to_str().unwrap();
@@ -504,7 +509,7 @@ fn no_command_panics_or_fails_when_its_reader_has_gone() {
         assert_eq!(status.code(), Some(0), "{name}");
     }
     let failing = reached(&["query"], &["{app="]);
-    assert_eq!(failing.code(), Some(1), "a failure stays one");
+    assert_eq!(failing.code(), Some(1), "a failure is still a failure");
     assert_eq!(server.terminate(), Some(0));
 
     let listed = out(&sandur(&["inspect", "--store", store, "blocks/"]));
@@ -534,7 +539,7 @@ fn no_command_panics_or_fails_when_its_reader_has_gone() {
 }
 
 #[test]
-fn an_output_that_cannot_be_written_is_a_failure() {
+fn output_that_cannot_be_written_is_a_failure() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
     let output = command.args(["docs", "options"]).stdout(full).stderr(Stdio::piped()).output().unwrap();

@@ -1,10 +1,10 @@
-//! Goal: what was acknowledged survives `kill -9`, once; what was not acknowledged is never there twice.
+//! Goal: acknowledged data survives `kill -9`, once; data that was not acknowledged never exists twice.
 //!
-//! Method: four pushers write numbered lines, two numbered samples, some with exemplars, and two carbon's
-//! lines of numbered points, each with a correction of one point; all note which requests were acknowledged;
-//! the server is killed at random moments and started again; requests without an answer are sent again, as
-//! agents do. After every few kills the newest rows are counted, now and then and
-//! at the end all of them.
+//! Method: four pushers write numbered lines, two numbered samples, some with exemplars, and two Carbon
+//! lines of numbered points, each with a correction of one point; all record which requests were
+//! acknowledged. The server is killed at random times and restarted; requests without an answer are sent
+//! again, as agents do. After every few kills the newest rows are counted, and occasionally and at the
+//! end all rows.
 //! `SANDUR_CRASH_KILLS` (10) sets the number of kills per store, `SANDUR_CRASH_SEED` repeats a run.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time, real threads
@@ -21,16 +21,16 @@ use serde_json::json;
 const PUSHERS: u64 = 8;
 /// Pushers below this number write lines, the others samples.
 const LINE_PUSHERS: u64 = 4;
-/// Pushers from this number on write carbon's lines.
+/// Pushers from this number on write Carbon lines.
 const CARBON_FROM: u64 = 6;
-/// The time of the point that is corrected again and again, in seconds: in a day that is over.
+/// The timestamp in seconds of the point that is repeatedly corrected: on a past day.
 const CORRECTED_S: i64 = 1_760_000_000;
-/// Every so many samples there is an exemplar: a block keeps 1,024 of a series.
+/// One of this many samples has an exemplar: a block keeps 1,024 per series.
 const EXEMPLAR_EACH: i64 = 8;
-/// Kills between two counts of the newest lines, and of all lines.
+/// Number of kills between two counts of the newest lines, and of all lines.
 const CHECK_NEW: u64 = 10;
 const CHECK_ALL: u64 = 50;
-/// Lines of one pusher between two restarts; below the largest `limit` of a query.
+/// Maximum number of lines of one pusher between two restarts; less than the maximum `limit` of a query.
 const LINES_MAX: usize = 4_000;
 
 /// The lines of one pusher between two restarts.
@@ -88,7 +88,7 @@ fn run(store: &str, folder: &std::path::Path, arguments: &[&str]) {
 }
 
 impl Run {
-    /// Pushes until a random moment, kills the server, starts it again.
+    /// Pushes until a random time, kills the server, and restarts it.
     fn epoch(&mut self, server: Server, setup: &Setup) -> Server {
         let epoch = self.epochs.len();
         let stop = Arc::new(AtomicBool::new(false));
@@ -109,7 +109,7 @@ impl Run {
         setup.start()
     }
 
-    /// Sends requests that had no answer once more: about half of them, as agents that were not killed.
+    /// Sends about half of the requests without an answer again, like agents that were not killed.
     fn resend(&mut self, server: &Server) {
         for (pusher, epoch, values) in std::mem::take(&mut self.unanswered) {
             if self.random.below(2) == 0 {
@@ -124,8 +124,8 @@ impl Run {
         }
     }
 
-    /// The point that is corrected again and again has the last number that was acknowledged, or that of the
-    /// request behind it, which had no answer.
+    /// The repeatedly corrected point has the last acknowledged number, or that of the following request,
+    /// which had no answer.
     fn check_corrected(&self, server: &Server, pusher: usize, epoch: usize) {
         let (seed, written) = (self.seed, &self.epochs[epoch][pusher]);
         let found = points(server, &format!("{}.corrected", path(pusher as u64, epoch)));
@@ -144,7 +144,7 @@ impl Run {
         );
     }
 
-    /// Counts every line of the epochs from `first` on.
+    /// Counts all lines of the epochs from `first` on.
     fn check(&self, server: &Server, first: usize) {
         for (epoch, pushers) in self.epochs.iter().enumerate().skip(first) {
             for (pusher, written) in pushers.iter().enumerate() {
@@ -172,7 +172,7 @@ impl Run {
                     let count = counts.remove(line.as_str()).unwrap_or(0);
                     assert!(count <= 1, "seed {seed}: unacknowledged line '{line}' was found {count} times");
                 }
-                assert!(counts.is_empty(), "seed {seed}: lines that nobody wrote: {counts:?}");
+                assert!(counts.is_empty(), "seed {seed}: lines that were never written: {counts:?}");
             }
         }
     }
@@ -183,7 +183,7 @@ fn path(pusher: u64, epoch: usize) -> String {
     format!("crash.pusher{pusher}.epoch{epoch}")
 }
 
-/// Points as carbon's lines, and the last number as a correction of one point.
+/// Sends points as Carbon lines, and the last number as a correction of one point.
 fn send_carbon(address: SocketAddr, path: &str, values: &[(i64, String)]) -> std::io::Result<(u16, Vec<u8>)> {
     let mut text = String::new();
     for (ns, number) in values {
@@ -194,7 +194,7 @@ fn send_carbon(address: SocketAddr, path: &str, values: &[(i64, String)]) -> std
     request(address, "POST", "/graphite/carbon", &[], text.as_bytes())
 }
 
-/// Points of a path as they are stored.
+/// The stored points of a path.
 fn points(server: &Server, path: &str) -> Vec<String> {
     let query = encode(&format!("{{__name__=\"{path}\"}}[3650d]"));
     let now = now_ns() / 1_000_000_000 + 10;
@@ -214,7 +214,7 @@ fn number_of(row: &str) -> i64 {
     row.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// Pushes numbered lines, or as many samples with the same numbers.
+/// Pushes numbered lines, or the same number of samples with these numbers.
 fn send(
     address: SocketAddr,
     pusher: u64,
@@ -242,7 +242,7 @@ fn send(
     request(address, "POST", "/api/v1/import/prometheus", &headers, text.as_bytes())
 }
 
-/// What a push must be found as.
+/// The rows that a push must be found as.
 fn rows(pusher: u64, values: &[(i64, String)]) -> Vec<String> {
     if pusher < LINE_PUSHERS {
         return values.iter().map(|(_, line)| line.clone()).collect();
@@ -287,7 +287,7 @@ fn labels(pusher: u64, epoch: usize) -> serde_json::Value {
 
 /// Pusher, epoch and lines of a request.
 type Request = (u64, usize, Vec<(i64, String)>);
-/// Requests that had no answer.
+/// Requests without an answer.
 type Unanswered = Mutex<Vec<Request>>;
 
 fn write(
@@ -309,12 +309,12 @@ fn write(
                 let line = format!("pusher {pusher} epoch {epoch} line {number} {}", random.below(1 << 40));
                 match pusher < LINE_PUSHERS {
                     true => (now_ns(), line),
-                    // Carbon's times are whole seconds; none of them lies ahead.
+                    // Carbon's timestamps are whole seconds; none is in the future.
                     false if pusher >= CARBON_FROM => {
                         let second = began_ns / 1_000_000_000 - LINES_MAX as i64 - 60 + number as i64;
                         (second * 1_000_000_000, number.to_string())
                     }
-                    // No two samples of a series have one time.
+                    // All samples of a series have different timestamps.
                     false => (began_ns + number as i64 * 1_000_000, number.to_string()),
                 }
             })
@@ -327,7 +327,7 @@ fn write(
             Err(_) => {
                 written.unknown.extend(lines);
                 unanswered.lock().unwrap().push((pusher, epoch, values));
-                return written; // the server is gone
+                return written; // the server was killed
             }
         }
     }

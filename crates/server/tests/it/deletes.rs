@@ -1,5 +1,6 @@
-//! Goal: a client that deletes lines as it would in Loki sees them gone at once, back when it cancels, and
-//! their blocks replaced on disk in the end, across kills and on every process of a bucket.
+//! Goal: a client that deletes lines as in Loki no longer sees them immediately, sees them again when it
+//! cancels, and finally their blocks are replaced on disk, despite kills and on every process of a
+//! bucket.
 //!
 //! Method: the real binary on a directory, killed in between, and two binaries on one S3 bucket.
 
@@ -16,12 +17,12 @@ const SECOND_NS: i64 = 1_000_000_000;
 const SELECTOR: &str = r#"{job="deletes"}"#;
 const SECRET: &str = r#"{job="deletes"} |= "card=4711""#;
 
-/// The start of an hour that is over.
+/// The start of a past hour.
 fn earlier_hour_ns() -> i64 {
     (now_ns() / SECOND_NS / 3_600 - 2) * 3_600 * SECOND_NS
 }
 
-/// Lines a second apart from each other; every tenth has a secret.
+/// Lines one second apart; every tenth contains a secret.
 fn push(server: &Server, numbers: std::ops::Range<i64>, base_ns: i64) {
     let line = |n: i64| match n % 10 {
         3 => format!("level=info order={n} card=4711-{n}"),
@@ -71,7 +72,7 @@ fn flush(server: &Server) -> u16 {
     crate::process::request(server.address, "POST", "/flush", &[], b"").unwrap().0
 }
 
-/// Waits until `done` says so; panics with `what` after a minute.
+/// Waits until `done` returns true; panics with `what` after a minute.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
@@ -81,7 +82,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 #[test]
-fn deleted_lines_are_hidden_then_gone() {
+fn deleted_lines_are_hidden_then_removed() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("data");
     let setup = || Setup::new(store.to_str().unwrap(), folder.path()).with(&["--compaction-interval=200ms"]);
@@ -95,7 +96,7 @@ fn deleted_lines_are_hidden_then_gone() {
     let (start, end) = (base_ns / SECOND_NS, base_ns / SECOND_NS + 105);
     let parameters = format!("query={}&start={start}&end={end}", encode(SECRET));
     assert_eq!(call(&server, "PUT", &parameters), (204, String::new()));
-    assert_eq!(found(&server, base_ns), (109, 109), "10 in the block and 1 in memory, at once");
+    assert_eq!(found(&server, base_ns), (109, 109), "10 in the block and 1 in memory, immediately");
     let requests = list(&server);
     let [shown] = requests.as_slice() else { panic!("{requests:?}") };
     assert_eq!((&shown["query"], &shown["status"]), (&json!(SECRET), &json!("received")));
@@ -119,13 +120,13 @@ fn deleted_lines_are_hidden_then_gone() {
     assert_eq!(found(&server, base_ns), (109, 109), "after the kill");
     assert_eq!(flush(&server), 204);
     until("the request is processed", || list(&server)[0]["status"] == "processed");
-    assert_eq!(found(&server, base_ns), (109, 109), "without a rule");
+    assert_eq!(found(&server, base_ns), (109, 109), "without the request");
     assert_eq!(metric(&server, "sandur_engine_deleted_rows_total"), 11);
     let id = list(&server)[0]["request_id"].as_str().unwrap().to_owned();
     let refused = "deletion of request which is in process or already processed is not allowed\n";
     assert_eq!(call(&server, "DELETE", &format!("request_id={id}&force=true")), (400, refused.into()));
     until("the old objects are deleted", || files_below(&store.join("blocks")).is_disjoint(&before));
-    assert_eq!(found(&server, base_ns), (109, 109), "when the old objects are gone");
+    assert_eq!(found(&server, base_ns), (109, 109), "after the old objects are deleted");
     assert_eq!(server.terminate(), Some(0));
     let server = setup().start();
     assert_eq!(found(&server, base_ns), (109, 109), "after a restart");
@@ -190,21 +191,22 @@ fn every_process_of_a_bucket_hides_the_lines() {
     let (from, to) = (base_ns / SECOND_NS, base_ns / SECOND_NS + 1_000);
     let parameters = format!("query={}&start={from}&end={to}", encode(SECRET));
     assert_eq!(call(&one, "POST", &parameters), (204, String::new()));
-    assert_eq!(found(&one, base_ns), (108, 108), "at once where it was made");
+    assert_eq!(found(&one, base_ns), (108, 108), "immediately on the process that received it");
     until("the other hides them", || found(&two, base_ns) == (108, 108));
-    // Its rows are in memory here and there: they must become blocks before the request can end.
+    // Its rows are in memory on both processes: they must be in blocks before the request can be
+    // completed.
     assert_eq!((flush(&one), flush(&two)), (204, 204));
     until("the request is processed", || list(&two)[0]["status"] == "processed");
-    until("nobody sees them", || [&one, &two].iter().all(|s| found(s, base_ns) == (108, 108)));
+    until("both hide them", || [&one, &two].iter().all(|s| found(s, base_ns) == (108, 108)));
     two.kill();
     let three = start("three");
     assert_eq!(found(&three, base_ns), (108, 108));
     assert_eq!((one.terminate(), three.terminate()), (Some(0), Some(0)));
 }
 
-/// 400 requests of 45 bytes took 1.2 GiB once they were compiled, whatever the limit of memory was.
+/// 400 requests of 45 bytes once took 1.2 GiB of compiled filters, regardless of the memory limit.
 #[test]
-fn a_request_that_takes_too_much_memory_is_refused_with_the_limit() {
+fn a_request_that_needs_too_much_memory_is_refused_with_the_limit() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup::new(folder.path().join("data").to_str().unwrap(), folder.path());
     let server = setup.with(&["--memory-limit", "128MiB"]).start();
@@ -222,7 +224,7 @@ fn a_request_that_takes_too_much_memory_is_refused_with_the_limit() {
     let text = String::from_utf8_lossy(&body);
     assert!(status == 400 && text.contains("of memory when it is compiled"), "{status} {text}");
     assert!(list(&server).is_empty());
-    // Expressions as people write them are taken.
+    // Usual expressions are accepted.
     for usual in [r#"|~ "card=4711-\\d+""#, r#"|~ "(?i)CARD=4711""#, r#"| logfmt | card=~"4711.*""#] {
         let query = encode(&format!(r#"{{job="deletes"}} {usual}"#));
         assert_eq!(call(&server, "POST", &format!("query={query}&{range}")), (204, String::new()), "{usual}");

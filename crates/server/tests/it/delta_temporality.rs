@@ -1,6 +1,7 @@
-//! Goal: a point of delta temporality is in the total exactly when it was acknowledged.
+//! Goal: a point of delta temporality is in the total exactly if it was acknowledged.
 //!
-//! Method: requests go straight into the router; pushes behind it wait, fail, or end unknown.
+//! Method: requests go directly to the router; the pushes that they cause wait, fail, or end with an
+//! unknown result.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -20,7 +21,7 @@ fn server() -> Server {
     })
 }
 
-/// Pushes a point; the status.
+/// Pushes a point; returns the status.
 async fn push(server: &Server, second: i64, value: i64) -> u16 {
     let point = format!(r#"{{"timeUnixNano":"{}000000000","asInt":"{value}"}}"#, NOW + second);
     let metric = format!(
@@ -60,7 +61,7 @@ async fn totals_are_those_of_acknowledged_points() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_pushes_of_a_series_at_once_are_stored_one_after_the_other() {
+async fn concurrent_pushes_of_a_series_are_stored_one_after_the_other() {
     let server = server();
     server.intake.slow_pushes.store(true, Ordering::SeqCst);
     let mut first = Box::pin(push(&server, 0, 1));
@@ -71,7 +72,7 @@ async fn two_pushes_of_a_series_at_once_are_stored_one_after_the_other() {
     server.intake.go_on.notify_one();
     assert_eq!(first.await, 200);
     assert_eq!(stored(&server), [1.0]);
-    // A client that goes away while its push is being stored: it may be stored, and the total never falls.
+    // The client disconnects while its push is being stored: it may be stored, and the total never falls.
     assert!((&mut second).now_or_never().is_none());
     drop(second);
     server.intake.go_on.notify_one();

@@ -1,8 +1,8 @@
-//! Goal: a newcomer who types `sandur demo` gets ten commands that all find something, and Ctrl-C
-//! ends it cleanly with a word on what was kept.
+//! Goal: a new user who runs `sandur demo` gets ten commands that all find something, and Ctrl-C stops it
+//! cleanly with a message about the kept data.
 //!
-//! Method: the real binary, with an empty directory and a free port; the commands are run by a shell
-//! exactly as they were printed.
+//! Method: the real binary, with an empty directory and a free port; a shell runs the commands exactly as
+//! they were printed.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Far longer than loading takes, in a debug build on a busy machine too.
+/// Far longer than loading takes, even in a debug build on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 struct Demo {
@@ -47,7 +47,7 @@ impl Demo {
         self.said()
     }
 
-    /// What the server scrapes, once every target has answered well.
+    /// The targets that the server scrapes, once every scrape succeeded.
     fn targets_once_up(&self, address: std::net::SocketAddr) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -78,22 +78,22 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What stands before `after` and behind the last `before` ahead of it, as a number.
+/// The number before `after`, after the last `before` that precedes it.
 fn number(text: &str, before: &str, after: &str) -> u64 {
     let head = &text[..text.find(after).unwrap_or_else(|| panic!("no {after:?} in {text}"))];
     head.rsplit(before).next().unwrap().trim().parse().unwrap()
 }
 
 #[test]
-fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_kept() {
+fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_reports_the_kept_data() {
     let folder = tempfile::tempdir().unwrap();
-    // Held, so that the demo has to find a port of its own.
+    // Occupied, so that the demo has to choose another port.
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap();
     let mut demo = Demo::start(folder.path(), &taken.to_string());
@@ -133,9 +133,9 @@ fn printed_commands_of_logs_and_metrics_find_something_and_ctrl_c_says_what_was_
     let closing = &said[said.rfind("kept ").unwrap()..];
     let (rows, blocks) = (number(closing, "kept", " rows in"), number(closing, "rows in", " blocks in"));
     assert!(rows > 10_000 && blocks > 0, "{closing}");
-    assert!(number(closing, "this run shipped", " lines, ") <= rows, "what was shipped was kept: {closing}");
+    assert!(number(closing, "this run shipped", " lines, ") <= rows, "shipped lines were kept: {closing}");
 
-    // The second time the last hour's lines are there already, mostly.
+    // The second time most lines of the last hour already exist.
     let mut again = Demo::start(folder.path(), &taken.to_string());
     let said = again.wait_for("Ctrl-C stops.");
     assert_eq!(said.lines().filter(|line| line.trim().starts_with(&program)).count(), 9, "{said}");

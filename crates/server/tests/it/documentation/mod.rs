@@ -1,10 +1,10 @@
-//! Goal: what the documentation shows works, and what it names exists.
+//! Goal: the examples of the documentation work, and the names in it exist.
 //!
-//! Method: every block of the pages is one of these: commands of ours, which run beside a real server in a
-//! scratch folder; configuration of ours, with which a program of ours starts; queries, which the server
-//! answers; or something of another program, which stands in [`OTHERS`] or [`EXPLAINED`] with what it was
-//! checked against. Names of options, flags, metrics and routes are looked up in the reference pages, which
-//! are made from the tables of the program, and in the metrics of a server.
+//! Method: every block of the pages is one of these: commands of Sandur, which run against a real server
+//! in a temporary folder; configurations of Sandur, with which a program is started; queries, which the
+//! server answers; or something of another program, which is listed in [`OTHERS`] or [`EXPLAINED`] with
+//! what it was checked against. Names of options, flags, metrics and routes are looked up in the
+//! reference pages, which are generated from the tables of the program, and in the metrics of a server.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
@@ -20,16 +20,16 @@ use pages::{Block, file, pages};
 use place::{Place, parse};
 use shell::{Call, lines, pipeline};
 
-/// Programs that are not ours, and what their command lines were checked against.
+/// Other programs, and what their command lines were checked against.
 const OTHERS: &[(&str, &str)] = &[
-    ("curl", "curl's manual; the route is looked up"),
+    ("curl", "curl's manual; the route is checked"),
     ("journalctl", "the manual of systemd 252"),
     ("logcli", "the help of logcli 3.7, which `cargo xtask clients` builds"),
     ("mc", "the documentation of MinIO's client"),
     ("oauth2-proxy", "the documentation of oauth2-proxy 7.14"),
 ];
 
-/// Blocks that no program of ours reads: page, a part of the block, and why it is right.
+/// Blocks for other programs: page, a part of the block, and why it is right.
 const EXPLAINED: &[(&str, &str, &str)] = &[
     (
         "docs/production.md",
@@ -44,7 +44,7 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "nginx's; checked against oauth2-proxy's documentation",
     ),
     ("docs/security.md", "basic_auth {", "Caddy's; checked against the documentation of Caddy 2"),
-    ("docs/reference/query-log.md", "caller=metrics.go", "a line of a log, with what follows left out"),
+    ("docs/reference/query-log.md", "caller=metrics.go", "a line of a log, without its end"),
 ];
 
 #[test]
@@ -62,12 +62,12 @@ fn every_example_of_the_documentation_works() {
             }
         }
     }
-    assert_eq!(explained.len(), EXPLAINED.len(), "some explained blocks are gone: {explained:?}");
+    assert_eq!(explained.len(), EXPLAINED.len(), "some explained blocks no longer exist: {explained:?}");
     println!("{ran} commands, configurations and queries");
-    assert!(ran > 50, "{ran} are too few: the pages are not read as they should be");
+    assert!(ran > 50, "{ran} are too few: the pages are not parsed correctly");
 }
 
-/// How many examples there were in the block.
+/// Number of examples in the block.
 fn try_block(place: &Place, block: &Block) -> usize {
     match block.language.as_str() {
         "" | "console" | "sh" => lines(&block.text).iter().map(|line| try_line(place, block, line)).sum(),
@@ -98,7 +98,7 @@ fn try_block(place: &Place, block: &Block) -> usize {
             assert!(read.is_ok(), "{}: {read:?}", block.place);
             1
         }
-        other => panic!("{}: nobody reads a block of '{other}'; explain it in EXPLAINED", block.place),
+        other => panic!("{}: a block of '{other}' is not checked; explain it in EXPLAINED", block.place),
     }
 }
 
@@ -119,14 +119,14 @@ fn try_line(place: &Place, block: &Block, line: &str) -> usize {
             "podman" => assert!(file("packaging/Containerfile").contains(line), "{}: {line}", block.place),
             program => {
                 let is_known = OTHERS.iter().any(|(name, _)| *name == program);
-                assert!(is_known, "{}: nobody checks '{program}': {line}", block.place);
+                assert!(is_known, "{}: '{program}' is not checked: {line}", block.place);
             }
         }
     }
     ran
 }
 
-/// Chores, profiles and packages exist.
+/// Checks that chores, profiles and packages exist.
 fn assert_cargo(at: &str, command: &Call) {
     let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
     if let ["cargo", "xtask", chore, ..] = words[..] {
@@ -146,12 +146,12 @@ fn assert_cargo(at: &str, command: &Call) {
     }
 }
 
-/// Starts what reads the configuration.
+/// Starts the program with the configuration.
 fn try_configuration(place: &Place, block: &Block) -> usize {
     let text = block.text.replace("…64 hex digits…", &"0".repeat(64));
     let text = text.replace("$2y$10$…", &place.password_hash());
     let text = text.replace("s3://logs/prod?region=eu-west-1", "./of-a-block");
-    // Quoted words, so that addresses to listen on have free ports.
+    // Words in quotes, so that listen addresses get free ports.
     let words: Vec<String> = text.split('"').map(Place::adapt_address).collect();
     let text = words.join("\"");
     place.write("block.toml", &text);
@@ -171,7 +171,7 @@ fn try_configuration(place: &Place, block: &Block) -> usize {
     1
 }
 
-/// Queries of a block: lines that are indented belong to the one before.
+/// The queries of a block: an indented line continues the one before.
 fn statements(text: &str) -> Vec<String> {
     let mut statements: Vec<String> = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -188,23 +188,23 @@ fn call(words: &[&str]) -> Call {
 }
 
 #[test]
-fn every_command_in_running_text_is_one_that_the_program_takes() {
+fn every_command_in_running_text_is_accepted_by_the_program() {
     let mut parsed = 0;
     for page in pages() {
         for (at, span) in page.spans() {
             let command = pipeline(span).into_iter().find(|call| call.program() == "sandur");
-            // `sandur-store` is no command, and neither is `sandur` alone.
+            // `sandur-store` is not a command, and neither is `sandur` alone.
             if let Some(command) = command.filter(|command| command.words.len() > 1) {
                 parse(&at, &command);
                 parsed += 1;
             }
         }
     }
-    assert!(parsed > 30, "{parsed} are too few: the pages are not read as they should be");
+    assert!(parsed > 30, "{parsed} are too few: the pages are not parsed correctly");
 }
 
 #[test]
-fn logcli_takes_the_options_that_the_documentation_shows() {
+fn logcli_accepts_the_options_in_the_documentation() {
     let Ok(help) = std::process::Command::new("logcli").args(["help", "query"]).output() else {
         return eprintln!("skipped: there is no logcli (`cargo xtask clients` builds it)");
     };
@@ -222,5 +222,5 @@ fn logcli_takes_the_options_that_the_documentation_shows() {
             }
         }
     }
-    assert!(looked_at > 5, "{looked_at} are too few: the pages are not read as they should be");
+    assert!(looked_at > 5, "{looked_at} are too few: the pages are not parsed correctly");
 }

@@ -7,7 +7,7 @@ use super::pages::{file, pages, pages_with_names, root};
 use super::place::Place;
 use super::shell::{lines, pipeline};
 
-/// Flags of other programs, which the pages name too.
+/// Flags of other programs that are in the pages.
 const FOREIGN_FLAGS: &[&str] = &[
     "--case", // of `cargo xtask differential`
     "--engine",
@@ -16,7 +16,7 @@ const FOREIGN_FLAGS: &[&str] = &[
     "--strict",
 ];
 
-/// Names with dots that begin as options do and are none.
+/// Names with dots that look like options but are not.
 const NOT_OPTIONS: &[&str] = &[
     "auth.toml",   // a file
     "cache.chunk", // of the statistics of a query
@@ -26,20 +26,20 @@ const NOT_OPTIONS: &[&str] = &[
     "limits.metrics", // a table of options
 ];
 
-/// Names that begin as metrics do and are none.
+/// Names that look like metrics but are not.
 const NOT_METRICS: &[&str] = &[
     "sandur_base", // crates
     "sandur_cache",
 ];
 
-/// Metrics with labels that are shown when they were counted once; their prefix is that of a registry.
+/// Metrics with labels that are shown only after they were counted; their prefix is that of a registry.
 const SHOWN_WHEN_COUNTED: &[&str] = &["sandur_store_errors_total", "sandur_store_hedges_total"];
 
 fn all_wrong(wrong: &BTreeMap<String, String>) -> String {
     wrong.iter().map(|(name, at)| format!("{at}: {name}\n")).collect()
 }
 
-/// Texts in the cells of the tables of a reference page, by column.
+/// The texts of a column in the tables of a reference page.
 fn column(page: &str, number: usize) -> Vec<String> {
     let rows = page.lines().filter_map(|line| line.strip_prefix("| "));
     rows.filter_map(|row| row.split(" | ").nth(number).map(str::to_owned)).collect()
@@ -61,7 +61,7 @@ pub fn options() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn options_that_the_documentation_names_exist() {
+fn options_in_the_documentation_exist() {
     let options = options();
     assert!(options.len() > 100, "{} options", options.len());
     let tables: BTreeSet<&str> = options.keys().filter_map(|key| Some(key.split_once('.')?.0)).collect();
@@ -82,7 +82,7 @@ fn options_that_the_documentation_names_exist() {
     assert!(wrong.is_empty(), "no such options:\n{}", all_wrong(&wrong));
 }
 
-/// A value as options write it: `16,384` is 16384, `8 MiB` is 8MiB; times are milliseconds.
+/// A value as options are written: `16,384` is 16384, `8 MiB` is 8MiB; times are milliseconds.
 fn plain(text: &str) -> String {
     let text = text.replace([',', ' ', '`'], "");
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
@@ -98,7 +98,7 @@ fn plain(text: &str) -> String {
 }
 
 #[test]
-fn defaults_that_the_documentation_names_are_those_of_the_options() {
+fn defaults_in_the_documentation_are_those_of_the_options() {
     let options = options();
     let (mut compared, mut wrong) = (0, BTreeMap::new());
     let mut compare = |key: &str, said: &str, at: String| {
@@ -122,7 +122,7 @@ fn defaults_that_the_documentation_names_are_those_of_the_options() {
             {
                 compare(key, said, at());
             }
-            // `key` (DEFAULT): a number, with a unit perhaps.
+            // `key` (DEFAULT): a number, possibly with a unit.
             let mut parts = line.split('`').collect::<Vec<_>>().into_iter().skip(1).step_by(1).peekable();
             while let Some(key) = parts.next() {
                 let said = parts
@@ -140,7 +140,7 @@ fn defaults_that_the_documentation_names_are_those_of_the_options() {
         }
     }
     assert!(wrong.is_empty(), "other defaults:\n{}", all_wrong(&wrong));
-    assert!(compared > 10, "{compared} are too few: the pages are not read as they should be");
+    assert!(compared > 10, "{compared} are too few: the pages are not parsed correctly");
 }
 
 /// Words that begin with two dashes.
@@ -152,7 +152,7 @@ fn flags(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn flags_that_the_documentation_names_exist() {
+fn flags_in_the_documentation_exist() {
     let reference =
         ["options", "commands", "memcached"].map(|name| file(&format!("docs/reference/{name}.md")));
     let known: BTreeSet<String> = reference.iter().flat_map(|page| flags(page)).collect();
@@ -178,7 +178,7 @@ fn flags_that_the_documentation_names_exist() {
             lines(&block.text).iter().for_each(|line| look(&block.place, line));
         }
     }
-    // Options of chores and of tests stand with their programs.
+    // Options of chores and of tests are in their sources.
     wrong.retain(|flag, _| !file("xtask/src/main.rs").contains(flag.as_str()));
     assert!(wrong.is_empty(), "no such flags:\n{}", all_wrong(&wrong));
 }
@@ -208,11 +208,11 @@ fn sources() -> String {
     sources
 }
 
-/// Whether a metric with labels, which is shown when it was counted once, is registered somewhere: by its
-/// name, from which the registry of a crate may have cut the first words.
+/// Whether a metric with labels, which is shown only after it was counted, is registered in some source
+/// by its name, without the prefix of the crate's registry.
 fn is_registered(name: &str, sources: &str) -> bool {
     if name.ends_with('_') {
-        // The beginning of several names.
+        // The prefix of several names.
         return sources.contains(name.trim_start_matches("sandur_"));
     }
     let Some(counter) = name.strip_suffix("_total") else { return false };
@@ -222,7 +222,7 @@ fn is_registered(name: &str, sources: &str) -> bool {
 }
 
 #[test]
-fn metrics_that_the_documentation_names_exist() {
+fn metrics_in_the_documentation_exist() {
     let place = Place::new();
     let (status, page) = place.server().get("/metrics");
     assert_eq!(status, 200);
@@ -252,7 +252,7 @@ fn metrics_that_the_documentation_names_exist() {
     assert!(wrong.is_empty(), "no such metrics:\n{}", all_wrong(&wrong));
 }
 
-/// Paths of the routes, as the reference writes them.
+/// Paths of the routes, as in the reference.
 fn routes() -> BTreeSet<String> {
     let page = file("docs/reference/http-api.md");
     let headings = page.lines().filter_map(|line| line.strip_prefix("### ")?.split_once(" /"));
@@ -263,7 +263,7 @@ fn routes() -> BTreeSet<String> {
     routes
 }
 
-/// Whether a path is one of a route, whose parts in braces stand for any.
+/// Whether a path belongs to a route, whose parts in braces match any text.
 fn is_of(route: &str, path: &str) -> bool {
     let (mut wanted, mut given) = (route.split('/'), path.split('/'));
     loop {
@@ -278,7 +278,7 @@ fn is_of(route: &str, path: &str) -> bool {
 }
 
 #[test]
-fn routes_that_the_documentation_names_exist() {
+fn routes_in_the_documentation_exist() {
     let routes = routes();
     assert!(routes.len() > 100, "{} routes", routes.len());
     let (mut looked_at, mut wrong) = (0, BTreeMap::new());
@@ -289,7 +289,7 @@ fn routes_that_the_documentation_names_exist() {
             let path = path.split(['?', ' ']).next().unwrap_or_default();
             let is_path = path.starts_with('/') && path[1..].starts_with(|c: char| c.is_ascii_lowercase());
             let is_path = is_path && !path.contains("..");
-            // Files of the machine have paths as well.
+            // Paths of files also look like this.
             if !is_path || ["/usr/", "/etc/", "/var/", "/64"].iter().any(|place| path.starts_with(place)) {
                 continue;
             }
@@ -300,5 +300,5 @@ fn routes_that_the_documentation_names_exist() {
         }
     }
     assert!(wrong.is_empty(), "no such routes:\n{}", all_wrong(&wrong));
-    assert!(looked_at > 50, "{looked_at} are too few: the pages are not read as they should be");
+    assert!(looked_at > 50, "{looked_at} are too few: the pages are not parsed correctly");
 }

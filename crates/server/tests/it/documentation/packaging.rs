@@ -1,4 +1,4 @@
-//! What is packaged: the command lines of the unit and of the image, and what they need.
+//! The packaging: the command lines of the unit and of the image, and what they need.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use super::pages::{file, pages};
 use super::place::{Place, parse};
 use super::shell::{Call, pipeline};
 
-/// The command of ours in a line that may begin with another program; its name alone without arguments.
+/// The Sandur command in a line that may begin with another program; its name alone without arguments.
 fn ours(line: &str) -> Call {
     let mut call = pipeline(line).into_iter().next().unwrap();
     let at = call.words.iter().position(|word| word == "sandur" || word == "/usr/bin/sandur");
@@ -16,7 +16,7 @@ fn ours(line: &str) -> Call {
     call
 }
 
-/// The strings of a list in JSON behind a word of the Containerfile.
+/// The strings of a JSON list after a word of the Containerfile.
 fn list(containerfile: &str, word: &str) -> Vec<String> {
     let line = containerfile.lines().find_map(|line| line.strip_prefix(word)).unwrap();
     serde_json::from_str(line).unwrap()
@@ -36,7 +36,7 @@ fn the_image_starts_as_its_comment_says() {
             call.words.extend(default.clone());
             let secret = call.words.iter().position(|word| word == "--auth-file").unwrap() + 1;
             let mount = format!(":{}:ro", call.words[secret]);
-            assert!(line.contains(&mount), "nothing is mounted at {}: {line}", call.words[secret]);
+            assert!(line.contains(&mount), "there is no mount at {}: {line}", call.words[secret]);
         }
         place.run("packaging/Containerfile", &call);
         ran += 1;
@@ -44,12 +44,12 @@ fn the_image_starts_as_its_comment_says() {
     assert!(ran >= 3, "{ran} command lines");
     let ignored = file(".dockerignore");
     for name in ["target", ".git"] {
-        assert!(ignored.lines().any(|line| line == name), "an image is not built from {name}");
+        assert!(ignored.lines().any(|line| line == name), "an image must not contain {name}");
     }
 }
 
 #[test]
-fn the_unit_hands_over_files_that_its_user_cannot_read() {
+fn the_unit_passes_files_that_its_user_cannot_read() {
     let unit = file("packaging/sandur.service");
     let lines: Vec<&str> = unit.lines().map(|line| line.trim_start_matches('#')).collect();
     let starts = lines.iter().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
