@@ -1,7 +1,7 @@
-//! How the server explains itself: statistics of answers, one log line per query, and its own log in its own
-//! store, asked with the queries that people tune Loki with.
+//! Statistics of answers, one log line per query, and the server's own log in its own store, queried with
+//! published queries for tuning Loki.
 //!
-//! Method: the real binary. What queries over the log answer is compared with what the raw lines say.
+//! Method: the real binary. Results of queries over the log are compared with the raw lines.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -11,7 +11,7 @@ use crate::process::{Server, Setup, encode, now_ns, request};
 use serde_json::{Value, json};
 
 const MINUTE: i64 = 60_000_000_000;
-/// Requests of the test carry this, so that its looks at the log are told from them.
+/// Requests of the test have this user agent, to distinguish them from its queries of the log.
 const AGENT: &str = "explain-test";
 
 /// Pushes rows of one stream: seconds after `start`, line, structured metadata.
@@ -32,7 +32,7 @@ fn flush(server: &Server) {
     assert_eq!(status, 204);
 }
 
-/// A GET as the test's own client.
+/// A GET with the user agent of the test.
 fn ask(server: &Server, path: &str) -> u16 {
     let headers = [
         ("User-Agent", AGENT),
@@ -60,7 +60,7 @@ fn range(server: &Server, query: &str, (start, end): (i64, i64)) -> Value {
     server.get_json(&path)
 }
 
-/// Goal: the log volume that Grafana draws comes from footers, and is the same as from the rows.
+/// Goal: Grafana's log volume is computed from footers, with the same result as from rows.
 #[test]
 fn volume_by_level_reads_no_page_where_metadata_permits() {
     let folder = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn volume_by_level_reads_no_page_where_metadata_permits() {
             |answer: &Value| answer["data"]["stats"]["querier"]["store"]["totalChunksDownloaded"].clone();
         assert!(pages(&read).as_u64().unwrap() > 0, "the filter reads pages");
         let heads = counted["data"]["stats"]["ingester"]["totalLinesSent"].clone();
-        assert_eq!(heads, 0, "everything was flushed");
+        assert_eq!(heads, 0, "all rows were flushed");
         pages(&counted).as_u64().unwrap()
     };
     let known = r#"{app=~"web|api|otel"}"#;
@@ -106,11 +106,11 @@ fn volume_by_level_reads_no_page_where_metadata_permits() {
     let meta = r#"{app=~".+"}"#;
     assert_eq!(both(meta, "app", ""), 0, "a label of every stream");
     let pages = both(meta, "level, detected_level", "");
-    assert!(pages > 0, "rows of one stream carry a level of their own");
-    assert_eq!(both(r#"{app="otel"}"#, "trace_id", "").min(1), 1, "a key that rows carry");
+    assert!(pages > 0, "rows of one stream have different levels");
+    assert_eq!(both(r#"{app="otel"}"#, "trace_id", "").min(1), 1, "a key of rows");
 }
 
-/// The pairs of a line of logfmt.
+/// The pairs of a logfmt line.
 fn pairs(line: &str) -> BTreeMap<String, String> {
     let (mut pairs, mut rest) = (BTreeMap::new(), line);
     while let Some((key, after)) = rest.trim_start().split_once('=') {
@@ -155,14 +155,14 @@ fn quantile(mut values: Vec<f64>, q: f64) -> f64 {
 
 const OWN: &str = r#"{service_name="sandur"} |= "metrics.go" | logfmt | user_agent="explain-test""#;
 
-/// Raw lines of the test's requests, as soon as all of them are stored.
+/// Raw lines of the test's requests, once all of them are stored.
 fn own_lines(server: &Server, from: i64, expected: usize) -> Vec<String> {
     for _ in 0..2_000 {
         let answer = server.query_range(OWN, from, now_ns() + MINUTE, 1_000);
         let streams = answer["data"]["result"].as_array().unwrap().iter();
         let values = streams.flat_map(|s| s["values"].as_array().unwrap());
         let text = |v: &Value| v.as_str().unwrap().to_owned();
-        // Parsed labels make a stream of every line: the order is that of the times.
+        // Parsed labels make every line a separate stream: they are sorted by time.
         let mut lines: Vec<(String, String)> = values.map(|v| (text(&v[0]), text(&v[1]))).collect();
         if lines.len() >= expected {
             lines.sort();
@@ -170,10 +170,10 @@ fn own_lines(server: &Server, from: i64, expected: usize) -> Vec<String> {
         }
         std::thread::sleep(std::time::Duration::from_millis(20)); // polling another process
     }
-    panic!("own logs did not arrive:\n{}", server.log_text());
+    panic!("lines of the own log did not arrive:\n{}", server.log_text());
 }
 
-/// The phases of slow queries in percent, as published for people who tune Loki.
+/// The phases of slow queries in percent, as published for tuning Loki.
 const PHASES: &str = r#"{component="querier", service_name="sandur"} |= "metrics.go" | logfmt
   | latency="slow" | query_type="metric" or query_type="filter" or query_type="limited"
   | user_agent="explain-test" | status="200"
@@ -189,14 +189,14 @@ const PHASES: &str = r#"{component="querier", service_name="sandur"} |= "metrics
       cache_download_pct=`{{mulf (divf .cache_download_chunk_s .chunk_total_s) 100}}`,
       avg_chunk_size=`{{divf (divf (bytes .total_bytes) .cache_chunk_req 1000)}}`"#;
 
-/// [`PHASES`] with a line of whole percents behind the hash of the query.
+/// [`PHASES`] with whole percents after the hash of the query.
 fn phases_query() -> String {
     let percent = |key| format!(r#"{{{{printf "%3.0f" (.{key}_pct | float64)}}}}"#);
     let percents = ["queue", "index", "chunks", "execution", "cache_download"].map(percent).join(" ");
     format!("{PHASES}\n  | line_format `{{{{.query_hash}}}} {percents}`")
 }
 
-/// Goal: published queries over Loki's log run over ours, and what they answer is what the lines say.
+/// Goal: published queries over Loki's log work with ours, and their results agree with the lines.
 #[test]
 fn the_log_of_queries_can_be_queried() {
     let folder = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn the_log_of_queries_can_be_queried() {
     stored_to_the_end(server, &setup, began);
 }
 
-/// What was logged until the stop is found after the next start, once, and storing it was not logged.
+/// Lines logged until the stop are found after the next start, once, and storing them logged nothing.
 fn stored_to_the_end(server: Server, setup: &Setup, began: i64) {
     assert_eq!(server.terminate(), Some(0));
     let log = std::fs::read_to_string(&setup.log).unwrap();
@@ -303,12 +303,12 @@ fn stored_to_the_end(server: Server, setup: &Setup, began: i64) {
     unique.dedup();
     assert_eq!(unique.len(), stored.len(), "a line is stored once");
     for line in &stored {
-        // The clock is read once for each of the two.
+        // The clock is read separately for stderr and the store.
         let text = &line[line.find(" level=").unwrap()..];
         assert!(log.contains(text), "stderr lacks {line}");
     }
     let others: Vec<_> = stored.iter().filter(|l| !l.contains("caller=metrics.go")).collect();
-    assert!(others.len() < 20, "storing lines makes no lines: {others:#?}");
+    assert!(others.len() < 20, "storing lines must not create lines: {others:#?}");
     let labels =
         again.get_json(&format!("/loki/api/v1/series?match[]={}", encode(r#"{service_name="sandur"}"#)));
     let components: Vec<_> =

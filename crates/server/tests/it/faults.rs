@@ -1,7 +1,8 @@
-//! Goal: damage and full disks cost what docs/guarantees.md says, and nothing else.
+//! Goal: damage and full disks have the consequences described in docs/guarantees.md, and no others.
 //!
-//! Method: the real binary over a directory that is damaged, filled or withdrawn between or during
-//! runs. Tests that need a file system of their own mount a small tmpfs and say so when they may not.
+//! Method: the real binary with a directory that is damaged, filled or made read-only between or during
+//! runs. Tests that need a separate file system mount a small tmpfs, and print a message if that is not
+//! permitted.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -68,13 +69,13 @@ fn warnings(server: &Server, base_ns: i64) -> String {
 }
 
 #[test]
-fn a_corrupted_page_is_named_and_the_rest_is_served() {
+fn a_corrupted_page_is_reported_and_the_rest_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let (setup, old_ns, new_ns) = two_blocks(folder.path());
     let blocks = files_below(&folder.path().join("data/blocks"));
     assert_eq!(blocks.len(), 2, "{blocks:?}");
     assert!(check_command(&setup.store).0, "sound before the damage");
-    // Ids sort by time, but both blocks come from one flush: find the one that holds the old lines.
+    // Ids sort by time, but both blocks are from one flush, so the block of the old lines is not known.
     let server = setup.start();
     assert_eq!((count_lines(&server, old_ns), count_lines(&server, new_ns)), (100, 100));
     assert_eq!(server.terminate(), Some(0));
@@ -87,7 +88,7 @@ fn a_corrupted_page_is_named_and_the_rest_is_served() {
         assert!(!sound && text.contains(block.file_name().unwrap().to_str().unwrap()), "{text}");
         let mut server = setup.start();
         let (old, new) = (count_lines(&server, old_ns), count_lines(&server, new_ns));
-        assert_eq!(old + new, 100, "the other block is served whole");
+        assert_eq!(old + new, 100, "the other block is served completely");
         let lost = if old == 0 { old_ns } else { new_ns };
         let warned = warnings(&server, lost);
         assert!(warned.contains(block.file_name().unwrap().to_str().unwrap()), "{warned}");
@@ -101,7 +102,7 @@ fn a_corrupted_page_is_named_and_the_rest_is_served() {
 }
 
 #[test]
-fn a_missing_block_is_named_and_the_rest_is_served() {
+fn a_missing_block_is_reported_and_the_rest_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let (setup, old_ns, new_ns) = two_blocks(folder.path());
     let block = files_below(&folder.path().join("data/blocks")).remove(0);
@@ -119,7 +120,7 @@ fn a_missing_block_is_named_and_the_rest_is_served() {
 }
 
 #[test]
-fn a_truncated_segment_costs_its_tail_only() {
+fn a_truncated_segment_loses_only_its_tail() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup::new(store_of(folder.path()), folder.path());
     let base_ns = now_ns();
@@ -137,7 +138,7 @@ fn a_truncated_segment_costs_its_tail_only() {
     fs::File::options().write(true).open(last).unwrap().set_len(length - 5).unwrap();
     let mut server = setup.start();
     let found = count_lines(&server, base_ns);
-    assert_eq!(found, 190, "one request of ten lines stood in the torn frame");
+    assert_eq!(found, 190, "one request of ten lines was in the torn frame");
     assert!(server.is_running());
     push_lines(&server, 500, 10, base_ns);
     assert_eq!(count_lines(&server, base_ns), 200);
@@ -145,7 +146,7 @@ fn a_truncated_segment_costs_its_tail_only() {
 }
 
 #[test]
-fn a_directory_in_use_is_refused_with_the_remedy() {
+fn a_directory_in_use_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup::new(store_of(folder.path()), folder.path());
     let server = setup.start();
@@ -156,7 +157,7 @@ fn a_directory_in_use_is_refused_with_the_remedy() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// A mounted tmpfs that is unmounted when dropped.
+/// A mounted tmpfs that is unmounted on drop.
 pub struct Tmpfs(PathBuf);
 
 impl Tmpfs {
@@ -184,7 +185,7 @@ impl Drop for Tmpfs {
 }
 
 #[test]
-fn a_full_disk_refuses_pushes_and_recovers_when_there_is_space() {
+fn pushes_to_a_full_disk_are_refused_until_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
     let Some(_tmpfs) = Tmpfs::mount(&small, "24m", "a full disk") else { return };
@@ -195,7 +196,7 @@ fn a_full_disk_refuses_pushes_and_recovers_when_there_is_space() {
     let base_ns = now_ns();
     let mut accepted = 0;
     let refusal = loop {
-        // Lines that do not compress, so that the disk fills whatever the codec.
+        // Lines that do not compress, so that the disk fills with any codec.
         let mut random = crate::process::Random(accepted as u64);
         let line: String = (0..20_000).map(|_| char::from(b'!' + random.below(90) as u8)).collect();
         let values = [(base_ns + accepted as i64, format!("{accepted} {line}"))];
@@ -208,7 +209,7 @@ fn a_full_disk_refuses_pushes_and_recovers_when_there_is_space() {
     };
     assert!(refusal.0 >= 500 && refusal.1.contains("no space"), "{refusal:?}");
     assert!(server.is_running());
-    assert_eq!(count_lines(&server, base_ns), accepted, "everything acknowledged is there, nothing else");
+    assert_eq!(count_lines(&server, base_ns), accepted, "exactly the acknowledged lines exist");
     fs::remove_file(&ballast).unwrap();
     let mut later = 0;
     while later < 10 {
@@ -222,12 +223,12 @@ fn a_full_disk_refuses_pushes_and_recovers_when_there_is_space() {
     assert_eq!(count_lines(&server, base_ns), accepted + 10);
     server.kill();
     let server = setup.start();
-    assert_eq!(count_lines(&server, base_ns), accepted + 10, "after a crash as well");
+    assert_eq!(count_lines(&server, base_ns), accepted + 10, "also after a crash");
     drop(server);
 }
 
 #[test]
-fn a_read_only_directory_is_refused_with_the_remedy() {
+fn a_read_only_directory_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("place");
     let Some(tmpfs) = Tmpfs::mount(&place, "8m", "a read-only directory") else { return };

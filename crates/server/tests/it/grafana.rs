@@ -1,9 +1,11 @@
-//! Goal: what Grafana and Logs Drilldown ask is answered in the shape and with the numbers that they show.
+//! Goal: requests of Grafana and Logs Drilldown are answered in the expected format with the expected
+//! numbers.
 //!
-//! Method: `grafana/requests.json` holds requests as these programs send them (health check, Explore, a
-//! dashboard, Drilldown's sequence) with what must stand where in the answer. They are replayed against the
-//! real binary over two services whose lines are known, once with the rows in memory and once in blocks.
-//! In paths and parameters `{start}`, `{middle}` and `{end}` stand for times in nanoseconds.
+//! Method: `grafana/requests.json` contains requests as these programs send them (health check, Explore,
+//! a dashboard, Drilldown's sequence) with the expected parts of the answers. They are replayed against
+//! the real binary with two services whose lines are known, once with the rows in memory and once in
+//! blocks. In paths and parameters `{start}`, `{middle}` and `{end}` are replaced by times in
+//! nanoseconds.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -27,26 +29,26 @@ struct Asked {
     status: u16,
     #[serde(default)]
     expect: Vec<Expected>,
-    /// What the body of an error says.
+    /// A part of the body of an error.
     #[serde(default)]
     text: Option<String>,
 }
 
-/// What must stand at a JSON pointer.
+/// The expected value at a JSON pointer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
     at: String,
     is: Option<Value>,
-    /// Elements of an array.
+    /// Number of elements of an array.
     length: Option<usize>,
-    /// Elements that an array holds among others; objects may have further fields.
+    /// Elements that an array contains; objects may have further fields.
     includes: Option<Vec<Value>>,
     /// The elements of an array in any order.
     members: Option<Vec<Value>>,
     /// Sum of all values of a matrix.
     sum: Option<f64>,
-    /// Entries of all streams together.
+    /// Number of entries of all streams.
     entries: Option<usize>,
     /// Name of the JSON type.
     kind: Option<String>,
@@ -81,7 +83,7 @@ impl Expected {
     }
 }
 
-/// Whether all that is `wanted` stands in `found`.
+/// Whether `found` contains all of `wanted`.
 fn covers(found: &Value, wanted: &Value) -> bool {
     match wanted.as_object() {
         Some(fields) => fields.iter().all(|(name, value)| found.get(name) == Some(value)),
@@ -89,7 +91,7 @@ fn covers(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Sixty lines of two services, ten seconds apart, the first one at `start`.
+/// 60 lines of each of two services, ten seconds apart, the first one at `start`.
 fn push(server: &crate::process::Server, start: i64) {
     let at = |n: i64| start + n * 10_000_000_000;
     let checkout = |n: i64| {
@@ -146,7 +148,7 @@ fn replay(address: SocketAddr, start: i64, state: &str) -> Vec<String> {
             wrong.push(format!("status {status}: {text}"));
         }
         if asked.text.as_ref().is_some_and(|wanted| wanted != text.trim()) {
-            wrong.push(format!("it says: {text}"));
+            wrong.push(format!("the text is: {text}"));
         }
         problems.extend(wrong.iter().map(|wrong| format!("{state}: {}: {wrong}", asked.about)));
     }
@@ -154,11 +156,11 @@ fn replay(address: SocketAddr, start: i64, state: &str) -> Vec<String> {
 }
 
 #[test]
-fn grafana_is_answered() {
+fn requests_of_grafana_are_answered() {
     let folder = tempfile::tempdir().unwrap();
     let server =
         Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path()).start();
-    // steps of ten seconds shall cut where the lines are
+    // steps of ten seconds must be aligned with the lines
     let start = (now_ns() / 600_000_000_000 - 2) * 600_000_000_000;
     push(&server, start);
     let mut problems = replay(server.address, start, "in memory");

@@ -1,7 +1,7 @@
-//! Graphite's HTTP API against series in memory: shapes and statuses that Grafana, graphite-web and carbonapi
-//! rely on.
+//! Graphite's HTTP API with series in memory: formats and statuses that Grafana, graphite-web and
+//! carbonapi rely on.
 //!
-//! Method: requests go straight into the router. Answers of the language itself are compared with recorded
+//! Method: requests go directly to the router. Results of the language itself are compared with recorded
 //! ones elsewhere.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
@@ -16,8 +16,8 @@ use sandur_query::{MemoryRow, MemorySeries, MemorySource};
 use crate::harness::{Answer, NOW, Server};
 use crate::process::encode;
 
-/// Paths with a value every minute of the last five, one that ended two days ago, tagged series, and one that
-/// came otherwise.
+/// Paths with a value in each of the last five minutes, one that ended two days ago, tagged series, and
+/// one that did not arrive as a Graphite path.
 fn series() -> MemorySeries {
     let mut series = MemorySeries::default();
     let mut add = |labels: Labels, last: i64| {
@@ -51,7 +51,7 @@ async fn post(server: &Server, address: &str, kind: &str, body: &str) -> Answer 
 }
 
 #[tokio::test(start_paused = true)]
-async fn render_takes_its_parameters_from_address_form_and_json() {
+async fn render_accepts_parameters_in_address_form_and_json() {
     let server = server();
     let (from, until) = (NOW - NOW % 60 - 180, NOW - NOW % 60);
     let expected = |name: &str| {
@@ -96,7 +96,7 @@ async fn render_takes_its_parameters_from_address_form_and_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_picture_is_drawn_where_no_format_is_named() {
+async fn without_a_format_the_answer_is_an_image() {
     let server = server();
     let asked = "target=servers.*.load&from=-10min&width=400&height=200&title=Load";
     for address in [
@@ -115,10 +115,10 @@ async fn a_picture_is_drawn_where_no_format_is_named() {
     assert_eq!(server.app.queries.memory().used(), 0, "no memory is kept");
 }
 
-/// graphite-web looks for paths in directories, where an empty name is the directory itself. These patterns
-/// found nothing; the answers are those of graphite-web 1.1.10 to such a tree.
+/// graphite-web looks for paths in directories, where an empty name is the directory itself. These
+/// patterns once found nothing; the expected answers are those of graphite-web 1.1.10 for such a tree.
 #[tokio::test(start_paused = true)]
-async fn an_empty_node_of_a_find_is_the_branch_that_it_stands_in() {
+async fn an_empty_node_of_a_find_is_its_branch() {
     let server = server();
     for (pattern, expected) in [
         ("servers.{}", "servers."),
@@ -153,7 +153,7 @@ async fn an_empty_node_of_a_find_is_the_branch_that_it_stands_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_find_with_times_meets_what_has_values_then() {
+async fn a_find_with_times_finds_what_has_values_then() {
     let server = server();
     let body = |answer: Answer| {
         assert_eq!(answer.status, 200, "{}", answer.body);
@@ -208,7 +208,7 @@ async fn tags_are_labels_without_those_of_paths() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
+async fn first_requests_of_carbonapi_and_grafana_are_answered() {
     let server = server();
     let server = &server;
     let of = |address: &'static str| async move {
@@ -239,7 +239,7 @@ async fn carbonapi_and_grafana_find_what_they_ask_for_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn paths_are_listed_with_what_carbonserver_tells_of_their_files() {
+async fn paths_are_listed_with_details_as_in_carbonserver() {
     let server = server();
     let server = &server;
     let of = |address: &'static str| async move {
@@ -298,7 +298,7 @@ async fn a_series_is_deleted_by_exactly_its_tags() {
     let tagged = r#"exactly {"dc"="eu","host"="a","__name__"="disk.used"}"#;
     assert_eq!(selectors, [tagged, r#"exactly {"__name__"="servers.web1.load"}"#]);
     assert!(requests.iter().all(|(_, from, until)| *from < 0 && *until / 1_000 == NOW), "{requests:?}");
-    // Series with more tags stay, those that come later as well.
+    // Series with more tags are kept, and so are later ones.
     let (_, _, requests) = deleted("path=up").await;
     assert_eq!(requests[0].0, r#"exactly {"__name__"="up"}"#);
     assert_eq!(deleted("").await.0, 400);
@@ -355,9 +355,10 @@ async fn an_event_is_stored_as_a_line_and_answered_by_its_tags() {
     assert_eq!((answer.status, answer.body.matches(",2,").count()), (200, 1), "{}", answer.body);
 }
 
-/// A page of another site that the operator opened read everything by `<script src>`, and chose the script.
+/// A page of another origin, opened by an operator, could read everything with `<script src>`, and choose
+/// the script.
 #[tokio::test(start_paused = true)]
-async fn jsonp_is_a_script_for_own_pages_alone_and_wraps_by_a_name() {
+async fn jsonp_is_only_for_own_pages_and_needs_a_valid_name() {
     let server = server();
     let ask = async |path: &str, callback: &str, headers: &[(&str, &str)]| {
         let headers = [&[("host", "127.0.0.1:3100")], headers].concat();
@@ -402,12 +403,12 @@ async fn jsonp_is_a_script_for_own_pages_alone_and_wraps_by_a_name() {
     }
     let foreign = [("host", "127.0.0.1:3100"), ("sec-fetch-site", "cross-site")];
     let plain = server.get_with("/metrics/find", &[("query", "*")], &foreign).await;
-    assert_eq!(plain.status, 200, "the browser keeps JSON from the page");
+    assert_eq!(plain.status, 200, "the browser hides JSON from the page");
 }
 
-/// Two texts on the heap for two bytes of a form were in no budget.
+/// Two strings on the heap per two bytes of a form were not counted in a budget.
 #[tokio::test(start_paused = true)]
-async fn parameters_of_a_form_are_memory_of_the_budget() {
+async fn parameters_of_a_form_count_for_the_budget() {
     const PAIRS: u64 = 90_000;
     let server = server();
     let form = format!("query=*{}", "&a=b".repeat(PAIRS as usize));
@@ -420,7 +421,7 @@ async fn parameters_of_a_form_are_memory_of_the_budget() {
     let answer = post(&server, "/metrics/find", "application/json", &list).await;
     assert_eq!((answer.status, budget.used()), (200, 0), "{}", answer.body);
 
-    // The same of a form of Prometheus's and Loki's API.
+    // The same for a form of Prometheus's and Loki's API.
     let server = self::server();
     let form = format!("query=up{}", "&a=b".repeat(PAIRS as usize));
     let answer = post(&server, "/api/v1/query", "application/x-www-form-urlencoded", &form).await;

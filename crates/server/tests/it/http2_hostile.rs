@@ -1,8 +1,8 @@
-//! Goal: a client that abuses HTTP/2 loses its connection, and others are served meanwhile and afterwards.
+//! Goal: a client that abuses HTTP/2 is disconnected, and others are served meanwhile and afterwards.
 //!
-//! Method: the real binary and frames written by hand (RFC 9113): streams that are reset as soon as they are
-//! opened, answers for which there is never any window, heads that do not end. Each attack is larger than
-//! what the server takes by orders of magnitude, so that no number here depends on how fast anybody is.
+//! Method: the real binary and frames written by hand (RFC 9113): streams that are reset as soon as they
+//! are opened, responses without any window, heads without an end. Each attack exceeds the server's
+//! limits by orders of magnitude, so that no number here depends on speed.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::process::{Server, Setup, request};
 
-/// Longest silence of a server that is to end the connection.
+/// Maximum time without bytes until the server must close the connection.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const DATA: u8 = 0;
@@ -34,12 +34,12 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The head of `GET path`, of fields that HPACK knows by number.
+/// The head of `GET path`, with fields that HPACK has in its static table.
 fn head(path: &str) -> Vec<u8> {
     [&[0x82, 0x86, 0x04, path.len() as u8], path.as_bytes(), b"\x01\x09localhost"].concat()
 }
 
-/// A connection whose first frame has these settings.
+/// A connection whose first frame contains these settings.
 fn connect(server: &Server, settings: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -53,14 +53,14 @@ fn expect_others_are_served(server: &Server) {
     assert_eq!(request(server.address, "GET", "/ready", &[], b"").unwrap().0, 200);
 }
 
-/// Reads to the end of the connection; panics when the server keeps it. Gives the frames that came whole.
+/// Reads until the server closes the connection; panics if it does not. Returns the complete frames.
 fn read_to_end(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {
         // A server that closes before it has read everything resets the connection.
         let kind = error.kind();
         let is_end = matches!(kind, std::io::ErrorKind::ConnectionReset | std::io::ErrorKind::BrokenPipe);
-        assert!(is_end, "the connection goes on: {error}");
+        assert!(is_end, "the connection stays open: {error}");
     }
     let (mut frames, mut rest) = (Vec::new(), bytes.as_slice());
     while let Some((start, after)) = rest.split_at_checked(9) {
@@ -72,12 +72,12 @@ fn read_to_end(stream: &mut TcpStream) -> Vec<(u8, Vec<u8>)> {
     frames
 }
 
-/// Sends pieces until the server takes no more; whether it took all of them.
+/// Sends pieces until the server closes the connection; returns whether it accepted all of them.
 fn send(stream: &mut TcpStream, pieces: impl Iterator<Item = Vec<u8>>) -> bool {
     for piece in pieces {
         if let Err(error) = stream.write_all(&piece) {
             let is_silent = matches!(error.kind(), std::io::ErrorKind::WouldBlock);
-            assert!(!is_silent, "the connection is kept, and not read: {error}");
+            assert!(!is_silent, "the connection stays open, but is not read: {error}");
             return false;
         }
     }
@@ -85,7 +85,7 @@ fn send(stream: &mut TcpStream, pieces: impl Iterator<Item = Vec<u8>>) -> bool {
 }
 
 #[test]
-fn a_client_that_resets_what_it_opens_is_cut_off() {
+fn a_client_that_resets_its_streams_is_disconnected() {
     let (server, _folder) = start(&[]);
     let mut stream = connect(&server, &[]);
     let head = head("/metrics");
@@ -99,12 +99,12 @@ fn a_client_that_resets_what_it_opens_is_cut_off() {
     expect_others_are_served(&server);
     let frames = read_to_end(&mut stream);
     let answered = frames.iter().filter(|(kind, _)| *kind == HEADERS).count();
-    assert!(answered < 10_000, "{answered} of 500,000 requests that nobody waited for were answered");
+    assert!(answered < 10_000, "{answered} of 500,000 reset requests were answered");
     assert_eq!(server.terminate(), Some(0));
 }
 
 #[test]
-fn a_client_that_opens_no_window_for_its_answers_is_cut_off() {
+fn a_client_without_a_window_for_responses_is_disconnected() {
     let (server, _folder) = start(&["--http-write-idle-timeout", "1s"]);
     // SETTINGS_INITIAL_WINDOW_SIZE (4) is 0.
     let mut stream = connect(&server, &[0, 4, 0, 0, 0, 0]);
@@ -115,15 +115,15 @@ fn a_client_that_opens_no_window_for_its_answers_is_cut_off() {
     let has = |wanted: u8| frames.iter().any(|(kind, _)| *kind == wanted);
     assert!(has(HEADERS), "the requests were answered");
     let data: usize = frames.iter().filter(|(kind, _)| *kind == DATA).map(|(_, payload)| payload.len()).sum();
-    assert_eq!(data, 0, "and nothing of the answers fits");
+    assert_eq!(data, 0, "no part of the bodies fits");
     expect_others_are_served(&server);
     assert_eq!(server.terminate(), Some(0));
 }
 
 #[test]
-fn a_head_that_does_not_end_is_cut_off() {
+fn a_client_with_an_endless_head_is_disconnected() {
     let (server, _folder) = start(&[]);
-    // A field that is not indexed, as often as a frame holds it; and nothing at all.
+    // A field that is not indexed, as often as it fits into a frame; and an empty frame.
     let full = b"\x00\x04name\x05value".repeat(1_365);
     for payload in [full.as_slice(), &[]] {
         let mut stream = connect(&server, &[]);
@@ -133,7 +133,7 @@ fn a_head_that_does_not_end_is_cut_off() {
         send(&mut stream, std::iter::repeat_n(piece, 1_000));
         expect_others_are_served(&server);
         let frames = read_to_end(&mut stream);
-        assert!(frames.iter().all(|(kind, _)| *kind != HEADERS), "nothing was answered: {frames:?}");
+        assert!(frames.iter().all(|(kind, _)| *kind != HEADERS), "a response was sent: {frames:?}");
         let _ = stream.shutdown(Shutdown::Both);
     }
     assert_eq!(server.terminate(), Some(0));

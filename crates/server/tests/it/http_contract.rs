@@ -1,7 +1,7 @@
-//! The HTTP surface against rows in memory: shapes, statuses and texts that Loki's clients rely on.
+//! The HTTP API with rows in memory: formats, statuses and texts that Loki's clients rely on.
 //!
-//! Method: requests go straight into the router; answers are compared with what Loki 3.7 answered to
-//! the same rows, statistics aside.
+//! Method: requests go directly to the router; responses are compared with those of Loki 3.7 for the same
+//! rows, except statistics.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -18,7 +18,7 @@ use sandur_query::{MemoryRow, MemorySource};
 use sandur_server::config::Settings;
 use sandur_service::Failure;
 
-/// The rows are of the first second and the ones before.
+/// The rows are from the first second and those before it.
 fn rows() -> Vec<MemoryRow> {
     let row =
         |seconds_ago: i64, labels: &[(&str, &str)], line: &str, metadata: &[(&str, &str)], level| MemoryRow {
@@ -47,7 +47,7 @@ fn server() -> Server {
 const RANGE: &str = "/loki/api/v1/query_range";
 
 #[tokio::test(start_paused = true)]
-async fn log_queries_answer_in_both_encodings() {
+async fn log_queries_are_answered_in_both_encodings() {
     let server = server();
     let pairs = [("query", "{app=~\".+\"}")];
     let merged = server.get(RANGE, &pairs).await;
@@ -86,7 +86,7 @@ async fn log_queries_answer_in_both_encodings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn drilldown_gets_a_part_of_too_many_series_and_others_a_refusal() {
+async fn with_too_many_series_drilldown_gets_some_and_others_an_error() {
     let server = server_with(|settings| settings.limits.max_query_series = 1);
     let pairs = [("query", "count_over_time({app=~\".+\"}[1h])"), ("step", "60")];
     let refused = server.get_with(RANGE, &pairs, &[("x-query-tags", "Source=grafana")]).await;
@@ -103,7 +103,7 @@ async fn drilldown_gets_a_part_of_too_many_series_and_others_a_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limit_and_direction_are_honoured_and_forms_are_read() {
+async fn limit_and_direction_apply_and_forms_are_accepted() {
     let server = server();
     let newest = server.get(RANGE, &[("query", "{app=~\".+\"}"), ("limit", "1")]).await;
     assert!(newest.data().contains("1795240890000000000") && !newest.data().contains("1795240880000000000"));
@@ -116,7 +116,7 @@ async fn limit_and_direction_are_honoured_and_forms_are_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metric_queries_answer_like_prometheus() {
+async fn metric_queries_are_answered_as_in_prometheus() {
     let server = server();
     let health = server.get("/loki/api/v1/query", &[("query", "vector(1)+vector(1)"), ("time", "5")]).await;
     assert_eq!(
@@ -235,7 +235,7 @@ async fn labels_series_and_sizes_come_from_the_index() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn volumes_are_grouped_by_the_asked_labels() {
+async fn volumes_are_grouped_by_the_requested_labels() {
     let server = server();
     let volume = async |pairs: &[(&str, &str)]| {
         let answer = server.get("/loki/api/v1/index/volume", pairs).await;
@@ -254,7 +254,11 @@ async fn volumes_are_grouped_by_the_asked_labels() {
     let by_label = volume(&[all, ("aggregateBy", "labels"), ("targetLabels", "app,env")]).await;
     assert_eq!(by_label, [r#"{"app":""} 42"#, r#"{"env":""} 42"#]);
     let by_both = volume(&[all, ("targetLabels", "app,env")]).await;
-    assert_eq!(by_both, [r#"{"app":"api","env":"prod"} 42"#], "streams without one of them do not count");
+    assert_eq!(
+        by_both,
+        [r#"{"app":"api","env":"prod"} 42"#],
+        "streams without one of the labels do not count"
+    );
     let pairs = [all, ("start", "1795240840"), ("end", "1795240900"), ("step", "60")];
     let range = server.get("/loki/api/v1/index/volume_range", &pairs).await;
     assert!(
@@ -262,7 +266,7 @@ async fn volumes_are_grouped_by_the_asked_labels() {
         "{}",
         range.body
     );
-    // Rows of 880 and 890 seconds; the one of 870 is of another app.
+    // Rows at 880 and 890 seconds; the one at 870 belongs to another app.
     let pairs = [("query", "{}"), ("start", "1795240871"), ("end", "1795240900"), ("step", "10")];
     let range = server.get("/loki/api/v1/index/volume_range", &pairs).await;
     let samples = r#"[[1795240879.999,"33"],[1795240889.999,"9"]]"#;
@@ -278,9 +282,9 @@ async fn volumes_are_grouped_by_the_asked_labels() {
     assert_eq!((sum_of(0), sum_of(1)), (42, 42));
 }
 
-/// The row of ten seconds ago is the only one that is left.
+/// Only the row of ten seconds ago is visible.
 #[tokio::test(start_paused = true)]
-async fn rows_behind_the_lookback_do_not_exist_for_anybody() {
+async fn rows_before_the_lookback_are_invisible_everywhere() {
     let server = server_with(|s| s.limits.max_query_lookback = 15_000_000_000);
     let all = ("query", "{app=~\".+\"}");
     for (path, pairs, body) in [
@@ -312,7 +316,7 @@ async fn rows_behind_the_lookback_do_not_exist_for_anybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_request_may_be_about_more_time_than_a_query() {
+async fn the_maximum_time_range_applies_to_all_requests() {
     let server = server_with(|s| s.limits.max_query_length = 3_600_000_000_000);
     let query = ("query", "{app=\"api\"}");
     let times = [query, ("start", "1795230000"), ("end", "1795240900"), ("step", "600")];
@@ -336,7 +340,7 @@ async fn no_request_may_be_about_more_time_than_a_query() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn detected_fields_name_type_parser_and_path() {
+async fn detected_fields_have_type_parser_and_path() {
     let server = server();
     let path = "/loki/api/v1/detected_fields";
     let answer = server.get(path, &[("query", "{app=~\".+\"}")]).await;
@@ -364,7 +368,7 @@ async fn detected_fields_name_type_parser_and_path() {
         (values, &[("query", "{app=~\".+\"}")], r#"{"limit":1000,"values":["error","warn"]}"#),
         (values, &[("query", "{app=~\".+\"}"), ("limit", "1")], r#"{"limit":1,"values":["error"]}"#),
         ("/loki/api/v1/detected_field/none/values", &[("query", "{app=~\".+\"}")], "{}"),
-        // What the query itself makes is a field, too.
+        // Fields created by the query itself are included.
         (
             "/loki/api/v1/detected_field/code/values",
             &[("query", "{app=\"api\"} | logfmt code=\"status\" | code != \"\"")],
@@ -379,7 +383,7 @@ async fn detected_fields_name_type_parser_and_path() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patterns_can_be_pasted_behind_a_filter() {
+async fn patterns_can_be_used_in_a_filter() {
     let server = server();
     let path = "/loki/api/v1/patterns";
     let times = [("start", "1795240840"), ("end", "1795240900"), ("step", "20")];
@@ -418,7 +422,7 @@ async fn patterns_can_be_pasted_behind_a_filter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rules_are_answered_as_for_a_tenant_without_any() {
+async fn rules_are_answered_as_for_a_tenant_without_rules() {
     let server = server();
     for (method, path, status, body) in [
         ("GET", "/loki/api/v1/rules", 404, "no rule groups found\n"),
@@ -455,7 +459,7 @@ async fn rules_are_answered_as_for_a_tenant_without_any() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_paths_before_version_1_have_their_own_shape() {
+async fn the_paths_before_version_1_have_their_own_format() {
     let server = server();
     let lines = server.get("/api/prom/query", &[("query", "{app=\"api\"}"), ("regexp", "bo+m")]).await;
     let streams = lines.body.split(r#","streams":"#).nth(1).unwrap();
@@ -468,7 +472,7 @@ async fn the_paths_before_version_1_have_their_own_shape() {
         )
     );
     assert!(lines.body.starts_with(r#"{"stats":{"#), "{}", lines.body);
-    // Combining marks are letters of the expression and no escapes.
+    // Combining marks are letters of the expression, not escapes.
     for expression in ["bo\u{301}*om", "\u{7}|\"boom\"|\\bboom\\b"] {
         let pairs = [("query", "{app=\"api\"}"), ("regexp", expression)];
         let lines = server.get("/api/prom/query", &pairs).await;
@@ -491,9 +495,9 @@ async fn the_paths_before_version_1_have_their_own_shape() {
     }
 }
 
-/// Agents drop what a 408 refused.
+/// Agents drop a push that is refused with 408.
 #[tokio::test(start_paused = true)]
-async fn a_push_that_comes_too_slowly_may_come_again() {
+async fn a_push_that_is_sent_too_slowly_can_be_retried() {
     let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {});
     for (path, status) in [("/loki/api/v1/push", 503), ("/api/v1/write", 503), ("/api/v1/read", 408)] {
         let drops = futures_util::stream::unfold(server.app.env.clone(), async |env| {
@@ -509,7 +513,7 @@ async fn a_push_that_comes_too_slowly_may_come_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_is_prepared_and_shut_down_by_requests() {
+async fn a_process_can_be_prepared_and_shut_down_by_requests() {
     let server = server();
     let prepare = "/ingester/prepare_shutdown";
     assert_eq!(server.get(prepare, &[]).await.body, "unset");
@@ -527,13 +531,13 @@ async fn a_process_is_prepared_and_shut_down_by_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_goes_on_when_its_client_leaves() {
+async fn a_shutdown_continues_when_its_client_disconnects() {
     for path in ["/ingester/shutdown", "/ingester/shutdown?terminate=false"] {
         let server = server();
         server.intake.slow.store(true, Ordering::SeqCst);
         let patience = Duration::from_secs(5);
         let left = server.app.env.timeout(patience, server.post(path, &[], "")).await;
-        assert!(left.is_none(), "the client left before the answer");
+        assert!(left.is_none(), "the client disconnected before the response");
         assert_eq!(server.post(path, &[], "").await.status, 503, "it is stopping");
         server.intake.go_on.notify_one();
         server.app.env.sleep(patience).await;
@@ -544,7 +548,7 @@ async fn a_shutdown_goes_on_when_its_client_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_that_failed_can_be_asked_for_again() {
+async fn a_failed_shutdown_can_be_repeated() {
     for path in ["/ingester/shutdown", "/ingester/shutdown?terminate=false"] {
         let server = server();
         *server.intake.failure.lock().unwrap() = Some(Failure::new(ErrorKind::Unavailable, "no store"));
@@ -563,15 +567,15 @@ async fn operators_need_no_tenant() {
     let server = server_with(|s| s.auth.require_tenant = true);
     assert_eq!(server.get("/config", &[]).await.status, 200);
     assert_eq!(server.get("/log_level", &[]).await.status, 200);
-    assert_eq!(server.post("/flush/tenant?streams=bad", &[], "").await.status, 400, "parameters are read");
+    assert_eq!(server.post("/flush/tenant?streams=bad", &[], "").await.status, 400, "parameters are checked");
     assert_eq!(server.post("/flush/tenant", &[], "").await.status, 204);
     assert_eq!(server.post("/ingester/shutdown", &[], "").await.status, 204);
     let limits = server.get("/config/tenant/v1/limits", &[]).await;
-    assert_eq!((limits.status, limits.body.as_str()), (401, "no org id"), "whose limits?");
+    assert_eq!((limits.status, limits.body.as_str()), (401, "no org id"), "the tenant is missing");
 }
 
 #[tokio::test(start_paused = true)]
-async fn forms_of_puts_are_read_and_times_without_end_refused() {
+async fn forms_of_puts_are_accepted_and_endless_times_refused() {
     let server = server();
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let body = "query=%7Bapp%3D%22api%22%7D&start=1795240800&end=1795240850";
@@ -599,7 +603,7 @@ async fn the_log_level_is_shown_and_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_push_is_empty_on_success_and_partly_applied_on_refusal() {
+async fn a_push_has_an_empty_response_and_is_applied_partially_on_refusal() {
     let server = server();
     let now = NOW * 1_000_000_000;
     let whole = format!(r#"{{"streams":[{{"stream":{{"app":"x"}},"values":[["{now}","one"]]}}]}}"#);
@@ -611,7 +615,7 @@ async fn a_push_is_empty_on_success_and_partly_applied_on_refusal() {
     assert_eq!(answer.status, 400, "{}", answer.body);
     assert!(answer.body.contains("timestamp"), "{}", answer.body);
     let lines: Vec<usize> = server.intake.batches.lock().unwrap().iter().map(LogBatch::rows).collect();
-    assert_eq!(lines, [1, 1], "the valid entry of the second push was kept");
+    assert_eq!(lines, [1, 1], "the valid entry of the second push was stored");
     for (body, status) in [("{\"streams\":[", 400), ("{\"streams\":[]}", 422), ("", 400)] {
         assert_eq!(server.push_json(body).await.status, status, "{body}");
     }
@@ -621,7 +625,7 @@ async fn a_push_is_empty_on_success_and_partly_applied_on_refusal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_of_size_and_rate_have_their_statuses() {
+async fn limits_of_size_and_rate_have_different_statuses() {
     let server = server_with(|s| {
         s.limits.max_body_size = 400;
         s.limits.ingestion_rate = 10;
@@ -640,7 +644,7 @@ async fn limits_of_size_and_rate_have_their_statuses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn otlp_answers_in_the_clients_format() {
+async fn otlp_responses_have_the_format_of_the_request() {
     let server = server();
     let path = "/otlp/v1/logs";
     let now = NOW * 1_000_000_000;
@@ -680,7 +684,7 @@ async fn the_tenant_comes_from_the_header() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_push_in_the_form_of_before_version_1_was_accepted_and_stored_nowhere() {
+async fn a_push_in_the_format_before_version_1_needs_its_own_path() {
     let server = server();
     let time = jiff::Timestamp::from_second(NOW).unwrap();
     let labels = r#""labels":"{app=\"x\"}""#;
@@ -706,7 +710,7 @@ async fn a_push_in_the_form_of_before_version_1_was_accepted_and_stored_nowhere(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_push_says_which_entries_it_refused_when_asked() {
+async fn a_push_can_report_which_entries_it_refused() {
     let server = server_with(|s| {
         s.limits.max_line_size = 10;
         s.limits.max_label_name_length = 12; // `service_name`
@@ -741,13 +745,13 @@ async fn a_push_says_which_entries_it_refused_when_asked() {
     assert_eq!(json["refused"], expected);
     let text = server.post("/loki/api/v1/push", &asked[..1], body).await;
     assert_eq!((text.status, text.kind.as_str()), (400, "text/plain; charset=utf-8"));
-    assert_eq!(json["message"], text.body.as_str(), "others read what Loki says");
+    assert_eq!(json["message"], text.body.as_str(), "other clients get Loki's text");
     let stored: usize = server.intake.batches.lock().unwrap().iter().map(|batch| batch.rows()).sum();
     assert_eq!(stored, 6, "three of ten entries in each of two pushes");
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_answer() {
+async fn operations_are_answered() {
     let server = server();
     for (path, expected) in [
         ("/ready", "ready\n"),
@@ -791,7 +795,7 @@ async fn operations_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_front_page_says_what_runs_here() {
+async fn the_front_page_shows_the_version_and_links() {
     let server = server();
     let text = server.get("/", &[]).await;
     assert_eq!((text.status, text.kind.as_str()), (200, "text/plain; charset=utf-8"));
@@ -804,8 +808,8 @@ async fn the_front_page_says_what_runs_here() {
     assert_eq!(server.get("/nothing", &[]).await.status, 404);
 }
 
-/// Expressions of matchers beyond the limit were compiled before the matchers were counted. Method: the last
-/// expression does not compile, which nobody may find out.
+/// Once the expressions of too many matchers were compiled before the matchers were counted. Method: the
+/// last expression is invalid, which must not be noticed.
 #[tokio::test(start_paused = true)]
 async fn matchers_are_counted_before_one_is_compiled() {
     let server = server_with(|s| s.limits.max_streams_matchers_per_query = 3);

@@ -1,7 +1,8 @@
-//! Goal: history of whisper is moved over whole, and nothing of it twice, however an import is interrupted;
-//! what cannot be read is told, and a comparison finds what differs.
+//! Goal: whisper history is imported completely and only once, even if an import is interrupted;
+//! unreadable files are reported, and a comparison finds differences.
 //!
-//! Method: the real binary against a real server, over files that this test writes with times of today.
+//! Method: the real binary against a real server, with files that this test writes with current
+//! timestamps.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
@@ -17,7 +18,7 @@ const FILES: u32 = 12;
 const FINE: u32 = 60;
 const COARSE: u32 = 48;
 
-/// An hour by the minute and two days by the hour, which ends at `now`.
+/// One hour of minutes and two days of hours, ending at `now`.
 fn whisper(now: u32, value: f64) -> Vec<u8> {
     let header = 16 + 2 * 12;
     let words = [1, 3600 * COARSE, 0.5f32.to_bits(), 2, header, 60, FINE, header + FINE * 12, 3600, COARSE];
@@ -32,7 +33,7 @@ fn whisper(now: u32, value: f64) -> Vec<u8> {
     bytes
 }
 
-/// How many points of such a file stay: hours that lie within the last one by the minute are left out.
+/// How many points of such a file are stored: hours within the last hour of minutes are left out.
 fn points(now: u32) -> u32 {
     let last = now - now % 60;
     let hours = (0..COARSE).map(|n| now - now % 3600 - n * 3600).filter(|hour| *hour <= last - 3600);
@@ -57,7 +58,7 @@ fn stored(server: &Server, now: u32) -> u32 {
 }
 
 #[test]
-fn history_is_stored_once_however_the_import_is_interrupted() {
+fn history_is_stored_once_even_if_the_import_is_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let (tree, state) = (folder.path().join("whisper"), folder.path().join("state"));
     let now = (now_ns() / 1_000_000_000) as u32;
@@ -110,19 +111,19 @@ fn history_is_stored_once_however_the_import_is_interrupted() {
     }
     std::os::unix::fs::symlink(&tree, empty.join("elsewhere")).unwrap();
     let (code, text) = told(&run(&server, &empty, &[]));
-    assert!(code == Some(1) && text.contains("a link to a folder"), "nothing is left out in silence: {text}");
+    assert!(code == Some(1) && text.contains("a link to a folder"), "an omission is reported: {text}");
 }
 
-/// Such a file gave nothing, although its other archives were whole.
+/// Such a file was once refused completely, although its other archives were intact.
 #[test]
-fn a_file_with_a_damaged_archive_gives_the_others_when_it_is_salvaged() {
+fn salvage_stores_the_intact_archives_of_a_damaged_file() {
     let folder = tempfile::tempdir().unwrap();
     let server = Setup::new(folder.path().join("store").to_str().unwrap(), folder.path()).start();
     let tree = folder.path().join("damaged");
     fs::create_dir_all(&tree).unwrap();
     let now = (now_ns() / 1_000_000_000) as u32;
     let whole = whisper(now, 1.0);
-    // The archive of hours is cut.
+    // The archive of hours is truncated.
     fs::write(tree.join("cut.wsp"), &whole[..whole.len() - 12]).unwrap();
     fs::write(tree.join("whole.wsp"), &whole).unwrap();
     let state = folder.path().join("salvaged.state");
@@ -135,12 +136,15 @@ fn a_file_with_a_damaged_archive_gives_the_others_when_it_is_salvaged() {
     assert!(text.contains("stored 2 files") && text.contains("1 of them are damaged"), "{text}");
     assert_eq!(stored(&server, now), points(now) + FINE);
     let (code, text) = told(&run(&server, &tree, &resume));
-    assert!(code == Some(1) && text.contains("cut.wsp: archive 1 is damaged"), "it is not noted: {text}");
+    assert!(
+        code == Some(1) && text.contains("cut.wsp: archive 1 is damaged"),
+        "it is not in the state file: {text}"
+    );
     let (code, text) = told(&run(&server, &tree, &["--salvage", "--verify"]));
     assert!(code == Some(0) && text.contains(" 0 differ"), "{text}");
 }
 
-/// An hour by the minute which ends at `last`, and nothing else: one block holds it.
+/// One hour of minutes that ends at `last`, and nothing else: it fits into one block.
 fn minutes(last: u32, value: f64) -> Vec<u8> {
     one_archive(last, (60, FINE), value)
 }
@@ -163,9 +167,9 @@ fn wait_until_rolled(server: &Server) {
     });
 }
 
-/// Points that became rollups are compared with what these tell.
+/// A comparison with points that became rollups uses the rollups.
 #[test]
-fn a_comparison_knows_rollups() {
+fn a_comparison_uses_rollups() {
     let folder = tempfile::tempdir().unwrap();
     let (tree, schemas) = (folder.path().join("whisper"), folder.path().join("schemas.conf"));
     let names = ["a/n0.wsp", "a/n1.wsp", "_tagged/0ab/1cd/n2_DOT_load;dc=b;host=a.wsp"];
@@ -200,7 +204,7 @@ fn a_comparison_knows_rollups() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Renders of all that was imported, over both archives and in the times of each alone.
+/// Renders of all imported data, over both archives and in the time range of each.
 fn renders(server: &Server, last: u32) -> Vec<serde_json::Value> {
     let targets = ["seriesByTag('name=cpu.load')", "sumSeries(seriesByTag('name=cpu.load'))", "a.*"];
     let times = [(last - 60 * 3_600, last + 7_200), (last - 7_200, last + 60)];
@@ -212,10 +216,10 @@ fn renders(server: &Server, last: u32) -> Vec<serde_json::Value> {
     addresses.map(|address| server.get_json(&address)).collect()
 }
 
-/// Archives that came from whisper stay beside the rollups of their series, with tags and without, and are
-/// told once.
+/// Archives imported from whisper remain next to the rollups of their series, with and without tags, and
+/// every value is returned once.
 #[test]
-fn renders_of_archives_stay_the_same_when_the_points_beside_them_become_rollups() {
+fn renders_of_archives_do_not_change_when_other_points_become_rollups() {
     let folder = tempfile::tempdir().unwrap();
     let (tree, schemas) = (folder.path().join("whisper"), folder.path().join("schemas.conf"));
     fs::write(&schemas, "[all]\npattern = .*\nretentions = 1m:1d,1h:30d\n").unwrap();
@@ -225,20 +229,20 @@ fn renders_of_archives_stay_the_same_when_the_points_beside_them_become_rollups(
         "_tagged/0ab/1cd/cpu_DOT_load;dc=b;host=b.wsp",
         "a/b.wsp",
     ];
-    // In the middle of an hour of a day that is over, so that one hour is cut in two.
+    // In the middle of an hour of a past day, so that one hour is split.
     let today = (now_ns() / 1_000_000_000) as u32 / 86_400 * 86_400;
     let last = today - 6 * 86_400 + 43_200 + 1_800;
     for (n, name) in (0..).zip(names) {
         fs::create_dir_all(tree.join(name).parent().unwrap()).unwrap();
         fs::write(tree.join(name), whisper(last, f64::from(n))).unwrap();
     }
-    // So many points that the day is no thin one, which would share a block with other days and stay as it
-    // is.
+    // Enough points that the day is not a thin day, which would share a block with other days and stay
+    // unchanged.
     let minutes_of_the_day = one_archive(today - 5 * 86_400 - 60, (60, 1_440), 1.0);
     for n in 0..200 {
         fs::write(tree.join(format!("full{n}.wsp")), &minutes_of_the_day).unwrap();
     }
-    // So many slots come later that the day is a block, which waits for no merge.
+    // Enough later slots that the day is a block that does not wait for a merge.
     fs::write(tree.join("later.wsp"), one_archive(today - 3_600, (3_600, 5 * 24), 1.0)).unwrap();
     let store = folder.path().join("data").to_str().unwrap().to_owned();
     let schemas = format!("--graphite-schemas={}", schemas.display());

@@ -1,7 +1,7 @@
-//! Goal: with the least memory that a server works with, usual requests of agents with nothing but new series
-//! or streams are stored, and may be sent again. They were refused for good.
+//! Goal: with the minimum memory of a server, usual requests of agents that contain only new series or
+//! streams are stored, and may be sent again. They were once permanently refused.
 //!
-//! Method: the real binary with a limit of 128 MiB over a directory; it stays below that limit.
+//! Method: the real binary with a limit of 128 MiB on a directory; it stays below that limit.
 
 #![allow(clippy::unwrap_used)] // process tests
 
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::process::{Server, Setup, encode, now_ns, request};
 
-/// Rows of the largest request of vmagent.
+/// Rows of vmagent's largest request.
 const SERIES: usize = 10_000;
 const LIMIT: u64 = 128 << 20;
 const SNAPPY: &[(&str, &str)] = &[("Content-Type", "application/x-protobuf"), ("Content-Encoding", "snappy")];
@@ -78,7 +78,7 @@ fn version_1(name: &str, now_ms: u64) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&request).unwrap()
 }
 
-/// A request of OTLP with as many points as an exporter sends at once.
+/// An OTLP request with as many points as an exporter sends at once.
 fn otlp(name: &str, now_ms: u64) -> Vec<u8> {
     let (mut points, mut metric, mut scope) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..8_192 {

@@ -1,7 +1,7 @@
-//! Goal: clients reach the server by TLS with and without certificates, by HTTP/1 and HTTP/2, on each of its
-//! listeners; and those that say nothing are cut off.
+//! Goal: clients reach the server over TLS with and without certificates, over HTTP/1 and HTTP/2, on each
+//! of its listeners; and silent clients are disconnected.
 //!
-//! Method: a whole server in this process over a store in memory, and clients over real sockets.
+//! Method: a whole server in this process with a store in memory, and clients over real sockets.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -42,7 +42,7 @@ async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
     (env, server)
 }
 
-/// A client of HTTP/2, and the task that ends with its connection.
+/// An HTTP/2 client, and the task that ends with its connection.
 pub(crate) async fn http2<S>(env: &Env, stream: S) -> (http2::SendRequest<Body>, Task<bool>)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -70,7 +70,7 @@ async fn ask(sender: &mut http2::SendRequest<Body>, method: &str, uri: String) -
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn http2_is_spoken_without_tls_and_many_requests_share_a_connection() {
+async fn http2_works_without_tls_and_many_requests_share_a_connection() {
     let (env, server) = start(|_| ()).await;
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (sender, _connection) = http2(&env, stream).await;
@@ -89,7 +89,7 @@ async fn http2_is_spoken_without_tls_and_many_requests_share_a_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_of_http2_without_requests_is_closed() {
+async fn an_http2_connection_without_requests_is_closed() {
     let (env, server) = start(|s| s.http.idle_timeout = Duration::from_millis(200)).await;
     let stream = TcpStream::connect(server.address).await.unwrap();
     let (mut sender, connection) = http2(&env, stream).await;

@@ -54,7 +54,7 @@ fn the_unit_passes_files_that_its_user_cannot_read() {
     let lines: Vec<&str> = unit.lines().map(|line| line.trim_start_matches('#')).collect();
     let starts = lines.iter().find_map(|line| line.strip_prefix("ExecStart=")).unwrap();
     parse("packaging/sandur.service", &ours(starts));
-    assert!(lines.contains(&"DynamicUser=yes"), "with a user of its own files could belong to it");
+    assert!(lines.contains(&"DynamicUser=yes"), "with a permanent user files could belong to it");
     let handed: Vec<&str> = lines.iter().filter_map(|line| line.strip_prefix("LoadCredential=")).collect();
     let variables = lines.iter().filter_map(|line| line.strip_prefix("Environment="));
     let pairs: Vec<(&str, &str)> =
@@ -66,13 +66,13 @@ fn the_unit_passes_files_that_its_user_cannot_read() {
         assert!(options.keys().any(is_option), "no option {variable}");
         let name = path.strip_prefix("%d/").unwrap();
         let is_handed = handed.iter().any(|entry| entry.split(':').next() == Some(name));
-        assert!(is_handed, "{name} is not handed over");
+        assert!(is_handed, "{name} is not passed");
     }
     assert!(pairs.iter().any(|(variable, _)| *variable == "SANDUR_AUTH_FILE") && pairs.len() == handed.len());
 }
 
 #[test]
-fn systemd_has_no_complaint_about_the_unit() {
+fn systemd_accepts_the_unit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sandur.service");
     let unit = file("packaging/sandur.service").replace("/usr/bin/sandur", "/bin/true");
@@ -87,8 +87,8 @@ fn systemd_has_no_complaint_about_the_unit() {
 }
 
 #[test]
-fn the_documentation_has_one_figure_for_the_limit_of_a_cgroup() {
-    // Resident memory stays within the limit and a tenth; the memory of the kernel comes on top.
+fn the_documentation_has_one_value_for_the_limit_of_a_cgroup() {
+    // Resident memory stays within 110 % of the limit; the memory of the kernel is additional.
     let unit = file("packaging/sandur.service");
     assert!(unit.contains("# Set MemoryMax a fifth above memory_limit"));
     let pages = pages();
@@ -97,7 +97,7 @@ fn the_documentation_has_one_figure_for_the_limit_of_a_cgroup() {
     assert!(!says.is_empty() && says.iter().all(|line| line.contains("a fifth above")), "{says:?}");
 }
 
-/// Whether promtool is there; `cargo xtask clients` builds it.
+/// Whether promtool exists; `cargo xtask clients` builds it.
 fn has_promtool() -> bool {
     let is_there = Command::new("promtool").arg("--version").output().is_ok();
     if !is_there {
@@ -107,12 +107,12 @@ fn has_promtool() -> bool {
 }
 
 #[test]
-fn prometheus_reads_the_alerts_and_the_example_of_remote_write() {
+fn prometheus_accepts_the_alerts_and_the_example_of_remote_write() {
     let pages = pages();
     let page = pages.iter().find(|page| page.name == "docs/production.md").unwrap();
     let blocks = page.blocks();
     let example = blocks.iter().find(|block| block.text.starts_with("remote_write:")).unwrap();
-    // Prometheus refuses a whole file for a key that it does not know; these are known from 2.26 on.
+    // Prometheus refuses a whole file with an unknown key; these are known since 2.26.
     let known = ["remote_write", "- url", "headers", "authorization", "queue_config"];
     for line in example.text.lines() {
         let key = line.trim().split(':').next().unwrap();

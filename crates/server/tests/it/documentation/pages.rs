@@ -1,12 +1,12 @@
 //! The pages of the documentation, and the blocks and code spans in them.
 //!
-//! A block is what stands between two fences, or the lines that are indented by four columns behind an empty
-//! line. A code span stands between backticks in running text.
+//! A block is the text between two fences, or lines after an empty line that are indented by four
+//! columns. A code span is text between backticks in running text.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the repository begins.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -18,23 +18,23 @@ pub struct Page {
     pub text: String,
 }
 
-/// What a page shows as code.
+/// A block of code in a page.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Block {
     /// Its page and first line, for messages.
     pub place: String,
-    /// The word behind the fence, empty without one.
+    /// The word after the fence, or empty.
     pub language: String,
-    /// Its lines, without the indentation that all of them have.
+    /// Its lines, without their common indentation.
     pub text: String,
 }
 
-/// A file of the repository.
+/// The text of a file of the repository.
 pub fn file(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The pages that users and contributors read. Decisions and measurements say what was so at their time.
+/// The pages for users and contributors. Decisions and measurements describe the state of their time.
 pub fn pages() -> Vec<Page> {
     let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     for folder in ["docs", "docs/reference"] {
@@ -47,7 +47,7 @@ pub fn pages() -> Vec<Page> {
     names.into_iter().map(page).collect()
 }
 
-/// As [`pages`], with those that name options and metrics and show nothing that could run.
+/// [`pages`], and files that contain names of options and metrics but nothing that can be run.
 pub fn pages_with_names() -> Vec<Page> {
     let formats = fs::read_dir(root().join("docs/formats")).unwrap();
     let formats = formats.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -85,7 +85,7 @@ impl Page {
                 {
                     body.push(line);
                 }
-                // The empty lines behind it end it.
+                // Empty lines at the end are not part of it.
             } else {
                 is_behind_empty = line.is_empty();
                 continue;

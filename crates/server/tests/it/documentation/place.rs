@@ -1,8 +1,8 @@
-//! A folder in which commands of the documentation run, beside a server that has logs, samples and points.
+//! A folder in which commands of the documentation run, with a server that has logs, samples and points.
 //!
-//! What a command names is brought into the folder: absolute paths lie below it, a bucket is a directory, an
-//! address to listen on has a free port, and the server that it asks is the one of the folder. Commands that
-//! run until they are stopped are stopped when they have begun their work.
+//! Names in a command are mapped to the folder: absolute paths become paths in it, a bucket becomes a
+//! directory, a listen address gets a free port, and the server of the command is that of the folder.
+//! Commands that run until they are stopped are stopped when they have begun to work.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -17,10 +17,10 @@ use tempfile::TempDir;
 use super::shell::Call;
 use crate::process::{Server, Setup, now_ns, request};
 
-/// Far longer than any healthy command takes.
+/// Far longer than a command takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The files that the documentation says are there, with as little in them as will do.
+/// The files that the documentation assumes, with minimal content.
 const FILES: &[(&str, &str)] = &[
     ("work/metrics.prom", "http_requests_total{job=\"api\"} 7\n"),
     ("work/api.log", "{\"msg\":\"moved\",\"status\":200}\n"),
@@ -41,15 +41,15 @@ const FILES: &[(&str, &str)] = &[
 pub struct Place {
     folder: TempDir,
     server: Server,
-    /// Where relays of the folder listen.
+    /// The address of the folder's relays.
     relay: SocketAddr,
-    /// Where caches of the folder listen.
+    /// The address of the folder's caches.
     cache: SocketAddr,
 }
 
-/// How a command shows that it runs.
+/// How to detect that a command is running.
 enum Sign {
-    /// A server whose protocol this does not speak.
+    /// A server whose protocol is not implemented here.
     Listens(SocketAddr),
     IsReady(SocketAddr),
     Writes(PathBuf),
@@ -89,12 +89,12 @@ impl Place {
         &self.server
     }
 
-    /// Where commands run.
+    /// The working directory of commands.
     pub fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    /// Writes a file where commands run.
+    /// Writes a file in the working directory.
     pub fn write(&self, name: &str, text: &str) {
         fs::write(self.work().join(name), text).unwrap();
     }
@@ -108,7 +108,7 @@ impl Place {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Runs a command as it stands in the documentation; panics unless it does what it should.
+    /// Runs a command of the documentation; panics unless it works as described.
     pub fn run(&self, at: &str, call: &Call) {
         let mut words: Vec<String> = call.words[1..].iter().map(|word| self.adapt(word)).collect();
         let first: Vec<&str> = call.words[1..].iter().take(2).map(String::as_str).collect();
@@ -153,7 +153,7 @@ impl Place {
         self.write("input", "level=info msg=journal\n");
         let input = File::open(self.work().join("input")).unwrap();
         let output = self.command(&words).stdin(input).output().unwrap();
-        // They end with 1 when they have something to say.
+        // Their exit code is 1 if they find something.
         let finds = [&["relay", "diff"][..], &["relay", "--config"], &["repair", "--store"]];
         let is_found =
             output.status.code() == Some(1) && finds.iter().any(|first| words.starts_with(&as_words(first)));
@@ -177,7 +177,7 @@ impl Place {
         while !sign.is_there() {
             let ended = process.try_wait().unwrap();
             assert!(ended.is_none(), "{at}: sandur {words:?} ended: {}", said());
-            assert!(began.elapsed() < PATIENCE, "{at}: sandur {words:?} does nothing: {}", said());
+            assert!(began.elapsed() < PATIENCE, "{at}: sandur {words:?} does not start to work: {}", said());
             std::thread::sleep(Duration::from_millis(5)); // polling another process
         }
         let code = end(&mut process, signal);
@@ -191,7 +191,7 @@ impl Place {
         command
     }
 
-    /// A word with what it names brought into the folder.
+    /// A word, with names mapped to the folder.
     fn adapt(&self, word: &str) -> String {
         let below = |path: &str| {
             let path = self.folder.path().join(path.trim_start_matches('/'));
@@ -214,7 +214,7 @@ impl Place {
         if word.starts_with('/') { below(word) } else { Self::adapt_address(word) }
     }
 
-    /// An address with a free port in place of its own; other words as they are.
+    /// A listen address with a free port instead of its own; other words unchanged.
     pub fn adapt_address(word: &str) -> String {
         let Ok(mut address) = word.parse::<SocketAddr>() else { return word.to_owned() };
         address.set_port(free_address().unwrap().port());
@@ -222,11 +222,11 @@ impl Place {
     }
 }
 
-/// Parses a command as it stands in the documentation, and does not run it; panics if it is wrong.
+/// Parses a command of the documentation without running it; panics if it is invalid.
 pub fn parse(at: &str, call: &Call) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandur"));
     command.args(&call.words[1..]);
-    // What comes before it is parsed, and then the help is printed.
+    // The arguments before `--help` are parsed, then the help is printed.
     match call.words.iter().take(3).map(String::as_str).collect::<Vec<_>>()[..] {
         [_, "help", ..] => {}
         [_, "cache", "serve"] => drop(command.arg("-h")),
@@ -234,7 +234,7 @@ pub fn parse(at: &str, call: &Call) {
     }
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = text_of(&output);
-    // Text may name an option and leave its value out.
+    // Text may mention an option without its value.
     let is_right = output.status.success() || said.contains("a value is required for");
     assert!(is_right, "{at}: {:?}: {said}", call.words);
 }
@@ -265,7 +265,7 @@ fn end(process: &mut Child, signal: &str) -> Option<i32> {
     process.wait().unwrap().code()
 }
 
-/// Some of everything that the queries of the documentation ask for.
+/// Some data for all queries of the documentation.
 fn fill(address: SocketAddr) {
     let now = now_ns();
     let line = (now, r#"{"msg":"timeout","status":503,"level":"error"}"#.to_owned());
@@ -280,7 +280,7 @@ fn fill(address: SocketAddr) {
     }
 }
 
-/// A file of whisper with an hour by the minute.
+/// A whisper file with one hour of minutes.
 fn whisper() -> Vec<u8> {
     let (step, points) = (60, 60);
     let words = [1, step * points, 0.5f32.to_bits(), 1, 28, step, points];

@@ -1,9 +1,9 @@
-//! Command lines as a shell would split them: as much of that as the documentation uses.
+//! Splits command lines like a shell, as far as the documentation needs.
 
-/// A command with its words, quotes taken off.
+/// A command with its words, without quotes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    /// What is set for it alone: `NAME=VALUE` before its name.
+    /// Its own variables: `NAME=VALUE` before its name.
     pub variables: Vec<String>,
     /// Its name and arguments.
     pub words: Vec<String>,
@@ -16,15 +16,15 @@ impl Call {
     }
 }
 
-/// The command lines of a block: lines that end with a backslash go on in the next one, `$ ` before a
-/// command is a prompt.
+/// The command lines of a block: a line that ends with a backslash continues in the next one, `$ ` before
+/// a command is a prompt.
 pub fn lines(block: &str) -> Vec<String> {
     let joined = block.replace("\\\n", " ");
     let lines = joined.lines().map(|line| line.strip_prefix("$ ").unwrap_or(line).trim());
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
 
-/// The commands of a line, which pipes join. Redirections and comments are left out.
+/// The commands of a pipeline. Redirections and comments are omitted.
 pub fn pipeline(line: &str) -> Vec<Call> {
     let mut calls = vec![Call::default()];
     let mut is_redirected = false;

@@ -1,7 +1,7 @@
-//! The HTTP side over given rows, without an engine and without a network: requests go straight into the
-//! router, time is simulated, and the intake remembers what it was given.
+//! The HTTP side with given rows, without an engine and a network: requests go directly to the router,
+//! time is simulated, and the intake records its input.
 
-// Not every test needs all of it.
+// No test needs all of it.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,34 +30,34 @@ use sandur_service::{
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
-/// When the simulated time starts, in seconds.
+/// The start of the simulated time, in seconds.
 pub const NOW: i64 = 1_795_240_900;
 
-/// Remembers what it was given.
+/// Records its input.
 #[derive(Default)]
 pub struct Recorder {
     pub batches: Mutex<Vec<LogBatch>>,
     pub samples: Mutex<Vec<SampleBatch>>,
-    /// What every push, flush and shutdown answers.
+    /// The result of every push, flush and shutdown.
     pub failure: Mutex<Option<Failure>>,
-    /// Samples that pushes are told were not stored.
+    /// Samples that pushes report as not stored.
     pub conflicts: Mutex<SampleConflicts>,
     pub flushes_fail_for: Mutex<Option<Duration>>,
-    /// Why nothing can be acknowledged now.
+    /// Why pushes are refused now.
     pub refusal: Mutex<Option<Failure>>,
-    /// Why it is not known what other processes have stored.
+    /// Why the data of other processes may be out of date.
     pub staleness: Mutex<Option<Failure>>,
     /// Whether flushes and shutdowns wait for `go_on`.
     pub slow: AtomicBool,
     /// Whether pushes wait for `go_on`.
     pub slow_pushes: AtomicBool,
     pub go_on: Notify,
-    /// Flushes and shutdowns that ended.
+    /// Number of flushes and shutdowns that ended.
     pub ended: AtomicUsize,
     pub deletes: Arc<DeleteRecorder>,
 }
 
-/// Remembers queries, starts and ends of delete requests.
+/// Records queries, starts and ends of delete requests.
 #[derive(Default)]
 pub struct DeleteRecorder(pub Mutex<Vec<(String, i64, i64)>>);
 
@@ -156,17 +156,17 @@ pub struct Server<I = Arc<Recorder>> {
     pub shutdown: Shutdown,
 }
 
-/// What stands behind the HTTP side.
+/// Everything behind the HTTP side.
 pub struct Behind {
     pub env: Env,
     pub settings: Settings,
     pub sources: Sources,
     pub intake: Arc<dyn Intake>,
-    /// Metrics of what is behind.
+    /// Metrics of what is behind it.
     pub registry: Registry,
 }
 
-/// What a request was answered.
+/// The response to a request.
 pub struct Answer {
     pub status: u16,
     pub kind: String,
@@ -182,12 +182,12 @@ impl Answer {
 }
 
 impl Server {
-    /// Serves the rows of `source` with the settings that `change` leaves.
+    /// Serves the rows of `source` with changed settings.
     pub fn over(source: Arc<dyn LogSource>, change: impl FnOnce(&mut Settings)) -> Self {
         Self::of(Sources { logs: source, samples: Arc::new(MemorySeries::default()) }, change)
     }
 
-    /// The same over samples.
+    /// The same with samples.
     pub fn over_samples(samples: Arc<dyn SampleSource>, change: impl FnOnce(&mut Settings)) -> Self {
         Self::of(Sources { logs: Arc::new(MemorySource::new(Vec::new())), samples }, change)
     }
@@ -204,7 +204,7 @@ impl Server {
 }
 
 impl<I> Server<I> {
-    /// The HTTP side before whatever is behind it, of which a test keeps `kept`.
+    /// The HTTP side in front of the given parts; the test keeps `kept`.
     pub fn before(behind: Behind, kept: I) -> Self {
         let Behind { env, settings, sources, intake, mut registry } = behind;
         let (metrics, shutdown) = (ServerMetrics::default(), Shutdown::default());
