@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use regex::{Regex, RegexBuilder};
+use sandur_model::go_text::{format_binary_bytes, format_prometheus_duration};
 use sandur_model::{Limits, Matcher, REGEX_BYTES_MAX, TimeRange};
 use sandur_query::{Error, LogSource, QueryContext};
 
@@ -12,7 +13,6 @@ use crate::lexer::{Kind, tokenize};
 use crate::parser::QUERY_BYTES_MAX;
 use crate::request::Steps;
 use crate::stage::Effect;
-use crate::units::{format_binary_bytes, format_prometheus_duration};
 
 /// The hash that identifies a query in logs and in `blocked_queries`: 32-bit FNV-1 of its text.
 pub fn query_hash(text: &str) -> u32 {

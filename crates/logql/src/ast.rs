@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use sandur_base::nesting::{Extent, Nested, Node};
 use sandur_model::Matcher;
+use sandur_model::go_text::{format_float, format_go_duration, format_prometheus_duration, quote};
 
 use crate::range::RangeFunction;
 use crate::stage::StageNode;
-use crate::units::{format_float, format_go_duration, format_prometheus_duration, quote};
 use crate::vector::VectorFunction;
 
 /// A query.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sandur_base::job::spend;
 use sandur_base::{BoxFuture, Reservation};
+use sandur_model::go_text::labels_text;
 use sandur_model::{BoundedRegex, Limits, group_span};
 use sandur_query::{
     Error, HeldSeries, LogSource, QueryContext, QueryResult, QueryStats, Sample, StepEvaluator, StepTimes,
@@ -18,7 +19,6 @@ use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
 use crate::range_scan::{self, RangeScan};
 use crate::request::Steps;
-use crate::units::labels_text;
 use crate::vector;
 
 /// The longest label value that `label_replace` may make, in bytes.

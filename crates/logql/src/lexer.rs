@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
+use sandur_model::go_text::{parse_bytes, parse_prometheus_duration, parse_query_duration};
+
 use crate::error::ParseError;
-use crate::units::{parse_bytes, parse_prometheus_duration, parse_query_duration};
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -88,7 +88,6 @@ mod splits;
 mod stage;
 mod tail;
 mod template;
-mod units;
 mod vector;
 mod volume;
 
@@ -118,7 +117,6 @@ pub use reference::reference;
 pub use request::{Kind, Request, check_length};
 pub use stage::StageNode;
 pub use tail::LogQuery;
-pub use units::{format_go_duration, labels_text, parse_go_duration, quote};
 pub use vector::VectorFunction;
 pub use volume::bytes_by_labels;
 

@@ -77,7 +77,7 @@ pub fn sorted_labels(mut pairs: Vec<(Arc<str>, Arc<str>)>) -> Labels {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
-    use crate::units::format_float;
+    use sandur_model::go_text::format_float;
 
     /// Series from labels like `a=1,b=x` and values.
     pub fn matrix(series: &[(&str, &[f64])]) -> Matrix {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use foldhash::fast::FixedState;
 use sandur_base::Reservation;
 use sandur_base::job::spend;
+use sandur_model::go_text::{labels_text, parse_bytes, parse_float, parse_go_duration};
 use sandur_model::{Level, LineColumn, LogPage, MINUTE_NS, StreamRun, TimeRange};
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem,
@@ -26,7 +27,6 @@ use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
 use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
 use crate::stage::{JSON_ERROR, LOGFMT_ERROR, Stage};
-use crate::units::{labels_text, parse_bytes, parse_float, parse_go_duration};
 
 /// The work of combining a group, without its values.
 const GROUP_UNITS: usize = 500;

@@ -1,9 +1,8 @@
 //! A query with its parameters, and the checks that need no data.
 
+use sandur_model::go_text::{format_go_duration, format_prometheus_duration};
 use sandur_model::{Limits, TimeRange};
 use sandur_query::{Direction, Error};
-
-use crate::units::{format_go_duration, format_prometheus_duration};
 
 /// The most points of one series of an answer.
 const POINTS_MAX: i64 = 11_000;

@@ -6,11 +6,11 @@
 
 use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
+use sandur_model::go_text::put_spaces;
 use sandur_model::{Labels, Level, LogPage};
 
 use crate::names::{NameId, Names};
 use crate::stage::Stage;
-use crate::units::put_spaces;
 
 /// The label that names the error of a failed stage.
 pub const ERROR: &str = "__error__";

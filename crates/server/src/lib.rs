@@ -17,17 +17,16 @@
 //! and nowhere below. Every error shown to a user says what to do.
 
 #[macro_use]
-mod output;
+extern crate sandur_terminal;
+
 pub mod auth;
 mod block_cache;
 pub mod carbon;
 pub mod cli;
 pub mod config;
-mod failed_command;
 mod failed_request;
 pub mod graphite_rules;
 pub mod http;
-mod logging;
 pub mod memory;
 mod open_files;
 mod process_metrics;

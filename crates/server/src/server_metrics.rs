@@ -11,8 +11,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use sandur_base::MemoryBudget;
+use sandur_terminal::logging;
 
-use crate::logging;
 use crate::process_metrics::ProcessMetrics;
 
 /// Labels of request counters. Routes are patterns, so that their number is limited.

@@ -24,7 +24,6 @@ mod failure;
 mod followers;
 pub mod graphite;
 mod intake;
-pub mod logfmt;
 pub mod logql;
 mod metrics;
 mod pressure;

@@ -102,7 +102,7 @@ fn value_without_quotes(scene: &Scene<'_>) -> Option<Advice> {
     if word.is_empty() {
         return here(format!("`{operator}` must be followed by text in quotes"));
     }
-    let mut help = format!("text must be in quotes: {}", crate::units::quote(word));
+    let mut help = format!("text must be in quotes: {}", sandur_model::go_text::quote(word));
     if scene.in_selector() {
         help.push_str("; in a shell, put the query in single quotes: '{app=\"api\"}'");
     }

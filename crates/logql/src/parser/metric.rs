@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use sandur_model::go_text::parse_float;
+
 use crate::ast::{
     BinaryOp, Cardinality, Chain, Conversion, Expr, Grouping, LabelReplace, Link, LogExpr, Matching,
     MetricExpr, OPERATORS, RangeAggregation, Unwrap, VectorAggregation,
@@ -13,7 +15,6 @@ use crate::lexer::{Kind, Token};
 use crate::parser::{Parser, validate_matchers};
 use crate::range::{self, Argument};
 use crate::stage;
-use crate::units::parse_float;
 use crate::vector::{self, VectorFunction};
 
 /// Checks what the grammar cannot: no selector selects every stream.

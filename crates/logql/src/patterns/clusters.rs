@@ -301,7 +301,7 @@ mod tests {
             let clusters = mine(&lines);
             for line in &lines {
                 let text = clusters.pattern_of(Level::Info, &template(line)).expect("the template was added");
-                let query = format!("{{a=\"b\"}} |> {}", crate::units::quote(&text));
+                let query = format!("{{a=\"b\"}} |> {}", sandur_model::go_text::quote(&text));
                 assert!(crate::parse(&query).is_ok(), "round {round}: {query}");
                 let parsed = Pattern::parse(&text).unwrap();
                 assert_eq!(parsed.names().count(), 0, "round {round}: {text:?} names a capture");

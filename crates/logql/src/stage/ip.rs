@@ -12,7 +12,7 @@ pub struct IpSet {
 impl IpSet {
     /// Parses an address, a range of two addresses with `-`, or a network with `/`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let invalid = || format!("ip: invalid pattern: {}", crate::units::quote(text));
+        let invalid = || format!("ip: invalid pattern: {}", sandur_model::go_text::quote(text));
         if let Ok(address) = text.parse() {
             return Ok(Self { first: address, last: address });
         }

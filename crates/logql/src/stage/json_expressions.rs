@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::go_text::quote;
+
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
@@ -12,7 +14,6 @@ use crate::row::Row;
 use crate::stage::json::{JSON_ERROR, set_value};
 use crate::stage::json_scan::{Step, find, parse_path};
 use crate::stage::{Effect, Stage, StageNode, stage_error};
-use crate::units::quote;
 
 /// A label and the path of its value.
 #[derive(Clone, Debug)]

@@ -9,6 +9,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::go_text::{
+    format_bytes, format_float, format_go_duration, parse_bytes, parse_float, parse_go_duration, quote,
+};
 use sandur_model::{MatchOp, Matcher};
 
 use crate::ast::MatcherText;
@@ -19,9 +22,6 @@ use crate::parser::{Parser, new_matcher};
 use crate::row::{ERROR_DETAILS_ID, Row};
 use crate::stage::ip::IpSet;
 use crate::stage::{Effect, Stage, StageNode, stage_error};
-use crate::units::{
-    format_bytes, format_float, format_go_duration, parse_bytes, parse_float, parse_go_duration, quote,
-};
 
 /// The `__error__` of a value that a filter cannot parse.
 const FILTER_ERROR: &str = "LabelFilterErr";

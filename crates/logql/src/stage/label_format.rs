@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::go_text::quote;
+
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
@@ -11,7 +13,6 @@ use crate::row::{ERROR, Row};
 use crate::stage::line_format::TEMPLATE_ERROR;
 use crate::stage::{Effect, Stage, StageNode, StageSpec, stage_error};
 use crate::template::{Runner, Template};
-use crate::units::quote;
 
 pub const SPEC: StageSpec = StageSpec {
     name: "label_format",

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use memchr::memmem::Finder;
 use regex_syntax::hir::Hir;
 use sandur_base::job::spend;
+use sandur_model::go_text::quote;
 use sandur_model::{BoundedRegex, LineAutomaton};
 
 use crate::error::ParseError;
@@ -22,7 +23,6 @@ use crate::row::Row;
 use crate::stage::ip::IpSet;
 use crate::stage::pattern_text::Pattern;
 use crate::stage::{Effect, Stage, StageNode, stage_error};
-use crate::units::quote;
 
 /// The operators of line filters.
 pub const LINE_FILTERS: &[&str] = &["|=", "!=", "|~", "!~", "|>", "!>"];

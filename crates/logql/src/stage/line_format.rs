@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::go_text::quote;
+
 use crate::error::ParseError;
 use crate::names::Names;
 use crate::parser::Parser;
 use crate::row::Row;
 use crate::stage::{Effect, Stage, StageNode, StageSpec, stage_error};
 use crate::template::{Runner, Template};
-use crate::units::quote;
 
 /// The `__error__` of a row for which a template fails.
 pub const TEMPLATE_ERROR: &str = "TemplateFormatErr";

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::go_text::quote;
+
 use crate::error::ParseError;
 use crate::names::{NameId, Names};
 use crate::parser::Parser;
 use crate::row::Row;
 use crate::stage::pattern_text::Pattern;
 use crate::stage::{Effect, Stage, StageNode, StageSpec};
-use crate::units::quote;
 
 pub const SPEC: StageSpec = StageSpec {
     name: "pattern",

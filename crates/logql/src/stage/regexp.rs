@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::go_text::quote;
 use sandur_model::{BoundedRegex, Slots, group_span};
 
 use crate::error::ParseError;
@@ -12,7 +13,6 @@ use crate::parser::Parser;
 use crate::row::Row;
 use crate::stage::keys::append_sanitized;
 use crate::stage::{Effect, Stage, StageNode, StageSpec};
-use crate::units::quote;
 
 pub const SPEC: StageSpec = StageSpec {
     name: "regexp",

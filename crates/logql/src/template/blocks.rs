@@ -46,7 +46,7 @@ impl Parser<'_> {
             Token::Literal(Value::Text(name)) => Ok(name.to_string()),
             _ => {
                 let found = self.text[start..self.at].trim();
-                Err(self.fail(format!("unexpected {} in {context}", crate::units::quote(found))))
+                Err(self.fail(format!("unexpected {} in {context}", sandur_model::go_text::quote(found))))
             }
         }
     }

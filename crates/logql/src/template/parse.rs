@@ -387,7 +387,7 @@ impl<'a> Parser<'a> {
             _ => {}
         }
         let Some(function) = functions::find(word) else {
-            return Err(self.fail(format!("function {} not defined", crate::units::quote(word))));
+            return Err(self.fail(format!("function {} not defined", sandur_model::go_text::quote(word))));
         };
         if !self.rest().starts_with('.') {
             return Ok(Operand::Function(function));
@@ -489,7 +489,7 @@ impl<'a> Parser<'a> {
             .or_else(|| plain.parse().ok().map(Value::Float));
         match value {
             Some(value) => Ok((Token::Literal(value), length)),
-            None => Err(self.fail(format!("bad number syntax: {}", crate::units::quote(text)))),
+            None => Err(self.fail(format!("bad number syntax: {}", sandur_model::go_text::quote(text)))),
         }
     }
 }

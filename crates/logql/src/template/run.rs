@@ -9,16 +9,15 @@ use std::sync::Arc;
 
 use sandur_base::job::spend;
 use sandur_base::nesting::{Depth, HEIGHT_MAX};
-
-use crate::names::NameId;
-use crate::row::{ERROR, ERROR_DETAILS, Row};
+use sandur_model::go_text::excerpt;
 
 use super::Template;
 use super::functions::{Function, RegexCache, Site, time_method};
 use super::results::{Results, VALUE_BYTES};
 use super::tree::{Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::value::Value;
-use crate::units::excerpt;
+use crate::names::NameId;
+use crate::row::{ERROR, ERROR_DETAILS, Row};
 
 /// The longest output for a row, in bytes.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
@@ -279,7 +278,7 @@ impl State<'_, '_> {
     fn block(&mut self, name: &str, pipeline: Option<&Pipeline>) -> Result<(), String> {
         let template = self.template;
         let Some(nodes) = template.blocks.get(name) else {
-            return Err(format!("template {} not defined", crate::units::quote(name)));
+            return Err(format!("template {} not defined", sandur_model::go_text::quote(name)));
         };
         // The labels are passed as `.` or `$` without creating a map of them.
         let dot = match pipeline {

@@ -8,11 +8,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use sandur_carbon::{PICKLE, PLAINTEXT, PROTOBUF, Protocol};
+use sandur_terminal::Failed;
 use tokio::net::{TcpListener, UdpSocket};
 
 use super::tenancy::Tenancy;
 use crate::config::Settings;
-use crate::failed_command::Failed;
 
 /// A bound address.
 pub struct Bound {

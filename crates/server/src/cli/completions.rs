@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
+use sandur_terminal::Failed;
 
 use super::query::written;
-use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use clap::builder::PossibleValue;
 use clap::{Arg, ArgMatches, Command};
+use sandur_terminal::Failed;
 
 use super::reference;
-use crate::failed_command::Failed;
 use crate::{config, http};
 
 /// A page: name, description, and the function that generates it.

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
-
-use crate::failed_command::Failed;
+use sandur_terminal::Failed;
 
 /// The command.
 pub fn command() -> Command {

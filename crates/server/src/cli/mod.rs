@@ -9,53 +9,32 @@
 //! [`crate::output`] handles a reader that closed its pipe.
 
 mod cache;
-mod caret;
-mod chart;
-mod check;
-pub(crate) mod client;
 mod completions;
-mod delete;
 mod demo;
 mod docs;
-mod escape;
-mod graphite_query;
-mod import;
-mod inspect;
-mod labels;
 mod man;
-mod metrics_query;
-mod moment;
-mod paging;
-mod paint;
-mod printer;
-mod push;
-mod query;
 mod reference;
 mod relay;
-mod repair;
-mod results;
-mod samples;
-mod series;
-mod stats;
-mod tail;
-mod target;
 mod token;
 mod usage;
-mod volume;
 
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use futures_util::future::LocalBoxFuture;
+use sandur_agent::{import, push};
 use sandur_base::nesting::STACK_BYTES;
 use sandur_base::{Env, machine};
+use sandur_cli::{delete, labels, query, series, stats, tail, volume};
+use sandur_offline::{check, inspect, repair};
+use sandur_terminal as failed_command;
 
 use crate::config;
-use crate::failed_command;
-pub use crate::failed_command::Failed;
-use crate::logging;
-use crate::output;
+
 use crate::roles;
+pub use sandur_terminal::Failed;
+use sandur_terminal::logging;
+use sandur_terminal::output;
 
 /// Parses the arguments and runs the command.
 pub fn main() -> ExitCode {

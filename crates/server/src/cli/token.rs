@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::Env;
+use sandur_terminal::Failed;
 
 use crate::auth::{PASSWORD_BYTES_MAX, Scopes, Tenants, new_token, password_hash, token_hash};
-use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

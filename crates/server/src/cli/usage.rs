@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use sandur_terminal::USAGE;
+use sandur_terminal::logging;
 
 use crate::config::foreign::{self, Answer};
-use crate::failed_command::USAGE;
-use crate::logging;
 
 /// Commands of other programs, and ours.
 const COMMANDS: &[(&str, &str)] = &[

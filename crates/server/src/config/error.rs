@@ -81,3 +81,9 @@ fn hint(nearest: &Option<String>) -> String {
         None => "; docs/reference/options.md lists all options".to_owned(),
     }
 }
+
+impl From<Error> for sandur_terminal::Failed {
+    fn from(error: Error) -> Self {
+        if error.is_usage() { Self::usage(error.to_string()) } else { Self::new(error.to_string()) }
+    }
+}

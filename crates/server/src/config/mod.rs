@@ -26,8 +26,8 @@ pub use layers::{load, serve_command};
 pub use limits_table::{LIMITS, LimitSpec};
 pub use reference::options_page;
 pub use settings::{
-    CacheSettings, Carbon, Cluster, Compaction, Flush, Graphite, Http, Log, Query, Retention, Settings,
-    Storage, TlsSettings, Wal,
+    CacheSettings, Carbon, Cluster, Compaction, Flush, Graphite, Http, Query, Retention, Settings, Storage,
+    TlsSettings, Wal,
 };
 pub use slot::Slot;
 pub use table::Named;

@@ -7,6 +7,7 @@ use sandur_base::machine;
 use sandur_base::units::{GIB, KIB, MIB};
 use sandur_model::{Limits, TenantId};
 use sandur_store::Prices;
+use sandur_terminal::logging::Log;
 
 use super::tenant_shares::TenantShares;
 
@@ -167,15 +168,6 @@ impl Default for Carbon {
             tenant_by_first_node: false,
         }
     }
-}
-
-/// Log output.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Log {
-    /// `text`, `logfmt` or `json`.
-    pub format: String,
-    /// Minimum severity, or a filter such as `info,sandur_engine=debug`.
-    pub level: String,
 }
 
 /// HTTP listener.

@@ -13,8 +13,7 @@
 use axum::http::HeaderValue;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
-
-use super::escaping::Escaping;
+use sandur_model::escaping::Escaping;
 
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

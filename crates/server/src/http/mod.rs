@@ -13,7 +13,6 @@ mod app;
 mod body;
 pub(crate) mod call;
 mod connection;
-pub(crate) mod escaping;
 pub(crate) mod exposition;
 mod gate;
 mod gated;

@@ -11,16 +11,17 @@ use sandur_catalog::GcOptions;
 use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
-use sandur_logql::{DeleteQuery, format_go_duration};
+use sandur_logql::DeleteQuery;
+use sandur_model::go_text::format_go_duration;
 use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
 use sandur_query::Sources;
 use sandur_service::promql;
 use sandur_service::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
+use sandur_terminal::Failed;
 
 use crate::block_cache;
 use crate::config::{Settings, Storage, TenantLimits};
-use crate::failed_command::Failed;
 use crate::memory::Shares;
 use crate::roles::retention::Kept;
 

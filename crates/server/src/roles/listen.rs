@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use sandur_base::{Env, ShutdownSignal, Task};
+use sandur_terminal::Failed;
 use tokio::net::TcpListener;
 
 use crate::auth::Authority;
 use crate::config::Settings;
-use crate::failed_command::Failed;
 use crate::http::{Acceptor, App, Connections, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
 use crate::memory::Shares;
 use crate::open_files::{OPERATORS_CONNECTIONS_MAX, OpenFiles};

@@ -7,9 +7,7 @@ mod retention;
 mod scrape;
 mod self_logs_shipper;
 mod serve;
-mod signals;
 
 pub use engine::{Opened, open_over};
 pub use relay::check_listener;
 pub use serve::{Server, environment, serve};
-pub use signals::Signals;

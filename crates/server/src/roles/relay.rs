@@ -16,9 +16,9 @@ use sandur_relay::line::parse;
 use sandur_relay::memory::Memory;
 use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
+use sandur_terminal::Failed;
 
 use crate::config::Settings;
-use crate::failed_command::Failed;
 use crate::http::App;
 use crate::open_files::OpenFiles;
 

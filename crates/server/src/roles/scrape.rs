@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::header;
 use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Task, small_file};
+use sandur_cli::client::Client;
 use sandur_model::{Labels, SampleBatch, TenantId};
 use sandur_scrape::{
     ACCEPT, Auth, Board, Fetch, FetchRequest, Fetched, Health, ScrapeFile, Scraper, Sink, TargetStatus, Tls,
     short_of,
 };
+use sandur_terminal::Failed;
 
-use crate::cli::client::Client;
 use crate::config::Settings;
-use crate::failed_command::Failed;
 use crate::http::App;
 use crate::http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
 

@@ -7,10 +7,10 @@ use bytes::Bytes;
 use sandur_base::{ShutdownSignal, Task};
 use sandur_ingest::{Decoded, PushHeaders};
 use sandur_model::{Limits, TenantId};
+use sandur_terminal::logging::self_logs::{SERVICE, SHIPPING, SelfLogs, Waiting};
 use serde_json::json;
 
 use crate::http::App;
-use crate::logging::self_logs::{SERVICE, SelfLogs, Waiting};
 
 /// How long lines are collected before they are pushed.
 const LINGER: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ impl Shipper {
             let mut failing = false;
             while !own.queue.is_closed() {
                 own.queue.wait().await;
-                own.pause(&app.stopping, failing).await;
+                pause(&own, &app.stopping, failing).await;
                 failing = !push_all(&app, &own, &tenant, failing).await;
             }
         });
@@ -44,20 +44,18 @@ impl Shipper {
     pub async fn finish(self) {
         self.logs.queue.close();
         if let Err(error) = self.task.join().await {
-            tracing::error!(%error, "the shipping of the server's own log failed");
+            tracing::error!(target: SHIPPING, %error, "the shipping of the server's own log failed");
         }
     }
 }
 
-impl SelfLogs {
-    /// Waits while lines are collected; less when the server stops. After a failure it waits for the
-    /// store to recover, as long as more lines may come; at the end it does not, since a stopping server
-    /// often cannot store either.
-    async fn pause(&self, stopping: &ShutdownSignal, failing: bool) {
-        match failing {
-            true => drop(self.env.timeout(PAUSE, self.queue.closed()).await),
-            false => drop(self.env.timeout(LINGER, stopping.triggered()).await),
-        }
+/// Waits while lines are collected; less when the server stops. After a failure it waits for the store to
+/// recover, as long as more lines may come; at the end it does not, since a stopping server often cannot
+/// store either.
+async fn pause(logs: &SelfLogs, stopping: &ShutdownSignal, failing: bool) {
+    match failing {
+        true => drop(logs.env.timeout(PAUSE, logs.queue.closed()).await),
+        false => drop(logs.env.timeout(LINGER, stopping.triggered()).await),
     }
 }
 
@@ -73,7 +71,7 @@ async fn push_all(app: &App, logs: &SelfLogs, tenant: &TenantId, failing: bool) 
         let count = lines.len() as u64;
         if let Err(reason) = push(app, tenant, &lines).await {
             if !failing {
-                tracing::warn!(%tenant, reason, "the own log cannot be stored; it is kept and tried again");
+                tracing::warn!(target: SHIPPING, %tenant, reason, "the own log cannot be stored; it is kept and tried again");
             }
             logs.queue.put_back(lines);
             return false;
@@ -126,7 +124,7 @@ mod tests {
         let (logs, shutdown) = (SelfLogs::new(env.clone(), 1 << 20), Shutdown::default());
         let paused = async |failing| {
             let began = env.monotonic();
-            logs.pause(&shutdown.signal(), failing).await;
+            pause(&logs, &shutdown.signal(), failing).await;
             env.monotonic() - began
         };
         assert_eq!((paused(false).await, paused(true).await), (LINGER, PAUSE));

@@ -21,6 +21,10 @@ use sandur_service::{
     LimitsOf, Pressure, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts, WriteMetrics,
     WriteParts, Writes,
 };
+use sandur_terminal::Failed;
+use sandur_terminal::Signals;
+use sandur_terminal::logging;
+use sandur_terminal::logging::self_logs::SelfLogs;
 
 use super::engine::{self, Opened};
 use super::listen::{self, Doors};
@@ -28,15 +32,11 @@ use super::relay::{self, Relaying};
 use super::retention::kept;
 use super::scrape;
 use super::self_logs_shipper::Shipper;
-use super::signals::Signals;
 use crate::auth::Authority;
 use crate::carbon::{self, CarbonState};
 use crate::config::{Settings, TenantLimits};
-use crate::failed_command::Failed;
 use crate::graphite_rules::GraphiteRules;
 use crate::http::{App, AppState, ServerMetrics, without_secrets};
-use crate::logging;
-use crate::logging::self_logs::SelfLogs;
 use crate::memory::{Governed, Shares, govern, tune_allocator};
 
 /// Maximum bytes of own log lines that are queued; more are dropped.

@@ -2,7 +2,8 @@
 
 pub mod selector;
 
-use sandur_logql::{Expr, PatternSeries, PatternsRequest, quote};
+use sandur_logql::{Expr, PatternSeries, PatternsRequest};
+use sandur_model::go_text::quote;
 
 pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
 use sandur_model::{Limits, LogPage, Matcher};

@@ -27,8 +27,8 @@ pub async fn parse_selectors(context: &QueryContext, texts: Vec<String>) -> Resu
 /// The text of a selector of samples, as delete requests store it.
 pub fn selector_text(matchers: &[Matcher]) -> String {
     let one = |matcher: &Matcher| {
-        let name = sandur_logql::quote(matcher.name());
-        format!("{name}{}{}", matcher.op().as_str(), sandur_logql::quote(matcher.value()))
+        let name = sandur_model::go_text::quote(matcher.name());
+        format!("{name}{}{}", matcher.op().as_str(), sandur_model::go_text::quote(matcher.value()))
     };
     format!("{{{}}}", matchers.iter().map(one).collect::<Vec<_>>().join(","))
 }

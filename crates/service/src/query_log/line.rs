@@ -1,10 +1,11 @@
 //! Formats the line: Loki's keys in Loki's order, then keys of our own.
 
+use sandur_model::logfmt::Line;
+
 use super::Outcome;
 use super::asked::{Asked, What};
 use crate::caller::Caller;
 use crate::cost::Cost;
-use crate::logfmt::Line;
 
 /// Capacity that suffices for a usual line.
 const BYTES: usize = 3_072;

@@ -120,7 +120,11 @@ fn url_decode(site: &Site<'_>, text: &str) -> Made {
                 let digits = text.get(at + 1..at + 3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
                 let value = digits.and_then(|d| u8::from_str_radix(d, 16).ok());
                 let escape = text.get(at..(at + 3).min(text.len())).unwrap_or("%");
-                out.push(value.ok_or_else(|| format!("invalid URL escape {}", crate::units::quote(escape)))?);
+                out.push(
+                    value.ok_or_else(|| {
+                        format!("invalid URL escape {}", sandur_model::go_text::quote(escape))
+                    })?,
+                );
                 at += 2;
             }
             byte => out.push(byte),

@@ -99,7 +99,7 @@ fn to_float(value: &Value) -> f64 {
         Value::Int(n) => *n as f64,
         Value::Float(n) => *n,
         Value::Bool(b) => f64::from(u8::from(*b)),
-        Value::Text(text) => crate::units::parse_float(text).unwrap_or(0.0),
+        Value::Text(text) => sandur_model::go_text::parse_float(text).unwrap_or(0.0),
         _ => 0.0,
     }
 }

@@ -1,7 +1,8 @@
 //! Arithmetic, as in sprig: on integers, and on floats for the functions that end in `f`.
 
+use sandur_model::go_text::{parse_bytes, parse_float, parse_go_duration};
+
 use super::{Function, Value, text_argument, to_float, to_int};
-use crate::units::{parse_bytes, parse_float, parse_go_duration};
 
 pub const TABLE: &[Function] = &[
     Function {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use sandur_model::go_text::write_quoted;
+
 use super::{Function, Site, Value, int_argument, text_argument};
 use crate::template::results::{TextSink, VALUE_BYTES};
 use crate::template::value::format_general;
-use crate::units::write_quoted;
 
 /// The greatest width and precision of `printf`, as in Go.
 const NUMBER_MAX: i64 = 1_000_000;

@@ -3,11 +3,11 @@
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
+use sandur_model::go_text::excerpt;
 
 use super::{Function, Site, Value, text_argument};
 use crate::template::results::TextSink;
 use crate::template::value::Instant;
-use crate::units::excerpt;
 
 /// The function that returns the current time.
 pub const NOW: &str = "now";
@@ -116,7 +116,7 @@ fn unix_to_time(text: &str) -> Result<Value, String> {
     let shown = excerpt(text);
     let failed = |why: &str| format!("unable to parse time '{shown}': {why}");
     let number: i64 = text.parse().map_err(|_| {
-        failed(&format!("strconv.ParseInt: parsing {}: invalid syntax", crate::units::quote(shown)))
+        failed(&format!("strconv.ParseInt: parsing {}: invalid syntax", sandur_model::go_text::quote(shown)))
     })?;
     let unit = match text.len() {
         5 => 86_400_000_000_000,

@@ -8,12 +8,12 @@ use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache::predict::{Forecast, Report, SCALES};
 use sandur_cache_sim::advise::{Medium, Prices, Situation, money, percent, sentences, size};
 use sandur_cache_sim::{Measured, Policy, TierOptions, TwoTier, run as run_policies};
+use sandur_cli::client::Client;
+use sandur_terminal::Failed;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::load;
-use crate::cli::client::Client;
-use crate::failed_command::Failed;
 
 /// Maximum size of the file of prices.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -11,8 +11,7 @@ use sandur_cache::Hint;
 use sandur_cache_sim::generate::Workload;
 use sandur_cache_sim::trace::{Csv, OracleGeneral, RECORD_BYTES, TraceError};
 use sandur_cache_sim::{Request, story};
-
-use crate::failed_command::Failed;
+use sandur_terminal::Failed;
 
 /// An iterator of requests.
 pub type Requests = Box<dyn Iterator<Item = Result<Request, TraceError>>>;

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches, Command};
 use sandur_base::Env;
 use sandur_memcached as memcached;
-
-use crate::config::Log;
-use crate::failed_command::Failed;
-use crate::logging;
+use sandur_terminal::Failed;
+use sandur_terminal::logging;
+use sandur_terminal::logging::Log;
 
 /// The command.
 pub fn command() -> Command {

@@ -7,11 +7,11 @@ use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache_sim::advise::{count, percent, size};
 use sandur_cache_sim::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu};
 use sandur_cache_sim::{Measured, Policy, TierOptions, TwoTier, run as run_policies, story};
+use sandur_cli::paint::{Ink, Paint};
+use sandur_terminal::Failed;
 use serde_json::{Value, json};
 
 use super::load;
-use crate::cli::paint::{Ink, Paint};
-use crate::failed_command::Failed;
 
 /// Minimum number of segments of a simulated flash tier, as in a real one; larger tiers have segments of
 /// 64 MiB.

@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 use axum::http::Method;
 use sandur_base::Env;
+use sandur_cli::client::{Ask, Client};
+use sandur_terminal::Failed;
 
 use super::metrics::Counted;
-use crate::cli::client::{Ask, Client};
-use crate::failed_command::Failed;
 
 /// The path that receives carbon lines.
 const CARBON: &str = "/graphite/carbon";

@@ -7,9 +7,8 @@ use std::fmt::Write;
 
 use axum::http::Method;
 use sandur_bench::services::Incident;
-
-use crate::cli::client::{Ask, Client};
-use crate::failed_command::Failed;
+use sandur_cli::client::{Ask, Client};
+use sandur_terminal::Failed;
 
 /// Seconds between samples of the past.
 pub const SLOT_S: i64 = 15;

@@ -17,25 +17,26 @@ use std::process::ExitCode;
 use std::sync::PoisonError;
 use std::time::Duration;
 
+use carbon::CarbonLines;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use metrics::Counted;
 use sandur_base::units::ByteSize;
 use sandur_base::{Env, Shutdown, Task};
 use sandur_catalog::{Catalog, CatalogOptions};
+use sandur_cli::client::Client;
+use sandur_cli::paint::{Ink, Paint};
 use sandur_model::SECOND_NS;
+use sandur_offline::open_store;
 use sandur_store::Store;
-
-use super::client::Client;
-use super::paint::{Ink, Paint};
-use super::push::{Given, Positions, Sender, Sent, Shipper};
-use super::target::open_store;
-use crate::config::Settings;
-use crate::failed_command::Failed;
-use crate::roles::{self, Server, Signals};
-use carbon::CarbonLines;
-use metrics::Counted;
+use sandur_terminal::Failed;
+use sandur_terminal::Signals;
 use shop::Shop;
 use targets::SharedMeter;
 use tokio::net::TcpListener;
+
+use super::push::{Given, Positions, Sender, Sent, Shipper};
+use crate::config::Settings;
+use crate::roles::{self, Server};
 
 /// Seconds of the past that are generated at the start.
 const PAST_S: i64 = 3_600;
@@ -72,7 +73,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
         text("for").map(|t| sandur_base::units::parse_duration(&t).map_err(|e| Failed::new(e.to_string())));
     let length = length.transpose()?;
     let env = roles::environment(&settings);
-    crate::logging::start(&settings.log, env.clone(), None).map_err(Failed::new)?;
+    sandur_terminal::logging::start(&settings.log, env.clone(), None).map_err(Failed::new)?;
     let stop = Shutdown::default();
     let _signals = env.spawn("signals", Signals::catch().watch(stop.clone()));
     let server = start(&env, settings).await?;

@@ -1,12 +1,12 @@
 //! Queries that the demo proposes: only those that find something in the shipped data.
 
 use sandur_base::Env;
+use sandur_cli::client::Client;
+use sandur_cli::results;
 use sandur_model::{HOUR_NS, MILLISECOND_NS, SECOND_NS};
+use sandur_terminal::Failed;
 
 use super::targets::SCRAPE_EVERY;
-use crate::cli::client::Client;
-use crate::cli::results;
-use crate::failed_command::Failed;
 
 /// Number of proposed log queries.
 pub const PROPOSED: usize = 5;

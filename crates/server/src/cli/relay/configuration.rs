@@ -8,8 +8,7 @@ use clap::{Arg, ArgMatches};
 use sandur_relay::config::{Format, read};
 use sandur_relay::model::Routing;
 use sandur_relay::router::Router;
-
-use crate::failed_command::Failed;
+use sandur_terminal::Failed;
 
 /// Options for reading the file.
 pub(super) fn arguments() -> [Arg; 2] {

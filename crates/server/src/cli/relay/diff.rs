@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_relay::lookup::lookup;
 use sandur_relay::router::Scratch;
+use sandur_terminal::Failed;
 
 use super::{configuration, lookup::text};
-use crate::failed_command::Failed;
 
 /// Number of generated names if none are given.
 const MADE_UP: usize = 65_536;

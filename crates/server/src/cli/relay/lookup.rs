@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_relay::lookup::{Destinations, lookup};
 use sandur_relay::router::Scratch;
+use sandur_terminal::Failed;
 use serde_json::json;
 
 use super::configuration;
-use crate::failed_command::Failed;
 
 /// The command.
 pub fn command() -> Command {

@@ -9,8 +9,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 use sandur_base::Env;
-
-use crate::failed_command::Failed;
+use sandur_terminal::Failed;
 
 /// The command.
 pub fn command() -> Command {

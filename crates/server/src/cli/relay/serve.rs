@@ -14,13 +14,14 @@ use sandur_relay::memory::Memory;
 use sandur_relay::model::{Listener, Protocol, Routing, Transport};
 use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool, Sync};
+use sandur_terminal::Failed;
+use sandur_terminal::Signals;
+use sandur_terminal::logging;
+use sandur_terminal::logging::Log;
 
 use super::configuration;
-use crate::config::Log;
-use crate::failed_command::Failed;
-use crate::logging;
 use crate::open_files::raise_for_relay;
-use crate::roles::{self, Signals};
+use crate::roles;
 
 /// Options of the command without a subcommand.
 pub(super) fn arguments() -> Vec<Arg> {

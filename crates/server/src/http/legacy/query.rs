@@ -37,7 +37,7 @@ async fn query(State(queries): State<Queries>, call: Call) -> Result<Response, F
     let asked = call.params.range_query(queries.env().now_ns())?;
     let query = match call.params.get("regexp") {
         None => asked.query,
-        Some(expression) => format!("{} |~ {}", asked.query, sandur_logql::quote(expression)),
+        Some(expression) => format!("{} |~ {}", asked.query, sandur_model::go_text::quote(expression)),
     };
     let (start_ns, end_ns, step_ns) = (asked.start_ns, asked.end_ns, asked.step_ns);
     let request = QueryText {

@@ -75,17 +75,17 @@ fn as_line(mut failure: Failure) -> Failure {
 
 /// Checks `max_interval` as Loki does. Loki splits requests by it; here it has no other effect.
 fn check_interval(text: &str, most: Duration, length_ms: i64) -> Result<(), Failure> {
-    let interval = sandur_logql::parse_go_duration(text).ok().filter(|ns| *ns >= 1_000_000_000);
+    let interval = sandur_model::go_text::parse_go_duration(text).ok().filter(|ns| *ns >= 1_000_000_000);
     let unit = "invalid max_interval: valid time units are 's', 'm', 'h'\n";
     let interval = interval.ok_or_else(|| Failure::invalid(unit))?;
     let most_ns = i64::try_from(most.as_nanos()).unwrap_or(i64::MAX);
     if most_ns > 0 && interval > most_ns {
-        let most = sandur_logql::format_go_duration(most_ns);
+        let most = sandur_model::go_text::format_go_duration(most_ns);
         return Err(Failure::invalid(format!("max_interval can't be greater than {most}\n")));
     }
     let length_ns = length_ms.saturating_mul(1_000_000);
     if interval > length_ns {
-        let length = sandur_logql::format_go_duration(length_ns);
+        let length = sandur_model::go_text::format_go_duration(length_ns);
         let text = format!("max_interval can't be greater than the interval to be deleted ({length})\n");
         return Err(Failure::invalid(text));
     }

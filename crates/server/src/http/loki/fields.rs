@@ -113,7 +113,7 @@ pub fn type_of(values: &BTreeSet<String>) -> &'static str {
         "float"
     } else if all(is_boolean) {
         "boolean"
-    } else if all(|v| sandur_logql::parse_go_duration(v).is_ok()) {
+    } else if all(|v| sandur_model::go_text::parse_go_duration(v).is_ok()) {
         "duration"
     } else if all(|v| v.parse::<sandur_base::units::ByteSize>().is_ok()) {
         "bytes"

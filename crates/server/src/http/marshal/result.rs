@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use sandur_base::job::spend;
-use sandur_logql::labels_text;
 use sandur_model::Labels;
+use sandur_model::go_text::labels_text;
 use sandur_query::{LogRow, QueryResult, Sample, Series};
 use sandur_service::Cost;
 

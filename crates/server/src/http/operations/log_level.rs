@@ -3,12 +3,12 @@
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::on;
+use sandur_terminal::logging;
 
 use crate::http::marshal::json;
 use crate::http::params::Params;
 use crate::http::reply;
 use crate::http::route::{Access, GET_POST, Group, Route, parameter};
-use crate::logging;
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {

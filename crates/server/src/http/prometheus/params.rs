@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sandur_logql::format_go_duration;
+use sandur_model::go_text::format_go_duration;
 use sandur_model::{MILLISECOND_NS, Rfc3339, TimeRange};
 use sandur_promql::parse_duration;
 

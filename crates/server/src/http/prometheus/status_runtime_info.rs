@@ -40,7 +40,7 @@ async fn runtime_info(
     };
     let retention = match queries.limits(&call.caller.tenant).retention_period {
         0 => "unlimited".to_owned(),
-        ns => sandur_logql::format_go_duration(ns),
+        ns => sandur_model::go_text::format_go_duration(ns),
     };
     let object = serde_json::json!({
         "startTime": show(began),

@@ -1,0 +1,237 @@
+//! Sends loads: several concurrently; within a load each request is acknowledged before the next.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use reqwest::Method;
+use sandur_base::{Backoff, BoxFuture, Env};
+use sandur_cli::client::{Ask, Client, Refusal};
+use sandur_ingest::REMOTE_WRITE_2_TYPE;
+use sandur_terminal::Failed;
+
+use super::file::Reader;
+use super::load::{Load, Read, Request};
+use super::pace::Pace;
+use super::report::Report;
+use super::state::State;
+use super::tree::{Found, Tree};
+
+/// Pauses between attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+
+/// Runs an import.
+pub struct Shipper {
+    /// Clock and randomness.
+    pub env: Env,
+    /// The server; `None` for a dry run.
+    pub client: Option<Client>,
+    /// Maximum number of retries of a request.
+    pub retries: u32,
+    /// How files are read.
+    pub reader: Reader,
+    /// The rate limiter.
+    pub pace: Pace,
+    /// The files that are stored already.
+    pub state: State,
+    /// The score.
+    pub report: Report,
+    /// Number of loads in flight.
+    pub parallel: usize,
+}
+
+/// The outcome of a load.
+struct Settled {
+    load: Load,
+    read: Read,
+    points: u64,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    /// All of it is stored.
+    Stored,
+    /// The server refused some of the points; its text.
+    Refused(String),
+    /// It is unknown whether it is stored, and retries did not help.
+    Failed(Refusal),
+}
+
+impl Shipper {
+    /// Imports the tree below a folder. The exit code says whether everything is stored.
+    pub async fn run(mut self, folder: &Path) -> Result<ExitCode, Failed> {
+        let mut pending: FuturesUnordered<BoxFuture<'static, Settled>> = FuturesUnordered::new();
+        let mut load = Load::default();
+        let mut tree = Tree::below(folder);
+        loop {
+            let found = tree.next();
+            let is_last = found.is_none();
+            let file = found.and_then(|found| self.wanted(folder, found));
+            let has_room = file.as_ref().is_none_or(|(_, found)| load.has_room(found.size));
+            if (is_last || !has_room) && !load.files.is_empty() {
+                while pending.len() >= self.parallel {
+                    self.settle(&mut pending, folder).await?;
+                }
+                pending.push(self.begin(std::mem::take(&mut load), folder));
+            }
+            if let Some((name, found)) = file {
+                load.add(name, found);
+            }
+            if is_last {
+                break;
+            }
+        }
+        while !pending.is_empty() {
+            self.settle(&mut pending, folder).await?;
+        }
+        Ok(self.report.finish(self.env.monotonic(), self.client.is_none()))
+    }
+
+    /// Returns a file that is to be imported, with its name relative to the folder.
+    fn wanted(&mut self, folder: &Path, found: Result<Found, String>) -> Option<(String, Found)> {
+        match found {
+            Ok(found) => {
+                let name = found.path.strip_prefix(folder).unwrap_or(&found.path).display().to_string();
+                let is_known = self.state.has(&name, &found);
+                self.report.known += u64::from(is_known);
+                (!is_known).then_some((name, found))
+            }
+            Err(text) => {
+                self.report.failure(&folder.display().to_string(), &text);
+                None
+            }
+        }
+    }
+
+    /// Reads and sends a load.
+    fn begin(&self, load: Load, folder: &Path) -> BoxFuture<'static, Settled> {
+        let (env, reader, folder) = (self.env.clone(), self.reader, PathBuf::from(folder));
+        let sending = Sending {
+            env: self.env.clone(),
+            client: self.client.clone(),
+            retries: self.retries,
+            pace: self.pace.clone(),
+        };
+        Box::pin(async move {
+            let job = move || {
+                let read = load.read(&folder, &reader);
+                (load, read)
+            };
+            let (load, mut read) = env.run_blocking(job).await;
+            let (mut points, mut outcome) = (0, Outcome::Stored);
+            for request in std::mem::take(&mut read.requests) {
+                let sent = request.points;
+                outcome = sending.send(request).await;
+                if !matches!(outcome, Outcome::Stored) {
+                    break;
+                }
+                points += sent;
+            }
+            Settled { load, read, points, outcome }
+        })
+    }
+
+    /// Waits for a load and handles its outcome.
+    async fn settle(
+        &mut self,
+        pending: &mut FuturesUnordered<BoxFuture<'static, Settled>>,
+        folder: &Path,
+    ) -> Result<(), Failed> {
+        let Some(Settled { load, read, points, outcome }) = pending.next().await else { return Ok(()) };
+        match outcome {
+            Outcome::Failed(refusal) => {
+                let first = load.files.first().map_or("", |(name, _)| name.as_str());
+                let failed = Failed::from(refusal);
+                let text = format!(
+                    "not stored from {first}: {}; {} files were stored before: run it again, with --resume \
+                     to skip them",
+                    failed.message(),
+                    self.report.files
+                );
+                return Err(Failed::new(text));
+            }
+            // The server stored the rest. To find the file with the refused points, each file is sent
+            // alone.
+            Outcome::Refused(_) if load.files.len() > 1 => {
+                for load in load.apart() {
+                    pending.push(self.begin(load, folder));
+                    if pending.len() > self.parallel {
+                        Box::pin(self.settle(pending, folder)).await?;
+                    }
+                }
+                return Ok(());
+            }
+            Outcome::Refused(text) => {
+                let name = load.files.first().map_or("", |(name, _)| name.as_str());
+                self.report.failure(name, &format!("the server refused some of its points: {text}"));
+                return Ok(());
+            }
+            Outcome::Stored => {}
+        }
+        self.report.told_finer += read.told_finer;
+        self.report.not_a_number += read.not_a_number;
+        self.report.archives_beside += read.archives_beside;
+        self.report.points += points;
+        let mut failures: Vec<usize> = read.failures.iter().map(|(n, _)| *n).collect();
+        failures.sort_unstable();
+        for (n, text) in &read.failures {
+            self.report.failure(load.files.get(*n).map_or("", |(name, _)| name.as_str()), text);
+        }
+        for (n, text) in &read.damaged {
+            self.report.damage(load.files.get(*n).map_or("", |(name, _)| name.as_str()), text);
+        }
+        let mut in_part: Vec<usize> = read.damaged.iter().map(|(n, _)| *n).collect();
+        in_part.dedup();
+        let stored = load.files.iter().enumerate().filter(|(n, _)| failures.binary_search(n).is_err());
+        self.report.files += stored.clone().count() as u64;
+        // A file that was stored in part is read again by the next import.
+        let stored = stored.filter(|(n, _)| in_part.binary_search(n).is_err());
+        let stored: Vec<_> = stored.map(|(_, (name, found))| (name.as_str(), found)).collect();
+        self.report.in_part += in_part.len() as u64;
+        self.report.progress(self.env.monotonic(), load.files.last().map_or("", |(name, _)| name.as_str()));
+        self.state.note(stored.into_iter())
+    }
+}
+
+/// What sending a request needs.
+struct Sending {
+    env: Env,
+    client: Option<Client>,
+    retries: u32,
+    pace: Pace,
+}
+
+impl Sending {
+    /// Sends a request, with retries, until the server has stored it.
+    async fn send(&self, request: Request) -> Outcome {
+        self.pace.turn(request.points).await;
+        let Some(client) = &self.client else { return Outcome::Stored };
+        let body = Bytes::from(request.body);
+        let mut attempt = 0;
+        loop {
+            let ask = Ask {
+                method: Method::POST,
+                path: "/api/v1/write",
+                headers: &[("content-type", REMOTE_WRITE_2_TYPE), ("content-encoding", "snappy")],
+                body: body.clone(),
+                ..Ask::default()
+            };
+            let refusal = match client.ask(ask).await {
+                Ok(_) => return Outcome::Stored,
+                Err(refusal) => refusal,
+            };
+            if refusal.status.is_some_and(|status| status.as_u16() == 400) {
+                return Outcome::Refused(refusal.text.trim_end().to_owned());
+            }
+            if !refusal.is_retryable() || attempt >= self.retries {
+                return Outcome::Failed(refusal);
+            }
+            let pause = PAUSES.half_jitter(attempt, &self.env);
+            self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
+            attempt += 1;
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! `--verify`: reads every file again, and compares a random window of each archive with the server.
+//!
+//! A window is a range of points. The server must have every point of it, with the same bits. It may have
+//! more points, which other senders have sent meanwhile. Where it has rollups in place of points, these
+//! are compared with the rollups of the file's points.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use sandur_base::{Backoff, BoxFuture, Env};
+use sandur_cli::client::Client;
+use sandur_cli::escape::escaped;
+use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels};
+use sandur_terminal::Failed;
+use sandur_whisper::Point;
+use serde::Deserialize;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::file::Reader;
+use super::report::NOTHING_FOUND;
+use super::rolled::RolledSteps;
+use super::tree::{Found, Tree};
+
+/// Pauses between attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+/// Number of differences that are printed individually.
+const SHOWN_MAX: u64 = 100;
+
+/// A comparison of files with a server.
+pub struct Verification {
+    /// Clock and randomness.
+    pub env: Env,
+    /// The server.
+    pub client: Client,
+    /// Maximum number of retries of a request.
+    pub retries: u32,
+    /// How files are read.
+    pub reader: Reader,
+    /// Seed of the windows, together with the file.
+    pub seed: u64,
+    /// Points per window.
+    pub window: usize,
+}
+
+/// Counts of a comparison.
+#[derive(Default)]
+struct Tally {
+    files: u64,
+    archives: u64,
+    points: u64,
+    further: u64,
+    rolled: u64,
+    differing: u64,
+}
+
+/// A window of points of an archive.
+struct Window {
+    labels: Labels,
+    points: Vec<Point>,
+}
+
+impl Verification {
+    /// Compares every file below a folder.
+    pub async fn run(self, folder: &Path, parallel: usize) -> Result<ExitCode, Failed> {
+        eprintln!("comparing windows of up to {} points, --seed {}", self.window, self.seed);
+        let mut pending: FuturesUnordered<BoxFuture<'_, Result<Tally, Failed>>> = FuturesUnordered::new();
+        let mut tally = Tally::default();
+        for found in Tree::below(folder) {
+            match found {
+                Ok(found) => pending.push(Box::pin(self.file(folder, found))),
+                Err(text) => tally.differs(&text),
+            }
+            while pending.len() >= parallel {
+                tally.add(pending.next().await.transpose()?);
+            }
+        }
+        while !pending.is_empty() {
+            tally.add(pending.next().await.transpose()?);
+        }
+        let Tally { files, archives, points, further, rolled, differing } = tally;
+        eprintln!("compared {points} points of {archives} archives of {files} files: {differing} differ");
+        if further > 0 {
+            eprintln!("the server has {further} more points, for example from senders that send to both");
+        }
+        if rolled > 0 {
+            eprintln!("the server has rollups in place of {rolled} of the points (graphite.rollups)");
+        }
+        if files == 0 && differing == 0 {
+            return Err(Failed::new(NOTHING_FOUND));
+        }
+        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn file(&self, folder: &Path, found: Found) -> Result<Tally, Failed> {
+        let mut tally = Tally { files: 1, ..Tally::default() };
+        let (reader, seed, length) = (self.reader, self.seed, self.window);
+        let (folder, path) = (PathBuf::from(folder), found.path.clone());
+        let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
+        let read = self.env.run_blocking(move || windows(&reader, &folder, &path, (seed, length))).await;
+        let windows = match read {
+            Ok(windows) => windows,
+            Err(text) => {
+                tally.differs(&format!("{name}: {text}"));
+                return Ok(tally);
+            }
+        };
+        for window in windows {
+            tally.archives += 1;
+            tally.points += window.points.len() as u64;
+            let stored = self.ask(&window).await?;
+            let rolled = match window.is_whole(&stored) || window.labels.get(GRAPHITE_ARCHIVE).is_some() {
+                true => RolledSteps::default(),
+                false => self.ask_rolled(&window).await?,
+            };
+            window.compare(&name, stored, &rolled, &mut tally);
+        }
+        Ok(tally)
+    }
+
+    /// The server's points of a window, by timestamp in milliseconds.
+    async fn ask(&self, window: &Window) -> Result<BTreeMap<i64, f64>, Failed> {
+        let all = self.series(selector(&window.labels), window, 0).await?;
+        let wanted: BTreeMap<&str, &str> = window.labels.iter().collect();
+        let is_wanted = |metric: &BTreeMap<String, String>| {
+            metric.len() == wanted.len() && metric.iter().all(|(n, v)| wanted.get(&**n) == Some(&&**v))
+        };
+        let series = all.into_iter().find(|series| is_wanted(&series.metric));
+        Ok(series.map(Series::by_time).unwrap_or_default())
+    }
+
+    /// The server's rollups of a window.
+    async fn ask_rolled(&self, window: &Window) -> Result<RolledSteps, Failed> {
+        let all = selector(&window.labels);
+        let rollups = format!("{}{GRAPHITE_ROLLUP}!=\"\"}}", all.trim_end_matches('}'));
+        // A step may begin a day before its last second.
+        let series = self.series(rollups, window, DAY).await?;
+        Ok(RolledSteps::of(series.into_iter().map(|one| (one.metric.clone(), one.by_time())).collect()))
+    }
+
+    /// The matching series, with their points in a window and up to `before` seconds earlier.
+    async fn series(&self, selector: String, window: &Window, before: i64) -> Result<Vec<Series>, Failed> {
+        let bounds = window.points.first().zip(window.points.last());
+        let Some((first, last)) = bounds else { return Ok(Vec::new()) };
+        // A range selector ends at its time (inclusive) and begins its length before that (exclusive).
+        let length = i64::from(last.time) - i64::from(first.time) + 1 + before;
+        let query = format!("{selector}[{length}s]");
+        let pairs = [("query", query), ("time", last.time.to_string())];
+        let mut attempt = 0;
+        let body = loop {
+            match self.client.get("/api/v1/query", &pairs).await {
+                Ok(body) => break body,
+                Err(refusal) if refusal.is_retryable() && attempt < self.retries => {
+                    let pause = PAUSES.half_jitter(attempt, &self.env);
+                    self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
+                    attempt += 1;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        };
+        let answer: Answer = serde_json::from_slice(&body)
+            .map_err(|error| Failed::new(format!("the server's answer cannot be read: {error}")))?;
+        Ok(answer.data.result)
+    }
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    result: Vec<Series>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    metric: BTreeMap<String, String>,
+    #[serde(default)]
+    values: Vec<(f64, String)>,
+}
+
+impl Series {
+    /// Its values by timestamp in milliseconds.
+    fn by_time(self) -> BTreeMap<i64, f64> {
+        let point = |(time, text): (f64, String)| Some(((time * 1_000.0).round() as i64, text.parse().ok()?));
+        self.values.into_iter().filter_map(point).collect()
+    }
+}
+
+/// A window of each archive with points.
+fn windows(
+    reader: &Reader,
+    folder: &Path,
+    path: &Path,
+    (seed, length): (u64, usize),
+) -> Result<Vec<Window>, String> {
+    let contents = reader.read(folder, path)?;
+    let windows = contents.series.into_iter().filter(|(_, kept)| !kept.points.is_empty());
+    let windows = windows.map(|(labels, kept)| {
+        let places = kept.points.len().saturating_sub(length) as u64 + 1;
+        let start = (xxh3_64_with_seed(labels.to_string().as_bytes(), seed) % places) as usize;
+        let end = (start + length).min(kept.points.len());
+        Window { labels, points: kept.points[start..end].to_vec() }
+    });
+    Ok(windows.collect())
+}
+
+/// A selector for the series with these labels; it also matches series with additional labels.
+fn selector(labels: &Labels) -> String {
+    let mut text = String::from("{");
+    for (name, value) in labels.iter() {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        text.push_str(&format!("{}={},", quoted(name), quoted(value)));
+    }
+    text.push('}');
+    text
+}
+
+impl Window {
+    /// Whether every point is stored, with any value.
+    fn is_whole(&self, stored: &BTreeMap<i64, f64>) -> bool {
+        self.points.iter().all(|point| stored.contains_key(&(i64::from(point.time) * 1_000)))
+    }
+
+    fn compare(&self, name: &str, mut stored: BTreeMap<i64, f64>, rolled: &RolledSteps, tally: &mut Tally) {
+        for point in &self.points {
+            let value = stored.remove(&(i64::from(point.time) * 1_000));
+            if value.is_none() && rolled.hold(i64::from(point.time)) {
+                tally.rolled += 1;
+                continue;
+            }
+            let is_equal = value.is_some_and(|value| value.to_bits() == point.value.to_bits());
+            if !is_equal {
+                let archive = self.labels.get(GRAPHITE_ARCHIVE).unwrap_or("the finest");
+                let stored = value.map_or_else(|| "nothing".to_owned(), |value| value.to_string());
+                let Point { time, value } = point;
+                let text = format!("{name}: archive {archive}, {time}: {value}, but the server has {stored}");
+                tally.differs(&text);
+            }
+        }
+        for text in rolled.differences(&self.points) {
+            tally.differs(&format!("{name}: {text}"));
+        }
+        tally.further += stored.len() as u64;
+    }
+}
+
+impl Tally {
+    fn differs(&mut self, text: &str) {
+        self.differing += 1;
+        if self.differing <= SHOWN_MAX {
+            eprintln!("sandur: {}", escaped(text));
+        }
+    }
+
+    fn add(&mut self, other: Option<Self>) {
+        let Some(other) = other else { return };
+        self.files += other.files;
+        self.archives += other.archives;
+        self.points += other.points;
+        self.further += other.further;
+        self.rolled += other.rolled;
+        self.differing += other.differing;
+    }
+}

@@ -1,0 +1,182 @@
+//! Ships the batches of all inputs: some are in flight, and they are settled in the order in which they
+//! were read.
+//!
+//! A resume point advances when a batch is settled: its lines are stored, or refused and kept. A batch
+//! whose outcome is unknown ends the push; the next push continues from it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesOrdered;
+use sandur_base::BoxFuture;
+use sandur_cli::client::Refusal;
+use sandur_model::Labels;
+use sandur_terminal::Failed;
+
+use super::batch::Batch;
+use super::rejected::Rejected;
+use super::report::{Report, Shipped};
+use super::resume::{Positions, Seen};
+use super::sender::{Left, Sender};
+use super::timestamps::Recogniser;
+
+/// Number of requests in flight.
+const IN_FLIGHT: usize = 4;
+/// The label `job` if none is given.
+const JOB_DEFAULT: &str = "push";
+
+/// The input of a batch.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Its name, for messages.
+    pub name: String,
+    /// The file, if the input is one.
+    pub file: Option<Seen>,
+}
+
+struct Settled {
+    origin: Origin,
+    batch: Arc<Batch>,
+    outcome: Result<Vec<Left>, Refusal>,
+}
+
+/// Ships inputs and counts the results.
+pub struct Shipper {
+    sender: Sender,
+    /// The states of files from earlier pushes.
+    pub positions: Positions,
+    rejected: Option<Rejected>,
+    labels: BTreeMap<String, String>,
+    auto: bool,
+    /// Reports progress and results.
+    pub report: Report,
+    began: Duration,
+    pending: FuturesOrdered<BoxFuture<'static, Settled>>,
+}
+
+impl Shipper {
+    /// Ships through `sender`. `auto`: reads timestamps from lines.
+    pub fn new(sender: Sender, positions: Positions, auto: bool) -> Self {
+        let began = sender.env().monotonic();
+        let (labels, pending) = (BTreeMap::new(), FuturesOrdered::new());
+        Self {
+            sender,
+            positions,
+            rejected: None,
+            labels,
+            auto,
+            report: Report::new(Shipped::Lines),
+            began,
+            pending,
+        }
+    }
+
+    /// Keeps refused lines in this file.
+    pub fn keeping(mut self, rejected: Option<PathBuf>) -> Self {
+        self.rejected = rejected.map(Rejected::at);
+        self
+    }
+
+    /// Whether this is a file that the push itself writes; shipping it would never end.
+    pub fn is_own(&self, path: &Path) -> bool {
+        let Ok(path) = path.canonicalize() else { return false };
+        let rejected = self.rejected.as_ref().map(|r| r.path().to_owned());
+        let own = self.positions.own_files().into_iter().chain(rejected);
+        own.filter_map(|own| own.canonicalize().ok()).any(|own| own == path)
+    }
+
+    /// Sets the labels of all following lines.
+    pub fn label(&mut self, labels: &[(String, String)]) {
+        self.labels = labels.iter().cloned().collect();
+    }
+
+    /// The sender.
+    pub fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    /// The time now.
+    pub fn now_ns(&self) -> i64 {
+        self.sender.env().now_ns()
+    }
+
+    /// The recogniser of timestamps in lines, if they are read.
+    pub fn recogniser(&self) -> Option<Recogniser> {
+        self.auto.then(|| Recogniser::local(self.now_ns()))
+    }
+
+    /// The labels of an input.
+    pub fn labels_of(&self, file: Option<&str>) -> BTreeMap<String, String> {
+        let mut labels = self.labels.clone();
+        labels.entry("job".to_owned()).or_insert_with(|| JOB_DEFAULT.to_owned());
+        if let Some(name) = file {
+            labels.entry("filename".to_owned()).or_insert_with(|| name.to_owned());
+        }
+        labels
+    }
+
+    /// Sends a batch, when fewer than [`IN_FLIGHT`] are in flight.
+    pub async fn submit(&mut self, origin: &Origin, batch: Batch) -> Result<(), Failed> {
+        while self.pending.len() >= IN_FLIGHT {
+            self.settle().await?;
+        }
+        if let Some(seen) = &origin.file {
+            self.positions.plan(seen, &batch)?;
+        }
+        let (sender, origin, batch) = (self.sender.clone(), origin.clone(), Arc::new(batch));
+        self.pending.push_back(Box::pin(async move {
+            let outcome = sender.settle(&*batch).await;
+            Settled { origin, batch, outcome }
+        }));
+        Ok(())
+    }
+
+    /// Whether batches are in flight.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Waits for the oldest batch.
+    pub async fn settle(&mut self) -> Result<(), Failed> {
+        let Some(Settled { origin, batch, outcome }) = self.pending.next().await else { return Ok(()) };
+        let left = outcome.map_err(|refusal| {
+            let (name, at) = (&origin.name, batch.start);
+            let so_far = format!("{} lines of all inputs were acknowledged before", self.report.score().0);
+            let failed = Failed::from(refusal);
+            Failed::new(format!("{name}: not stored from byte {at}: {}; {so_far}", failed.message()))
+        })?;
+        if let Some(rejected) = self.rejected.as_mut().filter(|_| !left.is_empty()) {
+            let lines = left.iter().flat_map(|part| part.lines.clone());
+            rejected.keep(lines.map(|n| batch.text(n)))?;
+        }
+        self.report.settled(&origin.name, &batch, &left);
+        match &origin.file {
+            Some(seen) => self.positions.note(seen, &batch),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for all batches in flight.
+    pub async fn drain(&mut self) -> Result<(), Failed> {
+        while self.is_waiting() {
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    /// Prints the summary. Returns the exit code.
+    pub fn finish(&self) -> ExitCode {
+        let took = self.sender.env().monotonic().saturating_sub(self.began);
+        let rejected = self.rejected.as_ref().map(|r| r.path().display().to_string());
+        self.report.finish(took, rejected.as_deref())
+    }
+}
+
+/// The stream with these labels.
+pub fn stream(labels: &BTreeMap<String, String>) -> Labels {
+    Labels::from_pairs(labels.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+}

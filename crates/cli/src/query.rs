@@ -1,0 +1,233 @@
+//! `sandur query`: queries a server and prints the answer, page by page.
+
+use std::io::BufWriter;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use sandur_base::Env;
+use sandur_model::DAY_NS;
+use sandur_terminal::Failed;
+
+use super::caret;
+use super::client::{self, Client};
+use super::graphite_query;
+use super::metrics_query;
+use super::moment::{self, Window};
+use super::paging::{Ask, Paging};
+use super::printer::{Output, Printer, output_argument_with};
+use super::results::{self, Answer, Data};
+
+/// Default number of lines of a page.
+const BATCH_DEFAULT: &str = "1000";
+
+/// The command.
+pub fn command() -> Command {
+    let query = Arg::new("query").value_name("QUERY").required(true);
+    let query = query.help(
+        "LogQL or PromQL, like '{app=\"api\"} |= \"timeout\"' or 'sum by (app) \
+             (rate({env=\"prod\"}[5m]))' or 'rate(http_requests_total[5m])'",
+    );
+    let limit = Arg::new("limit").long("limit").value_name("N").default_value("100");
+    let limit = limit.value_parser(clap::value_parser!(u64)).help(
+        "Maximum number of lines of a log query; \
+        0 for all",
+    );
+    let batch = Arg::new("batch").long("batch").value_name("N").default_value(BATCH_DEFAULT);
+    let batch = batch.value_parser(clap::value_parser!(u64).range(1..));
+    let batch = batch.help("Lines per request to the server; fewer if the server's limit is lower");
+    let forward = Arg::new("forward").long("forward").action(ArgAction::SetTrue).help(
+        "Print the oldest \
+        lines first",
+    );
+    let step = Arg::new("step")
+        .long("step")
+        .value_name("DURATION")
+        .help("Distance between points of a metric query");
+    let instant = Arg::new("instant").long("instant").action(ArgAction::SetTrue);
+    let instant = instant.help(
+        "Evaluate a metric query at one instant (--to, by default now) instead of a \
+        range",
+    );
+    let promql = Arg::new("promql").long("promql").action(ArgAction::SetTrue).conflicts_with("logql");
+    let promql = promql.help(
+        "The query is PromQL, over metrics; the default if it is valid PromQL and \
+        invalid LogQL",
+    );
+    let logql = Arg::new("logql").long("logql").action(ArgAction::SetTrue);
+    let logql = logql.help("The query is LogQL, over logs");
+    let command = Command::new("query").about("Query logs, metrics of logs, and metrics").arg(query);
+    let graphite = Arg::new("graphite").long("graphite").action(ArgAction::SetTrue);
+    let graphite = graphite.conflicts_with_all(["promql", "logql", "instant", "step"]);
+    let graphite = graphite.help("The query is a Graphite target, like 'scale(servers.*.load, 100)'");
+    let command = command.args([promql, logql, graphite]);
+    let output = output_argument_with(&["table", "openmetrics"]);
+    let command = moment::arguments(command).args([limit, batch, forward, step, instant, output]);
+    client::arguments(command)
+}
+
+/// Runs the command.
+pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
+    let client = Client::from_arguments(matches)?;
+    let window = moment::window(matches, env.now_ns())?;
+    let query = matches.get_one::<String>("query").cloned().unwrap_or_default();
+    if matches.get_flag("graphite") {
+        return graphite_query::run(&client, &query, &window, matches).await;
+    }
+    if metrics_query::is_promql(matches, &query) {
+        return metrics_query::run(&client, &query, &window, matches).await;
+    }
+    if let Some(form @ ("table" | "openmetrics")) = matches.get_one::<String>("output").map(String::as_str) {
+        return Err(Failed::usage(format!("--output {form} is only for PromQL: add --promql, or use csv")));
+    }
+    let output = Output::from_arguments(matches);
+    let mut printer =
+        Printer::new(BufWriter::new(std::io::stdout().lock()), output, window.zone.clone(), &query);
+    let asking = Asking { client, query, matches };
+    if matches.get_flag("instant") {
+        let answer = asking.instant(&window).await?;
+        return show(&mut printer, answer, &window, matches);
+    }
+    let number = |name: &str| matches.get_one::<u64>(name).copied().unwrap_or(0);
+    let (limit, forward) = (number("limit"), matches.get_flag("forward"));
+    let mut paging = Paging::new(window.clone(), forward, limit, number("batch"));
+    let mut shown = 0;
+    while !paging.is_done() {
+        let ask = paging.ask()?;
+        let answer = match asking.page(ask).await {
+            Ok(answer) => answer,
+            Err(refusal) if paging.learn_limit(ask, &refusal.text) => continue,
+            Err(refusal) => return Err(caret::explain(&asking.query, refusal)),
+        };
+        let answer = results::read(&answer)?;
+        let Data::Streams(streams) = answer.data else {
+            return show(&mut printer, answer, &window, matches);
+        };
+        warn(&answer.warnings);
+        let rows = paging.take(ask, streams);
+        shown += rows.len();
+        if let Err(error) = printer.page(&rows) {
+            return written(Err(error));
+        }
+    }
+    if shown == 0 {
+        nothing("lines", Wanted::Logs, &window);
+    } else if paging.reached_limit() {
+        eprintln!("reached the limit of {limit}; --limit N shows more, --limit 0 all");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The query and the client that runs it.
+struct Asking<'a> {
+    client: Client,
+    query: String,
+    matches: &'a ArgMatches,
+}
+
+impl Asking<'_> {
+    async fn page(&self, ask: Ask) -> Result<Vec<u8>, client::Refusal> {
+        let direction = if self.matches.get_flag("forward") { "forward" } else { "backward" };
+        let mut pairs = vec![
+            ("query", self.query.clone()),
+            ("limit", ask.limit.to_string()),
+            ("start", ask.start.to_string()),
+            ("end", ask.end.to_string()),
+            ("direction", direction.to_owned()),
+        ];
+        if let Some(step) = self.matches.get_one::<String>("step") {
+            pairs.push(("step", step.clone()));
+        }
+        self.client.get("/loki/api/v1/query_range", &pairs).await
+    }
+
+    async fn instant(&self, window: &Window) -> Result<Answer, Failed> {
+        let pairs = [("query", self.query.clone()), ("time", window.end.to_string())];
+        let body = self.client.get("/loki/api/v1/query", &pairs).await;
+        results::read(&body.map_err(|refusal| caret::explain(&self.query, refusal))?)
+    }
+}
+
+/// Prints the answer of a metric query.
+fn show<W: std::io::Write>(
+    printer: &mut Printer<W>,
+    answer: Answer,
+    window: &Window,
+    matches: &ArgMatches,
+) -> Result<ExitCode, Failed> {
+    warn(&answer.warnings);
+    if answer.data.is_empty() {
+        no_series(Wanted::Logs, matches, window);
+    }
+    let printed = match answer.data {
+        Data::Streams(streams) => printer.page(&super::paging::rows(streams)),
+        data => printer.metrics(&data),
+    };
+    written(printed)
+}
+
+/// The kind of data that a query looked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted {
+    /// Log streams, by LogQL.
+    Logs,
+    /// Series, by PromQL.
+    Metrics,
+    /// Graphite's paths.
+    Paths,
+}
+
+impl Wanted {
+    /// The command that lists what exists.
+    fn listed_by(self) -> &'static str {
+        match self {
+            Self::Logs => "sandur labels",
+            Self::Metrics => "sandur labels --metrics",
+            Self::Paths => "sandur labels --metrics __name__",
+        }
+    }
+
+    /// The time before its instant that an instant query reads.
+    fn seen_at_once(self) -> &'static str {
+        match self {
+            Self::Logs => "the ranges of the query, like [5m], before it",
+            Self::Metrics | Self::Paths => "the last five minutes before it",
+        }
+    }
+}
+
+/// Prints a note that a query of values found nothing.
+pub fn no_series(wanted: Wanted, matches: &ArgMatches, window: &Window) {
+    if !matches.get_flag("instant") {
+        return nothing("series", wanted, window);
+    }
+    let (at, seen) = (window.zone.show(window.end), wanted.seen_at_once());
+    eprintln!(
+        "no series at {at}: --instant reads {seen}; omit it to query a range, or move the instant with --to"
+    );
+}
+
+/// Prints the warnings of an answer.
+pub fn warn(warnings: &[String]) {
+    for warning in warnings {
+        eprintln!("warning: {}", super::escape::escaped(warning));
+    }
+}
+
+/// Prints a note that nothing was found, with a hint.
+pub fn nothing(what: &str, wanted: Wanted, window: &Window) {
+    let (start, end) = (window.zone.show(window.start), window.zone.show(window.end));
+    let is_short = window.end.saturating_sub(window.start) < DAY_NS;
+    let further = if is_short { "look further back with --since 24h; " } else { "" };
+    let listed_by = wanted.listed_by();
+    eprintln!("no {what} from {start} to {end}: {further}`{listed_by}` lists what exists");
+}
+
+/// The result of writing the output. A reader that closed its pipe (`| head`) is no failure.
+pub fn written(outcome: std::io::Result<()>) -> Result<ExitCode, Failed> {
+    match outcome {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failed::new(format!("cannot write the answer: {error}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
