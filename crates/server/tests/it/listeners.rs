@@ -84,7 +84,7 @@ async fn http2_works_without_tls_and_many_requests_share_a_connection() {
     }
     let mut foreign = sender.clone();
     let (status, _) = ask(&mut foreign, "GET", "http://evil.example/config".to_owned()).await;
-    assert_eq!(status, 403, ":authority is a Host");
+    assert_eq!(status, 403, ":authority counts as Host");
     server.stop().await.unwrap();
 }
 
@@ -100,7 +100,7 @@ async fn an_http2_connection_without_requests_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_listener_serves_its_own() {
+async fn each_listener_serves_its_own_routes() {
     let (env, server) = start(|s| {
         s.admin_listen = "127.0.0.1:0".to_owned();
         s.otlp_grpc_listen = "127.0.0.1:0".to_owned();
@@ -126,12 +126,12 @@ async fn each_listener_serves_its_own() {
     server.stop().await.unwrap();
 }
 
-/// Makes an authority with certificates for a server and a client in `folder`; they are PEM files.
+/// Creates an authority with certificates for a server and a client in `folder`, as PEM files.
 fn certificates(folder: &Path) -> Files {
     let authority_key = KeyPair::generate().unwrap();
     let mut parameters = CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    // With one name for all, OpenSSL takes the others for signed by themselves.
+    // With the same name for all, OpenSSL would consider the others self-signed.
     parameters.distinguished_name.push(DnType::CommonName, "authority");
     let authority = parameters.self_signed(&authority_key).unwrap();
     let issuer = Issuer::new(parameters, authority_key);
@@ -158,7 +158,7 @@ struct Files {
     client: (String, String),
 }
 
-/// A TLS connection that offers these protocols, with a client certificate or without.
+/// A TLS connection that offers these protocols, with or without a client certificate.
 async fn connect(
     address: SocketAddr,
     files: &Files,
@@ -183,17 +183,17 @@ async fn connect(
     tokio_rustls::TlsConnector::from(Arc::new(configuration)).connect(name, stream).await
 }
 
-/// What an HTTP/1 request is answered; nothing when the connection ends.
+/// The response to an HTTP/1 request; empty if the connection is closed.
 async fn exchange(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> String {
     let mut text = Vec::new();
-    // Without a certificate the connection may end before, within or after the request.
+    // Without a certificate the connection may be closed before, during or after the request.
     let _ = stream.write_all(b"GET /ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
     let _ = stream.read_to_end(&mut text).await;
     String::from_utf8_lossy(&text).into_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_is_spoken_with_both_versions_of_http_and_certificates_are_asked_for() {
+async fn tls_works_with_both_versions_of_http_and_checks_certificates() {
     let folder = tempfile::tempdir().unwrap();
     let files = certificates(folder.path());
     for auth in ["none", "optional", "require"] {
@@ -219,14 +219,14 @@ async fn tls_is_spoken_with_both_versions_of_http_and_certificates_are_asked_for
         let (status, _) = ask(&mut sender, "GET", "https://localhost/ready".to_owned()).await;
         assert_eq!(status, 200);
         let plain = exchange(TcpStream::connect(server.address).await.unwrap()).await;
-        assert!(!plain.contains("200"), "without TLS there is no answer: {plain}");
+        assert!(!plain.contains("200"), "without TLS there is no response: {plain}");
         server.stop().await.unwrap();
     }
 }
 
-/// Goal: curl reaches a server that asks for certificates with one, and not without.
+/// Goal: curl reaches a server that requires certificates with one, and not without.
 #[tokio::test(flavor = "multi_thread")]
-async fn curl_shows_its_certificate() {
+async fn curl_sends_its_certificate() {
     if std::process::Command::new("curl").arg("--version").output().is_err() {
         eprintln!("skipped: curl is not on PATH");
         return;
@@ -256,7 +256,7 @@ async fn curl_shows_its_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handshake_that_does_not_come_ends_the_connection() {
+async fn without_a_handshake_the_connection_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let files = certificates(folder.path());
     let (env, server) = start(|s| {
@@ -274,9 +274,9 @@ async fn a_handshake_that_does_not_come_ends_the_connection() {
     server.stop().await.unwrap();
 }
 
-/// Who follows may do so for as long as the credential stands, not for as long as the connection lives.
+/// A tail is permitted as long as the credential is valid, not as long as the connection is open.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_credential_that_is_taken_back_ends_what_follows_by_it() {
+async fn a_revoked_credential_ends_its_tails() {
     use tokio_tungstenite::tungstenite::{
         Message, client::IntoClientRequest, protocol::frame::coding::CloseCode,
     };

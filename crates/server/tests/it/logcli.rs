@@ -1,7 +1,7 @@
-//! Goal: every subcommand of logcli works unchanged and prints what the pushed lines say.
+//! Goal: every subcommand of logcli works unchanged and its output agrees with the pushed lines.
 //!
-//! Method: the real program against the real binary, over two streams whose lines are known. It is built by
-//! `cargo xtask rivals` and found on PATH; without it the tests say that they were skipped.
+//! Method: the real program against the real binary, with two streams whose lines are known. It is built
+//! by `cargo xtask rivals` and found on PATH; without it the tests are skipped with a message.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use crate::process::{Server, Setup, now_ns};
 use serde_json::{Value, json};
 
-/// Seconds from the first line to the last one of a stream, and thus their number.
+/// Seconds from the first line to the last one of a stream, and so their number.
 const LINES: i64 = 600;
 
 /// A server with known lines.
@@ -22,7 +22,7 @@ struct Bench {
     start_ns: i64,
 }
 
-/// Nothing without logcli.
+/// `None` without logcli.
 fn bench() -> Option<Bench> {
     let found = Command::new("logcli").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
@@ -32,7 +32,7 @@ fn bench() -> Option<Bench> {
     let folder = tempfile::tempdir().unwrap();
     let server =
         Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path()).start();
-    // whole minutes, so that parts of a minute have sixty lines
+    // whole minutes, so that parts of one minute have sixty lines
     let start_ns = (now_ns() / 60_000_000_000 - 20) * 60_000_000_000;
     for (app, level) in [("api", "info"), ("worker", "warn")] {
         let line = |n: i64| {
@@ -62,7 +62,7 @@ impl Bench {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What it says when it fails.
+    /// The error message of a command that fails.
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert!(!output.status.success(), "logcli {arguments:?} succeeded");
@@ -96,8 +96,8 @@ fn queries_print_lines_and_numbers() {
     let first: Value = serde_json::from_str(forward.lines().next().unwrap()).unwrap();
     assert_eq!(forward.lines().count(), 3);
     assert!(first["line"].as_str().unwrap().contains("n=0 "), "{forward}");
-    assert_eq!(first["labels"]["app"], "api", "labels that all lines share are left out: {forward}");
-    // more than one batch: logcli asks again from the last timestamp and leaves out what it has
+    assert_eq!(first["labels"]["app"], "api", "labels common to all lines are omitted: {forward}");
+    // more than one batch: logcli continues at the last timestamp and omits known lines
     let all = bench.run(&["query", r#"{env="test"}"#, "--limit=0", "--batch=97", "--output=raw"]);
     let different: BTreeSet<&str> = all.lines().collect();
     assert_eq!((all.lines().count(), different.len()), (1200, 1200));
@@ -119,7 +119,7 @@ fn number(pair: &Value) -> f64 {
 }
 
 #[test]
-fn names_and_series_are_listed() {
+fn labels_and_series_are_listed() {
     let Some(bench) = bench() else { return };
     assert_eq!(words(&bench.run(&["labels"])), ["app", "env", "service_name"]);
     assert_eq!(words(&bench.run(&["labels", "app"])), ["api", "worker"]);
@@ -137,7 +137,7 @@ fn names_and_series_are_listed() {
 }
 
 #[test]
-fn sizes_are_told() {
+fn sizes_are_shown() {
     let Some(bench) = bench() else { return };
     let stats = bench.run(&["stats", r#"{app="api"}"#]);
     assert!(stats.contains("streams: 1") && stats.contains("entries: 600"), "{stats}");
@@ -175,14 +175,14 @@ fn queries_are_formatted() {
     child.stdin.take().unwrap().write_all(br#"sum(rate({app="api"}|="x"[5m]))"#).unwrap();
     let output = child.wait_with_output().unwrap();
     let formatted = String::from_utf8(output.stdout).unwrap();
-    // logcli formats by itself; the server must say the same
+    // logcli formats queries itself; the server must return the same
     let encoded = crate::process::encode(r#"sum(rate({app="api"}|="x"[5m]))"#);
     let ours = bench.server.get_json(&format!("/loki/api/v1/format_query?query={encoded}"));
     assert_eq!(ours["data"], formatted.trim_end());
 }
 
 #[test]
-fn downloads_in_parallel_are_whole() {
+fn parallel_downloads_are_complete() {
     let Some(bench) = bench() else { return };
     let [from, to] = bench.range();
     let fixed = ["query", r#"{env="test"}"#, &from, &to, "--output=raw", "--parallel-max-workers=4"];
@@ -194,8 +194,8 @@ fn downloads_in_parallel_are_whole() {
     assert!(first.contains("n=0 "), "parts are merged in order: {first}");
 }
 
-/// The first line that a follower prints while something is pushed again and again, since
-/// the follower may not be connected yet.
+/// The first line that a tail prints while lines are pushed repeatedly, since the tail may not be
+/// connected yet.
 fn followed(mut child: Child, server: &Server, line: impl Fn(i64) -> String + Send + 'static) -> String {
     let mut output = BufReader::new(child.stdout.take().unwrap());
     let address = server.address;
@@ -231,7 +231,7 @@ fn new_lines_are_followed() {
 }
 
 #[test]
-fn deletions_are_asked_listed_and_cancelled() {
+fn deletions_are_requested_listed_and_cancelled() {
     let Some(bench) = bench() else { return };
     let [from, to] = bench.range();
     let query = ["query", r#"{app="api"}"#, "--limit=1000", "--output=raw", &from, &to];
@@ -259,9 +259,9 @@ fn deletions_are_asked_listed_and_cancelled() {
     assert!(unknown.contains("could not find delete request with given id"), "{unknown}");
 }
 
-/// Goal: a token reads what it may, and nothing else does.
+/// Goal: a token permits what its scopes allow, and requests without one are refused.
 #[test]
-fn a_token_is_heeded() {
+fn tokens_are_checked() {
     let Some(bench) = bench() else { return };
     let file = bench.folder.path().join("auth.toml");
     let listed = |name: &str, scope: &str| {

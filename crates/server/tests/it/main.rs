@@ -1,6 +1,6 @@
 //! Tests of the server through its interfaces: over HTTP in this process, and of the real binary.
 //!
-//! One binary: each more would be linked with everything once more.
+//! One binary: every further one would link everything again.
 
 mod attack;
 mod auth;

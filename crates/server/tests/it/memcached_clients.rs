@@ -1,9 +1,10 @@
-//! Goal: memcached's clients, exporter and command-line tools work unchanged with `sandur cache serve`.
+//! Goal: memcached clients, the exporter and command-line tools work unchanged with `sandur cache serve`.
 //!
-//! Method: the real programs against the real binary with a flash tier that items move to at once, so that
-//! both tiers answer. Afterwards the server is asked over a plain socket: what the client left is there, and
-//! the counters say that it was the client's doing. `cargo xtask rivals` builds the Go programs; the tools of
-//! libmemcached come with Debian's `libmemcached-tools`. Without a program its test says that it was skipped.
+//! Method: the real programs against the real binary with a flash tier to which items move immediately,
+//! so that both tiers answer. Afterwards the server is queried over a plain socket: the data of the
+//! client exists, and the counters agree with its requests. `cargo xtask rivals` builds the Go programs;
+//! the tools of libmemcached come with Debian's `libmemcached-tools`. Without a program its test is
+//! skipped with a message.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -17,10 +18,10 @@ use std::time::{Duration, Instant};
 
 use sandur_attack::free_address;
 
-/// Far longer than any healthy operation takes.
+/// Far longer than an operation takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A cache server of its own for each test.
+/// A separate cache server for each test.
 struct Cache {
     child: Child,
     address: SocketAddr,
@@ -50,7 +51,7 @@ impl Cache {
             .spawn()
             .unwrap();
         let deadline = Instant::now() + PATIENCE;
-        // the file is renamed into place, so it is whole
+        // the file is renamed into place, so it is complete
         while !ports.exists() {
             let ended = child.try_wait().unwrap().is_some();
             let log = || fs::read_to_string(folder.path().join("log")).unwrap();
@@ -68,7 +69,7 @@ impl Cache {
         stream
     }
 
-    /// Sends text commands and gives everything up to the answer to a last one that ends it.
+    /// Sends text commands and returns the responses up to that of a last command that marks the end.
     fn ask(&self, commands: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(format!("{commands}mn\r\n").as_bytes()).unwrap();
@@ -81,7 +82,7 @@ impl Cache {
             answer += &line;
             answer.push('\n');
         }
-        panic!("the server closed after {answer}");
+        panic!("the server closed the connection after {answer}");
     }
 
     fn stats(&self) -> BTreeMap<String, f64> {
@@ -101,19 +102,19 @@ impl Drop for Cache {
     }
 }
 
-/// The program if it is there: in `.tools/bin` of the repository or on PATH.
+/// The program if it exists: in `.tools/bin` of the repository or on PATH.
 fn program(name: &str, remedy: &str) -> Option<PathBuf> {
     let own = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.tools/bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::iter::once(own).chain(std::env::split_paths(&path));
     let found = folders.find_map(|folder| Some(folder.join(name)).filter(|file| file.is_file()));
     if found.is_none() {
-        eprintln!("skipped: {name} is not there ({remedy})");
+        eprintln!("skipped: there is no {name} ({remedy})");
     }
     found
 }
 
-/// Runs a program that must succeed; gives what it printed.
+/// Runs a program that must succeed; returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let (out, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -121,7 +122,7 @@ fn run(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// Runs one of our Go clients; how many answers it looked at.
+/// Runs one of our Go clients; returns how many responses it checked.
 fn use_client(arguments: &[&str]) -> Option<u64> {
     let client = program("cacheclients", "`cargo xtask rivals cacheclients` builds it")?;
     let printed = run(Command::new(client).args(arguments));
@@ -129,7 +130,7 @@ fn use_client(arguments: &[&str]) -> Option<u64> {
 }
 
 #[test]
-fn gomemcache_reads_in_batches_and_writes_under_conditions() {
+fn gomemcache_reads_in_batches_and_writes_conditionally() {
     let cache = Cache::start(&[]);
     let Some(answers) = use_client(&["gomemcache", &cache.address.to_string()]) else { return };
     assert!(answers > 1_200, "{answers}");
@@ -159,14 +160,14 @@ fn mc_authenticates_with_sasl() {
     if use_client(&["binary", &address, "loki", "a secret"]).is_none() {
         return;
     }
-    let client = program("cacheclients", "it was there a moment ago").unwrap();
+    let client = program("cacheclients", "it was just found").unwrap();
     let refused = Command::new(client).args(["binary", &address, "loki", "wrong"]).output().unwrap();
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(!refused.status.success() && error.contains("authentication required"), "{error}");
 }
 
 #[test]
-fn the_exporter_finds_every_series_that_dashboards_read() {
+fn the_exporter_finds_every_series_of_dashboards() {
     let cache = Cache::start(&[]);
     let Some(exporter) = program("memcached_exporter", "`cargo xtask rivals memcached_exporter` builds it")
     else {
@@ -240,13 +241,16 @@ fn scrape(address: SocketAddr, exporter: &mut Child) -> String {
             assert!(page.starts_with("HTTP/1.0 200"), "{page}");
             return page;
         }
-        assert!(exporter.try_wait().unwrap().is_none() && Instant::now() < deadline, "no exporter");
+        assert!(
+            exporter.try_wait().unwrap().is_none() && Instant::now() < deadline,
+            "the exporter did not start"
+        );
         std::thread::sleep(Duration::from_millis(5)); // polling another process
     }
 }
 
 #[test]
-fn the_tools_of_libmemcached_copy_print_and_count() {
+fn the_tools_of_libmemcached_work() {
     let cache = Cache::start(&[]);
     let tool = |name: &str| program(name, "Debian: apt-get install libmemcached-tools");
     let (Some(copy), Some(cat), Some(stat)) = (tool("memccp"), tool("memccat"), tool("memcstat")) else {

@@ -1,9 +1,9 @@
 //! Goal: the process stays within its memory limit, and a query within its budget.
 //!
-//! Method: a server with a small limit takes pushes as fast as clients can send them while others query
-//! everything; the kernel says the most memory that was ever resident. Bodies are plain, or small and hold
-//! much; queries are plain, or their stages make much of each line; heads are flushed and blocks merged
-//! meanwhile.
+//! Method: a server with a small limit accepts pushes at full speed while other clients query everything;
+//! the kernel reports the peak of resident memory. Bodies are plain, or small and decompressed to a
+//! multiple; queries are plain, or their stages expand each line; meanwhile heads are flushed and blocks
+//! merged.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -17,9 +17,9 @@ use crate::process::{Random, Setup, encode, now_ns, push, request};
 use serde_json::json;
 
 const LIMIT: u64 = 256 << 20;
-/// How long a load lasts at least.
+/// Minimum duration of a load.
 const RUN: Duration = Duration::from_secs(3);
-/// How long it lasts at most, on a machine that is too busy to make it real sooner.
+/// Maximum duration, on a machine that is too busy to reach the load sooner.
 const RUN_MAX: Duration = Duration::from_secs(90);
 
 fn lines(random: &mut Random, count: usize) -> Vec<(i64, String)> {
@@ -98,7 +98,7 @@ fn resident_memory_stays_under_the_limit() {
         peak >> 20,
         LIMIT >> 20
     );
-    assert!(pushed > 8 << 20 && asked > 4, "the load was real");
+    assert!(pushed > 8 << 20 && asked > 4, "the load was large enough");
     assert!(peak <= LIMIT + LIMIT / 10, "peak {} MiB", peak >> 20);
     assert_eq!(server.terminate(), Some(0));
 }
@@ -118,7 +118,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// A push of about this many plain bytes that packs very well: as protobuf in snappy.
+/// A push of about this many plain bytes that compresses very well: protobuf with snappy.
 fn packed_protobuf(client: usize, plain: usize) -> Vec<u8> {
     let mut stream = field(1, format!(r#"{{job="packed",client="{client}"}}"#).as_bytes());
     let line = "the same words again and again, as services say them ".repeat(5);
@@ -135,7 +135,7 @@ fn packed_protobuf(client: usize, plain: usize) -> Vec<u8> {
     snap::raw::Encoder::new().compress_vec(&field(1, &stream)).unwrap()
 }
 
-/// The same as JSON in gzip.
+/// The same as JSON with gzip.
 fn packed_json(client: usize, plain: usize) -> Vec<u8> {
     let line = "the same words again and again, as services say them ".repeat(5);
     let now = now_ns();
@@ -148,10 +148,10 @@ fn packed_json(client: usize, plain: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Clients whose bodies differ.
+/// Clients with different bodies.
 const BODIES: usize = 2;
 
-/// What became of the clients of a run.
+/// The results of the clients of a run.
 #[derive(Default)]
 struct Tally {
     stored: AtomicU64,
@@ -178,7 +178,7 @@ fn bodies(client: usize) -> Bodies {
         .collect()
 }
 
-/// Pushes bodies until it is told to stop, each client beginning with another.
+/// Pushes bodies until it is stopped; each client starts with another one.
 fn push_packed(address: SocketAddr, (client, bodies): (usize, &Bodies), stop: &AtomicBool, tally: &Tally) {
     const JSON: [(&str, &str); 2] = [("Content-Type", "application/json"), ("Content-Encoding", "gzip")];
     for (is_json, body) in bodies.iter().cycle().skip(client) {
@@ -190,7 +190,7 @@ fn push_packed(address: SocketAddr, (client, bodies): (usize, &Bodies), stop: &A
             Ok((204, _)) => tally.stored.fetch_add(1, Ordering::Relaxed),
             Ok((status @ (400 | 408 | 413 | 429 | 503), text)) => {
                 let text = String::from_utf8_lossy(&text);
-                // 400 is for what is no push; a batch that is too large for the heads says so.
+                // 400 is for invalid pushes; a batch that is too large for the heads has its own text.
                 assert!(status != 400 || text.contains("--memory-limit"), "{text}");
                 tally.refused.fetch_add(1, Ordering::Relaxed)
             }
@@ -201,7 +201,7 @@ fn push_packed(address: SocketAddr, (client, bodies): (usize, &Bodies), stop: &A
     }
 }
 
-/// Asks a query whose stages make much of each line until it is told to stop.
+/// Runs a query whose stages expand each line until it is stopped.
 fn ask(address: SocketAddr, query: &str, start_ns: i64, stop: &AtomicBool, tally: &Tally) {
     while !stop.load(Ordering::Relaxed) {
         let range = format!("start={start_ns}&end={}&step=60&limit=5000", now_ns() + 60_000_000_000);
@@ -220,7 +220,7 @@ fn ask(address: SocketAddr, query: &str, start_ns: i64, stop: &AtomicBool, tally
     }
 }
 
-fn bodies_and_queries_that_balloon(limit_mib: u64, clients: usize) {
+fn bodies_and_queries_that_expand(limit_mib: u64, clients: usize) {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().join("data").display());
     let limit = format!("{limit_mib}MiB");
@@ -229,7 +229,7 @@ fn bodies_and_queries_that_balloon(limit_mib: u64, clients: usize) {
     let server = setup.start();
     let (address, start_ns) = (server.address, now_ns());
     let (stop, tally) = (AtomicBool::new(false), Tally::default());
-    // Made before: a client shall not be slower than the server. Some clients send the same.
+    // Created in advance: a client must not be slower than the server. Some clients send the same bodies.
     let bodies: Vec<Bodies> = (0..BODIES).map(bodies).collect();
     let queries = [
         r#"{job="packed"} | line_format `{{ repeat 100 __line__ | b64enc | b64enc }}`"#,
@@ -261,26 +261,27 @@ fn bodies_and_queries_that_balloon(limit_mib: u64, clients: usize) {
          answered, {failed} failed, peak {} MiB",
         peak >> 20
     );
-    assert!(tally.is_real(), "the load was real");
+    assert!(tally.is_real(), "the load was large enough");
     let most = (limit_mib << 20) + (limit_mib << 20) / 10;
     assert!(peak <= most, "peak {} MiB of {limit_mib} MiB\n{}", peak >> 20, server.log_text());
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Twelve clients with well-compressed bodies of 28 MB took 399 MB of 256.
+/// Twelve clients with well-compressed bodies of 28 MB once took 399 MB of 256.
 #[test]
-fn bodies_that_unpack_to_much_stay_under_256_mebibytes() {
-    bodies_and_queries_that_balloon(256, 12);
+fn bodies_that_expand_to_much_stay_under_256_mebibytes() {
+    bodies_and_queries_that_expand(256, 12);
 }
 
 #[test]
-fn forty_clients_stay_under_the_least_limit() {
-    bodies_and_queries_that_balloon(128, 40);
+fn forty_clients_stay_under_the_minimum_limit() {
+    bodies_and_queries_that_expand(128, 40);
 }
 
-/// Answers that are larger than all memory of queries are sent whole, because only a piece of them is held.
+/// Responses larger than all memory of queries are sent completely, because only a part is in memory at a
+/// time.
 #[test]
-fn listings_that_are_larger_than_the_memory_of_queries_are_whole() {
+fn listings_larger_than_the_memory_of_queries_are_complete() {
     const SERIES: usize = 100_000;
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().join("data").display());

@@ -1,6 +1,7 @@
-//! Goal: connections take no file that the store needs, and the server uses what the system allows it.
+//! Goal: connections take no descriptor that the store needs, and the server raises its limit as far as
+//! permitted.
 //!
-//! Method: the real binary below a shell that sets the limit of open files.
+//! Method: the real binary, started by a shell that sets the limit of open files.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -17,7 +18,7 @@ fn setup(folder: &tempfile::TempDir, limit: &str) -> Setup {
     setup
 }
 
-/// With as many silent connections as there were descriptors no WAL segment could be opened, and pushes were
+/// Once as many silent connections as descriptors prevented the opening of a WAL segment, and pushes were
 /// refused until a restart.
 #[test]
 fn silent_connections_leave_files_for_the_store() {
@@ -27,7 +28,7 @@ fn silent_connections_leave_files_for_the_store() {
     for _ in 0..400 {
         silent.extend(TcpStream::connect(server.address));
     }
-    assert!(silent.len() > 256, "more than the server may have open: {}", silent.len());
+    assert!(silent.len() > 256, "more than the server may open: {}", silent.len());
     let push = |number: i64| {
         let (status, body) =
             server.push(&json!({"job": "files"}), &[(now_ns(), format!("line {number}"))]).unwrap();

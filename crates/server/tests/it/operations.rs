@@ -1,7 +1,7 @@
-//! Goal: what operators ask of a running process happens: patterns come from memory and from blocks alike,
-//! the log says more when it is told to, and a request to stop stops it without losing a line.
+//! Goal: requests of operators to a running process work: patterns are the same from memory and from
+//! blocks, the log level can be changed, and a request to stop stops it without losing a line.
 //!
-//! Method: the real binary over a local directory.
+//! Method: the real binary on a local directory.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -62,9 +62,9 @@ fn patterns_are_the_same_from_memory_and_from_blocks_and_select_their_lines() {
     }
 }
 
-/// Bytes by step from memory and from blocks, whatever the steps are: every line counts once.
+/// Bytes per step from memory and from blocks, for any step: every line counts once.
 #[test]
-fn volumes_by_step_add_up_to_what_was_pushed() {
+fn volumes_by_step_add_up_to_the_pushed_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store").display().to_string();
     let server = Setup::new(store, folder.path()).start();
@@ -92,7 +92,7 @@ fn volumes_by_step_add_up_to_what_was_pushed() {
 }
 
 #[test]
-fn the_level_of_the_log_is_changed_while_it_runs() {
+fn the_log_level_can_be_changed_while_the_server_runs() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store").display().to_string();
     let server = Setup::new(store, folder.path()).with(&["--log-level", "error"]).start();
@@ -107,7 +107,7 @@ fn the_level_of_the_log_is_changed_while_it_runs() {
 }
 
 #[test]
-fn a_request_stops_the_process_in_order() {
+fn a_request_stops_the_process_cleanly() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store").display().to_string();
     let setup = Setup::new(store, folder.path());
@@ -147,7 +147,7 @@ fn families(page: &str) -> Vec<(String, String, Vec<String>)> {
 }
 
 #[test]
-fn every_metric_has_a_name_a_type_and_a_help_that_tools_accept() {
+fn every_metric_has_a_valid_name_type_and_help() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().join("data").display());
     let server = Setup::new(store, folder.path()).start();
@@ -162,7 +162,7 @@ fn every_metric_has_a_name_a_type_and_a_help_that_tools_accept() {
     let families = families(&page);
     let mut names = std::collections::HashSet::new();
     for (name, kind, samples) in &families {
-        assert!(names.insert(name.clone()), "{name} is there twice");
+        assert!(names.insert(name.clone()), "{name} occurs twice");
         assert!(name.starts_with("sandur_") || name.starts_with("process_"), "{name}");
         assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
         assert!(!["_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end)), "{name}");
@@ -180,12 +180,12 @@ fn every_metric_has_a_name_a_type_and_a_help_that_tools_accept() {
         assert!(names.contains(name), "{name} is not in\n{page}");
     }
     let samples: usize = families.iter().map(|(_, _, samples)| samples.len()).sum();
-    assert!(samples < 1_000, "{samples} samples of a server that did next to nothing");
+    assert!(samples < 1_000, "{samples} samples of an almost idle server");
     assert_eq!(server.terminate(), Some(0));
 }
 
 #[test]
-fn every_line_on_stderr_is_json_when_that_was_asked_for() {
+fn every_line_on_stderr_is_json_if_configured() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().join("data").display());
     let setup = Setup::new(store, folder.path()).with(&["--log-format", "json"]);
@@ -195,7 +195,7 @@ fn every_line_on_stderr_is_json_when_that_was_asked_for() {
         assert_eq!(server.push(&json!({"job": "old"}), &old).unwrap().0, 400);
     }
     server.get_json("/loki/api/v1/query?query=vector(1)");
-    // The address is taken, and the option does not exist: both end before there is a log.
+    // The address is in use, and the option does not exist: both end before logging is started.
     let address = server.address.to_string();
     let failing: [&[&str]; 2] = [
         &["serve", "--listen", &address, "--log-format", "json"],
@@ -229,9 +229,9 @@ fn every_line_on_stderr_is_json_when_that_was_asked_for() {
     );
 }
 
-/// Whoever reads the log of a server may stop reading it: a collector that hangs, a pager that was left open.
+/// The reader of a server's log may stop reading: a collector that hangs, a pager that was left open.
 #[test]
-fn a_server_whose_log_nobody_reads_serves_and_stops() {
+fn a_server_whose_log_is_not_read_serves_and_stops() {
     let folder = tempfile::tempdir().unwrap();
     let address = sandur_attack::free_address().unwrap();
     let store = folder.path().join("store").display().to_string();
@@ -243,10 +243,10 @@ fn a_server_whose_log_nobody_reads_serves_and_stops() {
         .unwrap();
     let ask = |path: &str| request(address, "GET", path, &[], b"");
     while !matches!(ask("/ready"), Ok((200, _))) {
-        assert!(child.try_wait().unwrap().is_none(), "the server ended");
+        assert!(child.try_wait().unwrap().is_none(), "the server exited");
         std::thread::yield_now();
     }
-    // A line of the log for each, which holds the query: a pipe takes two of them, and 1 MiB may wait.
+    // Each request logs a line with its query: a pipe holds two of them, and 1 MiB may wait.
     let long = encode(&format!("{{a=\"b\"}} |= `{}`", "x".repeat(30_000)));
     let dropped = || {
         let page = String::from_utf8(ask("/metrics").unwrap().1).unwrap();
@@ -263,12 +263,13 @@ fn a_server_whose_log_nobody_reads_serves_and_stops() {
     }
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(0), "it stops, whether the log is read or not");
+    assert_eq!(child.wait().unwrap().code(), Some(0), "it stops even if the log is not read");
 }
 
-/// Goal: whoever reads the log sees who was turned away, and who deleted or changed what with which outcome.
+/// Goal: the log shows which requests were refused, and what was deleted or changed, by which credential
+/// and with which result.
 #[test]
-fn what_is_refused_and_what_destroys_stands_in_the_audit() {
+fn refusals_and_destructive_requests_are_in_the_audit() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("auth.toml");
     let listed = |name: &str, scopes: &str| {
@@ -291,7 +292,7 @@ fn what_is_refused_and_what_destroys_stands_in_the_audit() {
     assert_eq!((ask(Some("chief"), &delete), ask(Some("chief"), &wrong)), (204, 400));
     assert!(ask(Some("chief"), "/flush") < 300);
     assert_eq!(server.get("/ready").0, 200);
-    // The line of a request comes behind its answer.
+    // The line of a request is written after its response.
     server.prints("\"what\":\"/flush\",\"outcome\":\"done\"");
     let log = server.log_text();
     let audit: Vec<&str> = log.lines().filter(|line| line.contains("\"target\":\"audit\"")).collect();

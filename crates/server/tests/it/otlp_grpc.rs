@@ -1,7 +1,7 @@
-//! Goal: exporters that speak OTLP over gRPC have their records stored, and learn by the code whether to try
-//! again.
+//! Goal: records from OTLP exporters over gRPC are stored, and the status code tells exporters whether to
+//! retry.
 //!
-//! Method: calls go straight into the router as HTTP/2 requests; messages are made by hand.
+//! Method: calls go directly to the router as HTTP/2 requests; messages are built by hand.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -33,7 +33,7 @@ fn text_value(text: &str) -> Vec<u8> {
     field(1, text.as_bytes())
 }
 
-/// An `ExportLogsServiceRequest` with a record per line, all at `seconds`.
+/// An `ExportLogsServiceRequest` with one record per line, all at `seconds`.
 fn export(seconds: i64, lines: &[&str]) -> Vec<u8> {
     let attribute = [field(1, b"service.name"), field(2, &text_value("svc"))].concat();
     let records: Vec<u8> = lines
@@ -59,7 +59,7 @@ fn gzipped(message: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The code, head and message of an answer.
+/// The status code, head and message of a response.
 async fn call(server: &Server, body: impl Into<Body>, headers: &[(&str, &str)]) -> (u16, HeaderMap, Bytes) {
     let mut request =
         Request::post(EXPORT).version(Version::HTTP_2).header("content-type", "application/grpc+proto");
@@ -102,14 +102,18 @@ async fn records_are_stored_in_every_compression() {
         let server = server_with(|_| ());
         let encoding: Vec<(&str, &str)> = encoding.map(|name| ("grpc-encoding", name)).into_iter().collect();
         let (code, _, answer) = call(&server, framed(flag, &body), &encoding).await;
-        assert_eq!((code, &answer[..]), (0, &[0, 0, 0, 0, 0][..]), "an empty message: all is stored");
+        assert_eq!(
+            (code, &answer[..]),
+            (0, &[0, 0, 0, 0, 0][..]),
+            "an empty message: all records are stored"
+        );
         let batches = server.intake.batches.lock().unwrap();
         assert_eq!(batches.iter().map(|batch| batch.rows()).collect::<Vec<_>>(), [2], "{encoding:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_breaks_a_limit_is_a_partial_success() {
+async fn records_beyond_a_limit_are_a_partial_success() {
     let server = server_with(|s| s.limits.max_line_size = 8);
     let message = export(NOW, &["short", "too long for the limit", "fine"]);
     let (code, _, answer) = call(&server, framed(0, &message), &[]).await;
@@ -122,7 +126,7 @@ async fn what_breaks_a_limit_is_a_partial_success() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_that_are_not_what_they_say_are_refused_and_nothing_is_stored() {
+async fn invalid_messages_are_refused_and_nothing_is_stored() {
     let server = server_with(|s| s.limits.max_body_size = 1_000);
     let whole = framed(0, &export(NOW, &["one"]));
     let gzip = [("grpc-encoding", "gzip")];
@@ -144,13 +148,13 @@ async fn messages_that_are_not_what_they_say_are_refused_and_nothing_is_stored()
     ] {
         let (found, head, message) = call(&server, body.clone(), headers).await;
         assert_eq!((found, message.len()), (code, 0), "{:?}: {:?}", &body[..body.len().min(20)], head);
-        assert!(!has_retry_info(&head), "the same again would be refused again");
+        assert!(!has_retry_info(&head), "a retry would be refused again");
     }
     assert!(server.intake.batches.lock().unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_succeed_later_says_so() {
+async fn temporary_failures_ask_for_a_retry() {
     let server = server_with(|_| ());
     let whole = framed(0, &export(NOW, &["one"]));
     let later = [
@@ -169,7 +173,7 @@ async fn what_may_succeed_later_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_protocols_are_told_what_is_spoken_here() {
+async fn other_protocols_get_an_error_with_the_supported_one() {
     let server = server_with(|_| ());
     let answer = server.post(EXPORT, &[("content-type", "application/json")], "{}").await;
     assert_eq!((answer.status, answer.kind.as_str()), (200, "application/grpc"));

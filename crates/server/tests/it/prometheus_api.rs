@@ -1,6 +1,6 @@
-//! Prometheus's HTTP API against series in memory: shapes, statuses and texts that its clients rely on.
+//! Prometheus's HTTP API with series in memory: formats, statuses and texts that its clients rely on.
 //!
-//! Method: requests go straight into the router; expectations are written after Prometheus's sources.
+//! Method: requests go directly to the router; expectations follow Prometheus's sources.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -61,7 +61,7 @@ fn is(answer: &Answer, status: u16, body: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn instant_queries_answer_every_type() {
+async fn instant_queries_return_every_type() {
     let server = server();
     let at = NOW.to_string();
     let get = |query: &'static str| {
@@ -108,7 +108,7 @@ async fn instant_queries_answer_every_type() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn range_queries_answer_matrices_with_notes_and_statistics() {
+async fn range_queries_return_matrices_with_notes_and_statistics() {
     let server = server();
     let (start, end) = ((NOW - 30).to_string(), NOW.to_string());
     let pairs =
@@ -149,7 +149,7 @@ async fn range_queries_answer_matrices_with_notes_and_statistics() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_is_refused_in_prometheus_words() {
+async fn invalid_requests_are_refused_with_prometheus_texts() {
     let server = server_with(|settings| settings.query.max_samples = 50);
     for (path, pairs, status, kind, text) in [
         (QUERY, &[("query", "up{")][..], 400, "bad_data", "invalid parameter \"query\": 1:4: parse error: "),
@@ -226,10 +226,10 @@ async fn what_cannot_be_read_is_refused_in_prometheus_words() {
     }
 }
 
-/// A query whose type or whose computed lengths do not fit its times is the request's fault: it is refused
-/// before anything of it is evaluated.
+/// A query whose type or computed durations are invalid is an error of the request: it is refused before
+/// any evaluation.
 #[tokio::test(start_paused = true)]
-async fn range_vectors_and_lengths_that_do_not_fit_are_bad_data() {
+async fn invalid_range_vectors_and_durations_are_bad_data() {
     let server = server();
     let at = [("time", "100")];
     let range = [("start", "0"), ("end", "100"), ("step", "10")];
@@ -289,7 +289,7 @@ async fn labels_values_and_series_are_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_tenants_are_asked_at_once_and_told_apart() {
+async fn several_tenants_can_be_queried_together_and_distinguished() {
     let server = server_with(|settings| settings.query.multi_tenant = true);
     let headers = [("x-scope-orgid", "one|two")];
     let pairs = [("query", "count by (__tenant_id__) (up)")];
@@ -299,14 +299,14 @@ async fn several_tenants_are_asked_at_once_and_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_older_than_the_lookback_of_a_tenant_does_not_exist() {
+async fn samples_before_the_lookback_of_a_tenant_are_invisible() {
     let server = server_with(|settings| settings.limits.max_query_lookback = 60 * 1_000_000_000);
     let answer = server.get(QUERY, &[("query", "count_over_time(up{instance=\"a\"}[10m])")]).await;
     assert!(answer.body.contains(r#"[1795240900,"5"]"#), "{}", answer.body);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_answer_arrives_whole_in_pieces() {
+async fn a_long_answer_arrives_completely_in_parts() {
     let mut series = MemorySeries::default();
     for n in 0..300 {
         let labels = Labels::from_pairs([("__name__", "long".to_owned()), ("n", format!("{n:03}"))]);
@@ -349,7 +349,7 @@ const STATUS: [(&str, &str, &str); 17] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn what_grafana_probes_is_answered_in_shape() {
+async fn probes_of_grafana_get_the_expected_format() {
     let server = server();
     for base in ["/api/v1", "/prometheus/api/v1"] {
         for (path, at, expected) in STATUS {
@@ -417,7 +417,7 @@ async fn names_are_searched_line_by_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_in_utf8_failed_the_scrape_of_who_knows_none() {
+async fn names_in_utf8_are_escaped_for_scrapers_without_support() {
     let mut series = MemorySeries::default();
     let labels = Labels::from_pairs([("__name__", "http.size"), ("host.name", "a"), ("instance", "b")]);
     series.edit(&labels, |samples| {
@@ -457,7 +457,7 @@ async fn a_name_in_utf8_failed_the_scrape_of_who_knows_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn times_of_all_years_were_refused() {
+async fn times_of_all_years_are_accepted() {
     let server = server_with(|s| s.limits.max_query_length = 0);
     let (from, to) = ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z");
     for (path, pairs) in [
@@ -483,7 +483,7 @@ async fn times_of_all_years_were_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_last_samples_are_shown_to_a_scrape() {
+async fn federation_returns_the_last_samples() {
     let server = server();
     let pairs = [("match[]", "up"), ("match[]", "{instance=\"a\"}"), ("match[]", "size")];
     let text = server.get("/federate", &pairs).await;
@@ -503,7 +503,7 @@ async fn the_last_samples_are_shown_to_a_scrape() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deletes_name_series_and_times() {
+async fn deletes_have_series_and_times() {
     let server = server();
     let path = "/api/v1/admin/tsdb/delete_series?match[]=up&match[]={job=\"a\"}&start=5&end=7.5";
     let path = path.replace('{', "%7B").replace('}', "%7D").replace('"', "%22");
@@ -519,14 +519,15 @@ async fn deletes_name_series_and_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn remote_read_answers_samples_and_chunks() {
+async fn remote_read_returns_samples_and_chunks() {
     use axum::body::Body;
     use axum::http::Request;
     use http_body_util::BodyExt;
     use tower::ServiceExt;
 
     let server = server();
-    // One query: __name__="up" over all times; field 2 is what the client takes.
+    // One query: __name__="up" over all times; field 2 contains the response types that the client
+    // accepts.
     let matcher = b"\x12\x08__name__\x1a\x02up";
     let mut query = vec![0x10];
     query.extend([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01]); // the end: 2^49
@@ -581,7 +582,7 @@ async fn remote_read_answers_samples_and_chunks() {
     assert_eq!(broken.status, 400, "{}", broken.body);
 }
 
-/// What Grafana's data source sends: method, path, parameters, and where the answer has what.
+/// Requests of Grafana's data source: method, path, parameters, and the expected value at a pointer.
 type Call = (&'static str, &'static str, &'static [(&'static str, &'static str)], &'static str, &'static str);
 
 const GRAFANA: &[Call] = &[
@@ -636,7 +637,7 @@ const GRAFANA: &[Call] = &[
 ];
 
 #[tokio::test(start_paused = true)]
-async fn what_grafana_asks_is_answered_in_shape() {
+async fn requests_of_grafana_get_the_expected_format() {
     let server = server();
     for (method, path, pairs, at, expected) in GRAFANA {
         let form = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(*pairs).finish();
@@ -697,10 +698,10 @@ async fn parameters_at_the_edges_of_their_types_are_answered_or_refused() {
     assert_eq!(server.get("/api/v1/labels", &many).await.status, 400);
 }
 
-/// A source whose scans give nothing and never end.
+/// A source whose scans return nothing and never end.
 struct Endless {
     index: MemorySeries,
-    /// Scans that run.
+    /// Number of running scans.
     running: Arc<std::sync::atomic::AtomicUsize>,
 }
 
@@ -760,7 +761,7 @@ impl sandur_query::SampleSource for Endless {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_ends_at_its_deadline_and_when_its_client_leaves() {
+async fn a_query_ends_at_its_deadline_and_when_its_client_disconnects() {
     use std::sync::atomic::Ordering;
 
     let running = Arc::new(std::sync::atomic::AtomicUsize::new(0));

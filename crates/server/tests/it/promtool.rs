@@ -1,8 +1,8 @@
-//! Goal: promtool's queries and this program's own work over samples that were pushed by remote write, while
-//! these are in memory and when they are in blocks; deletes hide samples at once and for good.
+//! Goal: promtool's queries and our own commands work with samples that were pushed with remote write,
+//! both in memory and in blocks; deletes hide samples immediately and permanently.
 //!
-//! Method: the real binary over series whose values are known. promtool is built by `cargo xtask rivals` and
-//! found on PATH; without it its part is skipped, and says so.
+//! Method: the real binary with series whose values are known. promtool is built by `cargo xtask rivals`
+//! and found on PATH; without it its part is skipped with a message.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -99,7 +99,7 @@ fn promtool(server: &Server, end_ms: i64) {
     check_metrics(server);
 }
 
-/// Names, types and helps as Prometheus wants them, of what the server says of itself.
+/// Checks names, types and helps of the server's own metrics with promtool.
 fn check_metrics(server: &Server) {
     let (status, text) = server.get("/metrics");
     assert_eq!(status, 200);
@@ -161,7 +161,7 @@ fn clients_of_prometheus_find_pushed_samples_in_memory_and_in_blocks() {
 }
 
 #[test]
-fn deleted_samples_are_hidden_at_once_and_stay_so() {
+fn deleted_samples_are_hidden_immediately_and_permanently() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path());
     let end_ms = now_ns() / 15_000_000_000 * 15_000;
@@ -171,7 +171,7 @@ fn deleted_samples_are_hidden_at_once_and_stay_so() {
     let kept = end_ms / 1_000 - 600;
     let path = format!("/api/v1/admin/tsdb/delete_series?match[]=up%7Binstance=%221%22%7D&end={kept}");
     assert_eq!(request(server.address, "POST", &path, &[], b"").unwrap().0, 204);
-    // Those of the last ten minutes are left: 40 of them.
+    // The samples of the last ten minutes are left: 40.
     let left = (3 * SAMPLES + 40).to_string();
     assert_eq!(count(&server, all, end_ms), left);
     assert!(request(server.address, "POST", "/flush", &[], b"").unwrap().0 < 300);

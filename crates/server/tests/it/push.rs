@@ -1,7 +1,8 @@
-//! Goal: `sandur push` tells the truth: what it calls acknowledged is stored, what is refused is told and
-//! kept, and no line is lost or stored twice however it is interrupted.
+//! Goal: reports of `sandur push` are correct: acknowledged lines are stored, refused lines are reported
+//! and kept, and no line is lost or stored twice even if it is interrupted.
 //!
-//! Method: the real binary against a real server, and against one of this process that answers as Loki does.
+//! Method: the real binary against a real server, and against one in this process that responds like
+//! Loki.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::process::{Server, Setup, now_ns};
 
-/// Far longer than any healthy operation takes.
+/// Far longer than an operation takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 struct Place {
@@ -63,7 +64,7 @@ fn push(address: SocketAddr, arguments: &[&str]) -> (Option<i32>, String) {
     (status.code(), String::from_utf8(stderr).unwrap())
 }
 
-/// Every stored line of the last and the next hours.
+/// Every stored line of the last hour and the next.
 fn stored(server: &Server) -> Vec<String> {
     let (hour, now) = (3_600_000_000_000, now_ns());
     server.lines("{app=\"a\"}", now - hour, now + hour, 5_000)
@@ -77,7 +78,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A process that is ended with the test.
+/// A process that is killed on drop.
 struct Running(Child);
 
 impl Running {
@@ -98,7 +99,7 @@ impl Drop for Running {
     }
 }
 
-/// The numbers of the vector that a query of samples gives.
+/// The numbers of the vector that a query of samples returns.
 fn numbers(server: &Server, query: &str) -> Vec<String> {
     let (_, answer) = server.get(&format!("/api/v1/query?query={query}&time=1000"));
     let json: serde_json::Value = serde_json::from_slice(&answer).unwrap();
@@ -107,7 +108,7 @@ fn numbers(server: &Server, query: &str) -> Vec<String> {
 }
 
 #[test]
-fn refused_samples_are_counted_by_reason_told_by_line_and_kept() {
+fn refused_samples_are_counted_by_reason_reported_and_kept() {
     let place = Place::new();
     let server = place.server(&["--limits-metrics-max-label-value-length", "10"]);
     let long = format!("m{{a=\"{}\"}} 1 1000000", "x".repeat(20));
@@ -139,7 +140,7 @@ fn refused_samples_are_counted_by_reason_told_by_line_and_kept() {
 }
 
 #[test]
-fn samples_that_conflict_were_said_to_be_acknowledged() {
+fn samples_that_conflict_are_not_reported_as_acknowledged() {
     let place = Place::new();
     let server = place.server(&[]);
     let text = "m 1 1000000\nm 2 1000000\nm 1 1000000\nn 7 1000000\nm 3 1000000\n";
@@ -162,7 +163,7 @@ fn samples_that_conflict_were_said_to_be_acknowledged() {
 }
 
 #[test]
-fn samples_have_no_resume_points_and_are_told_why() {
+fn options_without_meaning_for_samples_are_refused_with_a_reason() {
     let place = Place::new();
     let file = place.write("m.prom", "m 1\n");
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
@@ -181,7 +182,7 @@ fn samples_have_no_resume_points_and_are_told_why() {
 }
 
 #[test]
-fn a_format_that_stands_apart_from_its_option_is_explained() {
+fn a_format_separated_from_its_option_is_explained() {
     let place = Place::new();
     let file = place.write("m.prom", "m 1\n");
     let nowhere = SocketAddr::from(([127, 0, 0, 1], 9));
@@ -194,7 +195,7 @@ fn a_format_that_stands_apart_from_its_option_is_explained() {
 }
 
 #[test]
-fn refused_lines_that_are_no_utf8_are_not_called_stored() {
+fn refused_lines_that_are_not_utf8_are_not_reported_as_stored() {
     let place = Place::new();
     let server = place.server(&["--limits-max-line-size", "20"]);
     let text = b"short \xff\na line of many characters \xff\n";
@@ -209,8 +210,8 @@ fn refused_lines_that_are_no_utf8_are_not_called_stored() {
 }
 
 #[test]
-fn samples_that_a_foreign_server_refuses_without_a_place_are_found_by_halves() {
-    // It answers as a server that takes nothing of a body with a line "m bad".
+fn samples_that_a_foreign_server_refuses_without_details_are_found_by_bisection() {
+    // It behaves like a server that stores no part of a body with a line "m bad".
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let taken = Arc::new(Mutex::new(Vec::new()));
@@ -260,7 +261,7 @@ fn request_body(stream: &mut std::net::TcpStream) -> String {
 }
 
 #[test]
-fn refused_lines_are_counted_kept_and_told_and_the_resume_point_passes_nothing_else() {
+fn refused_lines_are_counted_kept_and_reported_and_the_rest_is_stored() {
     let place = Place::new();
     let server = place.server(&["--limits-max-line-size", "1KiB"]);
     let long = "x".repeat(2_000);
@@ -290,7 +291,7 @@ fn refused_lines_are_counted_kept_and_told_and_the_resume_point_passes_nothing_e
 }
 
 #[test]
-fn with_a_resume_point_refused_lines_are_kept_without_being_asked_for() {
+fn with_a_resume_point_refused_lines_are_kept_by_default() {
     let place = Place::new();
     let server = place.server(&["--limits-max-line-size", "10"]);
     let log = place.write("a.log", "short\nmuch longer than that\n");
@@ -299,7 +300,7 @@ fn with_a_resume_point_refused_lines_are_kept_without_being_asked_for() {
     assert_eq!(fs::read_to_string(place.path("state.rejected")).unwrap(), "much longer than that\n");
 }
 
-/// A server that answers as Loki does: it stores the rest of a push with a line that holds `BAD`.
+/// A server that responds like Loki: of a push with a line that contains `BAD` it stores the rest.
 fn foreign_server() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -338,7 +339,7 @@ fn foreign_server() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn refused_lines_of_a_server_that_does_not_name_them_are_found() {
+fn refused_lines_of_a_server_that_does_not_list_them_are_found() {
     let place = Place::new();
     let (address, lines) = foreign_server();
     let is_bad = |n: u32| matches!(n, 0 | 417 | 418 | 999);
@@ -361,7 +362,7 @@ fn refused_lines_of_a_server_that_does_not_name_them_are_found() {
 }
 
 #[test]
-fn what_is_refused_as_a_whole_is_not_stored_and_goes_on_from_there() {
+fn a_push_refused_as_a_whole_can_be_resumed_from_there() {
     let place = Place::new();
     let (log, state) = (place.write("a.log", "one\ntwo\n"), place.text("state"));
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -376,7 +377,7 @@ fn what_is_refused_as_a_whole_is_not_stored_and_goes_on_from_there() {
 }
 
 #[test]
-fn lines_that_are_too_old_are_told_with_the_two_ways_out() {
+fn lines_that_are_too_old_are_reported_with_two_remedies() {
     let place = Place::new();
     let server = place.server(&[]);
     let log = place.write("a.log", "2001-02-03T04:05:06Z one\n2001-02-03T04:05:07Z two\n");
@@ -393,7 +394,7 @@ fn lines_that_are_too_old_are_told_with_the_two_ways_out() {
 }
 
 #[test]
-fn directories_are_walked_compressed_files_read_and_binary_ones_refused() {
+fn directories_are_read_with_compressed_files_and_without_binary_ones() {
     let place = Place::new();
     let server = place.server(&[]);
     fs::create_dir_all(place.path("logs/deeper")).unwrap();
@@ -441,7 +442,7 @@ fn standard_input_is_sent_while_it_is_open() {
     stdin.write_all(b"first\npart").unwrap();
     wait_for("the line arrives before the input ends", || stored(&server) == ["first"]);
     stdin.write_all(b"ial\nlast").unwrap();
-    wait_for("so does the next", || stored(&server) == ["first", "partial"]);
+    wait_for("the next line arrives too", || stored(&server) == ["first", "partial"]);
     drop(stdin);
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
@@ -450,7 +451,7 @@ fn standard_input_is_sent_while_it_is_open() {
 }
 
 #[test]
-fn a_line_beyond_the_limit_of_the_server_is_never_cut() {
+fn a_line_beyond_the_limit_of_the_server_is_never_truncated() {
     let place = Place::new();
     let server = place.server(&[]);
     let long = "y".repeat(300 << 10);
@@ -475,13 +476,13 @@ fn rename(from: &Path, to: &Path) {
 }
 
 #[test]
-fn kills_and_rotations_while_following_lose_and_double_nothing() {
+fn kills_and_rotations_while_following_neither_lose_nor_repeat_lines() {
     let place = Place::new();
     let server = place.server(&[]);
     let (log, state) = (place.text("a.log"), place.text("state"));
     let mut next = 0;
     let mut write = |count: u32| {
-        // Some with times of their own, some dated by arrival, some equal in time.
+        // Some with their own timestamps, some dated by arrival, some with equal timestamps.
         let text: String = (next..next + count)
             .map(|n| match n % 3 {
                 0 => format!("line {n}\n"),
@@ -497,21 +498,21 @@ fn kills_and_rotations_while_following_lose_and_double_nothing() {
     for round in 0..4 {
         let running = follow();
         let sum = write(40);
-        wait_for("what stands there and what comes is sent", || stored(&server).len() >= sum);
+        wait_for("existing and new lines are sent", || stored(&server).len() >= sum);
         rename(&place.path("a.log"), &place.path(&format!("a.log.{round}")));
         let sum = write(40);
-        // A file that came and went while nobody looked could not be known.
+        // A file that was created and removed while no process followed could not be known.
         wait_for("the new file is sent", || stored(&server).len() >= sum);
         write(30);
-        running.kill(); // somewhere between reading, sending and noting
-        // The end of a file that was rotated while nobody looked.
+        running.kill(); // between reading, sending and storing the resume point
+        // The end of a file that was rotated while no process followed.
         write(20);
         rename(&place.path("a.log"), &place.path(&format!("a.log.{round}b")));
         write(20);
     }
     let sum = write(10);
     let _running = follow();
-    wait_for("everything is stored", || counts(&server).len() >= sum);
+    wait_for("all lines are stored", || counts(&server).len() >= sum);
     let counts = counts(&server);
     assert_eq!(counts.len(), sum);
     let doubled: Vec<_> = counts.iter().filter(|(_, n)| **n != 1).collect();
@@ -524,20 +525,20 @@ fn new_files_of_a_directory_and_truncated_ones_are_followed() {
     let server = place.server(&[]);
     fs::create_dir(place.path("logs")).unwrap();
     place.append("logs/a.log", "a one\n");
-    // Its own files lie in the same directory, and are not its input.
+    // Its own files are in the same directory, but are not input.
     let own = [place.text("logs/state"), place.text("logs/kept")];
     let arguments = ["--follow", &place.text("logs"), "--resume", &own[0], "--rejected", &own[1]];
     let mut running = Running::start(command(server.address, &arguments));
-    wait_for("what is there", || stored(&server).len() == 1);
+    wait_for("the existing line", || stored(&server).len() == 1);
     place.append("logs/b.log", "b one\n");
     wait_for("a new file", || stored(&server).len() == 2);
     drop(fs::File::create(place.path("logs/a.log")).unwrap());
     place.append("logs/a.log", "a two\nwithout its end");
-    wait_for("what follows a truncation", || stored(&server).len() == 3);
+    wait_for("the line after a truncation", || stored(&server).len() == 3);
     let pid = running.0.id().to_string();
     assert!(Command::new("kill").args(["-s", "TERM", &pid]).status().unwrap().success());
     assert!(running.0.wait().unwrap().success());
-    assert_eq!(stored(&server).len(), 3, "with a state a line without its end waits for the next time");
+    assert_eq!(stored(&server).len(), 3, "with a state file an incomplete line waits for the next run");
     assert!(
         push(server.address, &[&place.text("logs"), "--resume", &own[0], "--rejected", &own[1]]).0 == Some(0)
     );

@@ -1,12 +1,12 @@
-//! Goal: jobs that push to a Pushgateway find its groups: what a push or a DELETE replaces is over.
+//! Goal: jobs that push to a Pushgateway get its groups: data replaced by a push or a DELETE is stale.
 //!
-//! Method: the real binary, because a group is found among what was stored; PromQL says what is not over.
+//! Method: the real binary, because a group is found in the stored data; PromQL shows what is not stale.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time
 
 use crate::process::{Server, Setup, encode, request};
 
-/// A server with scrapes, remote writes and the like left out.
+/// A server without scrapes, remote writes and similar sources.
 struct Gateway(Server);
 
 impl Gateway {
@@ -16,14 +16,15 @@ impl Gateway {
         (status, String::from_utf8(body).unwrap())
     }
 
-    /// Pushes what is taken.
+    /// Pushes a group that is accepted.
     fn push(&self, method: &str, group: &str, body: &str) {
         assert_eq!(self.ask(method, group, body), (200, String::new()), "{method} {group} {body}");
     }
 
-    /// What is there now of a selector, as `{labels} value`, sorted, the times of pushes as `then`.
+    /// The current series of a selector, as `{labels} value`, sorted, with `then` for the times of
+    /// pushes.
     fn series(&self, selector: &str) -> Vec<String> {
-        // Pushes within a millisecond are stored one millisecond after the other.
+        // Pushes within one millisecond are stored in consecutive milliseconds.
         let after = (crate::process::now_ns() / 1_000_000 + 50) as f64 / 1e3;
         let path = format!("/api/v1/query?query={}&time={after}", encode(selector));
         let answer = self.0.get_json(&path);
@@ -47,7 +48,7 @@ impl Gateway {
 }
 
 #[test]
-fn what_a_push_or_a_delete_replaces_is_over() {
+fn data_replaced_by_a_push_or_a_delete_is_stale() {
     let folder = tempfile::tempdir().unwrap();
     let server =
         Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path()).start();
@@ -71,19 +72,19 @@ fn what_a_push_or_a_delete_replaces_is_over() {
     expected.sort();
     assert_eq!(all(&gateway), expected);
 
-    // What came otherwise with the same labels is not of the group.
+    // Samples with the same labels from other sources do not belong to the group.
     let text = b"scraped{job=\"a\"} 1\nm{job=\"a\",x=\"9\"} 9\n";
     let import = "/api/v1/import/prometheus";
     assert_eq!(request(gateway.0.address, "POST", import, &[], text).unwrap().0, 204);
 
     gateway.push("POST", "job/a", "m{x=\"1\"} 4\n");
     assert_eq!(gateway.series("m{instance=\"\"}"), ["m{job=a,x=1} 4", "m{job=a,x=9} 9"]);
-    assert_eq!(gateway.series("n"), [other], "another metric stays");
+    assert_eq!(gateway.series("n"), [other], "another metric is not replaced");
     gateway.push("PUT", "job/a", "m{x=\"3\"} 5\n");
     assert_eq!(gateway.series("m"), [of_i.as_str(), "m{job=a,x=3} 5", "m{job=a,x=9} 9"]);
     assert!(gateway.series("n").is_empty());
 
-    // All or nothing, and the refusal is noted.
+    // All or nothing, and the failure is recorded.
     for bad in [
         "m 1\nm one\n",
         "m 1 1700000000000\n",
@@ -121,7 +122,7 @@ fn what_a_push_or_a_delete_replaces_is_over() {
 }
 
 #[test]
-fn pushes_of_a_group_at_once_leave_the_series_of_one() {
+fn concurrent_pushes_of_a_group_leave_the_series_of_one() {
     let folder = tempfile::tempdir().unwrap();
     let server =
         Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path()).start();

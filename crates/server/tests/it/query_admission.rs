@@ -1,7 +1,7 @@
-//! How queries are admitted, ended and refused, through the router.
+//! How queries are admitted, aborted and refused, through the router.
 //!
-//! Method: a source that tells when a scan waits and when it is given up, and that never answers queries for
-//! `{app="slow"}`; time is simulated.
+//! Method: a source that reports when a scan waits and when it is dropped, and that never answers queries
+//! for `{app="slow"}`; time is simulated.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -16,7 +16,7 @@ use sandur_query::{Error, MemoryRow, MemorySource, QueryContext, Selection};
 use sandur_server::config::Settings;
 use tokio::sync::Notify;
 
-/// What became of the scans.
+/// The state of the scans.
 #[derive(Default)]
 struct Scans {
     waiting: Notify,
@@ -105,17 +105,17 @@ const SLOW: &str = r#"{app="slow"}"#;
 async fn a_query_ends_with_its_client() {
     let server = server(|_| ());
     tokio::select! {
-        _ = server.ask(SLOW) => panic!("nobody answers"),
+        _ = server.ask(SLOW) => panic!("there is no answer"),
         () = server.scans.waiting.notified() => {}
     }
-    assert_eq!(server.scans.given_up.load(Ordering::SeqCst), 1, "the scan is given up");
+    assert_eq!(server.scans.given_up.load(Ordering::SeqCst), 1, "the scan is dropped");
     let context = server.scans.context.lock().unwrap().take().unwrap();
-    assert!(matches!(context.check(), Err(Error::Cancelled)), "pages that wait for a thread are not begun");
+    assert!(matches!(context.check(), Err(Error::Cancelled)), "pages that wait for a thread are not started");
     assert_eq!((server.app.queries.turns().running(), server.app.queries.turns().waiting()), (0, 0));
     assert_eq!(server.app.queries.metrics().cancelled.get(), 1);
     let page = server.inner.get("/metrics", &[]).await.body;
     assert!(page.contains("method=\"GET\",scope=\"read\",status=\"499\"} 1"), "{page}");
-    // A client that leaves while it waits leaves the queue.
+    // A client that disconnects while it waits leaves the queue.
     let _turn = context_of(&server).turn().await.unwrap();
     let timed = server.app.env.timeout(Duration::from_secs(1), server.ask(r#"{app="api"}"#)).await;
     assert!(timed.is_none());
@@ -128,7 +128,7 @@ fn context_of(server: &Server) -> QueryContext {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_query_that_takes_too_long_is_ended() {
+async fn a_query_that_takes_too_long_is_aborted() {
     let server = server(|s| s.limits.query_timeout = 5_000_000_000);
     let began = server.app.env.monotonic();
     let (status, text) = server.ask(SLOW).await;
@@ -145,7 +145,7 @@ async fn a_query_that_takes_too_long_is_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_scans_is_ended_in_time_also_while_it_waits() {
+async fn every_scan_is_aborted_in_time_even_while_it_waits() {
     let server = server(|s| s.limits.query_timeout = 5_000_000_000);
     let late = async |path: &str| {
         let began = server.app.env.monotonic();
@@ -162,7 +162,7 @@ async fn whatever_scans_is_ended_in_time_also_while_it_waits() {
     for path in paths {
         late(path).await;
     }
-    assert_eq!(server.scans.begun.load(Ordering::SeqCst), paths.len(), "the others got no turn");
+    assert_eq!(server.scans.begun.load(Ordering::SeqCst), paths.len(), "the others did not start");
     assert_eq!((server.app.queries.turns().running(), server.app.queries.turns().waiting()), (1, 0));
 }
 
@@ -186,7 +186,7 @@ async fn too_many_waiting_queries_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn policies_and_required_labels_refuse_before_anything_is_read() {
+async fn policies_and_required_labels_apply_before_any_read() {
     let server = server(|s| {
         s.limits.required_labels = vec!["app".to_owned()];
         let tags = [("source".to_owned(), "grafana".to_owned())].into();
@@ -206,7 +206,7 @@ async fn policies_and_required_labels_refuse_before_anything_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn several_tenants_are_one_when_that_is_enabled() {
+async fn several_tenants_can_be_queried_if_enabled() {
     let two = [("X-Scope-OrgID", "b|a|b")];
     let off = server(|_| ());
     assert_eq!(off.api("labels", &[], &two).await.0, 400);

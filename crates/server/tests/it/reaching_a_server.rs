@@ -1,8 +1,8 @@
-//! Goal: every way in which a command fails to reach its server is told apart and comes with a remedy,
-//! and every way to say who asks arrives.
+//! Goal: every way in which a command fails to reach its server is reported with a different error and a
+//! remedy, and all credentials and headers of the options are sent.
 //!
-//! Method: the real binary against small servers of this process: one speaks TLS with certificates made
-//! for the case, one plain HTTP, one accepts and hangs up.
+//! Method: the real binary against small servers in this process: one uses TLS with certificates for the
+//! case, one plain HTTP, one accepts and closes connections.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
@@ -33,7 +33,7 @@ fn query(address: &str, more: &[&str]) -> (Option<i32>, String) {
 
 const EMPTY: &str = r#"{"status":"success","data":{"resultType":"streams","result":[],"stats":{}}}"#;
 
-/// Reads the head of a request and answers it with an empty result; the head.
+/// Reads the head of a request and responds with an empty result; returns the head.
 fn serve_one(stream: &mut (impl Read + Write)) -> std::io::Result<String> {
     let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n";
     answer_one(stream, &format!("{head}Content-Length: {}\r\n\r\n{EMPTY}", EMPTY.len()))
@@ -50,7 +50,8 @@ fn answer_one(stream: &mut (impl Read + Write), answer: &str) -> std::io::Result
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// Serves each connection with `serve`; where, and the heads of requests that were understood.
+/// Serves each connection with `serve`; returns the address, and the heads of requests that were
+/// received.
 fn server(
     serve: impl Fn(TcpStream) -> std::io::Result<String> + Send + 'static,
 ) -> (SocketAddr, Receiver<String>) {
@@ -59,7 +60,7 @@ fn server(
     let (heads, received) = mpsc::channel();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            // A client that refuses the certificate hangs up.
+            // A client that refuses the certificate closes the connection.
             if let Ok(head) = serve(stream.unwrap()) {
                 let _ = heads.send(head);
             }
@@ -68,7 +69,7 @@ fn server(
     (address, received)
 }
 
-/// An authority with certificates that it makes.
+/// An authority that issues certificates.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,
@@ -134,7 +135,7 @@ fn file(folder: &Path, name: &str, content: &str) -> String {
 }
 
 #[test]
-fn a_certificate_that_is_not_trusted_is_explained_with_the_remedy() {
+fn an_untrusted_certificate_is_explained_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, other) = (Authority::new("Our CA"), Authority::new("Other CA"));
     let ca = file(folder.path(), "ca.pem", &ours.pem);
@@ -152,7 +153,7 @@ fn a_certificate_that_is_not_trusted_is_explained_with_the_remedy() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(
         heads.recv().unwrap().to_lowercase().contains("x-scope-orgid: them"),
-        "logcli's variables are read"
+        "logcli's variables are used"
     );
 
     let wrong = file(folder.path(), "other.pem", &other.pem);
@@ -171,7 +172,7 @@ fn a_certificate_that_is_not_trusted_is_explained_with_the_remedy() {
 }
 
 #[test]
-fn a_certificate_of_another_name_or_time_is_explained_with_the_remedy() {
+fn a_certificate_for_another_name_or_time_is_explained_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("Our CA");
     let ca = file(folder.path(), "ca.pem", &authority.pem);
@@ -196,7 +197,7 @@ fn a_certificate_of_another_name_or_time_is_explained_with_the_remedy() {
 #[test]
 fn a_self_signed_server_is_trusted_by_its_own_certificate() {
     let folder = tempfile::tempdir().unwrap();
-    // What `openssl req -x509` makes: an authority that serves.
+    // As created by `openssl req -x509`: an authority that is also a server certificate.
     let mut parameters = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let key = KeyPair::generate().unwrap();
@@ -213,7 +214,7 @@ fn a_self_signed_server_is_trusted_by_its_own_certificate() {
 }
 
 #[test]
-fn a_server_that_wants_a_client_certificate_is_given_one() {
+fn a_server_that_requires_a_client_certificate_gets_one() {
     let folder = tempfile::tempdir().unwrap();
     let authority = Authority::new("Our CA");
     let ca = file(folder.path(), "ca.pem", &authority.pem);
@@ -232,7 +233,7 @@ fn a_server_that_wants_a_client_certificate_is_given_one() {
 }
 
 #[test]
-fn other_failures_to_connect_are_told_apart() {
+fn other_failures_to_connect_have_different_errors() {
     let (plain, _heads) = server(|mut stream| {
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")?;
         stream.read(&mut [0; 512]).map(|_| String::new())
@@ -245,7 +246,7 @@ fn other_failures_to_connect_are_told_apart() {
     let text = query(&format!("https://{closed}"), &["--insecure"]).1;
     assert!(text.contains("connection refused") && text.contains("--addr"), "{text}");
 
-    // A label of more than 63 letters is no name: no name server is asked.
+    // A label of more than 63 letters is invalid: no name server is queried.
     let text = query(&format!("http://{}.invalid", "a".repeat(70)), &[]).1;
     assert!(text.contains("cannot be resolved") && text.contains("--addr"), "{text}");
 
@@ -264,7 +265,7 @@ fn other_failures_to_connect_are_told_apart() {
 }
 
 #[test]
-fn who_asks_is_said_by_token_file_header_or_address() {
+fn credentials_come_from_a_token_file_headers_or_the_address() {
     let folder = tempfile::tempdir().unwrap();
     let (address, heads) = server(|mut stream| serve_one(&mut stream));
     let token = file(folder.path(), "token", "t0ken\n");

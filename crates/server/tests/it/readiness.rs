@@ -1,7 +1,7 @@
-//! Goal: `/ready` reports pushes and queries separately, and a push that cannot be stored is refused before
-//! it uses up anything.
+//! Goal: `/ready` reports pushes and queries separately, and a push that cannot be stored is refused
+//! before it uses any resource.
 //!
-//! Method: requests go straight into the router over a recorder that reports the states.
+//! Method: requests go directly to the router with a recorder that reports the states.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -28,7 +28,7 @@ fn unavailable(reason: &str) -> Option<Failure> {
     Some(Failure::new(ErrorKind::Unavailable, reason))
 }
 
-/// A process that can do one of both stays in use for it.
+/// A process that can do only one of both stays in use for it.
 #[tokio::test(start_paused = true)]
 async fn readiness_is_reported_separately_for_pushes_and_queries() {
     let server = server();
@@ -57,7 +57,7 @@ async fn readiness_is_reported_separately_for_pushes_and_queries() {
     assert_eq!(ask("query").await.0, 503);
     assert_eq!(server.get("/-/ready", &[]).await.status, 200);
     *server.intake.staleness.lock().unwrap() = None;
-    assert_eq!(ask("").await, ready(), "by itself");
+    assert_eq!(ask("").await, ready(), "after recovery");
     assert_eq!(server.get("/ready", &[("for", "writes")]).await.status, 400);
     server.shutdown.trigger();
     for wanted in ["", "push", "query"] {
@@ -65,7 +65,7 @@ async fn readiness_is_reported_separately_for_pushes_and_queries() {
     }
 }
 
-/// All processes of a bucket have such flushes together, and pushes are still acknowledged.
+/// All processes of a bucket have such failures together, and pushes are still acknowledged.
 #[tokio::test(start_paused = true)]
 async fn a_process_whose_flushes_fail_is_ready_and_says_so() {
     let server = server();
@@ -77,18 +77,18 @@ async fn a_process_whose_flushes_fail_is_ready_and_says_so() {
     }
 }
 
-/// A body of which only this comes.
+/// A body of which only these bytes arrive.
 fn begun(bytes: &'static [u8]) -> Body {
     let first = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(bytes))]);
     Body::from_stream(first.chain(stream::pending()))
 }
 
-/// The requests that push by a route, with bodies that do not come.
+/// Requests of a route for pushes, with bodies that do not arrive.
 fn pushes(path: &str) -> Request<Body> {
     let request = Request::builder().uri(path.replace("{*group}", "job/x"));
     let (request, body) = match path {
         path if path.starts_with("/opentelemetry.") => {
-            // What a message has before it, which says that it is compressed or not.
+            // The bytes before a message, which indicate whether it is compressed.
             let request = request.version(Version::HTTP_2).header("content-type", "application/grpc");
             (request, begun(&[0, 0, 0, 1, 0]))
         }
@@ -104,9 +104,9 @@ fn pushes(path: &str) -> Request<Body> {
     request.body(body).unwrap()
 }
 
-/// Whatever its protocol, a push is answered before its body has come, and says when to come again.
+/// With every protocol, a push is answered before its body arrived, with `Retry-After`.
 #[tokio::test(start_paused = true)]
-async fn pushes_of_every_protocol_are_refused_at_once_with_retry_after() {
+async fn pushes_of_every_protocol_are_refused_immediately_with_retry_after() {
     let server = server();
     *server.intake.refusal.lock().unwrap() = unavailable("nothing is acknowledged");
     let mut tried = 0;
@@ -134,10 +134,10 @@ async fn pushes_of_every_protocol_are_refused_at_once_with_retry_after() {
     assert!(server.intake.samples.lock().unwrap().is_empty());
 }
 
-/// What is not stored is sent again, and a 429 is dropped by Prometheus: a rate that is used up by pushes
-/// that were refused would lose what comes when the store is back.
+/// Refused pushes are sent again, but Prometheus drops one that is refused with 429: if refused pushes
+/// used a rate, data sent after the recovery of the store would be lost.
 #[tokio::test(start_paused = true)]
-async fn pushes_that_are_refused_use_up_no_rate() {
+async fn refused_pushes_use_no_rate() {
     let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |settings| {
         settings.limits.ingestion_rate = 1_000;
         settings.limits.ingestion_burst = 1_000;
@@ -151,5 +151,5 @@ async fn pushes_that_are_refused_use_up_no_rate() {
     }
     *server.intake.refusal.lock().unwrap() = None;
     assert_eq!(server.push_json(&body).await.status, 204);
-    assert_eq!(server.push_json(&body).await.status, 429, "the rate holds");
+    assert_eq!(server.push_json(&body).await.status, 429, "the rate applies");
 }

@@ -1,8 +1,8 @@
-//! Goal: a server that is a target of its own relay stores what it relays, and a target that is away gets it
-//! all the same, also after a kill.
+//! Goal: a server that is a target of its own relay stores what it relays, and an unreachable target gets
+//! the points later, even after a kill.
 //!
-//! Method: the real binary relays to itself and to a port where nobody listens, is killed and started again,
-//! and then somebody listens there.
+//! Method: the real binary relays to itself and to a port without a listener, is killed and restarted,
+//! and then there is a listener.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // process tests: real time
 
@@ -18,7 +18,7 @@ const NAMES: usize = 50;
 const VALUES: usize = 20;
 
 #[test]
-fn what_is_relayed_is_stored_here_and_delivered_there_also_after_a_kill() {
+fn relayed_points_are_stored_and_delivered_even_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let (own, legacy) = (free_address().unwrap().port(), free_address().unwrap().port());
     let configuration = folder.path().join("relay.toml");

@@ -1,6 +1,6 @@
-//! Goal: the binary notices a catalog that is lost, says what to do, and what it says works.
+//! Goal: the binary detects a lost catalog, reports the remedy, and the remedy works.
 //!
-//! Method: the real binary over a directory whose catalog is damaged between and during runs.
+//! Method: the real binary with a directory whose catalog is damaged between and during runs.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -28,7 +28,7 @@ pub fn sandur(command: &[&str]) -> (Option<i32>, String) {
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    // A start may remove the directory when it is empty.
+    // A start may remove the directory if it is empty.
     let Ok(listed) = fs::read_dir(folder.join("data/catalog")) else { return Vec::new() };
     let listed = listed.map(|entry| entry.unwrap().path());
     let mut entries: Vec<PathBuf> = listed.filter(|path| path.is_file()).collect();
@@ -37,7 +37,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_lost_catalog_is_refused_and_repaired() {
+fn a_lost_catalog_is_detected_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let store = format!("file://{}", folder.path().join("data").display());
     let setup = Setup::new(store.clone(), folder.path());
@@ -52,7 +52,7 @@ fn a_lost_catalog_is_refused_and_repaired() {
     assert!(code == Some(1) && text.contains("in use by process"), "{text}");
     server.kill();
 
-    // Everything below catalog/ but the newest entry, then that one, too.
+    // Everything below catalog/ except the newest entry, then also that one.
     for keep in [1, 0] {
         let entries = entries(folder.path());
         entries[..entries.len() - keep].iter().for_each(|path| fs::remove_file(path).unwrap());
@@ -75,7 +75,7 @@ fn a_lost_catalog_is_refused_and_repaired() {
     assert!(code == Some(0) && text.contains("no damage found") && text.contains("cannot tell"), "{text}");
 }
 
-/// The log file says why, `/ready` says it, a push hears it, and a query is still answered.
+/// The log contains the reason, `/ready` reports it, a push fails with it, and a query is still answered.
 #[test]
 fn a_running_server_stops_acknowledging_when_its_catalog_is_emptied() {
     let folder = tempfile::tempdir().unwrap();
@@ -86,13 +86,13 @@ fn a_running_server_stops_acknowledging_when_its_catalog_is_emptied() {
     assert_eq!(push_lines(&server, 0, base_ns), 204);
     assert_eq!(server.get("/ready").0, 200);
     entries(folder.path()).iter().for_each(|path| fs::remove_file(path).unwrap());
-    // A flush commits, and so looks at once.
+    // A flush commits, and so checks the catalog immediately.
     let _ = crate::process::request(server.address, "POST", "/flush", &[], b"");
     let (status, body) = server.get("/ready");
     let text = String::from_utf8_lossy(&body).into_owned();
     assert!(status == 503 && text.contains("sandur repair"), "{status} {text}");
     assert_eq!(push_lines(&server, 50, base_ns), 503);
-    assert_eq!(entries(folder.path()), Vec::<PathBuf>::new(), "nothing is written into the gap");
+    assert_eq!(entries(folder.path()), Vec::<PathBuf>::new(), "no entry is written after the gap");
     assert_eq!(count_lines(&server, base_ns), 50);
     server.kill();
 }

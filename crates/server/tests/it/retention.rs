@@ -1,8 +1,8 @@
-//! Goal: the options of retention reach the store: streams, series and paths whose period is over leave, all
-//! others stay; rules that are wrong are refused with file, key and reason, at the start and while the server
-//! runs, and then nothing changes.
+//! Goal: the options of retention apply to the store: streams, series and paths whose period is over are
+//! removed, all others remain; invalid rules are refused with file, key and reason, at the start and
+//! while the server runs, and then nothing changes.
 //!
-//! Method: the real binary on a directory, with rows of days that are over.
+//! Method: the real binary on a directory, with rows of past days.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -14,7 +14,7 @@ use serde_json::json;
 const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: i64 = 86_400;
 
-/// Waits until `done` says so; panics with `what` and the log after a minute.
+/// Waits until `done` returns true; panics with `what` and the log after a minute.
 pub fn until(what: &str, server: &Server, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !done() {
@@ -44,7 +44,7 @@ fn push(server: &Server) {
     post("/flush", String::new());
 }
 
-/// Values of labels: what is there.
+/// The existing values of labels.
 fn found(server: &Server) -> String {
     let start = (now_ns() / SECOND_NS - 5 * DAY_S).to_string();
     let of = |path: &str| {
@@ -66,7 +66,7 @@ fn setup(folder: &std::path::Path) -> Setup {
 }
 
 #[test]
-fn series_leave_by_selectors_and_graphites_rules() {
+fn series_are_removed_by_selectors_and_graphites_rules() {
     let folder = tempfile::tempdir().unwrap();
     let schemas = folder.path().join("storage-schemas.conf");
     std::fs::write(&schemas, "[short]\npattern = ^short\\.\nretentions = 10s:1h,1m:2d\n").unwrap();
@@ -94,7 +94,7 @@ fn series_leave_by_selectors_and_graphites_rules() {
     assert_eq!(found(&server), "debug plain | dev prod | other short");
     assert_eq!(server.terminate(), Some(0));
     let server = setup(folder.path()).with(&["--config", config.to_str().unwrap()]).start();
-    until("they leave", &server, || found(&server) == "plain |  | other");
+    until("they are removed", &server, || found(&server) == "plain |  | other");
     let shown = String::from_utf8(server.get("/config/tenant/v1/limits").1).unwrap();
     assert!(shown.contains("retention_stream"), "{shown}");
     for (line, value) in [
@@ -102,7 +102,7 @@ fn series_leave_by_selectors_and_graphites_rules() {
         (r#"sandur_engine_retention_rows_total{reason="labels"} "#, "10"),
         (r#"sandur_engine_retention_blocks_total{outcome="rewritten"} "#, "2"),
     ] {
-        // Rows are counted after they have left.
+        // Rows are counted after they were removed.
         until(line, &server, || {
             let page = String::from_utf8(server.get("/metrics").1).unwrap();
             page.lines().any(|of_page| of_page.strip_prefix(line) == Some(value))
@@ -134,8 +134,8 @@ fn wrong_rules_are_refused_and_change_nothing() {
     let lines = || found(&server).split(" | ").next().unwrap().to_owned();
     std::fs::write(&limits, of(r#"{ selector = '{app=~"plain', period = "1d" }"#)).unwrap();
     server.prints("the old ones stay in use");
-    assert_eq!(lines(), "debug plain", "the rules before hold");
+    assert_eq!(lines(), "debug plain", "the old rules apply");
     std::fs::write(&limits, of(r#"{ selector = '{app="plain"}', period = "30d" }"#)).unwrap();
-    until("the rest leaves", &server, || lines() == "plain");
+    until("the rest is removed", &server, || lines() == "plain");
     assert_eq!(server.terminate(), Some(0));
 }

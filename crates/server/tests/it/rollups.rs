@@ -1,10 +1,10 @@
-//! Goal: with `graphite.rollups` renders of the past stay what they were, for every aggregation method and
-//! share, while the points become rollups; names are found once, PromQL does not see rollups unless it names
-//! them, and the store is sound afterwards. So it is for series with tags, and for carbonserver's gRPC. Rules
-//! that are missing are refused.
+//! Goal: with `graphite.rollups` renders of the past do not change, for every aggregation method and
+//! xFilesFactor, while the points become rollups; names are found once, PromQL does not see rollups
+//! unless it selects them, and the store is sound afterwards. The same holds for series with tags, and
+//! for carbonserver's gRPC. Missing rules are refused.
 //!
-//! Method: the real binary on a directory, with points of a day that is over, before and after. Commands and
-//! interfaces that read blocks are tried on rolled ones.
+//! Method: the real binary on a directory, with points of a past day, before and after. Commands and
+//! interfaces that read blocks are tested with rolled ones.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
@@ -24,7 +24,7 @@ fn hour() -> i64 {
     now - now.rem_euclid(3_600) - 3 * 86_400
 }
 
-/// Rules by the nodes of a path: which archives, which method, which share.
+/// Rules by the nodes of a path: archives, method, xFilesFactor.
 fn write_rules(folder: &Path) -> [String; 2] {
     let schemas = "[minutes]\npattern = ^minutes\\.\nretentions = 1s:1d,1m:30d\n\
                    [hours]\npattern = ^hours\\.\nretentions = 1s:1d,1m:2d,1h:30d\n\
@@ -53,7 +53,7 @@ fn push(server: &Server) {
         for share in SHARES {
             let path = |root: &str| format!("{root}.{method}.{}.x", share.replace('.', "_"));
             for n in 0..3_600 {
-                // No two of them are equally far from 0.
+                // All have different absolute values.
                 let value = ((n * 7_919) % 1_009 - 500) as f64 + 0.25;
                 let line = |root: &str| format!("{} {value} {}\n", path(root), begin + n);
                 lines += &line("hours");
@@ -73,7 +73,7 @@ fn post(server: &Server, path: &str, body: &str) {
     assert!(status < 300, "{status} {}", String::from_utf8_lossy(&answer));
 }
 
-/// What clients of Graphite's see of that time.
+/// What Graphite clients see of that time.
 fn seen(server: &Server) -> [String; 4] {
     let (from, until) = (hour() - 7_200, hour() + 7_200);
     let times = format!("from={from}&until={until}");
@@ -86,7 +86,7 @@ fn seen(server: &Server) -> [String; 4] {
     .map(|address| String::from_utf8(server.get(&address).1).unwrap())
 }
 
-/// Compares two renders: a mean of means may be rounded otherwise than the mean.
+/// Compares two renders: a mean of means may be rounded differently from the mean.
 pub fn assert_same(before: &str, after: &str) {
     let points = |text: &str| {
         let series: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -107,7 +107,7 @@ pub fn assert_same(before: &str, after: &str) {
     }
 }
 
-/// Series of PromQL's, and samples that they have.
+/// Number of series and of their samples, with PromQL.
 fn counted(server: &Server, selector: &str) -> (usize, f64) {
     let query = encode(&format!("count_over_time({selector}[2h])"));
     let answer = server.get_json(&format!("/api/v1/query?query={query}&time={}", hour() + 3_600));
@@ -116,7 +116,7 @@ fn counted(server: &Server, selector: &str) -> (usize, f64) {
     (series.len(), series.iter().map(value).sum())
 }
 
-/// The address of a store in a folder, and servers of it by the rules above.
+/// The address of a store in a folder, and servers on it with the rules above.
 fn setup(folder: &Path) -> (String, impl Fn() -> Setup) {
     let [schemas, aggregation] = write_rules(folder);
     let store = folder.join("data").to_str().unwrap().to_owned();
@@ -132,7 +132,7 @@ fn setup(folder: &Path) -> (String, impl Fn() -> Setup) {
     (store, setup)
 }
 
-/// A server that has rolled what is old.
+/// A server that has rolled the old points.
 fn rolled(setup: &impl Fn() -> Setup) -> Server {
     let server = setup().with(&["--graphite-rollups"]).start();
     let is_rolled = |line: &str| line.starts_with("sandur_engine_rollup_blocks_total{outcome=\"rewritten\"}");
@@ -142,7 +142,7 @@ fn rolled(setup: &impl Fn() -> Setup) -> Server {
     server
 }
 
-/// What carbonserver's clients are answered of sums, of values as they were sent, and of names.
+/// Responses to carbonserver's clients for sums, for values as they were sent, and for names.
 fn seen_by_relays(server: &Server) -> Vec<Vec<u8>> {
     let (from, until) = (hour() - 3_600, hour() + 7_200);
     let render = |format: &str| {
@@ -156,7 +156,7 @@ fn seen_by_relays(server: &Server) -> Vec<Vec<u8>> {
     addresses.map(|address| server.get(&address).1).collect()
 }
 
-/// What a client of carbonserver's gRPC is answered.
+/// Responses to a client of carbonserver's gRPC.
 fn seen_by_grpc(server: &Server) -> Vec<(u16, Vec<Vec<u8>>)> {
     let env = sandur_base::Env::system(1);
     let (from, until) = (hour() - 3_600, hour() + 7_200);
@@ -187,9 +187,9 @@ fn seen_by_grpc(server: &Server) -> Vec<(u16, Vec<Vec<u8>>)> {
     })
 }
 
-/// Repair, inspect, check, deletes and carbonserver's interface meet rollups as any other series.
+/// Repair, inspect, check, deletes and carbonserver's API handle rollups like any other series.
 #[test]
-fn what_reads_blocks_knows_rollups() {
+fn all_readers_of_blocks_handle_rollups() {
     let folder = tempfile::tempdir().unwrap();
     let (store, setup) = setup(folder.path());
     let server = setup().start();
@@ -208,7 +208,7 @@ fn what_reads_blocks_knows_rollups() {
     let (code, shown) = sandur(&["inspect", "--store", &store, block, "--rows", "100"]);
     assert!(code == Some(0) && shown.contains("__rollup__=\"count_1s\""), "{shown}");
 
-    // The points are in objects that are not collected yet: they do not come back.
+    // The points are in objects that are not yet collected: they must not come back.
     std::fs::remove_dir_all(folder.path().join("data/catalog")).unwrap();
     let (code, text) = sandur(&["repair", "--store", &store]);
     assert!(code == Some(0) && text.contains("repaired"), "{text}");
@@ -244,13 +244,13 @@ fn renders_stay_the_same_when_points_become_rollups() {
     let after = seen(&server);
     assert_eq!(before[1..], after[1..]);
     assert_same(&before[0], &after[0]);
-    assert_eq!(counted(&server, r#"{__g0__="hours"}"#), (0, 0.0), "points are gone");
+    assert_eq!(counted(&server, r#"{__g0__="hours"}"#), (0, 0.0), "points are replaced");
     assert_eq!(counted(&server, r#"{__g0__="points"}"#), (1, 1.0), "others are not");
     let sums = r#"{__g0__="hours", __rollup__="sum_1s", __archive__="3600"}"#;
     assert_eq!(counted(&server, sums), (24, 24.0));
     let labels = server.get_json(&format!("/api/v1/labels?start={}", hour() - 3_600)).to_string();
     assert!(labels.contains("__g0__") && !labels.contains("__rollup__"), "{labels}");
-    // Points that come later to a rolled step change no render of it.
+    // Later points of a rolled step change no render of it.
     post(&server, "/graphite/carbon", &format!("hours.sum.0.x 1e9 {}\n", hour() + 5));
     post(&server, "/flush", "");
     assert_eq!(seen(&server)[0], after[0]);
@@ -259,7 +259,7 @@ fn renders_stay_the_same_when_points_become_rollups() {
     assert!(code == Some(0) && checked.contains("sound"), "{checked}");
 }
 
-/// What clients of Graphite's see of series with tags.
+/// What Graphite clients see of series with tags.
 fn seen_by_tags(server: &Server) -> Vec<String> {
     let times = format!("from={}&until={}", hour() - 7_200, hour() + 7_200);
     let (all, some) = ("seriesByTag('name=tags')", "sumSeries(seriesByTag('name=tags','m=~a.*','s=1'))");
@@ -280,7 +280,7 @@ fn seen_by_tags(server: &Server) -> Vec<String> {
     addresses.map(|address| String::from_utf8(server.get(&address).1).unwrap()).collect()
 }
 
-/// The same holds for series with tags in the least memory that a server has, and after a kill.
+/// The same for series with tags, with the minimum memory of a server, and after a kill.
 #[test]
 fn renders_by_tags_stay_the_same_when_points_become_rollups() {
     let folder = tempfile::tempdir().unwrap();
@@ -310,13 +310,13 @@ fn renders_by_tags_stay_the_same_when_points_become_rollups() {
     let after = seen_by_tags(&server);
     before[..4].iter().zip(&after).for_each(|(before, after)| assert_same(before, after));
     assert_eq!(before[4..], after[4..]);
-    assert_eq!(counted(&server, r#"{__name__="tags"}"#), (0, 0.0), "points are gone");
+    assert_eq!(counted(&server, r#"{__name__="tags"}"#), (0, 0.0), "points are replaced");
     let counts = r#"{__name__="tags", __rollup__="count_1s", m="sum"}"#;
     assert_eq!(counted(&server, counts), (3, 180.0));
     assert_eq!(counted(&server, r#"{__g0__="other"}"#), (8, 8.0), "others are not");
     let labels = server.get_json(&format!("/api/v1/labels?start={}", hour() - 3_600)).to_string();
     assert!(labels.contains("__g0__") && !labels.contains("__rollup__"), "{labels}");
-    // Points that come later to a rolled step change no render of it.
+    // Later points of a rolled step change no render of it.
     post(&server, "/graphite/carbon", &format!("tags;m=sum;s=0 1e9 {}\n", hour() + 5));
     assert_eq!(seen_by_tags(&server), after);
     post(&server, "/flush", "");

@@ -1,7 +1,7 @@
-//! Goal: what is scraped is under the limits of its tenant, and more series than one push may bring are
-//! stored.
+//! Goal: scraped samples are under the limits of their tenant, and more series than one push may contain
+//! are stored.
 //!
-//! Method: the real binary with little memory, and a target that this test plays.
+//! Method: the real binary with little memory, and a target in this test.
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time
 
@@ -14,10 +14,10 @@ use crate::process::{Server, Setup, encode};
 /// Far longer than a scrape takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Twice as many as a push that may take 16 MiB can bring, were all of them new.
+/// Twice as many new series as fit into a push with at most 16 MiB of memory.
 const SERIES: usize = 9_000;
 
-/// Answers every request with this text; its address.
+/// Answers every request with this text; returns the address.
 fn target(text: String) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -48,7 +48,7 @@ fn expect_soon(server: &Server, query: &str, expected: &str) {
 }
 
 #[test]
-fn a_target_has_the_limits_of_its_tenant_and_any_number_of_series() {
+fn a_target_has_the_limits_of_its_tenant_but_any_number_of_series() {
     let many: String = (0..SERIES).map(|n| format!("many{{n=\"{n}\"}} 1\n")).collect();
     let labels: Vec<String> = (0..40).map(|n| format!("l{n}=\"v\"")).collect();
     let hostile = format!("wide{{{}}} 1\nlong{{l=\"{}\"}} 1\nfine 1\n", labels.join(","), "x".repeat(9_000));

@@ -1,9 +1,9 @@
-//! Goal: followers under load lose nothing silently: what each received and what it was told that it lost add
-//! up to what was pushed, or it was closed; and a follower has nothing to say.
+//! Goal: tails under load lose nothing silently: received lines and lines reported as lost add up to the
+//! pushed ones, or the tail was closed; and a tail may not send messages.
 //!
-//! Method: the real binary, twenty followers of which some do not read until all is pushed, and pushes as
-//! fast as the server takes them. `sandur-bench tail` is the same at full size. A follower by hand, whose
-//! message has fragments without end.
+//! Method: the real binary, twenty tails of which some do not read until all lines are pushed, and pushes
+//! at full speed. `sandur-bench tail` is the same at full size. And a hand-written tail client that sends
+//! a message with endless fragments.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -15,7 +15,7 @@ use sandur_base::Env;
 use sandur_bench::run::{TailLoad, tail};
 
 #[test]
-fn twenty_followers_lose_nothing_silently() {
+fn twenty_tails_lose_nothing_silently() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path());
     let server = setup.with(&["--limits-max-concurrent-tail-requests", "25"]).start();
@@ -36,9 +36,9 @@ fn twenty_followers_lose_nothing_silently() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-/// Fragments of messages were collected without a bound that anything counted: 64 MiB for each follower.
+/// Fragments of messages were once collected without a limit: 64 MiB per tail.
 #[test]
-fn a_message_of_a_follower_that_does_not_end_closes_its_connection() {
+fn an_endless_message_closes_the_connection_of_a_tail() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Setup::new(format!("file://{}", folder.path().join("data").display()), folder.path());
     let server = setup.start();
@@ -56,13 +56,13 @@ fn a_message_of_a_follower_that_does_not_end_closes_its_connection() {
         head.push(byte[0]);
     }
     assert!(head.starts_with(b"HTTP/1.1 101"), "{}", String::from_utf8_lossy(&head));
-    // A binary message in frames of 1 KiB, masked with zeros, none of which is the last.
+    // A binary message in frames of 1 KiB, masked with zeros, without a final frame.
     for number in 0..5 {
         let kind = if number == 0 { 2 } else { 0 };
         let frame = [&[kind, 0x80 | 126, 4, 0, 0, 0, 0, 0][..], &[b'x'; 1 << 10]].concat();
         follower.write_all(&frame).unwrap();
     }
-    // There is a ping each second, and a frame with what was stored before.
+    // There is a ping each second, and a frame with the lines stored before.
     let close = (0..30).find_map(|_| {
         let mut start = [0; 2];
         follower.read_exact(&mut start).unwrap();

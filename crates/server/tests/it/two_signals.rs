@@ -1,7 +1,8 @@
-//! Goal: check and repair know blocks of every signal, and call nothing sound that they did not read.
+//! Goal: check and repair know blocks of every signal, and report nothing as sound that they did not
+//! read.
 //!
-//! Method: an engine of this process writes lines and samples into a directory; the real binary looks at it,
-//! at damaged copies of its objects, and rebuilds its catalog.
+//! Method: an engine in this process writes lines and samples into a directory; the real binary checks
+//! it, with damaged copies of its objects, and rebuilds its catalog.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // process tests: real time
 
@@ -25,8 +26,8 @@ fn sandur(command: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), format!("{out}{err}"))
 }
 
-/// Runs an engine over the directory: it writes the samples of `writes`, is stopped, and what it found before
-/// that of earlier runs is counted.
+/// Runs an engine on the directory: it writes the samples of `writes` and stops; returns how many samples
+/// of earlier runs it found before that.
 fn live(folder: &Path, writes: Option<i64>) -> usize {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -77,7 +78,7 @@ fn now_ms() -> i64 {
 }
 
 #[test]
-fn no_damage_to_a_block_of_samples_is_called_sound() {
+fn no_damaged_block_of_samples_is_reported_as_sound() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().to_str().unwrap();
     assert_eq!(live(folder.path(), Some(now_ms() - 10_000_000)), 0);
@@ -85,7 +86,7 @@ fn no_damage_to_a_block_of_samples_is_called_sound() {
     assert!(code == Some(0) && text.contains("sound"), "{text}");
     let all = blocks(folder.path());
     let path = all.first().expect("the stop flushed").clone();
-    // A flipped bit anywhere, a missing end, the bytes of another block, bytes of no block.
+    // A flipped bit anywhere, a missing end, the bytes of another block, bytes that are not a block.
     let sound = std::fs::read(&path).unwrap();
     let flipped = (0..40).map(|n| {
         let mut bytes = sound.clone();

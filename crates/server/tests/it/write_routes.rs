@@ -1,6 +1,7 @@
-//! Goal: senders of samples get the statuses, headers and texts by which they decide what to send again.
+//! Goal: senders of samples get the statuses, headers and texts that they need to decide what to send
+//! again.
 //!
-//! Method: requests go straight into the router; messages are made by hand.
+//! Method: requests go directly to the router; messages are built by hand.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -40,7 +41,7 @@ fn sample(time_ms: i64) -> Vec<u8> {
     field(2, &sample)
 }
 
-/// A `WriteRequest` with a series for each time.
+/// A `WriteRequest` with one series per time.
 fn version_1(times_ms: &[i64]) -> Vec<u8> {
     let label = field(1, &[field(1, b"__name__"), field(2, b"up")].concat());
     let series = times_ms.iter().flat_map(|time| field(1, &[label.clone(), sample(*time)].concat()));
@@ -64,7 +65,7 @@ fn written(answer: &Answer) -> Option<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn remote_write_answers_as_prometheus_does() {
+async fn remote_write_responds_like_prometheus() {
     let server = server();
     let answer = write(&server, V1, &version_1(&[NOW_MS, NOW_MS - 1])).await;
     assert_eq!((answer.status, answer.body.as_str(), written(&answer)), (204, "", None));
@@ -87,7 +88,7 @@ async fn remote_write_answers_as_prometheus_does() {
     assert_eq!(answer.status, 400, "{}", answer.body);
 }
 
-/// Conflicts of these series, of each its only sample.
+/// Conflicts of the only sample of each of these series.
 fn conflicts(series: &[u32]) -> SampleConflicts {
     let mut conflicts = SampleConflicts::default();
     for position in series {
@@ -99,7 +100,7 @@ fn conflicts(series: &[u32]) -> SampleConflicts {
 }
 
 #[tokio::test(start_paused = true)]
-async fn samples_that_conflict_were_counted_as_written() {
+async fn samples_that_conflict_are_not_counted_as_written() {
     let server = server();
     *server.intake.conflicts.lock().unwrap() = conflicts(&[1, 2]);
     let said = "2 errors like: duplicate sample for timestamp 1795240900000; overrides not allowed: existing \
@@ -127,16 +128,16 @@ async fn samples_that_conflict_were_counted_as_written() {
     );
 }
 
-/// An `ExportMetricsServiceRequest` with a point that has a member of this name.
+/// An `ExportMetricsServiceRequest` with a point that has a member with this name.
 fn gauge(value: &str) -> String {
     let point = format!(r#"{{"timeUnixNano":"{NOW}000000000","{value}":1}}"#);
     let metric = format!(r#"{{"name":"g","gauge":{{"dataPoints":[{point}]}}}}"#);
     format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#)
 }
 
-/// Prometheus drops what a 429 refused, and repeats what a 5xx refused.
+/// Prometheus drops a push that is refused with 429, and repeats one that is refused with a 5xx.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_short_of_something_does_not_answer_as_to_a_rate() {
+async fn a_server_that_lacks_a_resource_does_not_respond_with_429() {
     let server = server();
     *server.intake.failure.lock().unwrap() = Some(Failure::new(ErrorKind::Busy, "the heads are full"));
     for (form, body) in [(V1, version_1(&[NOW_MS])), (V2, version_2(&[NOW_MS]))] {
@@ -146,7 +147,7 @@ async fn a_server_that_is_short_of_something_does_not_answer_as_to_a_rate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rates_of_samples_are_kept() {
+async fn rates_of_samples_are_limited() {
     let server = Server::over(Arc::new(MemorySource::new(Vec::new())), |s| {
         s.limits.metrics.ingestion_rate = 2;
     });
@@ -157,7 +158,7 @@ async fn rates_of_samples_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn refused_lines_of_a_text_are_named_when_that_is_asked() {
+async fn refused_lines_of_a_text_are_listed_on_request() {
     let server = server();
     let (path, text) = ("/api/v1/import/prometheus", "up 1\nup one\nup two\n\nup 2\nup{a} 2\n");
     let answer = server.post(path, &[("x-sandur-refused", "lines")], text).await;

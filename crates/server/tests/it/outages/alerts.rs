@@ -1,4 +1,4 @@
-//! The rules of `packaging/alerts.yml`, evaluated as Prometheus would over what it scrapes of a server.
+//! The rules of `packaging/alerts.yml`, evaluated as Prometheus would over its scrapes of a server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -11,17 +11,17 @@ use saphyr_parser::{Event, Parser};
 
 use super::node::Node;
 
-/// What Prometheus adds to all that it scrapes of a server.
+/// The labels that Prometheus adds to all scraped series.
 const TARGET: [(&str, &str); 2] = [("instance", "sandur-1:3100"), ("job", "sandur")];
 
-/// A rule, and what came of it so far.
+/// A rule, and its history.
 pub struct Alert {
     pub name: String,
     expr: String,
     patience: Duration,
     /// Since when the expression has each of these series, by the monotonic clock.
     active: BTreeMap<String, Duration>,
-    /// When it began to fire, and when it ended.
+    /// When it began to fire, and when it stopped.
     pub fired: Vec<(Duration, Option<Duration>)>,
 }
 
@@ -55,18 +55,18 @@ pub fn rules() -> Vec<Alert> {
     alerts
 }
 
-/// The labels of a series of a scraped page: it is written as a selector that has it alone.
+/// The labels of a series of a scraped page: its text is a selector that matches only it.
 fn labels_of(series: &str) -> Labels {
     let matchers = sandur_promql::parse_selector(series).unwrap();
     let own = matchers.iter().map(|matcher| (matcher.name(), matcher.value()));
     Labels::from_pairs(own.chain(TARGET))
 }
 
-/// A Prometheus that scrapes one server and evaluates the rules behind each scrape.
+/// A Prometheus that scrapes one server and evaluates the rules after each scrape.
 pub struct Monitor {
     env: Env,
     series: MemorySeries,
-    /// The labels of each scraped series that a rule asks for; reading the others would only take time.
+    /// The labels of each scraped series that a rule uses; parsing the others would only take time.
     asked: HashMap<String, Option<Labels>>,
     pub alerts: Vec<Alert>,
 }
@@ -76,7 +76,7 @@ impl Monitor {
         Self { env: env.clone(), series: MemorySeries::default(), asked: HashMap::new(), alerts: rules() }
     }
 
-    /// Scrapes the server, or finds that there is none, and evaluates the rules.
+    /// Scrapes the server, or records that it is down, and evaluates the rules.
     pub async fn look(&mut self, node: Option<&Node>) {
         let page = match node {
             Some(node) => Some(node.metrics().await),
@@ -85,7 +85,7 @@ impl Monitor {
         self.scraped(page.as_deref()).await;
     }
 
-    /// Evaluates the rules after a scrape with this answer; `None` if the server did not answer.
+    /// Evaluates the rules after a scrape with this response; `None` if the server did not respond.
     pub async fn scraped(&mut self, page: Option<&str>) {
         let now_ms = self.env.now_ns() / 1_000_000;
         self.add("up", if page.is_some() { 1.0 } else { 0.0 }, now_ms);
@@ -120,7 +120,7 @@ impl Monitor {
             let request = Request { query: alert.expr.clone(), times, options: Options::default() };
             let answer = sandur_promql::query(&self.series, &context, &request).await;
             let answer = answer.unwrap_or_else(|error| panic!("{}: {error}", alert.name));
-            let Value::Vector(found) = &answer.value else { panic!("{}: no vector", alert.name) };
+            let Value::Vector(found) = &answer.value else { panic!("{}: not a vector", alert.name) };
             let found: Vec<String> = found.iter().map(|(labels, _)| format!("{labels:?}")).collect();
             alert.active.retain(|labels, _| found.contains(labels));
             for labels in found {

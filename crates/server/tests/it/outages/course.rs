@@ -1,4 +1,4 @@
-//! What happens around an outage, second by second, and the table of it.
+//! The events around an outage, second by second, and the table of them.
 
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,10 @@ use super::node::Node;
 use crate::harness::NOW;
 
 pub const SEED: u64 = 8;
-/// Time before the outage, in which rates begin. Not a multiple of the time between two heartbeats or
+/// Time before the outage, in which rates become defined. Not a multiple of the interval of heartbeats or
 /// scrapes.
 const BEFORE_S: u64 = 123;
-/// Time after it.
+/// Time after the outage.
 const AFTER_S: u64 = 120;
 /// Time between two scrapes.
 const SCRAPE_S: u64 = 15;
@@ -27,14 +27,15 @@ pub fn works() -> FaultPlan {
     FaultPlan { latency_median: Duration::from_millis(20), ..FaultPlan::none() }
 }
 
-/// A bucket that does not, for a while.
+/// A temporary failure of a bucket.
 pub struct Outage {
     pub what: &'static str,
     pub plan: FaultPlan,
     pub seconds: u64,
 }
 
-/// What a request met: the second in which it was sent, the one in which it was answered, and how.
+/// The result of a request: the second in which it was sent, the one in which it was answered, and the
+/// outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Met {
     sent: u64,
@@ -42,7 +43,7 @@ struct Met {
     how: &'static str,
 }
 
-/// What happened, by seconds since the outage began.
+/// The events, by seconds since the outage began.
 pub struct Course {
     outage: Outage,
     pushes: Vec<Met>,
@@ -52,10 +53,10 @@ pub struct Course {
     log: Vec<(u64, Line)>,
 }
 
-/// What is asked of `/ready`.
+/// The parameters of `/ready`.
 const WANTED: [&str; 3] = ["push", "query", ""];
 
-/// Lets an outage happen to a server that takes a push and a query each second.
+/// Runs an outage of a server that gets a push and a query each second.
 pub async fn course(outage: Outage) -> Course {
     let env = Env::simulated(SEED, NOW * 1_000_000_000);
     let bucket = FaultStore::new(env.clone(), SEED, works());
@@ -140,7 +141,7 @@ async fn query(node: &Node) -> &'static str {
 }
 
 impl Course {
-    /// The table, as it stands in the documentation.
+    /// The table, as in the documentation.
     pub fn table(&self) -> String {
         let Outage { what, seconds, .. } = self.outage;
         let mut text = format!("#### {what} for {seconds} s\n\n| | by seconds since it began |\n|---|---|\n");
@@ -168,7 +169,7 @@ impl Course {
     /// Each message with the second of its first line.
     fn log(&self) -> String {
         let mut all: Vec<(u64, String)> = Vec::new();
-        // Of what goes well only that it does so again.
+        // Of lines below warning only those about recovery.
         let is_shown = |line: &Line| line.level < Level::INFO || line.message.contains("again");
         for (second, line) in self.log.iter().filter(|(_, line)| is_shown(line)) {
             let text = format!("{} {}", line.level, line.message);
@@ -182,22 +183,22 @@ impl Course {
     }
 }
 
-/// A second as the table shows it. Pauses between attempts are drawn, so later ones are rounded up to 5 s:
-/// the table shall not change with each draw.
+/// A second as in the table. Pauses between attempts are random, so later seconds are rounded up to 5 s:
+/// the table must not change with every seed.
 fn shown(second: u64) -> u64 {
     if second <= EXACT_S { second } else { second.next_multiple_of(5) }
 }
 
-/// Seconds that the table shows as they are.
+/// Seconds up to this one are shown exactly.
 const EXACT_S: u64 = 15;
 
-/// What requests in a row met alike, by the second in which they were sent.
+/// Consecutive requests with the same result, by the second in which they were sent.
 fn runs(all: &[Met]) -> String {
     let alike = |met: &Met| match met.answered - met.sent {
         0 => met.how.to_owned(),
         _ => format!("{} at {}", met.how, shown(met.answered)),
     };
-    // Each with the second in which the first of them was sent; what is rounded to the same one is one.
+    // Each run has the second of its first request; runs that are rounded to the same second are merged.
     let mut runs: Vec<(u64, String)> = Vec::new();
     for met in all {
         let how = alike(met);

@@ -1,7 +1,7 @@
-//! What the server logs in a test, with the time at which it does.
+//! The log of the server in a test, with times.
 //!
-//! One subscriber serves the whole process and hands lines to the test of their thread: subscribers that come
-//! and go would change what is logged in other threads.
+//! One subscriber serves the whole process and passes lines to the test of their thread: temporary
+//! subscribers would change what other threads log.
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ thread_local! {
     static OF_THREAD: RefCell<Option<Log>> = const { RefCell::new(None) };
 }
 
-/// A line without its fields: the same each time that something happens.
+/// A line without its fields: the same for every such event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub at: Duration,
@@ -34,7 +34,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Collects what this thread logs from now on.
+    /// Collects the log of this thread from now on.
     pub fn collect(env: &Env) -> Self {
         static SUBSCRIBED: Once = Once::new();
         SUBSCRIBED.call_once(|| {
@@ -46,7 +46,7 @@ impl Log {
         log
     }
 
-    /// What was logged so far at the level of information and above.
+    /// The lines so far, of level info and above.
     pub fn lines(&self) -> Vec<Line> {
         self.lines.lock().unwrap().clone()
     }
@@ -62,7 +62,7 @@ impl Visit for Message {
     }
 }
 
-/// Hands lines to the log of their thread.
+/// Passes lines to the log of their thread.
 struct ByThread;
 
 impl<S: Subscriber> Layer<S> for ByThread {

@@ -1,8 +1,8 @@
-//! Goal: pushes, queries, `/ready`, the shipped alerts and the log report a store that is away, and the
-//! documentation says what they report.
+//! Goal: pushes, queries, `/ready`, the shipped alerts and the log report a store that is unreachable,
+//! and the documentation agrees with it.
 //!
-//! Method: a server without a network over the fault-injecting store, in paused time; its `/metrics` are
-//! scraped, and the rules of `packaging/alerts.yml` evaluated, by our own PromQL.
+//! Method: a server without a network on the fault-injecting store, in paused time; its `/metrics` are
+//! scraped, and the rules of `packaging/alerts.yml` evaluated, with our own PromQL.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -29,9 +29,9 @@ fn outages() -> Vec<Outage> {
     let away = FaultPlan { refused: 1.0, ..works() };
     let of = |what, seconds, plan: &FaultPlan| Outage { what, seconds, plan: plan.clone() };
     vec![
-        of("The store is away", 5, &away),
-        of("The store is away", 60, &away),
-        of("The store is away", 600, &away),
+        of("The store is unreachable", 5, &away),
+        of("The store is unreachable", 60, &away),
+        of("The store is unreachable", 600, &away),
         of("The store does not answer", 60, &FaultPlan { hang: 1.0, ..works() }),
         of("Each request takes 10 s", 60, &FaultPlan { extra: Duration::from_secs(10), ..works() }),
         of("The store refuses writes", 300, &FaultPlan { denies_writes: true, ..works() }),
@@ -39,12 +39,12 @@ fn outages() -> Vec<Outage> {
     ]
 }
 
-/// What stands around the tables in the documentation.
+/// The lines around the tables in the documentation.
 const BEGIN: &str =
     "<!-- tables of outages: what the test `the_tables_of_outages_are_what_happens` prints -->\n\n";
 const END: &str = "<!-- end of the tables of outages -->";
 
-/// Runs a future in a runtime of its own, in paused time. Its tasks end with the runtime.
+/// Runs a future in a separate runtime, in paused time. Its tasks end with the runtime.
 fn alone<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().start_paused(true).build().unwrap().block_on(work)
@@ -60,14 +60,14 @@ fn the_tables_of_outages_are_what_happens() {
     let place = concat!(env!("CARGO_TARGET_TMPDIR"), "/outages.md");
     if written.trim_end() != tables.trim_end() {
         std::fs::write(place, &tables).unwrap();
-        panic!("seed {SEED}: docs/operations.md does not say what happens; {place} does:\n\n{tables}");
+        panic!("seed {SEED}: docs/operations.md is out of date; the tables are in {place}:\n\n{tables}");
     }
 }
 
-/// Answers of Graphite, federation and remote read have no place for a warning but their head, and an answer
-/// from the step cache reads no rows.
+/// In responses of Graphite, federation and remote read a warning is only in a header, and an answer from
+/// the step cache reads no rows.
 #[tokio::test(start_paused = true)]
-async fn answers_of_every_language_say_that_rows_may_be_missing() {
+async fn answers_of_every_api_warn_that_rows_may_be_missing() {
     let env = Env::simulated(SEED, NOW * 1_000_000_000);
     let bucket = FaultStore::new(env.clone(), SEED, works());
     let node = Node::open(&env, &bucket, |_| {}).await;
@@ -130,13 +130,13 @@ async fn answers_of_every_language_say_that_rows_may_be_missing() {
     bucket.set_plan(works());
     env.sleep(Duration::from_secs(20)).await;
     for (path, pairs) in &asked {
-        assert_eq!(shown(path, pairs).await, (None, false), "{path}: by itself");
+        assert_eq!(shown(path, pairs).await, (None, false), "{path}: after recovery");
     }
 }
 
-/// A start does not wait for a bucket that is away: a wrong address would never be noticed.
+/// A start does not wait for an unreachable bucket: a wrong address would never be noticed.
 #[tokio::test(start_paused = true)]
-async fn a_start_over_a_bucket_that_is_away_ends_with_what_to_do() {
+async fn a_start_with_an_unreachable_bucket_fails_with_a_remedy() {
     let env = Env::simulated(SEED, NOW * 1_000_000_000);
     let bucket = FaultStore::new(env.clone(), SEED, FaultPlan { refused: 1.0, ..works() });
     let store = sandur_store::Store::from_fault_store(bucket, env.clone(), Default::default());
@@ -147,10 +147,10 @@ async fn a_start_over_a_bucket_that_is_away_ends_with_what_to_do() {
     assert!(error.to_string().contains("check that the store is up and reachable"), "{error}");
 }
 
-/// Carbon's senders get no answer: their points wait, and attempts to store them use up no rate, beyond which
-/// points would be left out.
+/// Carbon's senders get no response: their points wait, and attempts to store them use no rate, since
+/// points beyond a rate would be rejected.
 #[tokio::test(start_paused = true)]
-async fn points_of_carbon_wait_for_a_store_that_is_away() {
+async fn points_of_carbon_wait_for_an_unreachable_store() {
     const POINTS: u64 = 40;
     let env = Env::simulated(SEED, NOW * 1_000_000_000);
     let bucket = FaultStore::new(env.clone(), SEED, works());
@@ -175,7 +175,7 @@ async fn points_of_carbon_wait_for_a_store_that_is_away() {
     }
     let durable = async || {
         let page = node.server.get("/metrics", &[]).await.body;
-        assert!(!page.contains("sandur_carbon_rejected_points_total{"), "seed {SEED}: points are left out");
+        assert!(!page.contains("sandur_carbon_rejected_points_total{"), "seed {SEED}: points are rejected");
         page.contains(&format!("sandur_carbon_durable_points_total{{protocol=\"plaintext\"}} {}", 2 * POINTS))
     };
     for _ in 0..180 {

@@ -1,4 +1,4 @@
-//! A server over the fault-injecting store in paused time: the HTTP side and the engine, without a network.
+//! A server on the fault-injecting store in paused time: the HTTP side and the engine, without a network.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Opens a server as the client of this name.
+    /// Opens a server as the client with this name.
     pub async fn open(env: &Env, bucket: &FaultStore, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings { memory_limit: 512 * MIB, ..Settings::default() };
         change(&mut settings);
@@ -37,19 +37,19 @@ impl Node {
         Self { server: Server::before(behind, ()), engine }
     }
 
-    /// Pushes a line of this age in seconds.
+    /// Pushes a line with this age in seconds.
     pub async fn push(&self, line: &str, age_s: i64) -> Answer {
         let at = self.server.app.env.now_ns() - age_s * 1_000_000_000;
         let body = format!(r#"{{"streams":[{{"stream":{{"app":"a"}},"values":[["{at}","{line}"]]}}]}}"#);
         self.server.push_json(&body).await
     }
 
-    /// What a scrape reads.
+    /// The response to a scrape.
     pub async fn metrics(&self) -> String {
         self.server.get("/metrics", &[]).await.body
     }
 
-    /// Asks for the lines of the last minutes.
+    /// Queries the lines of the last minutes.
     pub async fn query(&self) -> Answer {
         let pairs = [("query", r#"{app="a"}"#), ("since", "5m"), ("limit", "10")];
         self.server.get("/loki/api/v1/query_range", &pairs).await

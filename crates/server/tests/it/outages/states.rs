@@ -1,4 +1,4 @@
-//! For each rule of `packaging/alerts.yml` a state in which it fires; in all others it must not.
+//! For each rule of `packaging/alerts.yml` a state in which it fires; it must not fire in any other.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::course::{SEED, works};
 use super::node::Node;
 use crate::harness::NOW;
 
-/// A server, its store, and who watches.
+/// A server, its store, and a monitor.
 struct World {
     env: Env,
     bucket: FaultStore,
@@ -29,7 +29,7 @@ impl World {
         Self { env, bucket, node, monitor }
     }
 
-    /// Lets time pass: `act` is done again and again, and the server is watched.
+    /// Lets time pass: `act` is repeated, and the server is monitored.
     async fn pass(&mut self, minutes: u64, every: Duration, act: impl AsyncFn(&Node)) {
         let ends = self.env.monotonic() + Duration::from_secs(minutes * 60);
         let mut scraped_at = None;
@@ -44,7 +44,7 @@ impl World {
         }
     }
 
-    /// What fires must fire, and nothing else.
+    /// Checks that exactly the expected alerts fire.
     fn expect(&self, state: &str, expected: &[&str], known: &mut BTreeSet<String>) {
         assert_eq!(self.monitor.fired(), expected, "{state}, seed {SEED}");
         known.extend(expected.iter().map(|name| (*name).to_owned()));
@@ -71,7 +71,7 @@ async fn of_the_store(known: &mut BTreeSet<String>) {
     let away = FaultPlan { refused: 1.0, ..works() };
     let states: [(&str, FaultPlan, u64, &[&str]); 6] = [
         ("healthy", works(), 15, &[]),
-        ("away", away, 5, &["SandurNotWritable", "SandurViewStale", "SandurPushesFail"]),
+        ("unreachable", away, 5, &["SandurNotWritable", "SandurViewStale", "SandurPushesFail"]),
         (
             "refuses writes",
             FaultPlan { denies_writes: true, ..works() },
@@ -81,7 +81,7 @@ async fn of_the_store(known: &mut BTreeSet<String>) {
         ("refuses reads", FaultPlan { denies_reads: true, ..works() }, 5, &["SandurViewStale"]),
         ("throttles", FaultPlan { throttled: 0.4, ..works() }, 15, &["SandurStoreThrottles"]),
         (
-            "is slow for impatient clients",
+            "is too slow for impatient clients",
             FaultPlan { extra: Duration::from_secs(2), ..works() },
             8,
             &["SandurPushesAbandoned"],
@@ -98,7 +98,7 @@ async fn of_the_store(known: &mut BTreeSet<String>) {
         }
         world.expect(state, fires, known);
         if !is_healthy {
-            // Each ends by itself when the store works again.
+            // All of them stop when the store works again.
             world.bucket.set_plan(works());
             world.pass(15, HALF_MINUTE, push).await;
             let ended = |alert: &super::alerts::Alert| alert.fired.iter().all(|(_, to)| to.is_some());
@@ -113,10 +113,10 @@ async fn of_the_store(known: &mut BTreeSet<String>) {
     }
     world.bucket.set_plan(works());
     world.pass(10, SECONDS, push).await;
-    world.expect("away for some seconds", &[], known);
+    world.expect("unreachable for some seconds", &[], known);
 }
 
-/// What senders send.
+/// States caused by senders.
 async fn of_senders(known: &mut BTreeSet<String>) {
     let mut world = World::new().await;
     world
@@ -143,7 +143,7 @@ async fn of_senders(known: &mut BTreeSet<String>) {
     let mut world = World::new().await;
     world
         .pass(15, HALF_MINUTE, async |node| {
-            // What a listener does with a block that was not stored.
+            // As a listener does with a block that was not stored.
             node.server.app.carbon.metrics.repeats.inc();
         })
         .await;
@@ -189,7 +189,7 @@ async fn of_the_process(known: &mut BTreeSet<String>) {
     world.expect("fenced", &["SandurFenced"], known);
 }
 
-/// Hours in which the metrics stay as they are.
+/// Hours in which the metrics do not change.
 async fn of_hours(known: &mut BTreeSet<String>) {
     let mut world = World::new().await;
     world.pass(2, SECONDS, push).await;
@@ -204,12 +204,12 @@ async fn of_hours(known: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn each_alert_fires_in_its_state_and_in_no_other() {
+fn each_alert_fires_only_in_its_state() {
     let mut known = BTreeSet::new();
     alone(of_the_store(&mut known));
     alone(of_senders(&mut known));
     alone(of_the_process(&mut known));
     alone(of_hours(&mut known));
     let all: BTreeSet<String> = rules().into_iter().map(|alert| alert.name).collect();
-    assert_eq!(known, all, "an alert has no state in which it fires");
+    assert_eq!(known, all, "there is no state in which an alert fires");
 }

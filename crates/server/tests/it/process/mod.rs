@@ -1,10 +1,10 @@
-//! The real binary as a child process, and a plain HTTP client for it.
+//! The real binary as a child process, and a simple HTTP client for it.
 //!
-//! The client speaks HTTP/1.1 over a blocking socket and nothing else, so that a test fails on what
-//! the server does and not on a library's cleverness. Every wait ends: by an event, by the child's
-//! end, or by a deadline that is far beyond what a healthy run needs.
+//! The client uses only HTTP/1.1 over a blocking socket, so that a failure is that of the server and not
+//! of a library. Every wait ends: by an event, by the exit of the child, or by a deadline that is far
+//! longer than needed.
 
-// A test harness: real time, real threads, and not every test needs all of it.
+// A test harness: real time, real threads, and no test needs all of it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use sandur_attack::free_address;
 use serde_json::{Value, json};
 
-/// Far longer than any healthy operation takes.
+/// Far longer than an operation takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
@@ -33,12 +33,12 @@ pub struct Setup {
     pub store: String,
     pub arguments: Vec<String>,
     pub log: PathBuf,
-    /// What the server's shell calls `ulimit` with.
+    /// The arguments of `ulimit` in the server's shell.
     pub ulimit: Option<String>,
 }
 
 impl Setup {
-    /// A server over `store` that writes its log to `folder`.
+    /// A server on `store` that writes its log to `folder`.
     pub fn new(store: impl Into<String>, folder: &Path) -> Self {
         let log = folder.join(format!("server-{}.log", std::process::id()));
         Self { store: store.into(), arguments: Vec::new(), log, ulimit: None }
@@ -50,7 +50,7 @@ impl Setup {
         self
     }
 
-    /// Starts the server and waits until it is ready; panics with its log when it ends instead.
+    /// Starts the server and waits until it is ready; panics with its log if it exits.
     pub fn start(&self) -> Server {
         match self.try_start() {
             Ok(server) => server,
@@ -58,7 +58,7 @@ impl Setup {
         }
     }
 
-    /// Starts the server; gives its log when it ends before it is ready.
+    /// Starts the server; returns its log if it exits before it is ready.
     pub fn try_start(&self) -> Result<Server, String> {
         let address = free_address().unwrap();
         let output = File::options().create(true).append(true).open(&self.log).unwrap();
@@ -94,19 +94,19 @@ impl Setup {
 }
 
 impl Server {
-    /// Ends the process at once, as a power cut would.
+    /// Kills the process immediately, like a power failure.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks the process to stop and waits for it; gives its exit code.
+    /// Requests a stop and waits for the process; returns its exit code.
     pub fn terminate(self) -> Option<i32> {
         self.signal("TERM");
         self.wait()
     }
 
-    /// Waits until the process ends by itself; gives its exit code.
+    /// Waits until the process exits by itself; returns its exit code.
     pub fn wait(mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
@@ -124,7 +124,7 @@ impl Server {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Whether the process still runs.
+    /// Whether the process is running.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -135,33 +135,33 @@ impl Server {
         statm.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 4096
     }
 
-    /// The most memory that was ever resident, in bytes.
+    /// The peak of resident memory in bytes.
     pub fn peak_resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
         line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
 
-    /// What the process printed.
+    /// The output of the process.
     pub fn log_text(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until the process has printed a text: lines of queries come behind their answers.
+    /// Waits until the process has printed a text: lines of queries are written after their responses.
     pub fn prints(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.log_text().contains(text) {
-            assert!(Instant::now() < deadline, "'{text}' is not printed:\n{}", self.log_text());
+            assert!(Instant::now() < deadline, "'{text}' was not printed:\n{}", self.log_text());
             std::thread::sleep(Duration::from_millis(5)); // polling another process
         }
     }
 
-    /// A GET; the status and the body.
+    /// A GET; returns the status and the body.
     pub fn get(&self, path: &str) -> (u16, Vec<u8>) {
         request(self.address, "GET", path, &[], b"").unwrap()
     }
 
-    /// A GET that must answer 200 with JSON.
+    /// A GET that must be answered with 200 and JSON.
     pub fn get_json(&self, path: &str) -> Value {
         let (status, body) = self.get(path);
         let text = String::from_utf8_lossy(&body).into_owned();
@@ -169,7 +169,7 @@ impl Server {
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("GET {path}: {e}: {text}"))
     }
 
-    /// A log query over a time range in nanoseconds; the whole answer.
+    /// A log query over a time range in nanoseconds; returns the whole answer.
     pub fn query_range(&self, query: &str, start: i64, end: i64, limit: usize) -> Value {
         let encoded = encode(query);
         let range = format!("start={start}&end={end}&limit={limit}&direction=forward");
@@ -184,7 +184,7 @@ impl Server {
         values.map(|v| v[1].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Pushes lines of one stream; `Ok` with the status, or why there is none.
+    /// Pushes lines of one stream; returns the status, or why there is none.
     pub fn push(&self, labels: &Value, values: &[(i64, String)]) -> std::io::Result<(u16, Vec<u8>)> {
         push(self.address, labels, values)
     }
@@ -192,7 +192,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may already have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -210,7 +210,7 @@ pub fn push(
     request(address, "POST", "/loki/api/v1/push", &headers, body.as_bytes())
 }
 
-/// One request on a connection of its own; the status and the body.
+/// One request on a separate connection; returns the status and the body.
 pub fn request(
     address: SocketAddr,
     method: &str,
@@ -231,7 +231,7 @@ pub fn request(
     stream.write_all(body)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
-    parse(&answer).ok_or_else(|| std::io::Error::other("the connection ended within the answer"))
+    parse(&answer).ok_or_else(|| std::io::Error::other("the connection was closed within the response"))
 }
 
 fn parse(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
@@ -290,7 +290,7 @@ impl Random {
     }
 }
 
-/// The S3 server of the test run as a store URL with a fresh prefix; `None` (said loudly) without one.
+/// The S3 server of the test run as a store URL with a new prefix; `None`, with a message, without one.
 pub fn s3_store(test: &str) -> Option<String> {
     let Ok(url) = std::env::var("SANDUR_TEST_S3") else {
         eprintln!(
