@@ -15,7 +15,7 @@ const CHARTS_MAX: usize = 8;
 /// Width and height of a chart in dots; a character has two columns and four rows of dots.
 const DOT_COLUMNS: (u32, u32) = (64, 200);
 const DOT_ROWS: u32 = 40;
-/// Columns beside the chart: axis and labels.
+/// Columns next to the chart: axis and labels.
 const MARGIN: u32 = 14;
 
 /// Draws each series with its name, and prints its last, minimum and maximum value below.

@@ -1,4 +1,4 @@
-//! Signals: the first starts an orderly shutdown, the second exits at once.
+//! Signals: the first starts an orderly shutdown, the second exits immediately.
 //!
 //! **Invariant.** Signals are caught before the process reports that it is ready, so that from then on a
 //! signal starts an orderly shutdown.
@@ -34,7 +34,7 @@ impl Signals {
     }
 
     /// Triggers the shutdown at the first signal, and exits at the second. Acknowledged data is durable,
-    /// so exiting at once loses nothing; the next start replays it from the WAL.
+    /// so exiting immediately loses nothing; the next start replays it from the WAL.
     pub async fn watch(mut self, shutdown: Shutdown) {
         let name = self.next().await;
         tracing::info!(signal = name, "stopping: waiting for requests, then flushing all acknowledged data");

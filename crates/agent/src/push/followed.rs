@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 pub struct Turn {
     /// Complete lines.
     pub batches: Vec<Batch>,
-    /// Whether more can be read at once.
+    /// Whether more can be read immediately.
     pub has_more: bool,
     /// Whether the file was truncated and rewritten.
     pub is_anew: bool,

@@ -256,7 +256,7 @@ mod tests {
         stream.write_all(answer.as_bytes()).await.unwrap();
     }
 
-    /// A server that answers 503 at once while its store is unreachable must not get four requests per
+    /// A server that answers 503 immediately while its store is unreachable must not get four requests per
     /// second.
     #[tokio::test]
     async fn a_503_is_not_retried_before_retry_after() {

@@ -11,7 +11,7 @@ use super::options::Options;
 use super::tls::Presented;
 use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
-/// The option that bypasses a certificate that cannot be fixed at once.
+/// The option that bypasses a certificate that cannot be fixed immediately.
 const SKIP: &str = "(--insecure skips all checks)";
 
 /// The server and the options of the connection.

@@ -175,7 +175,7 @@ pub static OF_SERVERS: &[Foreign] = &[
     same("loggerformat", "log.format"),
     name("memory.allowedbytes", "memory_limit", MEMORY),
     name("memory.allowedpercent", "memory_limit", "a size, such as 2GiB; the default is half of the memory"),
-    // where data lies
+    // where data is stored
     name("common.path_prefix", "store", "all data is stored in one place"),
     name("common.storage.filesystem.*", "store", "a directory"),
     none("common.storage.s3.access_key_id", SECRETS),

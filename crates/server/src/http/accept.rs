@@ -2,7 +2,7 @@
 //!
 //! The server closes the connection of a client that sends no head, stops in the middle of a body, or
 //! does not read its answer; such a client holds at most the buffers of one connection. Before the server
-//! is ready it answers every request with 503. When the server stops, it closes idle connections at once
+//! is ready it answers every request with 503. When the server stops, it closes idle connections immediately
 //! and gives running requests the drain timeout.
 
 use std::io;

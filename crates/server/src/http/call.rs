@@ -120,7 +120,7 @@ impl FromRequest<App> for Params {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let (parts, body) = request.into_parts();
-        // Handlers that need only parameters drop them at once, so they keep no reservation.
+        // Handlers that need only parameters drop them immediately, so they keep no reservation.
         Ok(read_params(app, &parts, body).await?.0)
     }
 }

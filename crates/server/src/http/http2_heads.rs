@@ -1,6 +1,6 @@
 //! Reserves memory for HTTP/2 heads that wait in the library: those of several frames, and trailers.
 //!
-//! A head in one frame becomes a request at once, which reserves memory for it ([`super::streams`]). A
+//! A head in one frame becomes a request immediately, which reserves memory for it ([`super::streams`]). A
 //! head that continues in CONTINUATION frames is buffered until its end, and trailers are buffered until
 //! their request reads them, which may be never. The client decides how many there are, so the maximum
 //! size is reserved when one begins (RFC 9113, 4.1 and 6.2). When that fails, the connection ends.

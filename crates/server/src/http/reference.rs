@@ -52,7 +52,7 @@ fn describe(page: &mut String, route: &Route) {
     }
     let _ = write!(page, "\nNeeds: {}.\n", needs(route.scope));
     if route.several_tenants {
-        page.push_str("\nMay be asked of several tenants at once.\n");
+        page.push_str("\nSeveral tenants can be queried at once.\n");
     }
     if !route.parameters.is_empty() {
         page.push_str("\n| parameter | meaning |\n|---|---|\n");

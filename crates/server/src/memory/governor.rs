@@ -113,7 +113,7 @@ impl Judge {
     }
 }
 
-/// Up to this limit, free pages are returned at once, since memory is scarcer than CPU. The kernel clears
+/// Up to this limit, free pages are returned immediately, since memory is scarcer than CPU. The kernel clears
 /// every page that is used again, which costs a fifth of the CPU time of ingest, so with larger limits
 /// free pages stay for a second, unless the limit is near.
 const TIGHT: u64 = 192 * MIB;
@@ -131,7 +131,7 @@ pub fn tune_allocator(limit: u64) {
     purge(decay);
 }
 
-/// Makes the allocator return all free pages: a decay time of zero purges at once.
+/// Makes the allocator return all free pages: a decay time of zero purges immediately.
 fn purge(decay_after: isize) {
     let count = arenas::narenas::read().unwrap_or(0);
     for arena in 0..count {

@@ -159,7 +159,7 @@ fn print_table(rows: &[(&(String, u64), &Measured)]) {
     }
 }
 
-/// Prints the published figures beside the simulated ones, which are scaled up.
+/// Prints the published figures next to the simulated ones, which are scaled up.
 fn print_story(measured: &[Measured]) {
     let [before, lru, ours] = measured else { return };
     let published = story::PUBLISHED;

@@ -1,5 +1,5 @@
 //! Metrics of the generated services as carbon lines: log lines and bytes of each slot. A slot is sent
-//! when it is over.
+//! when it has ended.
 
 use std::fmt::Write;
 

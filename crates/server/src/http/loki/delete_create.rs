@@ -1,4 +1,4 @@
-//! `delete`: creates a delete request. Lines are hidden at once and removed later.
+//! `delete`: creates a delete request. Lines are hidden immediately and removed later.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `admin/tsdb/delete_series`: hides samples at once and has them removed later.
+//! `admin/tsdb/delete_series`: hides samples immediately and has them removed later.
 
 use axum::extract::State;
 use axum::response::Response;

@@ -1,11 +1,11 @@
-// cacheclients uses the cache server through client libraries that people have: gomemcache, as Loki, Mimir
-// and Tempo do, and mc over the binary protocol, with and without SASL.
+// cacheclients uses the cache server through existing client libraries: gomemcache, as Loki, Mimir and Tempo
+// do, and mc over the binary protocol, with and without SASL.
 //
 //	cacheclients gomemcache ADDRESS
 //	cacheclients binary ADDRESS [USER PASSWORD]
 //
-// It ends with 1 and says why at the first answer that is not what was stored. At the end it prints how many
-// answers it looked at, and leaves one item behind, "left-by-NAME", for whoever started it.
+// It exits with 1 and a message at the first wrong response. At the end it prints how many responses it
+// checked, and leaves one item, "left-by-NAME", for its caller.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 
 var looked int
 
-// expect ends the program unless the answer is right.
+// expect ends the program unless the response is right.
 func expect(right bool, what string, got ...any) {
 	looked++
 	if !right {
@@ -56,7 +56,7 @@ func main() {
 	case "binary":
 		useBinary(os.Args[2], user, password)
 	default:
-		fmt.Fprintln(os.Stderr, "no client is called", os.Args[1])
+		fmt.Fprintln(os.Stderr, "unknown client", os.Args[1])
 		os.Exit(2)
 	}
 	fmt.Println(looked, "answers")
@@ -73,9 +73,9 @@ func useGomemcache(address string) {
 
 	expect(client.Set(&memcache.Item{Key: "brief", Value: []byte("x"), Expiration: 1000}) == nil, "set with an expiry")
 	expect(client.Touch("brief", 2000) == nil, "touch")
-	expect(errors.Is(client.Touch("nowhere", 10), memcache.ErrCacheMiss), "touch of nothing")
+	expect(errors.Is(client.Touch("nowhere", 10), memcache.ErrCacheMiss), "touch of a missing key")
 	expect(client.Delete("brief") == nil, "delete")
-	expect(errors.Is(client.Delete("brief"), memcache.ErrCacheMiss), "delete of nothing")
+	expect(errors.Is(client.Delete("brief"), memcache.ErrCacheMiss), "delete of a missing key")
 	large := &memcache.Item{Key: "large", Value: value(7, 900_000)}
 	expect(client.Set(large) == nil, "set of 900 kB")
 	got, err := client.Get("large")
@@ -89,7 +89,7 @@ func useGomemcache(address string) {
 	expect(client.Set(&memcache.Item{Key: "left-by-gomemcache", Value: []byte("here"), Flags: 3}) == nil, "last set")
 }
 
-// batches reads many keys with one "gets", as Loki does, of which most lie on flash by then.
+// batches reads many keys with one "gets", as Loki does; most of them are on flash by then.
 func batches(client *memcache.Client) {
 	const count, length = 400, 16 << 10
 	for key := 0; key < count; key++ {
@@ -114,9 +114,9 @@ func batches(client *memcache.Client) {
 
 func conditions(client *memcache.Client) {
 	first := &memcache.Item{Key: "one", Value: []byte("1")}
-	expect(errors.Is(client.Replace(first), memcache.ErrNotStored), "replace of nothing")
+	expect(errors.Is(client.Replace(first), memcache.ErrNotStored), "replace of a missing key")
 	expect(client.Add(first) == nil, "add")
-	expect(errors.Is(client.Add(first), memcache.ErrNotStored), "add of what is there")
+	expect(errors.Is(client.Add(first), memcache.ErrNotStored), "add of an existing key")
 	expect(client.Replace(&memcache.Item{Key: "one", Value: []byte("2")}) == nil, "replace")
 	mine, err := client.Get("one")
 	expect(err == nil && string(mine.Value) == "2", "get", err)
@@ -137,7 +137,7 @@ func numbers(client *memcache.Client) {
 	sum, err = client.Decrement("number", 50)
 	expect(err == nil && sum == 0, "decr stops at 0", sum, err)
 	_, err = client.Increment("nowhere", 1)
-	expect(errors.Is(err, memcache.ErrCacheMiss), "incr of nothing", err)
+	expect(errors.Is(err, memcache.ErrCacheMiss), "incr of a missing key", err)
 }
 
 func useBinary(address, user, password string) {
@@ -155,9 +155,9 @@ func useBinary(address, user, password string) {
 	_, err = client.Set("key", "x", 0, 0, cas+1)
 	expect(errors.Is(err, mc.ErrKeyExists), "set of another version", err)
 	_, err = client.Add("key", "x", 0, 0)
-	expect(errors.Is(err, mc.ErrKeyExists), "add of what is there", err)
+	expect(errors.Is(err, mc.ErrKeyExists), "add of an existing key", err)
 	_, err = client.Replace("nowhere", "x", 0, 0, 0)
-	expect(errors.Is(err, mc.ErrNotFound), "replace of nothing", err)
+	expect(errors.Is(err, mc.ErrNotFound), "replace of a missing key", err)
 	_, err = client.Append("key", "!", 0)
 	expect(err == nil, "append", err)
 	_, err = client.Prepend("key", "?", 0)
@@ -174,7 +174,7 @@ func useBinary(address, user, password string) {
 	number, _, err = client.Decr("number", 100, 0, 0, 0)
 	expect(err == nil && number == 0, "decr stops at 0", number, err)
 	expect(client.Del("number") == nil, "delete")
-	expect(errors.Is(client.Del("number"), mc.ErrNotFound), "delete of nothing")
+	expect(errors.Is(client.Del("number"), mc.ErrNotFound), "delete of a missing key")
 	expect(client.NoOp() == nil, "noop")
 
 	stats, err := client.Stats()
