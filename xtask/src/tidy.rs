@@ -47,7 +47,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("scrape", &["base", "model", "ingest"]),
     ("relay", &["base", "model", "carbon"]),
     ("terminal", &["base", "model"]),
-    ("cli", &["base", "model", "query", "logql", "promql", "ingest", "terminal"]),
+    ("cli", &["base", "model", "logql", "promql", "ingest", "terminal"]),
     ("agent", &["base", "model", "ingest", "whisper", "cli", "terminal"]),
     ("offline", &["base", "model", "format", "store", "catalog", "cli", "terminal"]),
     ("service", &["base", "model", "query", "logql", "promql", "graphite", "carbon", "ingest"]),
