@@ -310,7 +310,7 @@ mod tests {
         assert!(matches!(kept.open().await, Err(Error::Wrong { .. })));
         kept.write(&"# long\n".repeat(1 << 20));
         assert!(
-            matches!(kept.open().await, Err(Error::Unreadable { reason, .. }) if reason.contains("more than"))
+            matches!(kept.open().await, Err(Error::Unreadable { reason, .. }) if reason.contains("larger than"))
         );
         std::fs::remove_file(kept.path()).unwrap();
         assert!(matches!(kept.open().await, Err(Error::Unreadable { .. })));

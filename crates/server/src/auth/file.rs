@@ -166,7 +166,7 @@ mod tests {
         let good = token("a", HASH, "'x'", "'read'");
         for (text, message) in [
             (String::new(), "f: it contains no credential"),
-            ("# nothing\n".to_owned(), "f: no credential"),
+            ("# nothing\n".to_owned(), "f: it contains no credential"),
             (good.replace("hash", "hassh"), "f:2: unknown field `hassh`"),
             (good.replace("tokens", "token"), "f:1: unknown field `token`"),
             (good.replace("scopes = ['read']", ""), "f:1: missing field `scopes`"),
