@@ -9,10 +9,12 @@
 //! **Life of a command.** The binary parses the arguments and runs a command. The command prints with the macros of this crate, which do not panic when stdout is closed, and returns an exit code
 //! or a [`Failed`], which [`report`] prints on stderr.
 
-mod failed;
-pub mod logging;
+// First, so that the modules below print with its macros too.
 #[macro_use]
 pub mod output;
+
+mod failed;
+pub mod logging;
 mod signals;
 
 pub use failed::{Failed, USAGE, report};

@@ -470,7 +470,7 @@ fn tail_reconnects_and_shows_missed_lines_once() {
         said.push(notes.next().unwrap().unwrap());
     }
     assert!(said[0].contains("may be missing until it is back"), "{said:?}");
-    assert!(said.last().unwrap().contains("connected again: 2500 lines from "), "{said:?}");
+    assert!(said.last().unwrap().contains("connected again: a query returned 2500 lines from "), "{said:?}");
     push(&server, "after", 30);
     assert_eq!(read(30), expected("after", 30), "no line is repeated after that");
     child.0.kill().unwrap();

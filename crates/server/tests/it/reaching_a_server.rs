@@ -255,7 +255,7 @@ fn other_failures_to_connect_have_different_errors() {
         Ok(String::new())
     });
     let text = query(&format!("http://{address}"), &[]).1;
-    assert!(text.contains("broke") && text.contains("https://"), "{text}");
+    assert!(text.contains("was interrupted") && text.contains("https://"), "{text}");
 
     let (address, _heads) = server(|mut stream| {
         answer_one(&mut stream, "HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n")
