@@ -27,6 +27,11 @@ use crate::feature_set;
 use crate::process::{output, root};
 
 /// The crates of ours on which each crate may depend. Tools may depend on any.
+/// External crates that speak HTTP.
+const HTTP: &[&str] = &["axum", "http", "http-body-util", "hyper", "hyper-util", "reqwest", "tonic", "tower"];
+/// Crates of ours without HTTP, so that code without HTTP can call them.
+const WITHOUT_HTTP: &[&str] = &["service"];
+
 const EDGES: &[(&str, &[&str])] = &[
     ("feature-set", &[]),
     ("base", &["feature-set"]),

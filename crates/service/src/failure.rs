@@ -57,7 +57,8 @@ impl Failure {
 }
 
 /// The HTTP status that stands for a kind: the ones of Loki and Mimir, since agents decide by them whether to
-/// repeat. A 5xx is repeated, a 4xx is not, except a 429 by those who want to be slowed down. Prometheus drops
+/// repeat. A 5xx is repeated, a 4xx is not, except a 429 by those who want to be slowed down. Prometheus
+/// drops
 /// what a 429 refused unless it is told otherwise (`retry_on_http_429`), so 429 is for a tenant that exceeds
 /// its own rate, and a server that is short of something says 503.
 pub fn status_of(kind: ErrorKind) -> u16 {

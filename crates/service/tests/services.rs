@@ -2,7 +2,8 @@
 //! limits of their tenant.
 //!
 //! Method: the services stand over an engine whose store is in memory. Bodies of the write protocols go to
-//! [`Writes`]; [`LogqlQuery`], [`PromqlQuery`] and [`GraphiteQuery`] read them back, before and after a flush.
+//! [`Writes`]; [`LogqlQuery`], [`PromqlQuery`] and [`GraphiteQuery`] read them back, before and after a
+//! flush.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is how it fails
 

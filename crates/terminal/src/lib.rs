@@ -1,6 +1,7 @@
 //! What a process prints, for people and for scripts.
 //!
-//! **What it is.** Output of commands on stdout that survives a reader that has gone ([`output`]), the failure
+//! **What it is.** Output of commands on stdout that survives a reader that has gone ([`output`]), the
+//! failure
 //! of a command with its exit code ([`Failed`]), the log on stderr ([`logging`]), the signals that stop a
 //! process ([`Signals`]), and the entry of a command in the command line ([`Entry`]).
 //!

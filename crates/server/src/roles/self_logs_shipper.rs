@@ -71,7 +71,8 @@ async fn push_all(app: &App, logs: &SelfLogs, tenant: &TenantId, failing: bool) 
         let count = lines.len() as u64;
         if let Err(reason) = push(app, tenant, &lines).await {
             if !failing {
-                tracing::warn!(target: SHIPPING, %tenant, reason, "the own log cannot be stored; it is kept and tried again");
+                let text = "the own log cannot be stored; it is kept and tried again";
+                tracing::warn!(target: SHIPPING, %tenant, reason, "{text}");
             }
             logs.queue.put_back(lines);
             return false;

@@ -50,7 +50,8 @@ pub struct PromqlRequest {
     pub query: String,
     /// The instant, or the range and its step.
     pub times: Times,
-    /// How old a sample may be that stands for an instant, milliseconds; the configured age when it is absent.
+    /// How old a sample may be that stands for an instant, milliseconds; the configured age when it is
+    /// absent.
     pub lookback_ms: Option<i64>,
     /// Most points of a series of the answer.
     pub points_max: u64,

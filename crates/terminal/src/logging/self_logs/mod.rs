@@ -7,7 +7,8 @@
 //!
 //! **Invariants.** Logging never waits: a line that does not fit into the queue is dropped and counted.
 //! Storing a line creates no line: only events of level info and above are stored, of other crates only
-//! warnings and above, none with the target [`SHIPPING`], and the shipper's pushes bypass everything that logs
+//! warnings and above, none with the target [`SHIPPING`], and the shipper's pushes bypass everything that
+//! logs
 //! requests.
 
 mod layer;
