@@ -1,8 +1,8 @@
 //! The server: configuration, HTTP, roles and command line of the binary `sandur`.
 //!
-//! **Purpose.** This is the only crate that connects the others: it reads the configuration, opens the
-//! engine, and serves Loki's HTTP API on top of it. It also contains the commands that use that API or
-//! inspect a store.
+//! **What it is.** The only crate that connects the others: it reads the configuration, opens the engine,
+//! and serves the protocols on top of it. Commands that ask a server, ship data or read a store are crates
+//! of their own (`sandur_cli`, `sandur_agent`, `sandur_offline`); the table of all commands is in [`cli`].
 //!
 //! **What it is not.** It contains no algorithm of storage, search or query; those are in the crates below.
 //! Queries and writes are services of `sandur_service`; this crate puts protocols in front of them.

@@ -1,14 +1,14 @@
 //! What a process prints, for people and for scripts.
 //!
 //! **What it is.** Output of commands on stdout that survives a reader that has gone ([`output`]), the
-//! failure
-//! of a command with its exit code ([`Failed`]), the log on stderr ([`logging`]), the signals that stop a
-//! process ([`Signals`]), and the entry of a command in the command line ([`Entry`]).
+//! failure of a command with its exit code ([`Failed`]), the log on stderr ([`logging`]), and the signals
+//! that stop a process ([`Signals`]).
 //!
 //! **What it is not.** It has no command of its own and knows no server.
 //!
-//! **Life of a command.** The binary parses the arguments and runs a command. The command prints with the macros of this crate, which do not panic when stdout is closed, and returns an exit code
-//! or a [`Failed`], which [`report`] prints on stderr.
+//! **Life of a command.** The binary parses the arguments and runs a command. The command prints with the
+//! macros of this crate, which do not panic when stdout is closed, and returns an exit code or a [`Failed`],
+//! which [`report`] prints on stderr.
 
 // First, so that the modules below print with its macros too.
 #[macro_use]
