@@ -16,6 +16,10 @@ use crate::s3::TestBucket;
 use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Results, TestBinary};
 use crate::{rivals, tidy};
 
+/// Number of cases of a property test that does not set its own. `cargo test` alone runs 256,
+/// `cargo xtask nightly` thousands.
+const PROPERTY_CASES: &str = "64";
+
 /// Runs all tests. `--quick` runs only unit tests and `tidy`, without peers, simulations and examples.
 /// Other arguments choose tests as they do for `cargo test`.
 pub fn run(arguments: &[String]) -> Result<()> {
@@ -45,6 +49,7 @@ fn whole() -> Result<Results> {
         let mut results = test_binaries::run_all(binaries, |command| {
             with_tools(command);
             server.apply(command);
+            command.env("PROPTEST_CASES", PROPERTY_CASES);
         })?;
         results.add(examples.join().map_err(|_| anyhow!("running the examples panicked"))??);
         anyhow::Ok(results)

@@ -55,6 +55,15 @@ const EDGES: &[(&str, &[&str])] = &[
     ("cli", &["base", "model", "logql", "promql", "ingest", "terminal"]),
     ("agent", &["base", "model", "ingest", "whisper", "cli", "terminal"]),
     ("offline", &["base", "model", "format", "store", "catalog", "cli", "terminal"]),
+    ("config", &["base", "model", "store", "logql", "promql", "terminal"]),
+    ("listeners", &["base", "model", "carbon", "ingest", "service", "config", "terminal"]),
+    (
+        "http",
+        &[
+            "base", "model", "format", "query", "logql", "promql", "graphite", "carbon", "ingest", "service", "config",
+            "listeners", "terminal",
+        ],
+    ),
     ("service", &["base", "model", "query", "logql", "promql", "graphite", "carbon", "ingest"]),
     ("whisper", &[]),
     ("s3-server", &[]),

@@ -9,13 +9,14 @@
 //! caller.
 
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
 use crate::account::Account;
 use crate::nesting::STACK_BYTES;
+use crate::turns::Turns;
 
 /// The queue of a job: for whom it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,11 +99,21 @@ struct GivenWay {
 /// The tenant number of jobs without a tenant.
 const NO_TENANT: u64 = 0;
 
+impl Lane {
+    /// The tenant in whose turn a job runs; `None` for background work.
+    fn tenant(self) -> Option<u64> {
+        match self {
+            Self::Background => None,
+            Self::Query => Some(NO_TENANT),
+            Self::Tenant(tenant) => Some(tenant),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Queues {
-    /// Tenants with queued jobs, in round-robin order.
-    tenants: VecDeque<u64>,
-    waiting: HashMap<u64, VecDeque<Turn>>,
+    /// Jobs that clients wait for, by tenant.
+    clients: Turns<u64, Turn>,
     background: VecDeque<Turn>,
     taken: u64,
     /// Running jobs, without those that gave way.
@@ -114,52 +125,37 @@ struct Queues {
 }
 
 impl Queues {
-    /// The next job, round-robin over tenants regardless of queue length.
-    fn take_client(&mut self) -> Option<Turn> {
-        while let Some(tenant) = self.tenants.pop_front() {
-            let Some(queue) = self.waiting.get_mut(&tenant) else { continue };
-            let next = queue.pop_front();
-            if queue.is_empty() {
-                self.waiting.remove(&tenant);
-            } else {
-                self.tenants.push_back(tenant);
-            }
-            if next.is_some() {
-                return next;
-            }
-        }
-        None
-    }
-
     fn take(&mut self) -> Option<Turn> {
         self.taken += 1;
         if self.taken.is_multiple_of(4) {
-            self.background.pop_front().or_else(|| self.take_client())
+            self.background.pop_front().or_else(|| self.clients.pop())
         } else {
-            self.take_client().or_else(|| self.background.pop_front())
+            self.clients.pop().or_else(|| self.background.pop_front())
         }
     }
 
-    fn queue(&mut self, lane: Lane) -> &mut VecDeque<Turn> {
-        let tenant = match lane {
-            Lane::Background => return &mut self.background,
-            Lane::Query => NO_TENANT,
-            Lane::Tenant(tenant) => tenant,
-        };
-        if !self.waiting.contains_key(&tenant) {
-            self.tenants.push_back(tenant);
+    /// Queues a job behind those of its tenant.
+    fn push(&mut self, lane: Lane, turn: Turn) {
+        match lane.tenant() {
+            Some(tenant) => _ = self.clients.push(tenant, turn),
+            None => self.background.push_back(turn),
         }
-        self.waiting.entry(tenant).or_default()
+    }
+
+    /// Queues a job before those of its tenant.
+    fn push_first(&mut self, lane: Lane, turn: Turn) {
+        match lane.tenant() {
+            Some(tenant) => _ = self.clients.push_first(tenant, turn),
+            None => self.background.push_front(turn),
+        }
     }
 
     /// Whether another tenant, or the other of client and background, has queued jobs.
     fn others_wait(&self, lane: Lane) -> bool {
-        let own = match lane {
-            Lane::Background => return !self.tenants.is_empty(),
-            Lane::Query => NO_TENANT,
-            Lane::Tenant(tenant) => tenant,
-        };
-        !self.background.is_empty() || self.tenants.iter().any(|tenant| *tenant != own)
+        match lane.tenant() {
+            Some(tenant) => !self.background.is_empty() || self.clients.others_wait(&tenant),
+            None => !self.clients.is_empty(),
+        }
     }
 }
 
@@ -227,7 +223,7 @@ impl CpuPool {
         }
         let turn = Arc::new(GivenWay::default());
         // Before the jobs of its tenant that have not begun: a job that has begun holds memory.
-        queues.queue(lane).push_front(Turn::Resume(Arc::clone(&turn)));
+        queues.push_first(lane, Turn::Resume(Arc::clone(&turn)));
         queues.running -= 1;
         queues.given_way += 1;
         drop(queues);
@@ -258,7 +254,7 @@ impl Shared {
     /// Queues the work and waits until it has ended; a panic of the work continues here.
     async fn run(&self, lane: Lane, work: Box<dyn FnOnce() + Send>) {
         let (job, end) = Job::new(lane, work);
-        self.lock().queue(lane).push_back(Turn::Begin(job));
+        self.lock().push(lane, Turn::Begin(job));
         self.wake.notify_one();
         if let Err(panic) = end.await.expect("a worker reports the end of every job whose caller waits") {
             std::panic::resume_unwind(panic);

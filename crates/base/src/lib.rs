@@ -58,6 +58,7 @@ pub mod single_flight;
 pub mod small_file;
 pub mod spelling;
 mod task;
+mod turns;
 pub mod units;
 
 pub use address::party_of;
@@ -75,6 +76,7 @@ pub use lru_map::LruMap;
 pub use python_config::{ConfigOption, Malformed, PythonConfig, Section};
 pub use shutdown::{Shutdown, ShutdownSignal};
 pub use task::{Task, TaskError};
+pub use turns::Turns;
 
 /// A boxed future that can cross threads: the return type of async methods in object-safe traits.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

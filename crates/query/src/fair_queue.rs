@@ -10,10 +10,11 @@
 //! queries is bounded per tenant: beyond it a new query fails at once with [`Error::Busy`], which
 //! clients may retry. Later pieces of an admitted query are never refused.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sandur_base::Turns;
 use sandur_model::TenantId;
 use tokio::sync::oneshot;
 
@@ -41,9 +42,7 @@ struct State {
     running: usize,
     /// Number of running queries by tenant; absent instead of zero.
     running_of: HashMap<TenantId, usize>,
-    /// Tenants with waiting queries, in round-robin order.
-    turns: VecDeque<TenantId>,
-    waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Permit>>>,
+    waiting: Turns<TenantId, oneshot::Sender<Permit>>,
 }
 
 /// The right to run; dropping it admits the next query.
@@ -76,20 +75,13 @@ impl FairQueue {
                 state.begin(tenant);
                 return Ok(self.0.permit(tenant));
             }
-            let known = state.waiting.get_mut(tenant);
             // Queries whose clients went away do not count.
-            let waiting = known.map_or(0, |queue| {
-                queue.retain(|sender| !sender.is_closed());
-                queue.len()
-            });
+            let waiting = state.waiting.retain(tenant, |sender| !sender.is_closed());
             if waiting >= self.0.waiting_max && !is_known {
                 return Err(Error::Busy);
             }
             let (sender, receiver) = oneshot::channel();
-            if !state.turns.contains(tenant) {
-                state.turns.push_back(tenant.clone());
-            }
-            state.waiting.entry(tenant.clone()).or_default().push_back(sender);
+            state.waiting.push(tenant.clone(), sender);
             receiver
         };
         let answer = context.in_time(receiver).await;
@@ -107,7 +99,7 @@ impl FairQueue {
     /// Number of waiting queries, without those whose clients went away.
     pub fn waiting(&self) -> usize {
         let state = self.0.lock();
-        state.waiting.values().flatten().filter(|sender| !sender.is_closed()).count()
+        state.waiting.iter().filter(|sender| !sender.is_closed()).count()
     }
 }
 
@@ -153,11 +145,20 @@ impl Shared {
     }
 }
 
+/// Whether a query of the tenant may run now.
+fn has_place(
+    running: usize,
+    running_of: &HashMap<TenantId, usize>,
+    tenant: &TenantId,
+    running_max: usize,
+) -> bool {
+    running < running_max
+        || (!running_of.contains_key(tenant) && running < running_max.saturating_mul(2))
+}
+
 impl State {
-    /// Whether a query of the tenant may run now.
     fn has_place(&self, tenant: &TenantId, running_max: usize) -> bool {
-        let has_none = !self.running_of.contains_key(tenant);
-        self.running < running_max || (has_none && self.running < running_max.saturating_mul(2))
+        has_place(self.running, &self.running_of, tenant, running_max)
     }
 
     fn begin(&mut self, tenant: &TenantId) {
@@ -182,15 +183,9 @@ impl State {
         running_max: usize,
     ) -> Option<(TenantId, oneshot::Sender<Permit>)> {
         self.end(leaving);
-        let at = self.turns.iter().position(|tenant| self.has_place(tenant, running_max))?;
-        let tenant = self.turns.remove(at)?;
-        let queue = self.waiting.get_mut(&tenant)?;
-        let sender = queue.pop_front()?;
-        if queue.is_empty() {
-            self.waiting.remove(&tenant);
-        } else {
-            self.turns.push_back(tenant.clone());
-        }
+        let Self { running, running_of, waiting } = self;
+        let next = waiting.pop_where(|tenant| has_place(*running, running_of, tenant, running_max));
+        let (tenant, sender) = next?;
         self.begin(&tenant);
         Some((tenant, sender))
     }

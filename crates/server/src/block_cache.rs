@@ -13,7 +13,7 @@ use sandur_cache::policy::TenantCaps;
 use sandur_cache::{Cache, CacheOptions};
 use sandur_engine::tenant_number;
 
-use crate::config::{CacheSettings, TenantShares};
+use sandur_config::{CacheSettings, TenantShares};
 
 /// Name of the file in the directory.
 const FILE: &str = "flash";

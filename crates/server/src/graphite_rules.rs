@@ -12,7 +12,7 @@ use sandur_base::{Env, small_file};
 use sandur_graphite::{RulesFile, StorageRules};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::config::Graphite;
+use sandur_config::Graphite;
 
 /// How often the files are read.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);

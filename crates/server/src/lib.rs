@@ -8,7 +8,7 @@
 //! Queries and writes are services of `sandur_service`; this crate puts protocols in front of them.
 //!
 //! **Life of a process.** `main` sets the allocator and calls [`cli::main`]. `sandur serve` loads the
-//! layers of [`config`], starts logging, opens the store, and serves ([`roles`]); its own log may be
+//! layers of `sandur_config`, starts logging, opens the store, and serves ([`roles`]); its own log may be
 //! stored in its own store. SIGTERM or Ctrl-C drains: requests finish, all acknowledged data is flushed,
 //! and the exit code is 0. A second signal exits immediately, which loses no acknowledged data.
 //!
@@ -19,16 +19,9 @@
 #[macro_use]
 extern crate sandur_terminal;
 
-pub mod auth;
 mod block_cache;
-pub mod carbon;
 pub mod cli;
-pub mod config;
-mod failed_request;
 pub mod graphite_rules;
-pub mod http;
 pub mod memory;
 mod open_files;
-mod process_metrics;
 pub mod roles;
-mod server_metrics;

@@ -5,7 +5,7 @@
 
 use sandur_base::machine;
 
-use crate::config::{Settings, Storage};
+use sandur_config::{Settings, Storage};
 
 /// Files that are open permanently or briefly: logs, WAL, flash, spools, pollers, targets of scrapes and
 /// of the relay.

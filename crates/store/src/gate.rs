@@ -10,15 +10,17 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_base::{Env, Turns};
 use tokio::sync::oneshot;
 
 use crate::classify::{Cause, Failure};
 use crate::lane::Lane;
 use crate::pace::{CommonPace, Pace};
 use crate::request_limits::RequestLimits;
-use crate::turns::{Turns, Whose};
 use crate::window::{Bounds, Cut, Window};
+
+/// The tenant of a request; `None` for the database itself.
+pub(crate) type Whose = Option<Arc<str>>;
 
 /// A lane counts as troubled until this long after the last throttled request or timeout.
 const CALM_AFTER: Duration = Duration::from_secs(10);
@@ -41,7 +43,7 @@ struct State {
     window: Window,
     pace: Pace,
     under_way: u32,
-    turns: Turns<oneshot::Sender<()>>,
+    turns: Turns<Whose, oneshot::Sender<()>>,
 }
 
 /// The state of a lane, for gauges.
@@ -169,7 +171,11 @@ impl LaneGate {
             return Err(Failure::new(Cause::Busy, reason));
         }
         let (grant, granted) = oneshot::channel();
-        let number = state.turns.push(whose.clone(), is_repeated, grant);
+        // A retry goes to the front: it has waited before.
+        let number = match is_repeated {
+            true => state.turns.push_first(whose.clone(), grant),
+            false => state.turns.push(whose.clone(), grant),
+        };
         Ok(Some(Waiting { lane: Arc::clone(self), whose: whose.clone(), number, granted: Some(granted) }))
     }
 
@@ -182,7 +188,7 @@ impl LaneGate {
 
 impl State {
     fn take(&mut self) -> bool {
-        let is_free = self.turns.len() == 0 && self.under_way < self.window.slots();
+        let is_free = self.turns.is_empty() && self.under_way < self.window.slots();
         self.under_way += u32::from(is_free);
         is_free
     }

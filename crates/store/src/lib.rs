@@ -100,7 +100,6 @@ mod store;
 mod tenants;
 mod trend;
 mod troubles;
-mod turns;
 mod update;
 mod upload;
 mod url;

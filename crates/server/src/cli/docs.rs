@@ -9,7 +9,8 @@ use clap::{Arg, ArgMatches, Command};
 use sandur_terminal::Failed;
 
 use super::reference;
-use crate::{config, http};
+use sandur_config as config;
+use sandur_http as http;
 
 /// A page: name, description, and the function that generates it.
 struct Page {

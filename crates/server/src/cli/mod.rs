@@ -29,7 +29,7 @@ use sandur_cli::{delete, labels, query, series, stats, tail, volume};
 use sandur_offline::{check, inspect, repair};
 use sandur_terminal as failed_command;
 
-use crate::config;
+use sandur_config as config;
 
 use crate::roles;
 pub use sandur_terminal::Failed;

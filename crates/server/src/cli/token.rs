@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use sandur_base::Env;
 use sandur_terminal::Failed;
 
-use crate::auth::{PASSWORD_BYTES_MAX, Scopes, Tenants, new_token, password_hash, token_hash};
+use sandur_http::auth::{PASSWORD_BYTES_MAX, Scopes, Tenants, new_token, password_hash, token_hash};
 
 /// The command.
 pub fn command() -> Command {

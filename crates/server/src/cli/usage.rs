@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use sandur_terminal::USAGE;
 use sandur_terminal::logging;
 
-use crate::config::foreign::{self, Answer};
+use sandur_config::foreign::{self, Answer};
 
 /// Commands of other programs, and ours.
 const COMMANDS: &[(&str, &str)] = &[

@@ -13,7 +13,7 @@ use sandur_base::{Env, FairMemory, machine};
 use sandur_service::{Pressure, Queries};
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
-use crate::server_metrics::ServerMetrics;
+use sandur_http::ServerMetrics;
 
 /// What the governor acts on.
 pub struct Governed {

@@ -10,4 +10,4 @@ mod governor;
 mod shares;
 
 pub use governor::{Governed, govern, tune_allocator};
-pub use shares::{BODY_PATIENCE, LIMIT_MIN, RATE_WINDOW, Shares};
+pub use shares::{LIMIT_MIN, Shares};

@@ -16,13 +16,6 @@ const FIXED: u64 = 40 * MIB;
 /// Estimated buffers of one block that is being flushed, together with concurrent usage of other parts.
 const FLUSHED_BLOCK: u64 = 128 * MIB;
 
-/// Window over which the rate of a client is measured; also the grace period of a small body.
-pub const RATE_WINDOW: Duration = Duration::from_secs(10);
-
-/// How bodies wait for memory: as long as a push waits for the heads, and at most as many as connections.
-pub const BODY_PATIENCE: Patience =
-    Patience { wait: Duration::from_secs(10), waiting_max: 4_096, receive: RATE_WINDOW };
-
 /// Memory of an idle connection: its first buffer, its state, its timers.
 const CONNECTION_BYTES: u64 = 16 << 10;
 

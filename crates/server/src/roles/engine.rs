@@ -21,7 +21,7 @@ use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 use sandur_terminal::Failed;
 
 use crate::block_cache;
-use crate::config::{Settings, Storage, TenantLimits};
+use sandur_config::{Settings, Storage, TenantLimits};
 use crate::memory::Shares;
 use crate::roles::retention::Kept;
 

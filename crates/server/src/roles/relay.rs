@@ -18,8 +18,8 @@ use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
 use sandur_terminal::Failed;
 
-use crate::config::Settings;
-use crate::http::App;
+use sandur_config::Settings;
+use sandur_http::App;
 use crate::open_files::OpenFiles;
 
 /// The name of this server among the targets of its relay.

@@ -12,7 +12,7 @@ use sandur_model::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::config::{Graphite, TenantLimits};
+use sandur_config::{Graphite, TenantLimits};
 use crate::graphite_rules::GraphiteRules;
 
 /// How long rows are kept, and which points become rollups.
@@ -156,7 +156,7 @@ mod tests {
     use sandur_model::{Dataset, TenantId, graphite_path_labels};
 
     use super::*;
-    use crate::config::Settings;
+    use sandur_config::Settings;
 
     #[test]
     fn limits_and_archives_determine_retention() {

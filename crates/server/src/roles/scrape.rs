@@ -14,9 +14,9 @@ use sandur_scrape::{
 };
 use sandur_terminal::Failed;
 
-use crate::config::Settings;
-use crate::http::App;
-use crate::http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
+use sandur_config::Settings;
+use sandur_http::App;
+use sandur_http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
 
 /// Maximum size of a configuration file.
 const FILE_BYTES_MAX: u64 = 16 << 20;

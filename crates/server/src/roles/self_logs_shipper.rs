@@ -10,7 +10,7 @@ use sandur_model::{Limits, TenantId};
 use sandur_terminal::logging::self_logs::{SERVICE, SHIPPING, SelfLogs, Waiting};
 use serde_json::json;
 
-use crate::http::App;
+use sandur_http::App;
 
 /// How long lines are collected before they are pushed.
 const LINGER: Duration = Duration::from_secs(1);

@@ -32,12 +32,14 @@ use super::relay::{self, Relaying};
 use super::retention::kept;
 use super::scrape;
 use super::self_logs_shipper::Shipper;
-use crate::auth::Authority;
-use crate::carbon::{self, CarbonState};
-use crate::config::{Settings, TenantLimits};
+use sandur_http::auth::Authority;
+use sandur_listeners::Connections;
+use sandur_listeners::carbon::{self, Carbon, CarbonParts};
+use sandur_config::{Settings, TenantLimits};
 use crate::graphite_rules::GraphiteRules;
-use crate::http::{App, AppState, ServerMetrics, without_secrets};
+use sandur_http::{App, AppState, ServerMetrics, without_secrets};
 use crate::memory::{Governed, Shares, govern, tune_allocator};
+use crate::open_files::OpenFiles;
 
 /// Maximum bytes of own log lines that are queued; more are dropped.
 const SELF_LOGS_QUEUE_BYTES: u64 = 4 << 20;
@@ -108,7 +110,7 @@ impl Server {
         let stopping = shutdown.signal();
         let listening = listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
         let Doors { doors, mut accepting, following: certificates } = listening;
-        let (bound, carbon_state) = (carbon::bind(&settings).await?, CarbonState::default());
+        let bound = carbon::bind(&settings).await?;
         let (address, limits) = (doors[0].address, Arc::new(TenantLimits::new(&settings)));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
@@ -127,8 +129,16 @@ impl Server {
             pressure: pressure.clone(),
             metrics: WriteMetrics::default(),
         });
-        let registry =
-            with_services((&queries, &writes), &carbon_state, &graphite, metrics.clone().register(registry));
+        let carbon = Carbon::new(CarbonParts {
+            env: env.clone(),
+            options: settings.carbon.clone(),
+            drain_timeout: settings.http.drain_timeout,
+            writes: writes.clone(),
+            stopping: stopping.clone(),
+        });
+        let registry = metrics.clone().register(registry);
+        let registry = with_services((&queries, &writes), &carbon, &graphite, registry);
+        let connections = carbon_connections(&env, &settings, &shares, &metrics);
         let app = App::new(AppState {
             env: env.clone(),
             settings: Arc::new(settings),
@@ -143,7 +153,7 @@ impl Server {
             ending: Default::default(),
             prepared: Default::default(),
             scraping: Default::default(),
-            carbon: carbon_state,
+            carbon: carbon.clone(),
         });
         doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
         let governed = Governed { limit, pressure, metrics, bodies, queries };
@@ -159,7 +169,7 @@ impl Server {
         let addresses = doors.iter().map(|door| door.address).chain(bound.iter().map(|bound| bound.address));
         let relays = relaying.iter().flat_map(|relaying| relaying.listening.clone());
         let listening = addresses.chain(relays).collect();
-        accepting.extend(carbon::start(&app, &shares, bound));
+        accepting.extend(carbon::start(&carbon, &connections, bound));
         Ok(Self { address, listening, app, shutdown, accepting, background, shipper, relaying, durability })
     }
 
@@ -228,6 +238,18 @@ impl Server {
     }
 }
 
+/// The bound on connections of all listeners of Carbon together.
+fn carbon_connections(
+    env: &Env,
+    settings: &Settings,
+    shares: &Shares,
+    metrics: &ServerMetrics,
+) -> Connections {
+    let files = OpenFiles::now(settings).connections_max();
+    let most = settings.carbon.max_connections.min(shares.connections_max()).min(files);
+    Connections::new(env.clone(), (most, most), shares.heads_budget(), metrics.admission.clone())
+}
+
 /// The limits of a tenant as services ask for them.
 fn limits_of(limits: &Arc<TenantLimits>) -> LimitsOf {
     let limits = Arc::clone(limits);
@@ -265,7 +287,7 @@ fn queries(
 /// The registry with the counters of the services, of Graphite's protocols and of its files of rules.
 fn with_services(
     (queries, writes): (&Queries, &Writes),
-    carbon: &CarbonState,
+    carbon: &Carbon,
     rules: &GraphiteRules,
     mut registry: Registry,
 ) -> Registry {

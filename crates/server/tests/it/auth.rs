@@ -13,9 +13,9 @@ use crate::harness::{NOW, Server};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
 use sandur_query::MemorySource;
-use sandur_server::auth::{Authority, token_hash};
-use sandur_server::config::Settings;
-use sandur_server::http::{Gate, OwnNames, ROUTES, Surface, router};
+use sandur_http::auth::{Authority, token_hash};
+use sandur_config::Settings;
+use sandur_http::{Gate, OwnNames, ROUTES, Surface, router};
 
 /// Required permissions: `open` needs no credential, `any` needs one with any scope.
 const TABLE: &str = "\

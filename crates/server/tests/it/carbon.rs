@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use sandur_base::Env;
 use sandur_query::MemorySource;
-use sandur_server::config::Settings;
+use sandur_config::Settings;
 use sandur_server::roles::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};

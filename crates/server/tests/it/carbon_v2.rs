@@ -105,7 +105,7 @@ async fn every_series_is_a_separate_message() {
 }
 
 /// 20,000 paths with five values each.
-fn many(edit: impl FnOnce(&mut sandur_server::config::Settings)) -> Server {
+fn many(edit: impl FnOnce(&mut sandur_config::Settings)) -> Server {
     let mut series = MemorySeries::default();
     for n in 0..20_000 {
         series.edit(&graphite_path_labels(&format!("many.n{n:05}.load")).unwrap(), |samples| {

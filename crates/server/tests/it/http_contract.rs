@@ -15,7 +15,7 @@ use axum::http::{Method, Request};
 use sandur_base::ErrorKind;
 use sandur_model::{Labels, Level, LogBatch};
 use sandur_query::{MemoryRow, MemorySource};
-use sandur_server::config::Settings;
+use sandur_config::Settings;
 use sandur_service::Failure;
 
 /// The rows are from the first second and those before it.

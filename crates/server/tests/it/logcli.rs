@@ -265,7 +265,7 @@ fn tokens_are_checked() {
     let Some(bench) = bench() else { return };
     let file = bench.folder.path().join("auth.toml");
     let listed = |name: &str, scope: &str| {
-        let hash = sandur_server::auth::token_hash(name);
+        let hash = sandur_http::auth::token_hash(name);
         format!("[tokens.{name}]\nhash = '{hash}'\ntenants = ['fake']\nscopes = ['{scope}']\n")
     };
     std::fs::write(&file, listed("reader", "read") + &listed("writer", "write")).unwrap();

@@ -273,7 +273,7 @@ fn refusals_and_destructive_requests_are_in_the_audit() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("auth.toml");
     let listed = |name: &str, scopes: &str| {
-        let hash = sandur_server::auth::token_hash(name);
+        let hash = sandur_http::auth::token_hash(name);
         format!("[tokens.{name}]\nhash = '{hash}'\ntenants = ['fake']\nscopes = [{scopes}]\n")
     };
     std::fs::write(&file, listed("reader", "'read'") + &listed("chief", "'delete', 'admin'")).unwrap();

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use sandur_base::ErrorKind;
 use sandur_query::MemorySource;
-use sandur_server::config::Settings;
+use sandur_config::Settings;
 use sandur_service::Failure;
 use tower::ServiceExt;
 

@@ -10,7 +10,7 @@ use crate::harness::{Answer, NOW, Server};
 use sandur_model::histogram::{Buckets, Span};
 use sandur_model::{FloatHistogram, Labels};
 use sandur_query::MemorySeries;
-use sandur_server::config::Settings;
+use sandur_config::Settings;
 
 const QUERY: &str = "/api/v1/query";
 const RANGE: &str = "/api/v1/query_range";

@@ -13,7 +13,7 @@ use crate::harness::NOW;
 use sandur_base::BoxFuture;
 use sandur_model::{BlockedQuery, Labels, Level, TenantId};
 use sandur_query::{Error, MemoryRow, MemorySource, QueryContext, Selection};
-use sandur_server::config::Settings;
+use sandur_config::Settings;
 use tokio::sync::Notify;
 
 /// The state of the scans.

@@ -31,7 +31,7 @@ use crate::refusal_log::RefusalLog;
 pub use decoding::{BodyHeaders, Decoded, NotDecoded, Received, decode_in_memory};
 pub use lines::LineDecoder;
 pub use samples::{SampleDecoder, Stored};
-pub use sharing::{lasting_parties, parties};
+pub use sharing::{BODY_PATIENCE, RATE_WINDOW, lasting_parties, parties};
 
 /// What writes are made of.
 pub struct WriteParts {

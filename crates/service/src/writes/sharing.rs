@@ -1,9 +1,16 @@
-//! The parties that memory of received and decoded bodies is charged to.
+//! How bodies share memory: the parties that it is charged to, and how long they wait for it.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use sandur_base::{Party, party_of};
+use sandur_base::{Party, Patience, party_of};
 use xxhash_rust::xxh3::xxh3_64;
+
+/// Window over which the rate of a client is measured; also the grace period of a small body.
+pub const RATE_WINDOW: Duration = Duration::from_secs(10);
+/// How bodies wait for memory: as long as a push waits for the heads, and at most as many as connections.
+pub const BODY_PATIENCE: Patience =
+    Patience { wait: Duration::from_secs(10), waiting_max: 4_096, receive: RATE_WINDOW };
 
 /// The parties that the memory of a request is charged to: the tenant, which may hold 7/8 while no other
 /// tenant needs memory, and the address, which may hold 2/3.

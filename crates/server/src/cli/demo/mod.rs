@@ -35,7 +35,7 @@ use targets::SharedMeter;
 use tokio::net::TcpListener;
 
 use super::push::{Given, Positions, Sender, Sent, Shipper};
-use crate::config::Settings;
+use sandur_config::Settings;
 use crate::roles::{self, Server};
 
 /// Seconds of the past that are generated at the start.

@@ -19,10 +19,10 @@ use sandur_model::{Batch, LogBatch, SampleBatch, SampleConflicts, Signal, Tenant
 use sandur_query::{
     FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, RowSelector, SampleSource, Sources,
 };
-use sandur_server::carbon::CarbonState;
-use sandur_server::config::{Settings, TenantLimits};
-use sandur_server::http::{App, AppState, Gate, OwnNames, ServerMetrics, Surface, router};
-use sandur_server::memory::BODY_PATIENCE;
+use sandur_listeners::carbon::{Carbon, CarbonParts};
+use sandur_config::{Settings, TenantLimits};
+use sandur_http::{App, AppState, Gate, OwnNames, ServerMetrics, Surface, router};
+use sandur_service::writes::BODY_PATIENCE;
 use sandur_service::{
     DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions,
     QueryParts, WriteMetrics, WriteParts, Writes,
@@ -208,11 +208,17 @@ impl<I> Server<I> {
     pub fn before(behind: Behind, kept: I) -> Self {
         let Behind { env, settings, sources, intake, mut registry } = behind;
         let (metrics, shutdown) = (ServerMetrics::default(), Shutdown::default());
-        let carbon = CarbonState::default();
-        carbon.metrics.register(&mut registry);
         let (queries, writes) = services(&env, &settings, sources, intake);
         queries.metrics().register(&mut registry);
         writes.metrics().register(&mut registry);
+        let carbon = Carbon::new(CarbonParts {
+            env: env.clone(),
+            options: settings.carbon.clone(),
+            drain_timeout: settings.http.drain_timeout,
+            writes: writes.clone(),
+            stopping: shutdown.signal(),
+        });
+        carbon.metrics.register(&mut registry);
         let app = App::new(AppState {
             env,
             settings: Arc::new(settings),

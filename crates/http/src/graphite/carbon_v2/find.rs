@@ -1,0 +1,45 @@
+//! `CarbonV2/Find`: the nodes that match a pattern.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_base::Reservation;
+use sandur_graphite::{FindRequest, Rendered, Zone, find as nodes, read_globs};
+use sandur_service::graphite::GraphiteRequest;
+
+use super::{FAILS, one, opened};
+use crate::failed_request::Failure;
+use crate::app::App;
+use crate::graphite::answer::{done, failure, now};
+use crate::route::{Access, Group, POST, Route};
+
+/// The row of this call in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/carbonapi_v2_grpc.CarbonV2/Find"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Nodes of the tree of paths by carbonserver's gRPC; the request is a `GlobRequest` of carbonapi's \
+           second protocol.",
+    parameters: &[],
+    answers: "`OK` and a `GlobResponse`.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, find),
+};
+
+async fn find(State(app): State<App>, request: Request) -> Response {
+    one(found(&app, request).await)
+}
+
+async fn found(app: &App, request: Request) -> Result<(Rendered, Reservation), Failure> {
+    let call = opened(app, request).await?;
+    // A `GlobRequest` is encoded like a `MultiGlobRequest` of one pattern without times.
+    let (patterns, ..) = read_globs(&call.body).map_err(|error| failure(&error))?;
+    let query = patterns.into_iter().next().unwrap_or_default();
+    let pairs = [("query".to_owned(), query), ("format".to_owned(), "carbonapi_v2_pb".to_owned())];
+    let request =
+        FindRequest::read(&pairs, now(&app.queries), &Zone::utc()).map_err(|error| failure(&error))?;
+    let told = GraphiteRequest { kind: "find", text: request.query.clone(), times: None };
+    done(&app.queries, &call, told, async |series, context| nodes(series, context, &request).await).await
+}

@@ -1,0 +1,45 @@
+//! `CarbonV2/Info`: the storage schema of a path.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_base::Reservation;
+use sandur_graphite::{CarbonserverForm, Rendered, info as told_of, read_info};
+use sandur_service::graphite::GraphiteRequest;
+
+use super::{FAILS, one, opened};
+use crate::failed_request::Failure;
+use crate::app::App;
+use crate::graphite::answer::{done, failure};
+use crate::route::{Access, Group, POST, Route};
+
+/// The row of this call in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/carbonapi_v2_grpc.CarbonV2/Info"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Steps, retentions and aggregation of a path by carbonserver's gRPC, according to the rules of \
+           `graphite.schemas` and `graphite.aggregation`.",
+    parameters: &[],
+    answers: "`OK` and an `InfoResponse`.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, info),
+};
+
+async fn info(State(app): State<App>, request: Request) -> Response {
+    one(told(&app, request).await)
+}
+
+async fn told(app: &App, request: Request) -> Result<(Rendered, Reservation), Failure> {
+    let call = opened(app, request).await?;
+    let names = read_info(&call.body).map_err(|error| failure(&error))?;
+    let name = names.into_iter().next().unwrap_or_default();
+    if name.is_empty() {
+        return Err(Failure::invalid("the request names no series"));
+    }
+    let told = GraphiteRequest { kind: "info", text: name.clone(), times: None };
+    let now = app.queries.graphite_rules();
+    done(&app.queries, &call, told, async |_, _| told_of(CarbonserverForm::Older, &name, now.of(&name))).await
+}

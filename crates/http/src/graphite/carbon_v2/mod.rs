@@ -1,0 +1,38 @@
+//! carbonserver's gRPC: the service `CarbonV2` of carbonapi's second protocol, whose messages are the
+//! same as over HTTP. One file per call.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::response::Response;
+use sandur_base::Reservation;
+use sandur_graphite::Rendered;
+
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::app::App;
+use crate::grpc;
+
+pub mod find;
+pub mod info;
+pub mod list;
+pub mod render;
+pub mod stats;
+pub mod version;
+
+/// Failures in addition to those of every call.
+pub const FAILS: &str = "`INVALID_ARGUMENT`: an invalid message, a limit; `RESOURCE_EXHAUSTED`; \
+                         `UNAVAILABLE`. The gate answers with 401 and 403, as for `LogsService/Export`.";
+
+/// Reads the message of a call as the body of a request.
+pub async fn opened(app: &App, request: Request<Body>) -> Result<GraphiteCall, Failure> {
+    let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
+    GraphiteCall::from_request(request, app).await
+}
+
+/// Answers with one message.
+pub fn one(outcome: Result<(Rendered, Reservation), Failure>) -> Response {
+    match outcome {
+        Ok((rendered, memory)) => grpc::messages(vec![rendered.body.into()], Some(memory)),
+        Err(failure) => grpc::failure(&failure),
+    }
+}

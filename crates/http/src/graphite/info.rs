@@ -1,0 +1,50 @@
+//! `info`: the storage schema of a path.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_graphite::{CarbonserverForm, info as told_of, infos, read_info};
+use sandur_service::Queries;
+use sandur_service::graphite::GraphiteRequest;
+
+use super::answer::{FAILS, answer, failure};
+use super::parameters::GraphiteCall;
+use crate::failed_request::Failure;
+use crate::route::{Access, GET_POST, Group, Route, parameter};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/info", "/info/", "/graphite/info", "/graphite/info/"],
+    group: Group::Graphite,
+    scope: Access::Read,
+    does: "Steps, retentions and aggregation of a path, according to the rules of `graphite.schemas` and \
+           `graphite.aggregation`.",
+    parameters: &[
+        parameter(
+            "target",
+            "the path; required, except with the third protocol, which sends paths in a body",
+        ),
+        parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`"),
+    ],
+    answers: "200, in carbonserver's format.",
+    fails: FAILS,
+    several_tenants: false,
+    handler: |verbs| on(verbs, info),
+};
+
+async fn info(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
+    let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
+    if form == CarbonserverForm::Newer && !call.body.is_empty() {
+        let names = read_info(&call.body).map_err(|error| failure(&error))?;
+        let told = GraphiteRequest { kind: "info", text: names.join(" "), times: None };
+        let now = queries.graphite_rules();
+        let rules = || names.iter().map(|name| (name.as_str(), now.of(name)));
+        return answer(&queries, &call, told, async |_, _| infos(rules())).await;
+    }
+    let target = call.last("target").filter(|target| !target.is_empty());
+    let target = target.ok_or_else(|| Failure::invalid("the parameter target is missing"))?;
+    let told = GraphiteRequest { kind: "info", text: target.to_owned(), times: None };
+    let now = queries.graphite_rules();
+    answer(&queries, &call, told, async |_, _| told_of(form, target, now.of(target))).await
+}

@@ -1,0 +1,44 @@
+//! `format_query`: the canonical form of a query.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_service::Queries;
+use sandur_service::logql;
+
+use crate::failed_request::Failure;
+use crate::call::Call;
+use crate::marshal::json;
+use crate::reply;
+use crate::route::{Access, GET_POST, Group, QUERY, Route};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/loki/api/v1/format_query"],
+    group: Group::Query,
+    scope: Access::Read,
+    does: "Formats a query in its canonical form.",
+    parameters: &[QUERY],
+    answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
+    fails: "400, `{\"status\":\"invalid-query\",\"error\":\"..\"}`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, format),
+};
+
+/// Answers with the formatted query; for a query that does not parse with a JSON error and status 400.
+async fn format(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
+    let context = queries.logs_context(&call.caller.tenant);
+    let formatted = logql::on_text(&context, call.params.query(), logql::format_query).await?;
+    let (head, text, status) = match &formatted {
+        Ok(text) => (&b"{\"status\":\"success\",\"data\":"[..], text, StatusCode::OK),
+        Err(failure) => {
+            (&b"{\"status\":\"invalid-query\",\"error\":"[..], &failure.message, StatusCode::BAD_REQUEST)
+        }
+    };
+    let mut body = head.to_vec();
+    json::utf8(&mut body, text);
+    body.extend_from_slice(b"}\n");
+    Ok(reply::json_with(status, body))
+}

@@ -1,0 +1,56 @@
+//! Stores log records by OTLP over gRPC: `LogsService/Export`.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_ingest::Refused;
+
+use crate::failed_request::Failure;
+use crate::app::App;
+use crate::grpc;
+use crate::receive::push_lines;
+use crate::route::{Access, Group, POST, Route};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/opentelemetry.proto.collector.logs.v1.LogsService/Export"],
+    group: Group::Write,
+    scope: Access::Write,
+    does: "Stores log records by OTLP over gRPC (HTTP/2, unary; also on `otlp_grpc_listen`); answers when \
+           they are durable and can be queried. The message may be compressed with gzip, zstd, snappy or \
+           deflate.",
+    parameters: &[],
+    answers: "`OK` and an `ExportLogsServiceResponse`, with `partial_success` when records break a limit and \
+              the others are stored.",
+    fails: "`INVALID_ARGUMENT`; `RESOURCE_EXHAUSTED`: too large, or with `RetryInfo` a rate; `UNAVAILABLE` \
+            with `RetryInfo`; `UNIMPLEMENTED`: another compression. The gate answers with 401 and 403, which \
+            clients read as `UNAUTHENTICATED` and `PERMISSION_DENIED`.",
+    several_tenants: false,
+    handler: |verbs| on(verbs, export),
+};
+
+async fn export(State(app): State<App>, request: Request) -> Response {
+    match store(&app, request).await {
+        Ok(refused) => grpc::answer(&response(&refused)),
+        Err(failure) => grpc::failure(&failure),
+    }
+}
+
+async fn store(app: &App, request: Request) -> Result<Refused, Failure> {
+    let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
+    let (parts, body) = request.into_parts();
+    push_lines(app, &parts, body, sandur_ingest::otlp_logs_within).await
+}
+
+/// An `ExportLogsServiceResponse`.
+fn response(refused: &Refused) -> Vec<u8> {
+    let mut response = Vec::new();
+    if let Some(text) = refused.text() {
+        let mut partial = vec![0x08]; // rejected_log_records
+        grpc::varint(&mut partial, refused.lines());
+        grpc::field(&mut partial, 2, text.as_bytes());
+        grpc::field(&mut response, 1, &partial);
+    }
+    response
+}

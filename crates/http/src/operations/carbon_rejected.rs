@@ -1,0 +1,42 @@
+//! `graphite/rejected`: the points of Graphite's protocols that were refused last.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::MILLISECOND_NS;
+use serde_json::json;
+
+use crate::app::App;
+use crate::reply;
+use crate::route::{Access, GET, Group, Route};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/graphite/rejected"],
+    group: Group::Operations,
+    scope: Access::Admin,
+    does: "The last 100 points and messages of Graphite's protocols that were refused, newest first, of all \
+           tenants: time, protocol, address of the sender, the reason as in \
+           `sandur_carbon_rejected_points_total`, a text, and the beginning of the message.",
+    parameters: &[],
+    answers: "200, JSON: `{\"rejected\": [{\"time_ms\", \"protocol\", \"peer\", \"reason\", \"text\", \
+              \"message\"}]}`.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, rejected),
+};
+
+async fn rejected(State(app): State<App>) -> Response {
+    let shown = app.carbon.rejected.all().into_iter().map(|one| {
+        json!({
+            "time_ms": one.at_ns / MILLISECOND_NS,
+            "protocol": one.protocol,
+            "peer": one.peer.map(|peer| peer.to_string()),
+            "reason": one.message.reason,
+            "text": one.message.text,
+            "message": one.message.message,
+        })
+    });
+    reply::json(json!({ "rejected": shown.collect::<Vec<_>>() }).to_string().into_bytes())
+}

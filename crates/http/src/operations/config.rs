@@ -1,0 +1,79 @@
+//! `config`: the configuration in effect.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use super::yaml;
+use sandur_config::{Named, Settings};
+use crate::app::App;
+use crate::params::Params;
+use crate::reply;
+use crate::route::{Access, GET, Group, Route, parameter};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/config"],
+    group: Group::Operations,
+    scope: Access::Admin,
+    does: "The configuration in effect, without secrets.",
+    parameters: &[parameter(
+        "mode",
+        "`diff`: only values that differ from the defaults; `defaults`: the \
+        defaults",
+    )],
+    answers: "200, YAML with the keys of the file.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, config),
+};
+
+/// The settings have no secrets except in the URL of the store; credentials come from the environment.
+async fn config(State(app): State<App>, params: Params) -> Response {
+    reply::text(shown_configuration(&app.settings, params.get("mode").unwrap_or("")))
+}
+
+/// The settings as YAML. `mode` is that of the endpoint.
+pub fn shown_configuration(settings: &Settings, mode: &str) -> String {
+    let mut settings = if mode == "defaults" { Settings::default() } else { settings.clone() };
+    settings.store = without_secrets(&settings.store);
+    let mut defaults = Settings::default();
+    let mut page = String::new();
+    let mut group = String::new();
+    for named in Named::every() {
+        let slot = named.slot(&mut settings);
+        if mode == "diff" && slot.print() == named.slot(&mut defaults).print() {
+            continue;
+        }
+        let (of, key) = named.key.split_once('.').unwrap_or(("", &named.key));
+        if of != group {
+            page.push_str(&format!("{of}:\n"));
+            of.clone_into(&mut group);
+        }
+        page.push_str(&yaml::line(if of.is_empty() { "" } else { "  " }, key, &slot));
+    }
+    page
+}
+
+/// A store URL without user information.
+pub fn without_secrets(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_information_is_not_shown() {
+        assert_eq!(without_secrets("s3://key:secret@bucket/p?region=x"), "s3://bucket/p?region=x");
+        assert_eq!(without_secrets("file://./a@b"), "file://./a@b");
+        assert_eq!(without_secrets("./sandur-data"), "./sandur-data");
+    }
+}

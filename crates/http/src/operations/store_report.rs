@@ -1,0 +1,28 @@
+//! `sandur/store`: requests to the store and their cost.
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+
+use crate::app::App;
+use crate::reply;
+use crate::route::{Access, GET, Group, Route};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: GET,
+    paths: &["/sandur/store"],
+    group: Group::Operations,
+    scope: Access::Admin,
+    does: "Requests to the object store since the start, and their cost, also per month \
+           ([operations.md](../operations.md)).",
+    parameters: &[],
+    answers: "200, a sentence and a table as text; programs read `/metrics`.",
+    fails: "",
+    several_tenants: false,
+    handler: |verbs| on(verbs, store_report),
+};
+
+async fn store_report(State(app): State<App>) -> Response {
+    reply::text(app.writes.intake().store_report())
+}

@@ -1,0 +1,69 @@
+//! `search/metric_names`: names of metrics that match a search.
+
+use std::collections::HashMap;
+
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::on;
+use sandur_model::MetricMetadata;
+use sandur_query::{MetadataSelection, SampleSource};
+use sandur_service::Queries;
+
+use super::refused::Refused;
+use super::search::{Hit, PARAMETERS, Search, Write, answer, truth};
+use super::search_label_names::write_name;
+use super::search_label_values::find;
+use crate::call::Call;
+use crate::marshal::json;
+use crate::route::{Access, GET_POST, Group, Route};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: GET_POST,
+    paths: &["/api/v1/search/metric_names", "/prometheus/api/v1/search/metric_names"],
+    group: Group::Metrics,
+    scope: Access::Read,
+    does: "Names of metrics that match a search; with `include_metadata=true` with type, help and unit.",
+    parameters: &PARAMETERS,
+    answers: "200, lines of JSON: `{\"results\":[{\"name\":\"up\"},..]}`, then \
+              `{\"status\":\"success\",\"has_more\":false}`.",
+    fails: "400 `bad_data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, names),
+};
+
+async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
+    let context = queries.samples_context(&call.caller.tenant, None);
+    let search = Search::read(&queries, &context, &call, "metric_names").await?;
+    let with_metadata = truth(&call.params, "include_metadata", false)?;
+    let request = search.request.clone();
+    let work = async {
+        let (names, memory) = find(&queries, &context, "__name__", &request).await?.into_parts();
+        if !with_metadata {
+            return Ok((names, memory, write_name()));
+        }
+        let selection = MetadataSelection { limit_per_family: Some(1), ..MetadataSelection::default() };
+        let told = queries.samples().metadata(&context, selection).await?;
+        let held = told.held;
+        let of: HashMap<Box<str>, MetricMetadata> =
+            told.metrics.into_iter().map(|one| (one.family.clone(), one)).collect();
+        let write: Write = Box::new(move |out: &mut Vec<u8>, hit: &Hit| {
+            let _ = &held;
+            write_with(out, hit, of.get(hit.text.as_str()));
+        });
+        Ok((names, memory, write))
+    };
+    answer((&queries, &call), &context, search, work).await
+}
+
+fn write_with(out: &mut Vec<u8>, hit: &Hit, told: Option<&MetricMetadata>) {
+    out.extend_from_slice(b"\"name\":");
+    json::utf8(out, &hit.text);
+    let Some(told) = told else { return };
+    for (key, value) in [("type", told.kind.as_str()), ("help", &*told.help), ("unit", &*told.unit)] {
+        if !value.is_empty() {
+            json::push(out, format_args!(",\"{key}\":"));
+            json::utf8(out, value);
+        }
+    }
+}

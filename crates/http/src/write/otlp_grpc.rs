@@ -1,0 +1,52 @@
+//! Stores metrics by OTLP over gRPC: `MetricsService/Export`.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use axum::routing::on;
+use sandur_ingest::Refused;
+
+use crate::failed_request::Failure;
+use crate::app::App;
+use crate::grpc;
+use crate::receive::push_samples;
+use crate::route::{Access, Group, POST, Route};
+
+/// The row of this endpoint in the table of routes.
+pub static ROUTE: Route = Route {
+    methods: POST,
+    paths: &["/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"],
+    group: Group::Write,
+    scope: Access::Write,
+    does: "Stores metrics by OTLP over gRPC, as `LogsService/Export` stores log records.",
+    parameters: &[],
+    answers: "`OK` and an `ExportMetricsServiceResponse`, with `partial_success` when points break a limit \
+              and the others are stored.",
+    fails: "like `LogsService/Export`.",
+    several_tenants: false,
+    handler: |verbs| on(verbs, export),
+};
+
+async fn export(State(app): State<App>, request: Request) -> Response {
+    match store(&app, request).await {
+        Ok(refused) => grpc::answer(&response(&refused)),
+        Err(failure) => grpc::failure(&failure),
+    }
+}
+
+async fn store(app: &App, request: Request) -> Result<Refused, Failure> {
+    let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
+    let (parts, body) = request.into_parts();
+    Ok(push_samples(app, &parts, body, sandur_ingest::otlp_metrics).await?.refused)
+}
+
+/// An `ExportMetricsServiceResponse`.
+fn response(refused: &Refused) -> Vec<u8> {
+    let mut response = Vec::new();
+    if let Some(text) = refused.text() {
+        let mut partial = vec![0x08]; // rejected_data_points
+        grpc::varint(&mut partial, refused.lines());
+        grpc::field(&mut partial, 2, text.as_bytes());
+        grpc::field(&mut response, 1, &partial);
+    }
+    response
+}
