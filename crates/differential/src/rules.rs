@@ -191,16 +191,16 @@ fn repetitions(stream: &mut Value) {
 pub const RULES: &[Rule] = &[
     rule(
         VARIES,
-        "Loki's first answer; asked up to six times more, it gives ours.",
-        "Where Loki goes through a hash map, its answer is one of several: which of equal values `topk` \
-         keeps, which of several errors is told.",
+        "Loki's first answer; asked again, up to six times, it gives an answer that equals ours.",
+        "Some of Loki's answers depend on the order of a hash map: which of equal values `topk` keeps, or \
+         which of several errors it reports.",
         |_| false,
     ),
     rule(
         "which-error",
-        "Both refuse a metric query with a pipeline error and name different series or lines.",
-        "One line with an error ends a metric query. Which one is met first depends on how lines are stored; \
-         Loki picks one out of a hash map, we take the first that a worker meets.",
+        "Both reject a metric query with a pipeline error, but name different series or lines.",
+        "One line with an error ends a metric query. Which error is found first depends on how lines are \
+         stored: Loki chooses one from a hash map, Sandur reports the first that a worker finds.",
         |case| {
             let is_one =
                 |answer: &Answer| answer.status == 400 && answer.body.starts_with(b"pipeline error: '");
@@ -209,17 +209,19 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "syntax-error-wording",
-        "Both refuse a query for a token that cannot stand there, and name another one or expect other ones.",
-        "Loki's parser is generated: which tokens it lists, and how far it reads before it gives up, follow \
-         the states of its tables. The line, the column and the token are mostly the same.",
+        "Both reject a query because of an unexpected token, but name different tokens or list different \
+         expected tokens.",
+        "Loki's parser is generated: the states of its tables determine which tokens it lists, and how far \
+         it reads before it reports an error. The line, the column and the token are mostly the same.",
         |case| case.difference.kind == Kind::ErrorText && names_token(case.loki) && names_token(case.ours),
     ),
     rule(
         "first-mistake",
-        "Both refuse a query with several mistakes and name different ones, or the same without its stage.",
-        "Loki tells mistakes of syntax and of number literals before mistakes of meaning, and those of \
-         stages and of their expressions last, after a log query was asked as an instant one; we tell the \
-         first from the left.",
+        "Both reject a query with several mistakes, but name different ones, or only one of them names the \
+         stage.",
+        "Loki reports mistakes of syntax and of number literals first, then mistakes of meaning, then a log \
+         query that is sent as an instant query, and last the mistakes of stages and their expressions. \
+         Sandur reports the leftmost mistake.",
         |case| {
             let both = refuses_text(case.loki) && refuses_text(case.ours);
             let by_token = both && names_token(case.loki) != names_token(case.ours);
@@ -234,9 +236,9 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "number-literals",
-        "Loki refuses a number literal: `0B`, `08`, `0x1.5`, `1e`.",
-        "Its scanner takes them for damaged literals of Go, the size of nothing (`> 0B`) too. We read what \
-         has a meaning and refuse the rest in other words.",
+        "Loki rejects number literals such as `0B`, `08`, `0x1.5` and `1e`.",
+        "Loki's scanner treats them as invalid Go literals, even the size zero (`> 0B`). Sandur accepts the \
+         literals that have a meaning, and rejects the others with another error text.",
         |case| {
             let words = [" literal", "has no digits", "requires a 'p' exponent"];
             names_token(case.loki) && words.iter().any(|word| contains(case.loki, word))
@@ -244,8 +246,9 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "scalar-time",
-        "The time of a number alone (`1 + 2`) is that of the request; Loki's is far in the past.",
-        "Loki multiplies milliseconds by a million on the way to its answer. The number is the same.",
+        "The timestamp of a scalar result (`1 + 2`) is the time of the request; Loki's is far in the past.",
+        "Loki multiplies a time in milliseconds by a million when it writes the answer. The value is the \
+         same.",
         |case| {
             let (loki, ours) = (scalar(case.loki), scalar(case.ours));
             loki.is_some() && loki == ours
@@ -253,22 +256,23 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "or-ip",
-        "A line filter with `ip(..)` and `or`: we look for addresses, Loki for the text between the quotes.",
-        "Loki forgets that an alternative is an address as soon as there is another one.",
+        "In a line filter with `ip(..)` and `or`, Sandur matches addresses; Loki matches the text between \
+         the quotes.",
+        "Loki ignores that an alternative is an address if there is another alternative.",
         |case| has(case, controls::address_or_other),
     )
     .if_alike(controls::without_address_or_other),
     rule(
         "ip-colons",
-        "A filter for an address that begins with colons (`|= ip(\"::1\")`) finds it.",
-        "Loki looks for addresses only where a digit or a letter begins one.",
+        "A filter for an address that begins with colons (`|= ip(\"::1\")`) finds it; in Loki it does not.",
+        "Loki searches only for addresses that begin with a digit or a letter.",
         |case| has(case, controls::address_of_colons),
     )
     .if_alike(controls::without_address_of_colons),
     rule(
         "equal-ranks",
-        "`topk` and `bottomk` keep another of several series with the same value.",
-        "Loki keeps the one that it met first, in the order of a hash map; we the first by labels.",
+        "`topk` and `bottomk` keep a different one of several series with equal values.",
+        "Loki keeps the first in the order of a hash map, Sandur the first by labels.",
         |case| {
             let query = case.ask.query_text();
             let ranks =
@@ -279,8 +283,8 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "equal-ranks-within",
-        "So do functions of what `topk` or `bottomk` keep, where another of these is among them.",
-        "Which one is kept decides what the outer one chooses from.",
+        "An expression around `topk` or `bottomk` gets a different one of several series with equal values.",
+        "The series that the inner function keeps determine the result of the outer one.",
         |case| {
             let query = case.ask.query_text();
             let functions = query.matches("topk").count() + query.matches("bottomk").count();
@@ -291,11 +295,11 @@ pub const RULES: &[Rule] = &[
     .if_alike(controls::without_ranks),
     rule(
         "same-series-twice",
-        "Loki answers with several series that have the same labels, or with several values at one time; we \
-         with the sum (or the least, or the greatest) of all. Functions around them see the same, and cannot \
-         match them.",
-        "Behind `drop`, `keep`, `label_format` and `without`, labels without a value are lost on the way \
-         through Loki's shards, after its series were told apart by them.",
+        "Loki's answer has several series with the same labels, or several values of one series at the same \
+         time; ours has one, the sum (or minimum, or maximum) of all. Functions around such an expression \
+         get the same series, and binary operators fail to match them.",
+        "After `drop`, `keep`, `label_format` and `without`, Loki distinguishes series by labels with empty \
+         values, but loses these labels when it passes results between its shards.",
         |case| {
             let query = case.ask.query_text();
             let removes = ["| drop", "| keep", "label_format", "without", "label_replace"];
@@ -307,26 +311,26 @@ pub const RULES: &[Rule] = &[
     .if_alike(controls::without_empty_labels),
     rule(
         "empty-label-regex",
-        "A label filter with an empty expression (`a !~ \"\"`) tests whether the label has a value.",
-        "Loki takes the expression for one that every value matches.",
+        "A label filter with an empty regular expression (`a !~ \"\"`) tests whether the label has a value.",
+        "Loki treats the empty expression as one that every value matches.",
         |case| has(case, controls::empty_expression),
     )
     .if_alike(controls::without_empty_expressions),
     rule(
         "format",
-        "`format_query` breaks or indents a line elsewhere, or writes something in another way: quotes, \
-         `vector(1.000000)`, an `or` of line filters that must not match, `by ()`.",
-        "Of these Loki makes one form when it reads a query, and forgets a blank here and there. What we \
-         write means the same: Loki formats it as it formats the query.",
+        "`format_query` breaks or indents lines differently, or writes some things differently: quotes, \
+         `vector(1.000000)`, negated line filters with `or`, `by ()`.",
+        "Loki normalizes these when it parses a query, and omits some spaces. Our text has the same meaning: \
+         Loki formats it as it formats the query.",
         |case| case.ask.path.ends_with("format_query") && case.loki.status == 200 && case.ours.status == 200,
     )
     .if_formatted_alike(),
     rule(
         "labels-by-time",
-        "Names and values of labels, series and streams of a time are those of lines between its two ends, \
-         both included.",
-        "Loki's ingesters tell the labels of all that they have in memory, whatever the time; its index \
-         leaves the end out, and knows when chunks begin and end, not lines.",
+        "Labels, values, series and streams of a time range are those of lines within it; both bounds are \
+         inclusive.",
+        "Loki's ingesters return the labels of everything in memory, regardless of the time range. Loki's \
+         index excludes the end, and has the time ranges of chunks, not of lines.",
         |case| {
             let paths = ["labels", "values", "series", "detected_labels", "index/stats"];
             let of_streams = paths.iter().any(|path| case.ask.path.ends_with(path))
@@ -337,8 +341,9 @@ pub const RULES: &[Rule] = &[
     .if_alike(controls::about_all_time),
     rule(
         "every-stream",
-        "Labels, series and sizes may be asked for every stream: `{}`, `{app=~\".*\"}`, or nothing.",
-        "Loki refuses that as it does for queries, though for labels nothing at all is well.",
+        "Labels, series and sizes can be requested for every stream: `{}`, `{app=~\".*\"}`, or no selector.",
+        "Loki rejects such selectors as it does in queries, although it accepts a request for labels without \
+         a selector.",
         |case| {
             let words =
                 ["queries require at least one regexp or equality matcher", "unexpected $end", "0 matchers"];
@@ -348,33 +353,34 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "renamed-keys",
-        "A grouped metric query sees labels that `logfmt` takes from keys of other names \
-         (`logfmt took=\"duration\"`).",
-        "Loki leaves keys unread that the query does not name, before it looks which label they are for.",
+        "A grouped metric query sees labels that `logfmt` extracts from keys with other names (`logfmt \
+         took=\"duration\"`).",
+        "Loki skips keys that the query does not name before it checks to which labels they are renamed.",
         |case| case.ask.query_text().contains("by (") && has(case, controls::renames_keys),
     )
     .if_alike(controls::without_renamed_keys),
     rule(
         "or-empty",
-        "A line filter with an alternative that every line has (`|= \"a\" or \"\"`) passes every line; in \
-         Loki it does not.",
-        "Loki leaves the alternative that every line has out, and keeps the others.",
+        "A line filter with an alternative that every line contains (`|= \"a\" or \"\"`) passes every line; \
+         in Loki it does not.",
+        "Loki removes this alternative and keeps the others.",
         |case| has(case, controls::any_line_or_other),
     )
     .if_alike(controls::without_any_line),
     rule(
         "interval",
-        "With `interval`, other lines are left out.",
-        "Loki leaves lines out of each part of a query, an hour or a shard, and then of what is left; we \
-         leave them out of the whole answer.",
+        "With `interval`, different lines are omitted.",
+        "Loki applies `interval` to each part of a query (an hour or a shard), and then to the combined \
+         result. Sandur applies it once, to the complete answer.",
         |case| case.ask.parameter("interval").is_some() && case.difference.kind == Kind::Content,
     )
     .if_alike(controls::without_interval),
     rule(
         "approximate",
-        "`approx_topk` keeps another of several series with nearly the same value, or is refused for another \
-         reason.",
-        "Loki's is approximate, ours exact. Loki finds late that it is no query over a range.",
+        "`approx_topk` keeps a different one of several series with nearly equal values, or is rejected for \
+         another reason.",
+        "Loki's result is approximate, ours is exact. Loki detects late that `approx_topk` does not support \
+         range queries.",
         |case| {
             let refused = case.loki.status >= 400 && case.ours.status >= 400;
             case.ask.query_text().contains("approx_topk") && (case.ours.status == 200 || refused)
@@ -383,18 +389,18 @@ pub const RULES: &[Rule] = &[
     .if_alike(controls::with_exact_ranks),
     rule(
         "average",
-        "A grouped `avg_over_time`, or one behind `drop`, `keep` or `label_format`, is the mean of the \
-         values; Loki's is less, or fails.",
-        "Loki divides the sum of the values by the number of lines: also of those without the label, and of \
-         those that a filter behind `unwrap` dropped.",
+        "A grouped `avg_over_time`, or one after `drop`, `keep` or `label_format`, is the mean of the \
+         values; Loki's is smaller, or fails.",
+        "Loki divides the sum of the values by the number of lines, including lines without the label and \
+         lines that a filter after `unwrap` removed.",
         |case| case.ours.status == 200 && controls::has_parted_average(case.ask),
     )
     .if_alike(controls::without_average),
     rule(
         "rate-counter",
-        "`rate_counter` extends the increase to the bounds of the window.",
-        "So does Prometheus, and Loki after 3.7. Loki 3.7 takes nanoseconds for milliseconds, and hardly \
-         extends it.",
+        "`rate_counter` extrapolates the increase to the bounds of the window.",
+        "Prometheus and Loki after 3.7 do so too. Loki 3.7 confuses nanoseconds with milliseconds, and \
+         hardly extrapolates.",
         |case| {
             let answered = case.loki.status == 200 && case.ours.status == 200;
             case.ask.shape == Shape::Query && answered && case.ask.query_text().contains("rate_counter(")
@@ -403,10 +409,10 @@ pub const RULES: &[Rule] = &[
     .if_alike(controls::without_rate_counter),
     rule(
         "error-label-in-line",
-        "A line has a field `__error__` of its own, and a stage fails on it, or a template reads \
+        "A line contains a field `__error__`, and a stage fails for this line, or a template reads \
          `.__error__`.",
-        "In Loki the row then has two labels of this name, and which of them is shown, read or ends a query \
-         changes from row to row.",
+        "In Loki the row then has two labels with this name. Which of them is shown, is read or ends a query \
+         varies from row to row.",
         |case| {
             let marks = ["pipeline error: 'fake'", "\"__error__\":\"fake\""];
             let marked = |answer: &Answer| marks.iter().any(|mark| contains(answer, mark));
@@ -416,10 +422,11 @@ pub const RULES: &[Rule] = &[
     .if_alike(controls::without_error_fields),
     rule(
         "matching-status",
-        "Series that cannot be matched one to one end the query with status 400, or with the error of a \
+        "If series cannot be matched one to one, the query fails with status 400, or with the error of a \
          line; Loki's status is 500.",
-        "The mistake is the query's, and a status of 500 rings alarms. Loki goes from step to step and meets \
-         the first mistake by time; we read the lines of all steps before series are matched.",
+        "The mistake is in the query, and a status of 500 triggers alerts. Loki evaluates step by step and \
+         reports the mistake that is first in time; Sandur reads the lines of all steps before it matches \
+         series.",
         |case| {
             let refused = unmatched(case.ours) || begins(case.ours, "pipeline error: '");
             case.ours.status == 400 && unmatched(case.loki) && refused
@@ -428,8 +435,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "field-types",
         "A detected field has another type or another path.",
-        "Loki's type is that of the last line that it looked at, ours one that all values fit. Of two paths \
-         that give the same label Loki names one or the other.",
+        "Loki's type is that of the last line that it examined, ours is a type that fits all values. If two \
+         paths give the same label, Loki names either of them.",
         |case| {
             let untyped = |answer: &Answer| -> Option<Vec<String>> {
                 let mut body: Value = serde_json::from_slice(&answer.body).ok()?;
@@ -450,8 +457,9 @@ pub const RULES: &[Rule] = &[
     rule(
         "index-sizes",
         "Entries of `index/stats` and series of `index/volume_range` differ.",
-        "Loki's index knows chunks, and takes their lines for spread evenly over their time; ours knows the \
-         lines of each minute, and counts a line that was sent twice twice until it meets in a block.",
+        "Loki's index contains chunks, and assumes that their lines are spread evenly over their time. Ours \
+         counts the lines of each minute; a line that was sent twice counts twice until both copies are in \
+         one block.",
         |case| {
             let ranged = case.ask.path.ends_with("index/volume_range");
             let entries =
@@ -461,9 +469,8 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "volume-of-one-step",
-        "`index/volume_range` answers with a matrix whatever the time; Loki's answer about one step is a \
-         vector.",
-        "The type of an answer is not to depend on how many steps happen to have lines.",
+        "`index/volume_range` always returns a matrix; Loki returns a vector for one step.",
+        "The type of an answer should not depend on the number of steps that have lines.",
         |case| {
             let one = contains(case.loki, "\"resultType\":\"vector\"");
             case.ask.path.ends_with("index/volume_range") && case.difference.kind == Kind::Shape && one
@@ -471,9 +478,9 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "stage-never-built",
-        "Loki answers or formats a query that has a faulty stage; we refuse it.",
-        "Loki looks at stages when it first runs them: not when its index tells before that there is no \
-         data, not when a count needs no formatted line, and not to format a query.",
+        "Loki answers or formats a query that has an invalid stage; Sandur rejects it.",
+        "Loki checks a stage when it first runs it. It does not run stages if its index shows that there is \
+         no data, if a count needs no formatted line, or if the query is only formatted.",
         |case| {
             let empty = contains(case.loki, "\"result\":[]") || case.ask.path.ends_with("format_query");
             let unused = contains(case.ours, " : stage '| line_format");
@@ -483,9 +490,9 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "loki-fails",
-        "Loki fails with status 500 or does not answer, we answer or refuse.",
-        "It has no evaluator for a number that `label_replace` gets, and finds late that `approx_topk` needs \
-         an instant.",
+        "Loki fails with status 500 or does not answer; Sandur answers or rejects the query.",
+        "Loki cannot evaluate `label_replace` of a number, and detects late that `approx_topk` requires an \
+         instant query.",
         |case| {
             let words = ["unexpected expr type", "count min sketches are only supported"];
             case.loki.status == 0
@@ -494,15 +501,15 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "base64-padding",
-        "`b64dec` reads base 64 whose padding is missing.",
-        "Loki writes the text of an error in its place.",
+        "`b64dec` decodes base64 without padding.",
+        "Loki inserts the text of an error instead.",
         |case| has(case, controls::decodes_base64),
     )
     .if_alike(controls::without_base64),
     rule(
         "sort-ties",
-        "Series with equal values come in another order behind `sort` and `sort_desc`.",
-        "Loki gives them in the order of a hash map; we by their labels.",
+        "Series with equal values are in a different order after `sort` and `sort_desc`.",
+        "Loki returns them in the order of a hash map, Sandur by their labels.",
         |case| {
             let sorts = case.ask.query_text().contains("sort");
             sorts && case.difference.kind == Kind::Order && in_step(case)
@@ -510,35 +517,35 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "size-literals",
-        "A label filter compares with the size as it is written (`bytes < 1KiB`).",
-        "Loki writes a query anew for its parts, and sizes with two digits: `1KiB` becomes `1.0kB`.",
+        "A label filter compares with the size as written (`bytes < 1KiB`).",
+        "Loki rewrites a query for its parts, and writes sizes with two digits: `1KiB` becomes `1.0kB`.",
         |case| has(case, controls::binary_size),
     )
     .if_alike(controls::without_binary_sizes),
     rule(
         "ties",
-        "Lines with the same time come in another order, or the limit keeps another of them; or values with \
-         the same time, of series that `label_replace` made equal.",
-        "Loki orders them by a hash, or by their labels where its shards meet; we lines by their arrival, \
-         values by size.",
+        "Lines with equal timestamps are in a different order, or the limit keeps different ones of them; or \
+         values with equal timestamps are in a different order, in series that `label_replace` made equal.",
+        "Loki orders them by a hash, or by their labels where it merges shards. Sandur orders lines by \
+         arrival, and values by size.",
         |case| matches!(case.difference.kind, Kind::TieOrder | Kind::TieCut),
     ),
     rule(
         "template-error-details",
-        "`__error_details__` of a failed template names another place in it, or another reason.",
-        "The text comes from inside Go's template package, which knows an argument's place and type.",
+        "`__error_details__` of a failed template names another position in it, or another reason.",
+        "The text comes from Go's template package, which knows the position and type of an argument.",
         |case| without(case, template_details),
     ),
     rule(
         "long-error-details",
         "`__error_details__` quotes at most 4 KiB of a value.",
-        "A row with a long value would otherwise take its size twice; Loki quotes all of it.",
+        "Otherwise a row with a long value would need its size twice. Loki quotes the complete value.",
         |case| without(case, long_details),
     ),
     rule(
         "formatted-duplicates",
-        "Lines that a stage made equal, at the same time and with the same labels, occur once in Loki.",
-        "Loki takes them for one line that it got from several places. They are several lines.",
+        "Lines that a stage made equal, with equal timestamps and labels, occur once in Loki's answer.",
+        "Loki treats them as one line that it received from several places. They are different lines.",
         |case| {
             let formats = case.ask.query_text().contains("_format");
             formats && (without(case, repetitions) || holds_ours(case))
@@ -546,16 +553,16 @@ pub const RULES: &[Rule] = &[
     ),
     rule(
         "huge-numbers",
-        "`fromJson` gives nothing for a text with a number that no floating-point number holds (`1e400`).",
-        "Go's decoder leaves such a number out and goes on; ours takes the text for damaged.",
+        "`fromJson` returns nothing for a text with a number that is too large for a double (`1e400`).",
+        "Go's decoder skips such a number; ours treats the text as invalid.",
         |case| case.ask.shape == Shape::Query && case.ask.query_text().contains("fromJson"),
     )
     .if_alike(controls::without_huge_numbers),
     rule(
         "rounding",
-        "Numbers differ by less than a share of 1e-9.",
-        "Sums of floating-point numbers depend on the order of summation, and Loki's order follows its \
-         chunks and its hash maps: it differs between two of its own answers.",
+        "Numbers have a relative difference of less than 1e-9.",
+        "Sums of floating-point numbers depend on the order of summation. Loki's order depends on its chunks \
+         and hash maps, and differs between two of its own answers.",
         |case| case.difference.kind == Kind::Rounding,
     ),
 ];

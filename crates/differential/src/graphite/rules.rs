@@ -54,34 +54,34 @@ pub const RULES: &[Rule] = &[
         id: "pipes",
         what: "a target with `|` inside a function that evaluates its argument again (`movingAverage`, \
                `timeShift`)",
-        reason: "graphite-web takes the calls behind `|` out of the target when it evaluates it first, and \
-                 the second time they are missing",
+        reason: "graphite-web removes the calls after `|` from the target during the first evaluation, so \
+                 they are missing in the second one",
         explains: |case| case.text.contains('|') && mentions(case, AGAIN),
     },
     Rule {
         id: "named-series",
-        what: "series that are given by name (`asPercent(a, total=b)`)",
+        what: "series in a keyword argument (`asPercent(a, total=b)`)",
         reason: "graphite-web does not fetch them",
         explains: |case| mentions(case, &["total=", "referenceSeries="]),
     },
     Rule {
         id: "unknown-tags",
         what: "`events` with a tag that no event has",
-        reason: "graphite-web leaves such a tag out of the condition, \
-                 so that a misspelt tag finds the events of the others; here there are none",
+        reason: "graphite-web removes such a tag from the condition, so a misspelt tag finds the events of \
+                 the others; Sandur finds none",
         explains: |case| case.text.contains("events(") && mentions(case, &["none", "depl"]),
     },
     Rule {
         id: "no-such-node",
-        what: "`applyByNode` of a node that a path does not have",
-        reason: "graphite-web's next version refuses it, and so do we",
+        what: "`applyByNode` with a node that a path does not have",
+        reason: "graphite-web's next version rejects it, and Sandur does too",
         explains: |case| case.text.contains("applyByNode") && refusal(case).contains(" has no node "),
     },
     Rule {
         id: "shared-tags",
         what: "tags of the two series of `areaBetween` and of `holtWintersConfidenceBands`",
-        reason: "in graphite-web both have one set of tags, so that what a later function adds to one is \
-                 seen at the other",
+        reason: "in graphite-web both share one set of tags, so a tag that a later function adds to one \
+                 appears in the other too",
         explains: |case| {
             let pairs = ["areaBetween", "holtWintersConfidenceArea", "holtWintersConfidenceBands"];
             mentions(case, &pairs) && case.difference.kind == Kind::Tags
@@ -89,14 +89,14 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "first-place",
-        what: "`compressPeriodicGaps` of a series that has a value at its first place",
-        reason: "graphite-web 1.1.10 overlooks that place, its next version does not",
+        what: "`compressPeriodicGaps` of a series whose first point has a value",
+        reason: "graphite-web 1.1.10 ignores the first point, its next version does not",
         explains: |case| case.text.contains("compressPeriodicGaps"),
     },
     Rule {
         id: "no-length",
-        what: "intervals and windows of no length, or of less",
-        reason: "graphite-web has no answer, or one without series, by chance; here they are refused",
+        what: "intervals and windows whose length is zero or negative",
+        reason: "graphite-web fails or returns no series, depending on details; Sandur rejects them",
         explains: |case| {
             ["it must be longer than 0", "a window is a number of points"]
                 .iter()
@@ -105,8 +105,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "no-series-to-fit",
-        what: "an argument that a function cannot use, beside no series",
-        reason: "graphite-web does not look at it when there are no series to compute with",
+        what: "an invalid argument of a function that gets no series",
+        reason: "graphite-web does not check the argument if there are no series to compute with",
         explains: |case| {
             // With series graphite-web raises an exception in these cases.
             let always = ["needs a number of points", "has a group that"];
@@ -118,16 +118,16 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "another-type",
-        what: "series or nothing where a function takes a number or a text",
-        reason: "graphite-web computes as far as Python does (`None` is no node of any path); here it is \
-                 refused",
+        what: "series or `None` as an argument that must be a number or a text",
+        reason: "graphite-web computes as far as Python allows (`None` is not a node of any path); Sandur \
+                 rejects it",
         explains: |case| refusal(case).contains("cannot take what parameter") || case.text.contains("None"),
     },
     Rule {
         id: "order-of-nearly-equal",
-        what: "which series `highest`, `lowest` and `sortBy` put first of those whose values are nearly \
-               equal, or are no numbers any more (`multiply`)",
-        reason: "sums of differences differ in their last digit, and what is not a number has no order",
+        what: "which series `highest`, `lowest` and `sortBy` put first if their values are nearly equal, or \
+               are not numbers (after `multiply`)",
+        reason: "sums of differences differ in their last digit, and NaN has no order",
         explains: |case| {
             let is_ordered = mentions(case, &["highest", "lowest", "sortBy", "mostDeviant"]);
             let is_near = mentions(case, NEAR);
@@ -136,10 +136,10 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "whole-numbers",
-        what: "whole numbers among others, or very large ones: in names (`legendValue`, `aliasQuery`), and \
-               in `stdev` of times",
-        reason: "Python has integers of its own in a series, side by side with other numbers and exact in \
-                 every sum; here a series has one kind, and sums are doubles",
+        what: "integers among other numbers, or very large integers: in names (`legendValue`, `aliasQuery`), \
+               and in `stdev` of times",
+        reason: "Python can store integers and other numbers in one series, and adds integers exactly; in \
+                 Sandur a series has one type, and sums are doubles",
         explains: |case| {
             let has_whole = ["holtWintersAberration", "identity(", "time(", "timeFunction("];
             let begins_whole = ["exponentialMovingAverage("];
@@ -152,8 +152,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "summer-time",
         what: "`timeShift` with `alignDst` in a request with a time zone (`tz`)",
-        reason: "graphite-web goes by the summer time of its own zone, which is UTC in these runs; here it \
-                 is that of the request's",
+        reason: "graphite-web uses the daylight saving time of its own time zone, which is UTC in these \
+                 runs; Sandur uses that of the request's time zone",
         explains: |case| {
             let has_zone = case.ask.others.iter().any(|(name, _)| *name == "tz");
             has_zone && mentions(case, &["timeShift("]) && refusal(case).is_empty()

@@ -48,8 +48,9 @@ fn none(_: &Case<'_>) -> Vec<Ask> {
 pub const RULES: &[Rule] = &[
     Rule {
         id: "ties",
-        what: "which series `topk`, `bottomk` and `limitk` choose among equal ones, and all that follows",
-        reason: "Prometheus takes those that its storage gives first: in the order of their creation",
+        what: "which of several equal series `topk`, `bottomk` and `limitk` choose, and everything that \
+               depends on the choice",
+        reason: "Prometheus chooses those that its storage returns first, in the order of their creation",
         explains: |case| {
             // One answer may have equal series without their names, or for a match, and the other not.
             let are_same = |answer: &Answer| {
@@ -66,8 +67,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "which-duplicate",
-        what: "which series and group an error names that a binary operator cannot match",
-        reason: "Prometheus names the first pair that it meets in the order of its storage",
+        what: "which series and group the error names when a binary operator cannot match series",
+        reason: "Prometheus names the first pair in the order of its storage",
         explains: |case| {
             let Some((theirs, ours)) = refusals(case) else { return false };
             let cut = |text: &str| without_between(text, "match group", "on the");
@@ -78,9 +79,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "which-error",
-        what: "which of several reasons not to evaluate a query is told",
-        reason: "Prometheus tells the one that it meets first while it evaluates, we those of the plan \
-                 first, and of the others the one that we meet first",
+        what: "which of several errors of a query is reported",
+        reason: "Prometheus reports the first error that occurs while it evaluates; Sandur reports errors of \
+                 the plan first, then the first error that occurs",
         explains: |case| {
             let is_of_syntax = |text: &str| text.contains("parse error");
             let several = |(theirs, ours): (&str, &str)| {
@@ -94,9 +95,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "which-match",
-        what: "whether an error of matching names two series of the one side or of the many",
-        reason: "both are wrong there, and Prometheus tells the one that it meets first in the order of its \
-                 storage",
+        what: "whether a matching error names two series of the \"one\" side or of the \"many\" side",
+        reason: "both sides are wrong, and Prometheus reports the first mistake in the order of its storage",
         explains: |case| {
             refusals(case).is_some_and(|(theirs, ours)| is_of_matching(theirs) && is_of_matching(ours))
         },
@@ -105,8 +105,8 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "timestamp-offset",
         what: "`timestamp` of a selector with both `@` and `offset`",
-        reason: "Prometheus forgets the offset there, and looks at the time of `@` among samples that it \
-                 fetched for another",
+        reason: "Prometheus ignores the offset, and looks up the time of `@` among samples that it fetched \
+                 for another time",
         explains: |case| {
             ["timestamp(", "@", "offset"].iter().all(|part| case.text.contains(part))
                 && !matches!(case.difference.kind, Kind::Words | Kind::ErrorType | Kind::Shape | Kind::Order)
@@ -115,8 +115,10 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "same-labelset",
-        what: "`histogram_quantiles` whose label replaces one that tells series apart: we refuse it",
-        reason: "Prometheus refuses it where it is the answer, and goes on with equal series where it is not",
+        what: "`histogram_quantiles` whose label replaces a label that distinguishes series: Sandur rejects \
+               it",
+        reason: "Prometheus rejects it only if it is the result of the query; otherwise it continues with \
+                 series that have equal labels",
         explains: |case| {
             let refusal = case.ours.outcome.as_ref().err();
             case.text.contains("histogram_quantiles") && refusal.is_some_and(|text| text == SAME_LABELS)
@@ -125,8 +127,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "forced-count",
-        what: "how many samples an info says that had buckets made monotonic",
-        reason: "Prometheus adds the count to itself each time that it merges the notes of steps",
+        what: "the number of samples in the info about buckets that were made monotonic",
+        reason: "Prometheus adds the count to itself whenever it merges the annotations of steps",
         explains: |case| {
             let counted = |texts: &[String]| -> BTreeSet<String> {
                 texts.iter().map(|text| without_between(text, "over ", " samples")).collect()
@@ -139,8 +141,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "last-note",
-        what: "notes about single pairs of a binary operator: we tell all",
-        reason: "Prometheus keeps only the last one of each step, whichever pair that is",
+        what: "annotations about single pairs of a binary operator: Sandur returns all",
+        reason: "Prometheus keeps only the last one of each step, regardless of the pair",
         explains: |case| {
             let (theirs, ours) = match case.difference.kind {
                 Kind::Infos => (&case.theirs.infos, &case.ours.infos),
@@ -159,10 +161,10 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "empty-buckets",
-        what: "buckets of histograms whose count is no number: those that were empty before; and where \
-               counters of negated histograms are reset, or their quantiles are",
-        reason: "Prometheus's chunks give all histograms the same buckets: nothing times NaN is NaN, and a \
-                 bucket of nothing is more than one below zero where no bucket is not",
+        what: "buckets of histograms that were empty and whose count became NaN; counter resets and \
+               quantiles of negated histograms",
+        reason: "all histograms of a Prometheus chunk have the same buckets, some of them empty: 0 times NaN \
+                 is NaN, and an empty bucket is greater than a negative one, which a missing bucket is not",
         explains: |case| {
             match case.difference.kind {
                 Kind::Values => {
@@ -187,11 +189,11 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "last-digits",
-        what: "the last digits of trigonometric functions, powers and logarithms, where `count_values` makes \
-               labels of them, a warning names them, a difference or a comparison leaves nothing else, or \
-               another function makes more of them; and from where on exponentials are infinite",
-        reason: "Go computes these functions by itself, we by the C library; on amd64 its exponential is \
-                 infinite from 709.44 on",
+        what: "the last digits of trigonometric functions, powers and logarithms, if they show in labels of \
+               `count_values`, in a warning, or after a subtraction or comparison, or if another function \
+               amplifies them; and the number from which on exponentials are infinite",
+        reason: "Go implements these functions itself, Sandur uses the C library; on amd64 Go's exponential \
+                 is infinite from 709.44 on",
         explains: |case| {
             let is_rounded = ROUNDED.iter().any(|name| case.text.contains(name));
             let is_little = |(absolute, relative)| absolute < 1e-12 || relative < 1e-10;
@@ -210,10 +212,10 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "order-of-addition",
-        what: "digits of `stddev` and `stdvar` beyond the sixth, and what a comparison, the rest of a \
-               division or a periodic function makes of them",
-        reason: "they add in the order of series, which is that of creation in Prometheus, if it is the same \
-                 twice",
+        what: "digits of `stddev` and `stdvar` after the sixth, and comparisons, remainders and periodic \
+               functions of them",
+        reason: "both add in the order of series; in Prometheus it is the order of their creation, and may \
+                 vary",
         explains: |case| {
             let is_deviation = case.text.contains("stddev") || case.text.contains("stdvar");
             is_deviation
@@ -228,8 +230,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "no-zero-bucket",
-        what: "`count_values` of histograms with custom buckets that were divided by zero: we answer it",
-        reason: "Prometheus writes the zero bucket that they do not have, because its count is not a number",
+        what: "`count_values` of histograms with custom buckets that were divided by zero: Sandur answers it",
+        reason: "Prometheus writes the zero bucket, which these histograms do not have, because its count is \
+                 NaN",
         explains: |case| {
             let refusal = case.theirs.outcome.as_ref().err();
             case.difference.kind == Kind::Refused
@@ -239,9 +242,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "changes-of-histograms",
-        what: "`changes` of histograms: Prometheus counts more, also where `count_values` makes labels of \
-               the counts or a comparison leaves some of them",
-        reason: "the same histogram has other empty buckets in the next chunk, which counts as a change",
+        what: "`changes` of histograms: Prometheus counts more, which also affects labels that \
+               `count_values` makes of the counts, and comparisons of them",
+        reason: "the same histogram has different empty buckets in the next chunk, which counts as a change",
         explains: |case| {
             let is_chosen = case.text.contains("count_values") || is_compared(&case.text);
             let is_within = !case.text.starts_with("changes(");
@@ -257,9 +260,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "mixed-schemas",
-        what: "for which metrics a warning tells of a mix of exponential and custom buckets",
-        reason: "Prometheus names the one that it meets second, in an order of series that is another in \
-                 another run",
+        what: "which metrics a warning about mixed exponential and custom buckets names",
+        reason: "Prometheus names the second one in the order of series, which varies between runs",
         explains: |case| {
             let others = |texts: &[String]| -> BTreeSet<String> {
                 texts.iter().filter(|text| !text.contains(MIXED_SCHEMAS)).cloned().collect()
@@ -271,8 +273,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "regex-words",
-        what: "which part of a regular expression is named that both refuse",
-        reason: "a class of Unicode that does not exist is seen only when the whole was read",
+        what: "which part of an invalid regular expression the error names",
+        reason: "Sandur detects an unknown Unicode class only after it has parsed the complete expression",
         explains: |case| {
             refusals(case).is_some_and(|(theirs, ours)| {
                 [theirs, ours].iter().all(|text| text.contains("error parsing regexp"))
@@ -282,8 +284,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "hexadecimal-e",
-        what: "hexadecimal numbers with an `e` behind their first digit: we read all of them",
-        reason: "Prometheus takes it for the begin of an exponent, and refuses what then is none",
+        what: "hexadecimal numbers with an `e` after their first digit: Sandur accepts all of them",
+        reason: "Prometheus treats the `e` as the start of an exponent, and rejects the number if no \
+                 exponent follows",
         explains: |case| {
             let refusal = case.theirs.outcome.as_ref().err();
             let is_number = |text: &String| text.to_lowercase().contains("duration syntax: \"0x");
@@ -294,7 +297,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         id: "equal-values",
         what: "the order of series with equal values in `sort`, `sort_desc`, `topk` and `bottomk`",
-        reason: "Prometheus's sorting does not keep the order of equal ones",
+        reason: "Prometheus's sort is not stable",
         explains: |case| {
             // Includes close values: two powers that differ in their last bit here may be equal there.
             let rows = |answer: &Answer| match &answer.outcome {
@@ -309,10 +312,10 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "order-of-conditions",
-        what: "whether `absent` and `absent_over_time` answer a label that a selector asks for after it has \
-               excluded a value of it: we do",
-        reason: "the last condition on a label decides, and Prometheus's storage puts those that exclude \
-                 last when it looks into one block alone",
+        what: "whether the result of `absent` and `absent_over_time` has a label for which the selector \
+               first excludes a value and then requires one: Sandur's has it",
+        reason: "the last matcher of a label decides, and Prometheus's storage moves negative matchers to \
+                 the end if it reads only one block",
         explains: |case| {
             let excludes = |label: &&str| {
                 let has = |operator: &str| case.text.contains(&format!("{label}{operator}\""));
@@ -326,8 +329,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         id: "natural-order",
-        what: "the place of series without the label in `sort_by_label` and `sort_by_label_desc`",
-        reason: "Prometheus's order of a missing label and another is none: each comes before the other",
+        what: "the position of series without the label in `sort_by_label` and `sort_by_label_desc`",
+        reason: "Prometheus's comparison of a missing label with another one is inconsistent: each is less \
+                 than the other",
         explains: |case| case.difference.kind == Kind::Order && case.text.starts_with("sort_by_label"),
         controls: none,
     },
