@@ -27,15 +27,15 @@ pub static RINGS: &[Kind] = &[
     Kind {
         origin: "carbon",
         name: "carbon_ch",
-        about: "MD5 of host and instance; ports do not count; the order of members decides who moves on from \
-                a taken position",
+        about: "MD5 of host and instance, without the port; if two members have the same position, the later \
+                one in the list moves to the next free position",
         build: carbon_carbon_ch::build,
     },
     Kind {
         origin: "carbon",
         name: "fnv1a_ch",
-        about: "FNV-1a of the instance alone: without instances all members stand side by side, and one gets \
-                nearly everything",
+        about: "FNV-1a of the instance only; without instances, the positions of all members are adjacent, \
+                and one member gets nearly all names",
         build: carbon_fnv1a_ch::build,
     },
     Kind {
@@ -47,49 +47,51 @@ pub static RINGS: &[Kind] = &[
     Kind {
         origin: "carbon-fast",
         name: "carbon_ch",
-        about: "`fast-hashing` by MD5: a change of the members moves most names",
+        about: "`fast-hashing` with MD5; a change of the members moves most names",
         build: carbon_fast::carbon_ch,
     },
     Kind {
         origin: "carbon-fast",
         name: "fnv1a_ch",
-        about: "`fast-hashing` by FNV-1a of host and instance",
+        about: "`fast-hashing` with FNV-1a of host and instance",
         build: carbon_fast::fnv1a_ch,
     },
     Kind {
         origin: "carbon-fast",
         name: "mmh3_ch",
-        about: "`fast-hashing` by MurmurHash3, its default",
+        about: "`fast-hashing` with MurmurHash3, its default",
         build: carbon_fast::mmh3_ch,
     },
     Kind {
         origin: "carbon-c-relay",
         name: "carbon_ch",
-        about: "as carbon's, but a taken position belongs to the first by host and instance",
+        about: "as in carbon, but a position of several members belongs to the first by host and instance",
         build: relay_carbon_ch::build,
     },
     Kind {
         origin: "carbon-c-relay",
         name: "fnv1a_ch",
-        about: "FNV-1a of host and port, or of the instance where there is one",
+        about: "FNV-1a of host and port, or of the instance if there is one",
         build: relay_fnv1a_ch::build,
     },
     Kind {
         origin: "carbon-c-relay",
         name: "jump_fnv1a_ch",
-        about: "jump hashing over members in the order of their instances: balanced, only the last can go",
+        about: "jump hashing over members in the order of their instances; balanced, but only the last \
+                member can be removed without moving names of others",
         build: jump_fnv1a_ch::build,
     },
     Kind {
         origin: "carbon-relay-ng",
         name: "consistentHashing",
-        about: "carbon's ring of before 2013: a taken position belongs to the first by host",
+        about: "carbon's ring before 2013: a position of several members belongs to the first by host",
         build: relay_ng_v1::build,
     },
     Kind {
         origin: "carbon-relay-ng",
         name: "consistentHashing-v2",
-        about: "nearly carbon's: positions go round, and a member's own are not seen while it is added",
+        about: "nearly carbon's, but positions wrap around, and positions of the member that is being added \
+                do not count as taken",
         build: relay_ng_v2::build,
     },
 ];
@@ -109,7 +111,7 @@ impl Kind {
 
 /// Returns the table of rings as it is in `docs/relay.md`.
 pub fn rings_page() -> String {
-    let mut page = String::from("| program | ring | what it hashes, and what to mind |\n|---|---|---|\n");
+    let mut page = String::from("| program | ring | what it hashes, and what to consider |\n|---|---|---|\n");
     for kind in RINGS {
         page.push_str(&format!("| {} | `{}` | {} |\n", kind.origin, kind.name, kind.about));
     }
