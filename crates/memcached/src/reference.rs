@@ -20,9 +20,8 @@ pub fn reference() -> String {
 
 const INTRODUCTION: &str = "# The memcached server
 
-`sandur cache serve ARGUMENTS...` is a server that speaks memcached's protocols over our cache. It takes
-memcached's arguments as they are, so an existing command line works unchanged. (This page is generated; do
-not edit it.)
+`sandur cache serve ARGUMENTS...` serves Sandur's cache over memcached's protocols. It accepts memcached's
+arguments, so an existing command line works unchanged. (This page is generated; do not edit it.)
 
 ";
 
@@ -57,7 +56,7 @@ fn statistics(page: &mut String) -> std::fmt::Result {
     }
     writeln!(page, "| `stats detail on\\|off\\|dump` | commands by prefix of the key |")?;
     writeln!(page, "| `stats cachedump CLASS LIMIT` | some keys of a slab class |")?;
-    writeln!(page, "| `stats reset` | counts from zero |\n")
+    writeln!(page, "| `stats reset` | resets counters to zero |\n")
 }
 
 fn options(page: &mut String) -> std::fmt::Result {

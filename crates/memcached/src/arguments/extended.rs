@@ -32,7 +32,7 @@ const fn shown(name: &'static str, about: &'static str, apply: Apply) -> Extende
 pub(crate) const EXTENDED: &[Extended] = &[
     works(
         "ext_path",
-        "file for the flash tier, FILE:SIZE[:BUCKET] with m, g, t or p; may be repeated",
+        "file for the flash tier, FILE:SIZE[:BUCKET], with the units m, g, t and p; may be repeated",
         |d, v| {
             let text = v.ok_or_else(|| {
                 WrongArguments::new("missing argument to ext_path, ie: ext_path=/d/file:5G")
@@ -45,7 +45,8 @@ pub(crate) const EXTENDED: &[Extended] = &[
     ),
     works(
         "ext_warm",
-        "what is used again after a restart: off, clean (after a clean stop) or crash",
+        "when data on flash is reused after a restart: off (never), clean (after a clean stop) or crash \
+         (always)",
         |d, v| {
             d.settings.warm = match v {
                 Some("off") => Warm::Off,
@@ -68,7 +69,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.idle_timeout_s = number(v, "idle_timeout")?;
         Ok(())
     }),
-    works("watcher_logbuf_size", "kilobytes that are held for one watcher (default: 256)", |d, v| {
+    works("watcher_logbuf_size", "buffer of one watcher in kilobytes (default: 256)", |d, v| {
         d.settings.watcher_bytes = number::<usize>(v, "watcher_logbuf_size")?.clamp(1, 1 << 20) << 10;
         Ok(())
     }),
@@ -76,7 +77,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.track_sizes = true;
         Ok(())
     }),
-    works("slab_chunk_max", "kilobytes of the largest slab class in stats (default: 512)", |d, v| {
+    works("slab_chunk_max", "largest slab class in stats, in kilobytes (default: 512)", |d, v| {
         let kilobytes: u64 = number(v, "slab_chunk_max")?;
         if kilobytes == 0 {
             return Err(WrongArguments::new("slab_chunk_max must be >= 0"));
@@ -106,13 +107,13 @@ pub(crate) const EXTENDED: &[Extended] = &[
             Ok(())
         },
     ),
-    works("ssl_ca_cert", "file with the authorities that sign clients", |d, v| {
+    works("ssl_ca_cert", "file with the authorities that sign clients' certificates", |d, v| {
         d.tls.authorities = Some(path(v, "ssl_ca_cert")?);
         Ok(())
     }),
     works(
         "ssl_min_version",
-        "least version: 0 to 3 for TLS 1.0 to 1.3; below 1.2 means 1.2 (default: 2)",
+        "minimum version: 0 to 3 for TLS 1.0 to 1.3; below 1.2 means 1.2 (default: 2)",
         |d, v| {
             d.tls.least_version = number(v, "ssl_min_version")?;
             if d.tls.least_version > 3 {
@@ -121,28 +122,28 @@ pub(crate) const EXTENDED: &[Extended] = &[
             Ok(())
         },
     ),
-    works("ssl_session_cache", "sessions can be resumed", |d, _| {
+    works("ssl_session_cache", "allow clients to resume TLS sessions", |d, _| {
         d.tls.session_cache = true;
         Ok(())
     }),
-    shown("ssl_keyformat", "the format of the key is found in the file", |d, v| {
+    shown("ssl_keyformat", "the format of the key is detected", |d, v| {
         d.settings.tuning.ssl_keyformat = number(v, "ssl_keyformat")?;
         Ok(())
     }),
-    shown("ssl_ciphers", "the library's choice holds", |d, v| {
+    shown("ssl_ciphers", "the TLS library chooses the ciphers", |d, v| {
         d.tls.ciphers = Some(text(v, "ssl_ciphers")?.to_owned());
         Ok(())
     }),
-    shown("ssl_wbuf_size", "kilobytes", |d, v| {
+    shown("ssl_wbuf_size", "in kilobytes; not used", |d, v| {
         d.settings.tuning.ssl_wbuf_size = number::<u64>(v, "ssl_wbuf_size")? << 10;
         Ok(())
     }),
-    shown("ssl_kernel_tls", "not used", |d, _| {
+    shown("ssl_kernel_tls", "kernel TLS is not used", |d, _| {
         d.settings.tuning.ssl_kernel_tls = true;
         Ok(())
     }),
     works("modern", "the default", |_, _| Ok(())),
-    shown("no_modern", "shows the settings of memcached 1.4", |d, _| {
+    shown("no_modern", "shows the defaults of memcached 1.4", |d, _| {
         let tuning = &mut d.settings.tuning;
         tuning.slab_chunk_max = 1 << 20;
         (tuning.slab_reassign, tuning.slab_automove) = (false, 0);
@@ -151,20 +152,20 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.refuse_fast = false;
         Ok(())
     }),
-    works("relaxed_privileges", "adds the commands of memcached's test suite that turn the clock", |d, _| {
+    works("relaxed_privileges", "enable debugtime and misbehave for memcached's test suite", |d, _| {
         d.settings.test_commands = true;
         Ok(())
     }),
     works(
         "read_buf_mem_limit",
-        "megabytes that commands on their way in may take, shared equally by the threads; beyond it a \
+        "memory for incomplete commands in megabytes, divided equally among the threads; beyond it a \
          connection is closed with \"SERVER_ERROR out of memory reading request\" (default: no limit)",
         |d, v| {
             d.settings.buffer_bytes_max = number::<u64>(v, "read_buf_mem_limit")?.min(1 << 24) << 20;
             Ok(())
         },
     ),
-    shown("hashpower", "the index grows by itself", |d, v| {
+    shown("hashpower", "the index grows automatically", |d, v| {
         let power = number(v, "hashpower")?;
         if power < 12 {
             return Err(WrongArguments::new(format!("Initial hashtable multiplier of {power} is too low")));
@@ -175,8 +176,8 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.tuning.hashpower = power;
         Ok(())
     }),
-    shown("no_hashexpand", "the index grows by itself", |_, _| Ok(())),
-    shown("hash_algorithm", "jenkins, murmur3 or xxh3: keys are hashed with XXH3", |d, v| {
+    shown("no_hashexpand", "the index grows automatically", |_, _| Ok(())),
+    shown("hash_algorithm", "jenkins, murmur3 or xxh3; keys are always hashed with XXH3", |d, v| {
         let name = text(v, "hash_algorithm")?;
         if !matches!(name, "jenkins" | "murmur3" | "xxh3") {
             return Err(WrongArguments::new("Unknown hash_algorithm option (jenkins, murmur3, xxh3)"));
@@ -229,29 +230,29 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.tuning.slab_chunk_max = 1 << 20;
         Ok(())
     }),
-    shown("tail_repair_time", "nothing leaks", |d, v| {
+    shown("tail_repair_time", "references to items cannot leak", |d, v| {
         d.settings.tuning.tail_repair_time = number(v, "tail_repair_time")?;
         if d.settings.tuning.tail_repair_time < 10 {
             return Err(WrongArguments::new("Cannot set tail_repair_time to less than 10 seconds"));
         }
         Ok(())
     }),
-    shown("lru_crawler", "expired items go by themselves", |d, _| {
+    shown("lru_crawler", "expired items are removed without a crawler", |d, _| {
         d.settings.tuning.lru_crawler = true;
         Ok(())
     }),
-    shown("no_lru_crawler", "expired items go by themselves", |d, _| {
+    shown("no_lru_crawler", "expired items are removed without a crawler", |d, _| {
         d.settings.tuning.lru_crawler = false;
         Ok(())
     }),
-    shown("lru_crawler_sleep", "microseconds", |d, v| {
+    shown("lru_crawler_sleep", "in microseconds; there is no LRU crawler", |d, v| {
         d.settings.tuning.lru_crawler_sleep = number(v, "lru_crawler_sleep")?;
         if d.settings.tuning.lru_crawler_sleep > 1_000_000 {
             return Err(WrongArguments::new("LRU crawler sleep must be between 0 and 1 second"));
         }
         Ok(())
     }),
-    shown("lru_crawler_tocrawl", "items", |d, v| {
+    shown("lru_crawler_tocrawl", "number of items; there is no LRU crawler", |d, v| {
         d.settings.tuning.lru_crawler_tocrawl = number(v, "lru_crawler_tocrawl")?;
         Ok(())
     }),
@@ -284,7 +285,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
         d.settings.tuning.temp_lru = true;
         Ok(())
     }),
-    shown("worker_logbuf_size", "kilobytes", |d, v| {
+    shown("worker_logbuf_size", "in kilobytes; not used", |d, v| {
         d.settings.tuning.worker_logbuf = number::<u64>(v, "worker_logbuf_size")? << 10;
         Ok(())
     }),
@@ -300,24 +301,24 @@ pub(crate) const EXTENDED: &[Extended] = &[
         Ok(())
     }),
     shown("sock_cookie_id", "not used", |_, _| Ok(())),
-    shown("ext_page_size", "segments size themselves; it is the unit of ext_compact_under", |d, v| {
+    shown("ext_page_size", "segment sizes are chosen automatically; unit of ext_compact_under", |d, v| {
         d.settings.tuning.ext_page_size = number::<u64>(v, "ext_page_size")? << 20;
         Ok(())
     }),
-    shown("ext_wbuf_size", "write buffers size themselves", |d, v| {
+    shown("ext_wbuf_size", "write buffers are sized automatically", |d, v| {
         d.settings.tuning.ext_wbuf_size = number::<u64>(v, "ext_wbuf_size")? << 20;
         Ok(())
     }),
-    shown("ext_threads", "reads are as parallel as the device likes", |d, v| {
+    shown("ext_threads", "the number of parallel reads adapts to the device", |d, v| {
         d.settings.tuning.ext_threads = number(v, "ext_threads")?;
         Ok(())
     }),
-    shown("ext_io_depth", "reads are as parallel as the device likes", |_, v| {
+    shown("ext_io_depth", "the number of parallel reads adapts to the device", |_, v| {
         number::<u32>(v, "ext_io_depth").map(|_| ())
     }),
     works(
         "ext_item_size",
-        "least bytes of an item that ext_item_age moves to flash (default: 512)",
+        "minimum size in bytes of items that ext_item_age moves to flash (default: 512)",
         |d, v| {
             d.settings.tuning.ext_item_size = number(v, "ext_item_size")?;
             Ok(())
@@ -325,7 +326,8 @@ pub(crate) const EXTENDED: &[Extended] = &[
     ),
     works(
         "ext_item_age",
-        "seconds after which an idle item leaves memory for flash even if there is room (default: never)",
+        "seconds after which an idle item moves from memory to flash even if memory has room (default: \
+         never)",
         |d, v| {
             d.settings.tuning.ext_item_age = number(v, "ext_item_age")?;
             Ok(())
@@ -337,7 +339,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
     }),
     works(
         "ext_recache_rate",
-        "0: what is read from flash never returns to memory, 1: always, else: if it is worth it",
+        "0: items read from flash never return to memory, 1: always, other values: if it is worthwhile",
         |d, v| {
             d.settings.tuning.ext_recache_rate = number(v, "ext_recache_rate")?;
             Ok(())
@@ -345,13 +347,13 @@ pub(crate) const EXTENDED: &[Extended] = &[
     ),
     works(
         "ext_compact_under",
-        "compact below so many free pages of ext_page_size (default: never)",
+        "compact while fewer pages of ext_page_size are free (default: never)",
         |d, v| {
             d.settings.tuning.ext_compact_under = number(v, "ext_compact_under")?;
             Ok(())
         },
     ),
-    works("ext_drop_under", "below so many free pages ext_drop_unread works (default: never)", |d, v| {
+    works("ext_drop_under", "ext_drop_unread applies while fewer pages are free (default: never)", |d, v| {
         d.settings.tuning.ext_drop_under = number(v, "ext_drop_under")?;
         Ok(())
     }),
@@ -361,13 +363,14 @@ pub(crate) const EXTENDED: &[Extended] = &[
     }),
     works(
         "ext_max_frag",
-        "compact pages used to less than this part (default: 0.8); 0: the first written go first",
+        "compact pages whose live share is below this (default: 0.8); 0: reclaim pages in the order of \
+         writing",
         |d, v| {
             d.settings.tuning.ext_max_frag = number(v, "ext_max_frag")?;
             Ok(())
         },
     ),
-    works("ext_drop_unread", "compaction may drop what nobody read", |d, _| {
+    works("ext_drop_unread", "compaction may drop items that were never read", |d, _| {
         d.settings.tuning.ext_drop_unread = true;
         Ok(())
     }),

@@ -211,7 +211,7 @@ mod tests {
         assert_eq!((settings.item_bytes_max, settings.connections_max), (5 << 20, 16384));
         assert_eq!((settings.verbosity, settings.user.as_deref()), (1, Some("11211")));
         assert!(settings.track_sizes);
-        let why = "write buffers size themselves";
+        let why = "write buffers are sized automatically";
         assert_eq!(settings.ignored, [Ignored { option: "ext_wbuf_size", why }]);
     }
 

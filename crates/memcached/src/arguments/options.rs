@@ -45,7 +45,7 @@ const fn value(
 
 /// Every option of memcached.
 pub(crate) const OPTIONS: &[CommandOption] = &[
-    value('p', "port", "num", "TCP port to listen on (default: 11211; 0 is off, -1 any free one)", |d, v| {
+    value('p', "port", "num", "TCP port to listen on (default: 11211; 0: off, -1: any free port)", |d, v| {
         d.tcp_given = true;
         d.settings.tcp_port = integer(v);
         Ok(())
@@ -79,7 +79,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         d.settings.daemon = true;
         Ok(())
     }),
-    flag('r', "enable-coredumps", "raise the limit of core files", |_, _| Ok(())),
+    flag('r', "enable-coredumps", "raise the size limit of core files", |_, _| Ok(())),
     value('u', "user", "user", "user to run as (only when started as root)", |d, v| {
         d.settings.user = Some(v.to_owned());
         Ok(())
@@ -92,7 +92,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         d.settings.evict = false;
         Ok(())
     }),
-    value('c', "conn-limit", "num", "connections at a time (default: 1024)", |d, v| {
+    value('c', "conn-limit", "num", "maximum number of connections (default: 1024)", |d, v| {
         d.settings.connections_max = positive(v, "Maximum connections")?;
         Ok(())
     }),
@@ -116,11 +116,11 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         d.print = Some(Print::Version);
         Ok(())
     }),
-    value('P', "pidfile", "file", "save the process number in this file", |d, v| {
+    value('P', "pidfile", "file", "write the process id to this file", |d, v| {
         d.settings.pid_file = Some(PathBuf::from(v));
         Ok(())
     }),
-    value('f', "slab-growth-factor", "num", "growth of the slab classes in stats (default: 1.25)", |d, v| {
+    value('f', "slab-growth-factor", "num", "growth of slab classes in stats (default: 1.25)", |d, v| {
         d.settings.slab_factor = v.parse().unwrap_or(0.0);
         // refuses a value that is not a number too
         if d.settings.slab_factor > 1.0 {
@@ -128,12 +128,12 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         }
         Err(WrongArguments::new("Factor must be greater than 1"))
     }),
-    value('n', "slab-min-size", "bytes", "least space of the slab classes in stats (default: 48)", |d, v| {
+    value('n', "slab-min-size", "bytes", "minimum size of slab classes in stats (default: 48)", |d, v| {
         d.settings.slab_chunk_least = positive(v, "Chunk size")? as u64;
         Ok(())
     }),
-    flag('L', "enable-largepages", "accepted, ignored: memory is not taken in one piece", |d, _| {
-        let why = "memory is taken as items come, not in one piece";
+    flag('L', "enable-largepages", "accepted, ignored: memory is not allocated in one piece", |d, _| {
+        let why = "memory is allocated as items are stored, not in one piece";
         d.settings.ignored.push(Ignored { option: "enable-largepages", why });
         Ok(())
     }),
@@ -141,7 +141,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         'D',
         "prefix-delimiter",
         "char",
-        "end of a key's prefix in \"stats detail\", which it turns on",
+        "character that ends a key's prefix in \"stats detail\"; enables \"stats detail\"",
         |d, v| {
             let Some(delimiter) = v.bytes().next() else {
                 return Err(WrongArguments::new("No delimiter specified"));
@@ -159,7 +159,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         'R',
         "max-reqs-per-event",
         "num",
-        "commands of a connection before others have a turn (default: 20)",
+        "commands of one connection before others are served (default: 20)",
         |d, v| {
             d.settings.commands_per_turn = positive(v, "Number of requests per event")?;
             Ok(())
@@ -188,7 +188,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         })?;
         Ok(())
     }),
-    value('I', "max-item-size", "num", "largest item (default: 1m, least: 1k, most: 1024m)", |d, v| {
+    value('I', "max-item-size", "num", "maximum item size (default: 1m, from 1k to 1024m)", |d, v| {
         d.settings.item_bytes_max = size(v);
         Ok(())
     }),
@@ -233,14 +233,14 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         'e',
         "memory-file",
         "file",
-        "keep items in memory over a graceful stop (SIGUSR1, \"shutdown graceful\")\n\
-         in this file and FILE.meta",
+        "save the items in memory to this file and FILE.meta at a graceful stop\n\
+         (SIGUSR1, \"shutdown graceful\"), and restore them at the start",
         |d, v| {
             d.settings.memory_file = Some(PathBuf::from(v));
             Ok(())
         },
     ),
-    flag('Z', "enable-ssl", "speak TLS (see ssl_chain_cert, ssl_key)", |d, _| {
+    flag('Z', "enable-ssl", "use TLS (see ssl_chain_cert, ssl_key)", |d, _| {
         d.tls_on = true;
         Ok(())
     }),
@@ -253,7 +253,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
     ),
     value('N', "napi-ids", "num", "accepted, ignored", |d, v| {
         d.settings.tuning.napi_ids = positive(v, "Maximum number of NAPI IDs")? as u32;
-        let why = "connections are given to workers in turn";
+        let why = "connections are assigned to workers round-robin";
         d.settings.ignored.push(Ignored { option: "napi-ids", why });
         Ok(())
     }),

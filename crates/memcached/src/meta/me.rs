@@ -14,7 +14,7 @@ pub(crate) struct Me;
 impl Command for Me {
     const NAME: &'static str = "me";
     const ARGUMENTS: &'static str = "KEY [b]";
-    const ABOUT: &'static str = "everything about an item but its value";
+    const ABOUT: &'static str = "returns the metadata of an item, without its value";
     const WORDS: usize = 2;
     const HAS_NOREPLY: bool = false;
 

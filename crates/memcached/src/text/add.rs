@@ -12,7 +12,7 @@ pub(crate) struct Add;
 impl Command for Add {
     const NAME: &'static str = "add";
     const ARGUMENTS: &'static str = "KEY FLAGS EXPIRY BYTES [noreply]";
-    const ABOUT: &'static str = "stores a value if there is none";
+    const ABOUT: &'static str = "stores a value if the key has none";
     const WORDS: usize = 5;
 
     fn run(call: &mut Call<'_>) -> Next {

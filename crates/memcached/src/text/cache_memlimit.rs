@@ -11,7 +11,7 @@ pub(crate) struct CacheMemlimit;
 impl Command for CacheMemlimit {
     const NAME: &'static str = "cache_memlimit";
     const ARGUMENTS: &'static str = "MEGABYTES [noreply]";
-    const ABOUT: &'static str = "moves the memory limit";
+    const ABOUT: &'static str = "changes the memory limit";
 
     fn run(call: &mut Call<'_>) -> Next {
         let answer: &[u8] = match call.words.next().and_then(unsigned_32) {

@@ -16,7 +16,7 @@ pub(crate) struct Debugtime;
 impl Command for Debugtime {
     const NAME: &'static str = "debugtime";
     const ARGUMENTS: &'static str = "SECONDS";
-    const ABOUT: &'static str = "turns the server's clock forward (tests only)";
+    const ABOUT: &'static str = "moves the server's clock forward (tests only)";
 
     fn run(call: &mut Call<'_>) -> Next {
         if !call.context.settings().test_commands {

@@ -16,7 +16,7 @@ impl Command for Extstore {
     const NAME: &'static str = "extstore";
     const ARGUMENTS: &'static str = "NAME VALUE";
     const ABOUT: &'static str =
-        "turns a knob of the flash tier: recache_rate, item_age, item_size, compact_under, ...";
+        "changes an option of the flash tier: recache_rate, item_age, item_size, compact_under, ...";
 
     fn run(call: &mut Call<'_>) -> Next {
         let answer = if set(call).is_some() { b"OK".as_slice() } else { ERROR };

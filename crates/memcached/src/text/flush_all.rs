@@ -12,7 +12,7 @@ pub(crate) struct FlushAll;
 impl Command for FlushAll {
     const NAME: &'static str = "flush_all";
     const ARGUMENTS: &'static str = "[DELAY] [noreply]";
-    const ABOUT: &'static str = "voids all items, now or after DELAY seconds";
+    const ABOUT: &'static str = "invalidates all items, now or after DELAY seconds";
 
     fn run(call: &mut Call<'_>) -> Next {
         call.context.counters.totals.flush_cmds.add(1);

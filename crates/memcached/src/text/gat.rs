@@ -11,7 +11,7 @@ pub(crate) struct Gat;
 impl Command for Gat {
     const NAME: &'static str = "gat";
     const ARGUMENTS: &'static str = "EXPIRY KEY...";
-    const ABOUT: &'static str = "values; sets a new expiry";
+    const ABOUT: &'static str = "returns values and sets a new expiry";
     const WORDS: usize = 3;
 
     fn run(call: &mut Call<'_>) -> Next {

@@ -11,7 +11,7 @@ pub(crate) struct Gats;
 impl Command for Gats {
     const NAME: &'static str = "gats";
     const ARGUMENTS: &'static str = "EXPIRY KEY...";
-    const ABOUT: &'static str = "values with version numbers; sets a new expiry";
+    const ABOUT: &'static str = "returns values with version numbers and sets a new expiry";
     const WORDS: usize = 3;
 
     fn run(call: &mut Call<'_>) -> Next {

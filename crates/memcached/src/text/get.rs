@@ -11,7 +11,7 @@ pub(crate) struct Get;
 impl Command for Get {
     const NAME: &'static str = "get";
     const ARGUMENTS: &'static str = "KEY...";
-    const ABOUT: &'static str = "values";
+    const ABOUT: &'static str = "returns values";
     const WORDS: usize = 2;
 
     fn run(call: &mut Call<'_>) -> Next {

@@ -11,7 +11,7 @@ pub(crate) struct Gets;
 impl Command for Gets {
     const NAME: &'static str = "gets";
     const ARGUMENTS: &'static str = "KEY...";
-    const ABOUT: &'static str = "values with version numbers";
+    const ABOUT: &'static str = "returns values with version numbers";
     const WORDS: usize = 2;
 
     fn run(call: &mut Call<'_>) -> Next {

@@ -14,7 +14,7 @@ pub(crate) struct Lru;
 impl Command for Lru {
     const NAME: &'static str = "lru";
     const ARGUMENTS: &'static str = "tune|mode|temp_ttl ...";
-    const ABOUT: &'static str = "accepted; eviction tunes itself";
+    const ABOUT: &'static str = "accepted without effect; eviction needs no tuning";
 
     fn run(call: &mut Call<'_>) -> Next {
         let answer = tune(call).unwrap_or(ERROR);

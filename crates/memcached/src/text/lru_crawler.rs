@@ -14,7 +14,7 @@ pub(crate) struct LruCrawler;
 impl Command for LruCrawler {
     const NAME: &'static str = "lru_crawler";
     const ARGUMENTS: &'static str = "metadump|mgdump CLASSES, enable, disable, crawl, tocrawl, sleep";
-    const ABOUT: &'static str = "lists keys with their metadata; the rest is accepted";
+    const ABOUT: &'static str = "lists keys with their metadata; the other forms have no effect";
 
     fn run(call: &mut Call<'_>) -> Next {
         let (name, argument) = (call.words.next(), call.words.next());

@@ -12,7 +12,7 @@ pub(crate) struct Replace;
 impl Command for Replace {
     const NAME: &'static str = "replace";
     const ARGUMENTS: &'static str = "KEY FLAGS EXPIRY BYTES [noreply]";
-    const ABOUT: &'static str = "stores a value if there is one";
+    const ABOUT: &'static str = "stores a value if the key has one";
     const WORDS: usize = 5;
 
     fn run(call: &mut Call<'_>) -> Next {

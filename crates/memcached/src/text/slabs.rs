@@ -14,7 +14,7 @@ pub(crate) struct Slabs;
 impl Command for Slabs {
     const NAME: &'static str = "slabs";
     const ARGUMENTS: &'static str = "reassign|automove ...";
-    const ABOUT: &'static str = "accepted; there are no slabs";
+    const ABOUT: &'static str = "accepted without effect; there are no slabs";
 
     fn run(call: &mut Call<'_>) -> Next {
         let answer = match call.words.next() {

@@ -17,7 +17,7 @@ pub(crate) struct Stats;
 impl Command for Stats {
     const NAME: &'static str = "stats";
     const ARGUMENTS: &'static str = "[FORM]";
-    const ABOUT: &'static str = "numbers about the server; forms are listed below";
+    const ABOUT: &'static str = "returns statistics; forms are listed below";
 
     fn run(call: &mut Call<'_>) -> Next {
         let name = call.words.next().unwrap_or_default();

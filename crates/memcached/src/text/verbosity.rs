@@ -14,7 +14,7 @@ pub(crate) struct Verbosity;
 impl Command for Verbosity {
     const NAME: &'static str = "verbosity";
     const ARGUMENTS: &'static str = "LEVEL [noreply]";
-    const ABOUT: &'static str = "sets what is logged";
+    const ABOUT: &'static str = "sets the level of the log";
 
     fn run(call: &mut Call<'_>) -> Next {
         match call.words.next().and_then(unsigned_32) {

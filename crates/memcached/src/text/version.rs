@@ -10,7 +10,7 @@ pub(crate) struct Version;
 
 impl Command for Version {
     const NAME: &'static str = "version";
-    const ABOUT: &'static str = "the server's version";
+    const ABOUT: &'static str = "returns the server's version";
 
     fn run(call: &mut Call<'_>) -> Next {
         let line = format!("VERSION {VERSION}");

@@ -14,7 +14,7 @@ pub(crate) struct Watch;
 impl Command for Watch {
     const NAME: &'static str = "watch";
     const ARGUMENTS: &'static str = "[fetchers|mutations|evictions|deletions|connevents|sysevents ...]";
-    const ABOUT: &'static str = "turns the connection into a log of what happens";
+    const ABOUT: &'static str = "sends events as log lines over this connection";
 
     fn run(call: &mut Call<'_>) -> Next {
         let settings = call.context.settings();
