@@ -20,9 +20,9 @@ const INTRODUCTION: &str = "# HTTP API\n\n\
     A failure is plain text. 400: the request or a limit of the tenant; 401: no tenant, or no valid \
     credential; 403: the credential lacks the scope or the tenant, or the request is from a page of another \
     site; 404: not found; 405: another method (empty body); 408: a body arrives too slowly (503 for a push); \
-    413: the body is too large; 429: more than a rate or a queue of the tenant allows; 499: the client went \
-    away; 500: a defect or damaged data; 503: temporarily unavailable, retry after the time in `Retry-After` \
-    if it is present; 504: the query took too long. How agents react to each is in \
+    413: the body is too large; 429: more than a rate or a queue of the tenant allows; 499: the client \
+    disconnected; 500: a defect or damaged data; 503: temporarily unavailable, retry after the time in \
+    `Retry-After` if it is present; 504: the query took too long. How agents react to each is in \
     [operations.md](../operations.md#what-agents-send-again).\n\n\
     Warnings, such as that data is missing from an answer, are in the header `X-Sandur-Warning`, whatever \
     the format of the body: one header for each of the first four warnings that are known when the answer \

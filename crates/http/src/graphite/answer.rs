@@ -19,7 +19,8 @@ use crate::written::{Sending, Writing, begun, written};
 /// The function that JSON is wrapped in.
 pub const JSONP: Parameter = parameter(
     "jsonp",
-    "a function that JSON is wrapped in, `name` or `a.b[0]`, at most 128 bytes; 403 for pages of other sites",
+    "the JSON is wrapped in a call of this function, `name` or `a.b[0]`, at most 128 bytes; 403 for pages of \
+     other sites",
 );
 /// Start of the range, exclusive.
 pub const FROM: Parameter =

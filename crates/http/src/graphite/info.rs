@@ -21,10 +21,7 @@ pub static ROUTE: Route = Route {
     does: "Steps, retentions and aggregation of a path, according to the rules of `graphite.schemas` and \
            `graphite.aggregation`.",
     parameters: &[
-        parameter(
-            "target",
-            "the path; required, except with the third protocol, which sends paths in a body",
-        ),
+        parameter("target", "the path; required, except with `carbonapi_v3_pb`, whose paths are in the body"),
         parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`"),
     ],
     answers: "200, in carbonserver's format.",

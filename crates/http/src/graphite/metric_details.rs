@@ -24,8 +24,8 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "All paths with the size and age of their files, as carbonserver lists them. There are no such \
            files: `Size` is the size that whisper's file would have by the rules, 0 if values are kept \
-           forever, and `ModTime` an upper bound of the last value's time: the present, or 5 minutes, an \
-           hour, a day, 7, 30 or 365 days before it.",
+           forever, and `ModTime` an upper bound of the last value's time: the current time, or 5 minutes, \
+           an hour, a day, 7, 30 or 365 days before it.",
     parameters: &[parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`")],
     answers: "200, `{\"Metrics\":[{\"Size\":..,\"ModTime\":..,\"Name\":..},..],\"FreeSpace\":0,\
               \"TotalSpace\":0}`.",

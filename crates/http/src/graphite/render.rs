@@ -42,7 +42,7 @@ pub static ROUTE: Route = Route {
         parameter("xFilesFactor", "minimum share of values for a consolidated point"),
         parameter("template[NAME]", "the value of a variable of `template()`"),
         parameter("tz", "the time zone"),
-        parameter("now", "the present"),
+        parameter("now", "the time that counts as now"),
         parameter("pretty", "indented JSON"),
         JSONP,
     ],

@@ -16,11 +16,11 @@ pub static ROUTE: Route = Route {
     paths: &["/api/prom/tail"],
     group: Group::Legacy,
     scope: Access::Read,
-    does: "Sends new lines over a websocket, after lines of the past.",
+    does: "Sends new lines over a websocket, after past lines.",
     parameters: &[
         QUERY,
         START,
-        parameter("limit", "maximum number of lines of the past; 100"),
+        parameter("limit", "maximum number of past lines; 100"),
         parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
     ],
     answers: r#"101; frames `{"streams":[{"labels","entries":[{"ts","line"}]}],"dropped_entries"}`."#,

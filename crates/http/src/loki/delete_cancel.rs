@@ -22,7 +22,7 @@ pub static ROUTE: Route = Route {
     does: "Cancels a delete request: queries return its lines again, except those that were removed already.",
     parameters: &[
         parameter("request_id", "the request; required"),
-        parameter("force", "`true`: also when lines may be gone already"),
+        parameter("force", "`true`: even if lines may have been removed already"),
     ],
     answers: "204.",
     fails: "400: it is processed, or it is started or too old and `force` is not given; 403: `deletion_mode` \

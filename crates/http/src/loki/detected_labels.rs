@@ -22,7 +22,7 @@ pub static ROUTE: Route = Route {
     paths: &["/loki/api/v1/detected_labels"],
     group: Group::Discovery,
     scope: Access::Read,
-    does: "Labels that are useful to select by, with their number of values.",
+    does: "Labels that are useful in selectors, with their number of values.",
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"detectedLabels\":[{\"label\",\"cardinality\"},..]}`; `{}` when there is none.",
     fails: "",

@@ -24,8 +24,8 @@ pub static ROUTE: Route = Route {
     answers: "`OK` and an `ExportLogsServiceResponse`, with `partial_success` when records break a limit and \
               the others are stored.",
     fails: "`INVALID_ARGUMENT`; `RESOURCE_EXHAUSTED`: too large, or with `RetryInfo` a rate; `UNAVAILABLE` \
-            with `RetryInfo`; `UNIMPLEMENTED`: another compression. The gate answers with 401 and 403, which \
-            clients read as `UNAUTHENTICATED` and `PERMISSION_DENIED`.",
+            with `RetryInfo`; `UNIMPLEMENTED`: another compression. Without a valid credential the HTTP \
+            status is 401 or 403, which clients report as `UNAUTHENTICATED` and `PERMISSION_DENIED`.",
     several_tenants: false,
     handler: |verbs| on(verbs, export),
 };

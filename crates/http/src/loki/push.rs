@@ -25,8 +25,8 @@ pub static ROUTE: Route = Route {
     fails: "400: some entries break a limit (the text names them; the others are stored), or the body cannot \
             be decoded; with the header `X-Sandur-Refused: entries` the answer is JSON that also says which \
             entries were refused, `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, \
-            counted from 0 through all streams (more than 10,000 scattered runs get the text); 413; \
-            422: no stream in the body; 429: a rate; 503.",
+            counted from 0 through all streams (with more than 10,000 separate runs the answer is the text); \
+            413; 422: no stream in the body; 429: a rate; 503.",
     several_tenants: false,
     handler: |verbs| on(verbs, loki),
 };

@@ -12,7 +12,7 @@ pub static ROUTE: Route = Route {
     paths: &["/healthy", "/-/healthy"],
     group: Group::Operations,
     scope: Access::Open,
-    does: "Answers whenever the process does.",
+    does: "Answers as long as the process runs.",
     parameters: &[],
     answers: "200, the text `healthy`.",
     fails: "",

@@ -34,8 +34,8 @@ pub static ROUTE: Route = Route {
            classic ones; exponential ones, which the text formats cannot represent, are left out.",
     parameters: &[parameter("match[]", "a selector; may be repeated; without one the answer is empty")],
     answers: "200, text in Prometheus's format; OpenMetrics when `Accept` prefers it. Its parameter \
-              `escaping` says what happens to names with other characters than letters, digits and `_`: \
-              `underscores` (default), `dots`, `values`, or `allow-utf-8` for names in quotes.",
+              `escaping` determines how names with characters other than letters, digits and `_` are \
+              written: `underscores` (default), `dots`, `values`, or `allow-utf-8` for names in quotes.",
     fails: "400 `bad_data`.",
     several_tenants: true,
     handler: |verbs| on(verbs, federate),

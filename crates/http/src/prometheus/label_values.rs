@@ -21,7 +21,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "Values of a label of the series that match any selector.",
     parameters: &[
-        parameter("{name}", "part of the path: the name; `U__` begins one with escaped characters"),
+        parameter("{name}", "part of the path: the name; a name with escaped characters begins with `U__`"),
         MATCH,
         START,
         END,

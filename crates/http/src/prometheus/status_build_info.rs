@@ -12,8 +12,8 @@ pub static ROUTE: Route = Route {
     paths: &["/api/v1/status/buildinfo", "/prometheus/api/v1/status/buildinfo"],
     group: Group::Metrics,
     scope: Access::Credential,
-    does: "The version of Prometheus's API, for clients that choose features by it, and the version of this \
-           program (`revision`).",
+    does: "The version of Prometheus whose API this is, by which clients choose features, and the version of \
+           this program (`revision`).",
     parameters: &[],
     answers: "200, `{\"version\",\"revision\",\"branch\",\"buildUser\",\"buildDate\",\"goVersion\"}` as \
               `data`.",

@@ -18,7 +18,7 @@ pub static ROUTE: Route = Route {
     paths: &["/api/v1/status/runtimeinfo", "/prometheus/api/v1/status/runtimeinfo"],
     group: Group::Metrics,
     scope: Access::Read,
-    does: "The process: start time, present time, and retention of samples. Fields of Go are present and \
+    does: "The process: start time, current time, and retention of samples. Fields of Go are present and \
            empty.",
     parameters: &[],
     answers: "200, `{\"startTime\",\"serverTime\",\"storageRetention\",..}` as `data`.",

@@ -19,8 +19,8 @@ pub static ROUTE: Route = Route {
     paths: &["/api/v1/targets", "/prometheus/api/v1/targets"],
     group: Group::Metrics,
     scope: Access::Admin,
-    does: "The targets that this process scrapes and the results of their last scrapes; empty without \
-        `--scrape`.",
+    does: "The targets that this process scrapes, with the results of their last scrapes; empty without \
+           `--scrape`.",
     parameters: &[
         parameter("state", "`active`, `dropped` or `any` (default)"),
         parameter("scrapePool", "the name of a scrape configuration; by default all"),

@@ -14,7 +14,7 @@ pub static ROUTE: Route = Route {
     paths: &["/loki/api/v1/rules/{namespace}", "/api/prom/rules/{namespace}"],
     group: Group::Rules,
     scope: Access::Write,
-    does: "Would store a rule group.",
+    does: "Refused: rules are not stored or evaluated.",
     parameters: &[],
     answers: "none.",
     fails: "501: rules are not evaluated.",

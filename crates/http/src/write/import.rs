@@ -32,11 +32,11 @@ pub static ROUTE: Route = Route {
         ),
     ],
     answers: "204.",
-    fails: "400: some lines cannot be read, break a limit or have another value for a known instant (the \
-            text names them; the others are stored); with the header `X-Sandur-Refused: lines` the answer is \
-            JSON that also says which lines were refused, \
-            `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, counted from 0 (more than \
-            10,000 scattered runs get the text); 413; 429: a rate; 503.",
+    fails: "400: some lines cannot be read, break a limit or have another value for a timestamp in memory \
+            (the text names them; the others are stored); with the header `X-Sandur-Refused: lines` the \
+            answer is JSON that also says which lines were refused, \
+            `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, counted from 0 (with more \
+            than 10,000 separate runs the answer is the text); 413; 429: a rate; 503.",
     several_tenants: false,
     handler: |verbs| on(verbs, import),
 };

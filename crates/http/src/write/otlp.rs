@@ -22,7 +22,8 @@ pub static ROUTE: Route = Route {
            temporality are described on [a page of their own](otlp-delta.md).",
     parameters: &[],
     answers: "200, an empty `ExportMetricsServiceResponse` in the format of the request.",
-    fails: "like `push`, with a `google.rpc.Status` as body and 503 for 500, which exporters retry.",
+    fails: "like `push`, with a `google.rpc.Status` as body, and with 503, which exporters retry, instead of \
+            500.",
     several_tenants: false,
     handler: |verbs| on(verbs, otlp),
 };

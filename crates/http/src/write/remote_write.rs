@@ -24,8 +24,8 @@ pub static ROUTE: Route = Route {
     parameters: &[],
     answers: "204; of version 2.0 with `X-Prometheus-Remote-Write-Samples-Written` and the same for \
               `Histograms` and `Exemplars`.",
-    fails: "400: some samples break a limit or have another value for a known instant (the text names them; \
-            the others are stored), or the body cannot be decoded; 413; 415: another content type or \
+    fails: "400: some samples break a limit or have another value for a timestamp in memory (the text names \
+            them; the others are stored), or the body cannot be decoded; 413; 415: another content type or \
             encoding; 429: a rate; 503.",
     several_tenants: false,
     handler: |verbs| on(verbs, write),

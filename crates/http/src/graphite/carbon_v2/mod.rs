@@ -21,7 +21,7 @@ pub mod version;
 
 /// Failures in addition to those of every call.
 pub const FAILS: &str = "`INVALID_ARGUMENT`: an invalid message, a limit; `RESOURCE_EXHAUSTED`; \
-                         `UNAVAILABLE`. The gate answers with 401 and 403, as for `LogsService/Export`.";
+                         `UNAVAILABLE`. 401 and 403 as for `LogsService/Export`.";
 
 /// Reads the message of a call as the body of a request.
 pub async fn opened(app: &App, request: Request<Body>) -> Result<GraphiteCall, Failure> {
