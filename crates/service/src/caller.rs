@@ -1,4 +1,4 @@
-//! Who sends a query.
+//! The client of a query, and the warnings of its answer.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,36 +10,36 @@ use sandur_query::{QueryContext, Warnings};
 pub struct Caller {
     /// The tenant whose data it reads.
     pub tenant: TenantId,
-    /// What it says of itself (`source=grafana`): key and value.
+    /// Keys and values with which the client describes itself, such as `source=grafana`.
     pub tags: Vec<(String, String)>,
-    /// The program, empty when unknown.
+    /// The user agent of the client; empty if unknown.
     pub user_agent: String,
-    /// The trace that the request belongs to.
+    /// The id of the trace that the request belongs to.
     pub trace: Option<String>,
     /// The warnings of the query that answers the request.
     pub answered_by: AnsweredBy,
 }
 
 impl Caller {
-    /// A caller inside of this process, under the name of its purpose (`rules`, `demo`).
+    /// A caller inside this process. The purpose (`rules`, `demo`) becomes part of its user agent.
     pub fn internal(tenant: TenantId, purpose: &str) -> Self {
         let user_agent = format!("sandur {purpose}");
         Self { tenant, tags: Vec::new(), user_agent, trace: None, answered_by: AnsweredBy::default() }
     }
 }
 
-/// The warnings of the first query that was begun for a request. Protocols read them when they write the
-/// head of their answer, so that no handler has to pass them on. Cheap to clone.
+/// The warnings of the first query of a request. Protocols read them when they write the headers of the
+/// answer, so handlers need not pass them on. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct AnsweredBy(Arc<OnceLock<Warnings>>);
 
 impl AnsweredBy {
-    /// Notes that this query answers the request; a later one changes nothing.
+    /// Records the query whose warnings are returned. Later calls have no effect.
     pub fn note(&self, context: &QueryContext) {
         let _ = self.0.set(context.kept_warnings());
     }
 
-    /// Warnings of the query until now.
+    /// Returns the warnings of the query so far.
     pub fn warnings(&self) -> Vec<String> {
         self.0.get().map(Warnings::all).unwrap_or_default()
     }

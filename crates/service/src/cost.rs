@@ -1,4 +1,4 @@
-//! What one query cost: its counters and times, for the log of queries and the statistics of answers.
+//! The cost of a query: its counters and times, for the log of queries and the statistics of answers.
 
 use std::time::Duration;
 

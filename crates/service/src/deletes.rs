@@ -21,8 +21,8 @@ pub trait Deletes: Send + Sync {
     ) -> BoxFuture<'a, Result<Id, Failure>>;
     /// The tenant's requests from all processes, in no particular order.
     fn list<'a>(&'a self, tenant: &'a TenantId) -> BoxFuture<'a, Result<Vec<DeleteShown>, Failure>>;
-    /// Cancels a request. One that was started, or that is older than the period for cancelling, only
-    /// with `force`; a processed one never.
+    /// Cancels a request. A request that was started, or that is older than the cancellation period, is
+    /// cancelled only with `force`; a processed request never.
     fn cancel<'a>(&'a self, tenant: &'a TenantId, id: Id, force: bool) -> BoxFuture<'a, Result<(), Failure>>;
 }
 

@@ -1,7 +1,7 @@
-//! Why a service did not do what it was asked.
+//! The failure of a query or write.
 //!
 //! **Invariant.** The kind alone decides how a protocol reports the failure (an HTTP status, a gRPC code,
-//! whether a sender repeats); the message is for people.
+//! whether a sender retries); the message is for users.
 
 use sandur_base::{ErrorKind, Short};
 
@@ -13,7 +13,7 @@ pub struct Failure {
     pub kind: ErrorKind,
     /// What is wrong, which limit was exceeded, and what to do.
     pub message: String,
-    /// Whether the request may have been carried out all the same, fully or in part.
+    /// Whether the request may have been carried out in spite of the failure, fully or in part.
     pub may_be_done: bool,
 }
 
@@ -28,7 +28,7 @@ impl Failure {
         Self::new(ErrorKind::Invalid, message)
     }
 
-    /// Says whether the request may have been carried out all the same.
+    /// Sets [`may_be_done`](Self::may_be_done).
     pub fn with_outcome(mut self, may_be_done: bool) -> Self {
         self.may_be_done = may_be_done;
         self
@@ -39,7 +39,7 @@ impl Failure {
         self.kind.is_retryable() || matches!(self.kind, ErrorKind::Corrupt | ErrorKind::Internal)
     }
 
-    /// Why a push was refused as a whole: a label of the log of refusals.
+    /// Returns why a complete push was refused, as a label of the log of refusals.
     pub fn reason(&self) -> &'static str {
         match self.kind {
             ErrorKind::TooLarge => "too_large",
@@ -56,11 +56,10 @@ impl Failure {
     }
 }
 
-/// The HTTP status that stands for a kind: the ones of Loki and Mimir, since agents decide by them whether to
-/// repeat. A 5xx is repeated, a 4xx is not, except a 429 by those who want to be slowed down. Prometheus
-/// drops
-/// what a 429 refused unless it is told otherwise (`retry_on_http_429`), so 429 is for a tenant that exceeds
-/// its own rate, and a server that is short of something says 503.
+/// Returns the HTTP status of a kind: that of Loki and Mimir, because agents decide by it whether to retry.
+/// Agents retry after a 5xx and not after a 4xx; some of them also retry after a 429. Prometheus drops the
+/// data after a 429 unless `retry_on_http_429` is set. So 429 is returned only if a tenant exceeds its own
+/// rate; a server that lacks a resource returns 503.
 pub fn status_of(kind: ErrorKind) -> u16 {
     match kind {
         ErrorKind::Invalid | ErrorKind::Limit => 400,
@@ -82,7 +81,7 @@ impl From<sandur_query::Error> for Failure {
     }
 }
 
-/// A request that never fits the memory is too large; others may come again.
+/// A request that can never fit into the memory is too large; others may be retried.
 impl From<&Short> for Failure {
     fn from(short: &Short) -> Self {
         match short {
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_and_repetition_follow_the_kind() {
+    fn reasons_and_retries_follow_the_kind() {
         let of = |kind| {
             let failure = Failure::new(kind, "x");
             (failure.reason(), failure.may_pass())

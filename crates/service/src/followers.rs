@@ -1,4 +1,5 @@
-//! Counts the clients that follow new lines, since each holds a connection and a queue without an end.
+//! Bounds the number of clients that follow new lines: each holds a connection and a queue without a time
+//! limit.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +13,14 @@ use crate::failure::Failure;
 #[derive(Clone, Default)]
 pub struct Followers(Arc<Mutex<HashMap<TenantId, u64>>>);
 
-/// The right to follow; dropping it makes room for another follower.
+/// The place of one follower; dropping it frees the place.
 pub struct Following {
     followers: Followers,
     tenant: TenantId,
 }
 
 impl Followers {
-    /// Counts one more follower of the tenant, of whom there may be `limit` (0: any number).
+    /// Adds a follower of the tenant. Fails if the tenant has `limit` followers already (0: no limit).
     pub fn enter(&self, tenant: &TenantId, limit: u64) -> Result<Following, Failure> {
         let mut counts = self.counts();
         let count = counts.entry(tenant.clone()).or_default();
@@ -34,7 +35,7 @@ impl Followers {
         Ok(Following { followers: self.clone(), tenant: tenant.clone() })
     }
 
-    /// Followers of all tenants.
+    /// Returns the number of followers of all tenants.
     pub fn total(&self) -> u64 {
         self.counts().values().sum()
     }

@@ -1,19 +1,20 @@
 //! Queries and writes as services, without HTTP.
 //!
-//! **What it is.** The one way into a server's data. [`Queries`] runs queries of LogQL ([`logql`]), PromQL
-//! ([`promql`]) and Graphite ([`graphite`]): it applies the tenant's limits and policies, waits for its turn,
-//! splits ranges, reuses kept steps, hides what was deleted, and writes the log of queries. [`Writes`] stores
-//! lines and samples of every protocol within the limits and rates of their tenant. HTTP, gRPC, carbon's
-//! listeners, scrapes, the relay and the commands of this binary all go through them.
+//! **What it is.** The only interface to a server's data. [`Queries`] runs queries of LogQL ([`logql`]),
+//! PromQL ([`promql`]) and Graphite ([`graphite`]): it applies the limits and policies of the tenant, queues
+//! the query, splits its time range, uses the step cache, hides what the tenant may not see, and writes the
+//! log of queries. [`Writes`] stores lines and samples of every protocol within the limits and rates of their
+//! tenant. HTTP, gRPC, carbon's listeners, scrapes, the relay and the commands of this binary all use them.
 //!
-//! **What it is not.** No protocol: it reads no request and writes no answer of any, and it names no type of
-//! an HTTP library. It is no storage either: rows come from the sources and go to the [`Intake`] that it is
-//! given.
+//! **What it is not.** It is not a protocol: it parses no requests, formats no answers, and uses no type of
+//! an HTTP library. It is not storage: it reads rows from the given sources and passes batches to the given
+//! [`Intake`].
 //!
-//! **Life of a query.** A protocol says who asks ([`Caller`]) and what ([`promql::PromqlRequest`]), and
-//! begins the query, which gets its context and its line in the log. `run` parses, checks the policies of the
-//! tenant and evaluates; the protocol writes the answer and ends the log line with its size. A query that is
-//! dropped, because its client went away, is cancelled and logged as such.
+//! **Life of a query.** A protocol begins a query with its client ([`Caller`]), its text and its times (for
+//! example [`promql::PromqlRequest`]). The query gets a context and a line in the log of queries. `run`
+//! parses the query, checks the policies of the tenant and evaluates. The protocol writes the answer and
+//! completes the log line with its size. If the client disconnects, the query is dropped, which cancels it
+//! and logs that.
 //!
 //! **Life of a push.** See [`writes`].
 

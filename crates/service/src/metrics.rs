@@ -1,4 +1,4 @@
-//! Counters of queries and of writes, whatever protocol they came by.
+//! Counters of queries and writes of all protocols.
 
 use std::sync::atomic::Ordering;
 
@@ -12,14 +12,14 @@ use sandur_query::{FairQueue, ResultsCache};
 /// Labels of outcomes.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct OutcomeLabels {
-    /// What happened.
+    /// `hit`, `miss`, `outdated`, `stored` or `evicted`.
     outcome: &'static str,
 }
 
 /// Labels of refusals.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
-    /// Why.
+    /// The reason of the refusal.
     reason: &'static str,
 }
 
@@ -28,11 +28,11 @@ struct ReasonLabels {
 pub struct QueryMetrics {
     /// Queries that ended, with an answer or a failure.
     pub ended: Counter,
-    /// Queries whose client went away.
+    /// Queries whose client disconnected.
     pub cancelled: Counter,
     /// Queries that were ended because memory was short.
     pub starved: Counter,
-    /// Bytes of lines that queries looked at.
+    /// Bytes of lines that queries examined.
     pub line_bytes: Counter,
     running: Gauge,
     waiting: Gauge,
@@ -46,20 +46,20 @@ impl QueryMetrics {
     pub fn register(&self, all: &mut Registry) {
         let own = self.clone();
         all.register("sandur_queries", "Queries that ended", own.ended);
-        let text = "Queries whose client went away before the answer";
+        let text = "Queries whose client disconnected before the answer";
         all.register("sandur_queries_cancelled", text, own.cancelled);
         let text = "Queries ended because resident memory was near its limit";
         all.register("sandur_queries_starved", text, own.starved);
-        all.register("sandur_queries_running", "Queries that run", own.running);
-        all.register("sandur_queries_waiting", "Queries that wait", own.waiting);
-        all.register("sandur_query_line_bytes", "Bytes of lines that queries looked at", own.line_bytes);
+        all.register("sandur_queries_running", "Running queries", own.running);
+        all.register("sandur_queries_waiting", "Queries that wait in the queue", own.waiting);
+        all.register("sandur_query_line_bytes", "Bytes of lines that queries examined", own.line_bytes);
         all.register("sandur_followers", "Clients that follow new lines", own.followers);
         all.register("sandur_result_cache_units", "Units in the step cache", own.step_units);
-        let text = "What became of look-ups in the step cache, and of what was stored there";
+        let text = "Outcomes of look-ups and stores in the step cache";
         all.register("sandur_result_cache_outcomes", text, own.step_outcomes);
     }
 
-    /// Brings the gauges up to date.
+    /// Updates the gauges.
     pub(crate) fn observe(&self, turns: &FairQueue, followers: u64, steps: &ResultsCache) {
         self.running.set(turns.running() as i64);
         self.waiting.set(turns.waiting() as i64);
@@ -73,7 +73,7 @@ impl QueryMetrics {
             ("stored", figures.stored),
             ("evicted", figures.evicted),
         ] {
-            // The cache counts; this shows its counts.
+            // The cache counts; this copies its counters.
             self.step_outcomes
                 .get_or_create(&OutcomeLabels { outcome })
                 .inner()

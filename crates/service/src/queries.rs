@@ -1,12 +1,12 @@
-//! Queries as a service: what every query of a tenant runs with, whichever language and protocol it comes by.
+//! The service of queries: the context and the sources of a query of any language and protocol.
 //!
-//! A [`Queries`] hands out the context of a query (its memory, its deadline, its place in the queue, how far
-//! back it sees) and the sources that it reads. The languages stand beside it: [`crate::logql`],
-//! [`crate::promql`] and [`crate::graphite`].
+//! [`Queries`] makes the context of a query (memory budget, deadline, queue, earliest visible time) and
+//! gives access to the sources. The modules of the languages use it: [`crate::logql`], [`crate::promql`] and
+//! [`crate::graphite`].
 //!
-//! **Invariants.** Every query of samples reads them through [`Visible`], so that none sees what its tenant
-//! may not. Every context is known to the governor, which can end it. A tenant's queries together hold at
-//! most three quarters of the memory of queries.
+//! **Invariants.** Every query of samples reads through [`Visible`], so it sees only what its tenant may see.
+//! Every context is in [`RunningQueries`], from which the memory governor can cancel it. The queries of one
+//! tenant together hold at most three quarters of the memory of queries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,41 +24,41 @@ use crate::query_memory::QueryMemory;
 use crate::running::RunningQueries;
 use crate::visible::Visible;
 
-/// The limits of a tenant at this moment.
+/// Returns the current limits of a tenant.
 pub type LimitsOf = Arc<dyn Fn(&TenantId) -> Arc<Limits> + Send + Sync>;
-/// Graphite's storage rules at this moment.
+/// Returns the current storage rules of Graphite.
 pub type RulesNow = Arc<dyn Fn() -> Arc<StorageRules> + Send + Sync>;
 
-/// What is configured for queries.
+/// Configuration of queries.
 #[derive(Clone, Debug)]
 pub struct QueryOptions {
-    /// Longest time of a query of samples.
+    /// Maximum duration of a query of samples.
     pub timeout: Duration,
-    /// How old a sample may be that stands for an instant.
+    /// Maximum age of the sample that is the value at an instant.
     pub lookback: Duration,
-    /// Most samples that a query may hold at once.
+    /// Maximum number of samples that a query may hold at a time.
     pub samples_max: u64,
-    /// Whether evaluated steps are kept for later queries.
+    /// Whether evaluated steps are stored in the step cache.
     pub keeps_steps: bool,
     /// A query that takes longer is logged as slow.
     pub slow_after: Duration,
 }
 
-/// What queries are made of.
+/// The parts of [`Queries`].
 pub struct QueryParts {
     /// Clock, tasks and the CPU pool.
     pub env: Env,
     /// Configuration.
     pub options: QueryOptions,
-    /// What queries read from.
+    /// The sources of rows.
     pub sources: Sources,
     /// Storage schemas and aggregation rules of Graphite: the steps at which series are read.
     pub graphite_rules: RulesNow,
     /// Limits of tenants.
     pub limits_of: LimitsOf,
-    /// Admission; each piece of a query waits for its turn.
+    /// The queue in which each piece of a query waits.
     pub turns: FairQueue,
-    /// Steps that were evaluated before.
+    /// The step cache.
     pub steps: ResultsCache,
     /// The memory budget of all queries.
     pub memory: QueryMemory,
@@ -78,7 +78,7 @@ struct Inner {
 }
 
 impl Queries {
-    /// A service of these parts.
+    /// Creates the service from its parts.
     pub fn new(parts: QueryParts) -> Self {
         let followers = Followers::default();
         Self(Arc::new(Inner {
@@ -114,17 +114,17 @@ impl Queries {
         self.0.parts.memory.all()
     }
 
-    /// Queries that run, for the code that has to end one.
+    /// Running queries, of which one can be cancelled.
     pub fn running(&self) -> &RunningQueries {
         &self.0.running
     }
 
-    /// Admission of queries.
+    /// The queue of queries.
     pub fn turns(&self) -> &FairQueue {
         &self.0.parts.turns
     }
 
-    /// Steps that were evaluated before.
+    /// The step cache.
     pub fn steps(&self) -> &ResultsCache {
         &self.0.parts.steps
     }
@@ -134,7 +134,7 @@ impl Queries {
         &self.0.followers
     }
 
-    /// Lines of the log of queries.
+    /// Queued lines of the log of queries.
     pub(crate) fn lines(&self) -> &LinesBehind {
         &self.0.lines
     }
@@ -144,17 +144,17 @@ impl Queries {
         &*self.0.parts.sources.logs
     }
 
-    /// Samples as they are stored, for writes that look up what is there.
+    /// All stored samples, for writes that look up existing samples.
     pub fn stored_samples(&self) -> &dyn SampleSource {
         &*self.0.parts.sources.samples
     }
 
-    /// Samples as PromQL sees them.
+    /// The samples that PromQL may see.
     pub fn samples(&self) -> Visible<'_> {
         Visible::new(&*self.0.parts.sources.samples)
     }
 
-    /// Samples with the rollups of Graphite's paths.
+    /// The samples that Graphite may see, with the rollups of its paths.
     pub fn samples_with_rollups(&self) -> Visible<'_> {
         Visible::with_rollups(&*self.0.parts.sources.samples)
     }
@@ -173,7 +173,7 @@ impl Queries {
         self.context_within(tenant, timeout)
     }
 
-    /// A context for one query of samples. `timeout` is the client's; it only shortens the configured
+    /// A context for one query of samples. The `timeout` of the client can only shorten the configured
     /// one.
     pub fn samples_context(&self, tenant: &TenantId, timeout: Option<Duration>) -> QueryContext {
         let most = self.options().timeout;
@@ -183,7 +183,7 @@ impl Queries {
     fn context_within(&self, tenant: &TenantId, timeout: Duration) -> QueryContext {
         let (parts, limits) = (&self.0.parts, self.limits(tenant));
         let share = match limits.max_query_memory {
-            // Half: one query can use much, and two cannot take all for long.
+            // Half, so that one query cannot use all of the memory.
             0 => parts.memory.all().limit() / 2,
             bytes => bytes,
         };

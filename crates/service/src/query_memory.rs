@@ -1,7 +1,7 @@
-//! Memory of queries, of which no tenant can use all.
+//! Bounds the memory of the queries of one tenant.
 //!
-//! The queries of one tenant may hold at most three quarters together, so that a query of another tenant
-//! finds memory at any time.
+//! They may hold at most three quarters of the memory of all queries together, so that a query of another
+//! tenant finds memory at any time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sandur_base::MemoryBudget;
 use sandur_model::TenantId;
 
-/// Number of tenants with a budget from which tenants without usage are forgotten.
+/// Number of budgets of tenants from which unused ones are removed.
 const REMEMBERED: usize = 64;
 
 /// The memory that all queries share. Cheap to clone.

@@ -1,11 +1,11 @@
-//! Queries that run, and the one that holds most memory among them.
+//! The running queries, of which the one that holds the most memory can be cancelled.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandur_base::units::MIB;
 use sandur_query::{QueryContext, WatchedQuery};
 
-/// The running queries, from which the governor cancels one. Cheap to clone.
+/// The running queries, of which the memory governor cancels one. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct RunningQueries(Arc<Mutex<Vec<WatchedQuery>>>);
 
@@ -21,7 +21,8 @@ impl RunningQueries {
         all.push(context.watch());
     }
 
-    /// Cancels the query that holds the most memory, if that is enough to matter. Returns what it held.
+    /// Cancels the query that holds the most memory, unless it holds less than 1 MiB. Returns the bytes that
+    /// it held.
     pub fn starve_largest(&self) -> Option<u64> {
         let all = self.lock();
         let held = all.iter().filter_map(|query| Some((query.used()?, query)));
@@ -31,7 +32,7 @@ impl RunningQueries {
     }
 }
 
-/// A query that holds less is not the cause of the shortage.
+/// A query that holds fewer bytes is not the cause of the shortage.
 const WORTH_ENDING: u64 = MIB;
 
 #[cfg(test)]

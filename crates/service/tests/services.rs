@@ -1,7 +1,7 @@
 //! Goal: a caller without HTTP stores lines and samples and queries them in all three languages, within the
 //! limits of their tenant.
 //!
-//! Method: the services stand over an engine whose store is in memory. Bodies of the write protocols go to
+//! Method: the services use an engine whose store is in memory. Bodies of the write protocols go to
 //! [`Writes`]; [`LogqlQuery`], [`PromqlQuery`] and [`GraphiteQuery`] read them back, before and after a
 //! flush.
 
@@ -33,7 +33,7 @@ use sandur_store::{Store, StoreOptions};
 /// 2026-11-20 10:00 UTC, in seconds.
 const NOW: i64 = 1_795_168_800;
 
-/// The engine as the services reach it.
+/// Adapts the engine to the services.
 struct OfEngine(Arc<Engine>);
 
 fn failure(error: sandur_engine::Error) -> Failure {
@@ -144,7 +144,7 @@ async fn lines_of(queries: &Queries, of: &str, length_s: i64) -> Result<u64, Fai
     let query = LogqlQuery::begin(queries, &caller, request, true).await?;
     match query.finish().await?.0 {
         QueryResult::Streams(rows) => Ok(rows.len() as u64),
-        _ => panic!("a query of lines answers lines"),
+        _ => panic!("a log query returns lines"),
     }
 }
 
@@ -161,7 +161,7 @@ async fn sum_of(queries: &Queries, of: &str) -> Vec<f64> {
     match query.finish().await.unwrap().0.rows {
         Rows::Evaluated(answer) => match answer.value {
             Value::Vector(all) => all.into_iter().map(|(_, point)| float(&point)).collect(),
-            _ => panic!("an instant query of series answers a vector"),
+            _ => panic!("an instant query of series returns a vector"),
         },
         Rows::Joined(_) => panic!("an instant has no steps to join"),
     }
@@ -186,7 +186,7 @@ async fn render(queries: &Queries, of: &str, target: &str) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_stored_is_queried_in_all_languages_without_http() {
+async fn stored_rows_are_queried_in_all_languages_without_http() {
     let (queries, writes) = services().await;
     assert_eq!(store_lines(&writes, "a", &["line 1", "line 2", "other"]).await.unwrap(), 0);
     let text = format!("m{{i=\"1\"}} 2 {0}\nm{{i=\"2\"}} 3 {0}\n", NOW * 1_000);

@@ -1,4 +1,4 @@
-//! Queries of Graphite: the series and events of a tenant, with the log line of the request.
+//! Graphite requests: they read the series and events of a tenant, and are logged.
 
 mod kept_events;
 
@@ -21,16 +21,16 @@ pub struct GraphiteRequest {
     pub kind: &'static str,
     /// Its targets or patterns.
     pub text: String,
-    /// First and last second; all times when it is absent.
+    /// First and last second since the epoch; `None` for all times.
     pub times: Option<(i64, i64)>,
 }
 
-/// A request that has begun. It is logged when it ends, or when it is dropped before.
+/// A running request. It is logged when it ends or is dropped.
 pub struct GraphiteQuery {
     queries: Queries,
     caller: Caller,
     request: GraphiteRequest,
-    /// Its rights, its statistics and its warnings.
+    /// Its tenant, budget, deadline, statistics and warnings.
     pub context: QueryContext,
     /// Its line in the log of queries.
     pub log: QueryLog,
@@ -55,8 +55,8 @@ impl GraphiteQuery {
         self.queries.check_blocked(&self.caller, &self.request.text)
     }
 
-    /// Does work over the series of the tenant within the time of the query, unless a policy blocks it. What
-    /// it made is reserved.
+    /// Runs `work` over the series of the tenant within the deadline, unless a policy blocks the request.
+    /// The returned reservation covers the body.
     pub async fn run(
         &self,
         work: impl AsyncFnOnce(&StoredSeries<'_>, &QueryContext) -> Result<Rendered, Error>,
@@ -73,13 +73,13 @@ impl GraphiteQuery {
         self.context.in_time(done).await.unwrap_or_else(|late| Err(late.into()))
     }
 
-    /// A listing of paths, whose first piece is not made.
+    /// Opens a listing of paths, without producing its first piece.
     pub async fn listing(&self, request: ListingRequest) -> Result<Listing, sandur_query::Error> {
         listing(&self.queries, &self.context, self.request.times, request).await
     }
 }
 
-/// Does work over the series of a tenant, of which a request reads these times.
+/// Runs `work` over the series of a request for these times (seconds; `None` for all times).
 pub async fn over_series<T>(
     queries: &Queries,
     times: Option<(i64, i64)>,
@@ -91,7 +91,7 @@ pub async fn over_series<T>(
     work(&series.with_events(&events)).await
 }
 
-/// Opens a listing of paths, before its first piece is made.
+/// Opens a listing of paths, without producing its first piece.
 pub async fn listing(
     queries: &Queries,
     context: &QueryContext,
@@ -113,7 +113,7 @@ fn options(queries: &Queries, times: Option<(i64, i64)>) -> StoredOptions {
     }
 }
 
-/// Renders a request. When the memory that it needs is held by others, waits and tries again.
+/// Renders a request. If other queries hold the memory that it needs, it waits and tries again.
 pub async fn rendered(
     series: &StoredSeries<'_>,
     context: &QueryContext,

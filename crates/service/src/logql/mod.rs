@@ -1,4 +1,4 @@
-//! Queries of LogQL: parsing in the tenant's turn, the tenant's policies, evaluation, the log line.
+//! LogQL queries: parses them, checks the tenant's policies, evaluates and logs.
 
 pub mod selector;
 
@@ -15,11 +15,11 @@ use crate::failure::Failure;
 use crate::queries::Queries;
 use crate::query_log::{Asked, Outcome, QueryLog, is_drilldown};
 
-/// A query, parsed once for all uses; or the error of the parser.
+/// A query that is parsed once for all uses, or the error of the parser.
 pub struct ParsedQuery(Result<Expr, sandur_query::Error>);
 
 impl ParsedQuery {
-    /// Parses in the tenant's turn on the CPU pool, unless the text has more matchers than allowed.
+    /// Parses the query as [`on_text`] does, unless the text has more matchers than allowed.
     pub async fn read(context: &QueryContext, limits: &Limits, text: &str) -> Result<Self, Failure> {
         if let Err(error) = sandur_logql::check_matcher_counts(text, limits) {
             return Ok(Self(Err(error)));
@@ -38,7 +38,7 @@ impl ParsedQuery {
         self.0.as_ref().map_or("", sandur_logql::query_type)
     }
 
-    /// Refuses a metric query if a log query is required, with Loki's text.
+    /// Refuses a metric query, with Loki's error text.
     pub fn of_lines(self) -> Result<Self, Failure> {
         let expr = self.0?;
         is_log_query(&expr)?;
@@ -46,21 +46,21 @@ impl ParsedQuery {
     }
 }
 
-/// A query that has begun. It is logged when it ends, or when it is dropped before.
+/// A running query. It is logged when it ends or is dropped.
 pub struct LogqlQuery {
     queries: Queries,
     caller: Caller,
     parsed: ParsedQuery,
     request: QueryText,
-    /// Its rights, its statistics and its warnings.
+    /// Its tenant, budget, deadline, statistics and warnings.
     pub context: QueryContext,
     /// Its line in the log of queries.
     pub log: QueryLog,
 }
 
 impl LogqlQuery {
-    /// Parses a query and begins it; `of_lines` refuses a metric query. A text that is no query begins too,
-    /// and fails when it is run, so that it is logged.
+    /// Parses a query and begins it. With `of_lines` a metric query is refused. An invalid query begins too,
+    /// and fails when it runs, so that it is logged.
     pub async fn begin(
         queries: &Queries,
         caller: &Caller,
@@ -79,7 +79,7 @@ impl LogqlQuery {
         Ok(Self { queries: queries.clone(), caller: caller.clone(), parsed, request, context, log })
     }
 
-    /// Evaluates the query within its time.
+    /// Evaluates the query within its deadline.
     pub async fn run(&self) -> Result<QueryResult, Failure> {
         let limits = self.queries.limits(&self.caller.tenant);
         let (source, context) = (self.queries.logs(), &self.context);
@@ -93,7 +93,7 @@ impl LogqlQuery {
         Ok(result)
     }
 
-    /// Evaluates the query and logs how it ended; for callers that send no answer over a network.
+    /// Evaluates the query and logs its outcome, for callers that send no answer over a network.
     pub async fn finish(self) -> Result<(QueryResult, Cost), Failure> {
         let done = self.run().await;
         let cost = self.log.cost();
@@ -104,7 +104,7 @@ impl LogqlQuery {
     }
 }
 
-/// Lines of the answer of a log query.
+/// Returns the number of lines of a log query's result; 0 for other results.
 pub fn lines(result: &QueryResult) -> u64 {
     match result {
         QueryResult::Streams(rows) => rows.len() as u64,
@@ -112,7 +112,8 @@ pub fn lines(result: &QueryResult) -> u64 {
     }
 }
 
-/// Runs a parsed query when capacity is available. `tags` are those of the request.
+/// Runs a parsed query. If other queries hold the memory that it needs, it waits and tries again. `tags`
+/// are those of the client.
 pub async fn query(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -134,8 +135,8 @@ pub async fn query(
     }
 }
 
-/// Bytes of lines within a window before each instant, of the matching streams, summed by some of their
-/// labels. The tenant's query limits do not apply.
+/// Returns the bytes of lines within a window before each instant, summed by labels of the matching
+/// streams. The tenant's query limits do not apply.
 pub async fn bytes_by_labels(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -153,7 +154,8 @@ pub async fn bytes_by_labels(
     }
 }
 
-/// The first rows in a time range of the stream with one label. The tenant's query limits do not apply.
+/// Returns the first rows in a time range of the streams with this label. The tenant's query limits do not
+/// apply.
 pub async fn rows_of_stream(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -186,7 +188,7 @@ pub fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), F
 /// Loki's error for an empty query.
 pub const EMPTY_QUERY: &str = "parse error : syntax error: unexpected $end";
 
-/// The matchers of a selector.
+/// Parses a selector.
 pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Failure> {
     Ok(sandur_logql::parse_selector(text)?)
 }
@@ -200,7 +202,7 @@ pub fn check_selector_sizes<'a>(
     Ok(sandur_logql::check_selector_sizes(texts, others as u64, limits)?)
 }
 
-/// Parses a selector that must select by more than the absence of labels.
+/// Parses a selector in which at least one matcher must not match an absent label.
 pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
     Ok(sandur_logql::parse_selecting(text)?)
 }
@@ -209,7 +211,7 @@ pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
 pub struct LineQuery(sandur_logql::LogQuery);
 
 impl LineQuery {
-    /// Conditions on streams.
+    /// Returns the conditions on streams.
     pub fn matchers(&self) -> Vec<Matcher> {
         self.0.matchers().to_vec()
     }
@@ -234,7 +236,8 @@ fn is_log_query(expr: &Expr) -> Result<(), Failure> {
     }
 }
 
-/// Work on the text of a query, which may have to be parsed: in the tenant's turn on the CPU pool.
+/// Runs work on the text of a query, such as parsing: on the current thread if the text is short, otherwise
+/// on the CPU pool, which is round-robin over tenants.
 pub async fn on_text<T: Send + 'static>(
     context: &QueryContext,
     text: &str,
@@ -243,7 +246,7 @@ pub async fn on_text<T: Send + 'static>(
     on_texts(context, vec![text.to_owned()], |texts| work(&texts[0])).await
 }
 
-/// The same on several texts.
+/// Like [`on_text`], for several texts.
 pub async fn on_texts<T: Send + 'static>(
     context: &QueryContext,
     texts: Vec<String>,
@@ -256,13 +259,13 @@ pub async fn on_texts<T: Send + 'static>(
 /// Up to this many short texts are parsed on the current thread.
 const TEXTS_AT_ONCE: usize = 4;
 
-/// A query, formatted for reading.
+/// Formats a query for readers.
 pub fn format_query(text: &str) -> Result<String, Failure> {
     let parsed = sandur_logql::parse(text).map_err(sandur_query::Error::from)?;
     Ok(sandur_logql::pretty(&parsed))
 }
 
-/// The patterns of the lines of streams.
+/// Returns the log templates of the lines of streams.
 pub async fn patterns(
     source: &dyn LogSource,
     context: &QueryContext,

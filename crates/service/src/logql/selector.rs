@@ -1,7 +1,7 @@
 //! Parses selectors in parameters of the index endpoints.
 //!
-//! They are parsed like queries: in their tenant's turn on the CPU pool, charged to the query and
-//! cancelled with it, because regular expressions take time and memory to compile. The number of matchers
+//! They are parsed like queries: on the CPU pool, round-robin over tenants, charged to the query and
+//! cancelled with it, because regular expressions need time and memory to compile. The number of matchers
 //! is checked before the first one is compiled.
 
 use sandur_model::{Limits, Matcher};

@@ -1,4 +1,4 @@
-//! Evaluation of a query of samples: with its tenant's limits, and from kept steps where that is exact.
+//! Evaluates a PromQL query with the limits of its tenant, and with the step cache where that is exact.
 
 use sandur_promql::{Answer, Expr, Request};
 use sandur_query::{Error, QueryContext};
@@ -7,7 +7,7 @@ use super::rows::Rows;
 use super::steps::{Steps, whole};
 use crate::queries::Queries;
 
-/// The rows of an answer and what is to be said of them.
+/// The rows of an answer, with warnings, infos and counts.
 pub struct Evaluated {
     /// The series, vector or number.
     pub rows: Rows,
@@ -22,7 +22,7 @@ pub struct Evaluated {
 }
 
 impl Evaluated {
-    /// An answer as it was evaluated.
+    /// Converts the answer of one evaluation.
     pub(super) fn of(mut answer: Answer) -> Self {
         let (warnings, infos) = (std::mem::take(&mut answer.warnings), std::mem::take(&mut answer.infos));
         let samples = answer.samples;
@@ -30,7 +30,7 @@ impl Evaluated {
     }
 }
 
-/// Evaluates a parsed query. When the memory that it needs is held by others, waits and tries again.
+/// Evaluates a parsed query. If other queries hold the memory that it needs, it waits and tries again.
 pub(super) async fn evaluate(
     queries: &Queries,
     context: &QueryContext,

@@ -1,4 +1,4 @@
-//! Queries of PromQL: parsing, the tenant's policies, evaluation, the log line.
+//! PromQL queries: parses them, checks the tenant's policies, evaluates and logs.
 
 mod evaluate;
 mod rows;
@@ -20,12 +20,12 @@ pub use evaluate::Evaluated;
 pub use rows::Rows;
 pub use text::{exact_selector_text, parse, parse_selectors, selector_text, series_selector};
 
-/// Why a query has no answer.
+/// The failure of a query.
 #[derive(Debug)]
 pub enum Failed {
-    /// It cannot be read.
+    /// It is invalid.
     Reading(Error),
-    /// A policy blocks it, or it failed.
+    /// A policy blocks it, or its evaluation failed.
     Running(Error),
 }
 
@@ -43,30 +43,30 @@ impl From<Failed> for Failure {
     }
 }
 
-/// What is asked.
+/// A query with its times and bounds.
 #[derive(Clone, Debug)]
 pub struct PromqlRequest {
     /// The query.
     pub query: String,
     /// The instant, or the range and its step.
     pub times: Times,
-    /// How old a sample may be that stands for an instant, milliseconds; the configured age when it is
-    /// absent.
+    /// Maximum age of the sample that is the value at an instant, milliseconds; `None` for the configured
+    /// age.
     pub lookback_ms: Option<i64>,
-    /// Most points of a series of the answer.
+    /// Maximum number of points per series of the answer.
     pub points_max: u64,
-    /// Most series that are wanted of the answer; for the log of queries.
+    /// Maximum number of series that the client requests; only for the log of queries.
     pub limit: Option<usize>,
-    /// Time after which the query ends; the configured one at most.
+    /// Duration after which the query is cancelled; at most the configured one.
     pub timeout: Option<Duration>,
 }
 
-/// A query that has begun. It is logged when it ends, or when it is dropped before.
+/// A running query. It is logged when it ends or is dropped.
 pub struct PromqlQuery {
     queries: Queries,
     caller: Caller,
     request: Request,
-    /// Its rights, its statistics and its warnings.
+    /// Its tenant, budget, deadline, statistics and warnings.
     pub context: QueryContext,
     /// Its line in the log of queries.
     pub log: QueryLog,
@@ -90,7 +90,7 @@ impl PromqlQuery {
         Self { queries: queries.clone(), caller: caller.clone(), request, context, log }
     }
 
-    /// Parses and evaluates the query within its time.
+    /// Parses and evaluates the query within its deadline.
     pub async fn run(&self) -> Result<Evaluated, Failed> {
         self.context.in_time(self.evaluated()).await?
     }
@@ -110,7 +110,7 @@ impl PromqlQuery {
         Ok(evaluated)
     }
 
-    /// Evaluates the query and logs how it ended; for callers that send no answer over a network.
+    /// Evaluates the query and logs its outcome, for callers that send no answer over a network.
     pub async fn finish(self) -> Result<(Evaluated, Cost), Failure> {
         let done = self.run().await.map_err(Failure::from);
         let cost = self.log.cost();

@@ -7,12 +7,12 @@ use sandur_query::HeldSeries;
 pub enum Rows {
     /// The result of one evaluation.
     Evaluated(Answer),
-    /// Series over steps, some of which were kept from earlier queries.
+    /// Series over steps, some of which came from the step cache.
     Joined(HeldSeries),
 }
 
 impl Rows {
-    /// Series of the answer; a number or a string is one.
+    /// The number of series of the answer; 1 for a number or a string.
     pub fn len(&self) -> usize {
         match self {
             Self::Joined(held) => held.series.len(),

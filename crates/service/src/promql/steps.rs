@@ -19,9 +19,9 @@ use super::rows::Rows;
 const MS_NS: i64 = sandur_model::MILLISECOND_NS;
 /// Up to this size, converting an answer at once is faster than handing it to the CPU pool.
 const LITTLE_BYTES: u64 = 128 << 10;
-/// Minimum raw bytes of samples for a piece with a turn of its own. A sample has 16 raw bytes, of which
-/// one or two are stored, and only matching series are read. The cost per series is paid again by each
-/// piece.
+/// Minimum raw bytes of samples for a piece that waits in the queue separately. A sample has 16 raw bytes,
+/// of which one or two are stored, and only matching series are read. Each piece pays the cost per series
+/// again.
 const PIECE_BYTES: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ fn numbers_of(answer: Answer) -> Vec<Series> {
     all.into_iter().map(one).collect()
 }
 
-/// Evaluates a query when it is the tenant's turn.
+/// Waits in the queue of queries, then evaluates.
 async fn evaluate(
     source: &dyn SampleSource,
     context: &QueryContext,

@@ -1,10 +1,11 @@
-//! Texts of PromQL: queries and selectors, parsed in their tenant's turn, and selectors of delete requests.
+//! Parses queries and selectors, and writes and parses the selectors of delete requests.
 
 use sandur_model::Matcher;
 use sandur_promql::{Expr, parse_selector};
 use sandur_query::{Error, QueryContext, SeriesSelector};
 
-/// Parses a query in its tenant's turn on the CPU pool.
+/// Parses a query: on the current thread if it is short, otherwise on the CPU pool, which is round-robin
+/// over tenants.
 pub async fn parse(context: &QueryContext, text: &str) -> Result<Expr, Error> {
     let (text, is_little) = (text.to_owned(), sandur_logql::is_short(text));
     context.compute_sized(is_little, move || Ok(sandur_promql::parse(&text)?)).await

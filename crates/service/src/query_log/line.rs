@@ -13,7 +13,7 @@ const BYTES: usize = 3_072;
 /// Facts of the server that the line contains.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
-    /// The present time, nanoseconds since the epoch.
+    /// The current time, nanoseconds since the epoch.
     pub(super) now_ns: i64,
     /// Whether the query took longer than `query.slow_threshold`.
     pub(super) slow: bool,
@@ -262,13 +262,13 @@ mod tests {
     fn other_requests_log_their_parameters() {
         let times = Times { start_ns: NOW - 60_000_000_000, end_ns: NOW };
         let seen = Seen { now_ns: NOW, slow: true };
-        let gone = Outcome::failed(499, "the client\nwent away");
+        let gone = Outcome::failed(499, "the client\ndisconnected");
         let line = |asked: Asked| write(&asked, &caller(), &Cost::default(), &gone, seen);
         let labels = line(Asked::labels("app", "", times));
         assert!(labels.contains("component=frontend"), "{labels}");
         assert!(labels.contains("latency=slow") && labels.contains(" label=app query= "), "{labels}");
         assert!(labels.contains(" status=499 ") && labels.contains("cache_label_results_req=0"), "{labels}");
-        assert!(labels.contains(r#" error="the client\nwent away" "#), "{labels}");
+        assert!(labels.contains(r#" error="the client\ndisconnected" "#), "{labels}");
         let series = line(Asked::series(["{a=\"b\"}", "{c=\"d\"}"].into_iter(), times));
         assert!(series.contains(r#"match="{a=\"b\"}:{c=\"d\"}""#), "{series}");
         let volume = line(Asked::volume("{}", times, 0, 10));

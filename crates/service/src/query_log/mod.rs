@@ -2,7 +2,7 @@
 //! dashboards over Loki's own logs work on ours. Pages count as chunks, heads as the ingester.
 //!
 //! A handler describes the request ([`Asked`]) before its work, and the outcome afterwards. If the client
-//! goes away, the request is dropped, and the drop of [`QueryLog`] logs it with status 499. Answers do
+//! disconnects, the request is dropped, and the drop of [`QueryLog`] logs it with status 499. Answers do
 //! not wait for their lines, which are written afterwards ([`behind`]). `docs/reference/query-log.md`
 //! explains every key.
 
@@ -30,7 +30,7 @@ pub use tags::{is_drilldown, pairs as tag_pairs};
 const QUERIER_TARGET: &str = "sandur::query::querier";
 /// Event target of lines of requests that are answered from the index.
 const FRONTEND_TARGET: &str = "sandur::query::frontend";
-/// Status of a request whose client went away.
+/// Status of a request whose client disconnected.
 const CLIENT_GONE: u16 = 499;
 
 /// The outcome of a query.
@@ -121,7 +121,7 @@ impl Drop for QueryLog {
         if self.open.is_some() {
             self.queries.metrics().cancelled.inc();
             let cost = self.cost();
-            let ended = self.ended(&cost, Outcome::failed(CLIENT_GONE, "the client went away"));
+            let ended = self.ended(&cost, Outcome::failed(CLIENT_GONE, "the client disconnected"));
             // No answer has to be sent first, and after this there may be no task that would write the
             // line.
             if let Some(ended) = ended {

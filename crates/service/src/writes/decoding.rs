@@ -1,4 +1,4 @@
-//! Decoding of a body in memory that is reserved before it is used.
+//! Decodes bodies in memory that is reserved before it is used.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ pub trait Decoded: Send + 'static {
     fn memory_bytes(&self) -> u64;
 }
 
-/// The headers that say how to decode a body.
+/// The headers that determine how a body is decoded.
 #[derive(Clone, Debug, Default)]
 pub struct BodyHeaders {
     content_type: Option<String>,
@@ -32,13 +32,13 @@ pub struct BodyHeaders {
 }
 
 impl BodyHeaders {
-    /// The media type and the compression of a body, where they are known.
+    /// The media type and the compression of a body, if they are known.
     pub fn new(content_type: Option<&str>, content_encoding: Option<&str>) -> Self {
         let owned = |text: Option<&str>| text.map(str::to_owned);
         Self { content_type: owned(content_type), content_encoding: owned(content_encoding) }
     }
 
-    /// The same as decoders expect them.
+    /// The headers in the form that decoders expect.
     pub fn borrowed(&self) -> PushHeaders<'_> {
         PushHeaders {
             content_type: self.content_type.as_deref(),
@@ -130,7 +130,7 @@ fn decode_with<D>(
     let lent = Rc::new(Lent { claim: RefCell::new(claim), left, asked });
     let outcome = decode(Rc::clone(&lent) as Rc<dyn Memory>);
     let asked = lent.asked.get();
-    let lent = Rc::into_inner(lent).expect("a decoder that has returned asks for no memory");
+    let lent = Rc::into_inner(lent).expect("a decoder drops its handle of the memory when it returns");
     let mut claim = lent.claim.into_inner();
     let outcome = match (outcome, asked) {
         (Ok(decoded), _) => {

@@ -1,4 +1,4 @@
-//! Stores batches with points of delta temporality: for each series one batch at a time.
+//! Stores batches with points of delta temporality, one batch at a time for each series.
 
 use std::sync::Arc;
 

@@ -27,7 +27,7 @@ impl decoding::Decoded for Decoded {
 }
 
 impl Writes {
-    /// Decodes and stores one push of lines; what was refused of it is counted and logged.
+    /// Decodes and stores one push of lines. Refused entries are counted and logged.
     pub async fn store_lines(
         &self,
         tenant: &TenantId,

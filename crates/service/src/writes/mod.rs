@@ -1,12 +1,13 @@
-//! Writes as a service: lines and samples of a tenant, decoded, held to its limits and rates, and stored.
+//! The service of writes: decodes lines and samples of a tenant, applies its limits and rates, and stores
+//! them.
 //!
-//! **Life of a push.** [`Writes::admits`] says whether pushes are accepted at all. Whoever received the body
-//! hands it over with its memory; a decoder of the protocol (of `sandur_ingest`) runs on it in memory that is
-//! claimed before it is used ([`decode_in_memory`]); what breaks a limit of the tenant is left out; rates are
-//! charged; the rest is pushed, and the call returns when it is durable and can be queried.
+//! **Life of a push.** [`Writes::admits`] reports whether pushes are accepted at all. The protocol passes the
+//! received body with its memory. A decoder of `sandur_ingest` runs on it in memory that is reserved before
+//! it is used ([`decode_in_memory`]). Rows that break a limit of the tenant are left out, and the others are
+//! charged to its rates and pushed. The call returns when they are durable and can be queried.
 //!
-//! **Invariants.** Nothing is acknowledged before the intake said that it is durable. What was left out is
-//! named in the outcome, counted by its reason, and logged once a minute.
+//! **Invariants.** A push is acknowledged only after the intake reported that it is durable. Rows that were
+//! left out are named in the outcome, counted by reason, and logged at most once a minute.
 
 mod decoding;
 mod delta;
@@ -33,7 +34,7 @@ pub use lines::LineDecoder;
 pub use samples::{SampleDecoder, Stored};
 pub use sharing::{BODY_PATIENCE, RATE_WINDOW, lasting_parties, parties};
 
-/// What writes are made of.
+/// The parts of [`Writes`].
 pub struct WriteParts {
     /// Clock, tasks and the CPU pool.
     pub env: Env,
@@ -41,9 +42,9 @@ pub struct WriteParts {
     pub intake: Arc<dyn Intake>,
     /// Limits of tenants.
     pub limits_of: LimitsOf,
-    /// Series that earlier pushes had.
+    /// The cache of the series of earlier pushes.
     pub series: Arc<SeriesCache>,
-    /// Sums of series of delta temporality.
+    /// Cumulative sums of series of delta temporality.
     pub deltas: Arc<DeltaStreams>,
     /// Memory of bodies that are received and decoded.
     pub memory: FairMemory,
@@ -64,7 +65,7 @@ struct Inner {
 }
 
 impl Writes {
-    /// A service of these parts.
+    /// Creates the service from its parts.
     pub fn new(parts: WriteParts) -> Self {
         let refusals = RefusalLog::new(parts.env.clone());
         Self(Arc::new(Inner { parts, rates: RateLimiter::default(), refusals }))
@@ -85,12 +86,12 @@ impl Writes {
         (self.0.parts.limits_of)(tenant)
     }
 
-    /// Series that earlier pushes had.
+    /// The cache of the series of earlier pushes.
     pub fn series(&self) -> &Arc<SeriesCache> {
         &self.0.parts.series
     }
 
-    /// Sums of series of delta temporality.
+    /// Cumulative sums of series of delta temporality.
     pub fn deltas(&self) -> &Arc<DeltaStreams> {
         &self.0.parts.deltas
     }
@@ -105,17 +106,17 @@ impl Writes {
         &self.0.parts.metrics
     }
 
-    /// Rates of tenants.
+    /// Rate limits of tenants.
     pub fn rates(&self) -> &RateLimiter {
         &self.0.rates
     }
 
-    /// The log of what was refused.
+    /// The log of refusals.
     pub fn refusals(&self) -> &RefusalLog {
         &self.0.refusals
     }
 
-    /// Fails when a push would be refused at once: asked before a body is read.
+    /// Fails when a push would be refused at once. Called before a body is read.
     pub fn admits(&self) -> Result<(), Failure> {
         self.intake().admits_pushes()?;
         self.has_memory()

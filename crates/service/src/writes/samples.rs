@@ -64,7 +64,8 @@ impl decoding::Decoded for CarbonBatches {
 const INLINE_SERIES_MAX: usize = 1_000;
 
 impl Writes {
-    /// Does work on this many series of a batch: at once when they are few, else on the CPU pool.
+    /// Runs work on a batch of this many series: on the current thread if they are few, otherwise on the CPU
+    /// pool.
     pub async fn compute<T: Send + 'static>(
         &self,
         series: usize,
@@ -73,7 +74,7 @@ impl Writes {
         if series <= INLINE_SERIES_MAX { work() } else { self.env().run_cpu(Lane::Query, work).await }
     }
 
-    /// Decodes and stores one push of samples; what was refused of it is counted and logged.
+    /// Decodes and stores one push of samples. Refused samples are counted and logged.
     pub async fn store_samples(
         &self,
         tenant: &TenantId,
