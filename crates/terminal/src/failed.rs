@@ -7,7 +7,7 @@ use crate::logging;
 /// Exit code of wrong usage, the same as for options that clap refuses.
 pub const USAGE: u8 = 2;
 
-/// Why a command failed, and what to do.
+/// The failure of a command: why it failed, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     message: String,

@@ -1,10 +1,10 @@
-//! What a process prints, for people and for scripts.
+//! What a process prints, for users and for scripts.
 //!
-//! **What it is.** Output of commands on stdout that survives a reader that has gone ([`output`]), the
-//! failure of a command with its exit code ([`Failed`]), the log on stderr ([`logging`]), and the signals
-//! that stop a process ([`Signals`]).
+//! **What it is.** Output of commands on stdout, which tolerates a closed pipe ([`output`]), the failure of a
+//! command with its exit code ([`Failed`]), the log on stderr ([`logging`]), and the signals that stop a
+//! process ([`Signals`]).
 //!
-//! **What it is not.** It has no command of its own and knows no server.
+//! **What it is not.** It contains no commands and no code of the server.
 //!
 //! **Life of a command.** The binary parses the arguments and runs a command. The command prints with the
 //! macros of this crate, which do not panic when stdout is closed, and returns an exit code or a [`Failed`],

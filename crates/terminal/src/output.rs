@@ -1,12 +1,11 @@
-//! Output of commands. A reader that goes away (`sandur inspect ... | head`) is not a failure and causes
-//! no panic: further output is dropped, the command continues to its end, and its exit code is its
-//! result. Any other error on standard output (such as a full disk with `> file`) fails the command at
-//! its end.
+//! Output of commands. A closed pipe (`sandur inspect ... | head`) is not a failure and causes no panic:
+//! further output is dropped, and the command continues to its end and returns its usual exit code. Any
+//! other error on standard output (such as a full disk with `> file`) fails the command at its end.
 //!
-//! The macros here replace those of the standard library with the same names, which panic, for all
-//! modules of this crate, so that printing code needs no special handling.
+//! The macros here replace those of the standard library with the same names, which panic. Crates with
+//! commands import them with `#[macro_use]`, so that printing code needs no special handling.
 //!
-//! Errors of standard error are ignored, since there is no other place to report them.
+//! Errors of standard error are ignored, because there is no other place to report them.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
@@ -16,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::logging::stderr;
 
-/// Whether the reader of standard output went away.
+/// Whether a write to standard output has failed; further output is dropped.
 static CLOSED: AtomicBool = AtomicBool::new(false);
-/// The first other error of standard output.
+/// The first error of standard output other than a closed pipe.
 static FAILURE: Mutex<Option<String>> = Mutex::new(None);
 
 #[macro_export]
@@ -43,7 +42,7 @@ macro_rules! eprint {
     ($($text:tt)*) => { $crate::output::to_stderr(::std::format_args!($($text)*), "") };
 }
 
-/// The implementation of `print!` in this crate.
+/// The implementation of `print!` and `println!`.
 pub fn to_stdout(text: Arguments<'_>, end: &str) {
     if CLOSED.load(Ordering::Relaxed) {
         return;
@@ -52,7 +51,7 @@ pub fn to_stdout(text: Arguments<'_>, end: &str) {
     note(stdout.write_fmt(text).and_then(|()| stdout.write_all(end.as_bytes())));
 }
 
-/// The implementation of `eprint!` in this crate. A server does not wait for a reader of it.
+/// The implementation of `eprint!` and `eprintln!`. A server does not wait until the text is read.
 pub fn to_stderr(text: Arguments<'_>, end: &str) {
     stderr::write(format!("{text}{end}").as_bytes());
 }

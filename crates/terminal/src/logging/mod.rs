@@ -1,4 +1,4 @@
-//! The log of the process on stderr: text for people, logfmt or JSON for machines; and, if enabled, the
+//! The log of the process on stderr: text for users, logfmt or JSON for machines; and, if enabled, the
 //! same events as lines in this server's own store ([`self_logs`]). Logging never waits for a reader of
 //! stderr ([`stderr`]).
 
@@ -33,8 +33,8 @@ pub struct Log {
     pub level: String,
 }
 
-/// Targets that start with this carry a whole line of logfmt as their message, and end with the name of a
-/// component.
+/// Start of the targets of events whose message is a complete line of logfmt. Such a target ends with the
+/// name of a component.
 pub const LINES_TARGET: &str = "sandur::query::";
 
 /// The current filter of stderr. The subscriber of a process is global, and so is its filter.
@@ -168,7 +168,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Text for people. Lines of queries are long and frequent, so they are written directly if they contain
+/// Text for users. Lines of queries are long and frequent, so they are written directly if they contain
 /// nothing that could move a terminal's cursor; other events are written character by character.
 struct Text {
     env: Env,

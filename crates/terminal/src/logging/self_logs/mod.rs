@@ -7,8 +7,7 @@
 //!
 //! **Invariants.** Logging never waits: a line that does not fit into the queue is dropped and counted.
 //! Storing a line creates no line: only events of level info and above are stored, of other crates only
-//! warnings and above, none with the target [`SHIPPING`], and the shipper's pushes bypass everything that
-//! logs
+//! warnings and above, none with the target [`SHIPPING`], and the shipper's pushes bypass the code that logs
 //! requests.
 
 mod layer;
@@ -33,7 +32,7 @@ pub const SERVICE: &str = "sandur";
 pub struct SelfLogs {
     /// The clock of the lines.
     pub env: Env,
-    /// The lines that wait.
+    /// Queued lines.
     pub queue: Arc<Queue>,
 }
 
