@@ -1,15 +1,15 @@
-//! Commands that ask a server.
+//! Commands that send requests to a server.
 //!
-//! **What it is.** The client of the command line ([`client`]) and the commands that query with it: `query`,
-//! `tail`, `labels`, `series`, `stats`, `volume` and `delete`, with what they print (lines, tables, charts).
-//! Each command is a module with `command`, which clap parses, and `run`.
+//! **What it is.** The client of the command line ([`client`]) and the commands that use it: `query`, `tail`,
+//! `labels`, `series`, `stats`, `volume` and `delete`, with their output (lines, tables, charts). Each
+//! command is a module with `command`, which clap parses, and `run`.
 //!
-//! **What it is not.** It has no engine and no store: a client binary can be built of this crate and of
-//! `sandur_agent`. It knows HTTP as a client only.
+//! **What it is not.** It has no engine and no store: a client binary can be built from this crate and
+//! `sandur_agent`. It uses HTTP only as a client.
 //!
-//! **Life of a command.** `run` makes a [`client::Client`] of the options, which all commands share, asks one
-//! or several times ([`paging`]), and prints rows as they come. A refusal is explained with the place in the
-//! query that it is about ([`caret`]).
+//! **Life of a command.** `run` creates a [`client::Client`] from the options that all commands share, sends
+//! one or several requests ([`paging`]), and prints rows as they arrive. If the server rejects the query, the
+//! error shows the position in the query ([`caret`]).
 
 #[macro_use]
 extern crate sandur_terminal;
