@@ -40,7 +40,7 @@ const OPTIONS_OF_LINES: [(&str, &str); 3] = [
         "files of samples are rewritten, not appended to: push them again when they change, or let the \
          server scrape their source (sandur serve --scrape HOST:PORT)",
     ),
-    ("timestamps", "samples have their timestamps in the file, and those without one get the present time"),
+    ("timestamps", "samples have their timestamps in the file, and those without one get the current time"),
 ];
 
 /// Fails if an option is given that has no meaning for samples.

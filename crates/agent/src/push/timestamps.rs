@@ -14,7 +14,7 @@ const FIELDS: [&str; 6] = ["timestamp", "@timestamp", "time", "ts", "t", "dateti
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// Finds timestamps. It has the local zone, and the present time, which gives the year that syslog omits.
+/// Finds timestamps. It has the local zone, and the current time, which gives the year that syslog omits.
 pub struct Recogniser {
     zone: TimeZone,
     now_ns: i64,
@@ -26,7 +26,7 @@ impl Recogniser {
         Self { zone: TimeZone::system(), now_ns }
     }
 
-    /// Updates the present time.
+    /// Updates the current time.
     pub fn at(&mut self, now_ns: i64) -> &Self {
         self.now_ns = now_ns;
         self
