@@ -21,9 +21,9 @@ use crate::turns::Turns;
 /// The queue of a job: for whom it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// A client waits for the result; the job runs even when the client goes away.
+    /// A client waits for the result; the job runs even when the client disconnects.
     Query,
-    /// A client of the tenant with this number waits for the result; when the client goes away before
+    /// A client of the tenant with this number waits for the result; when the client disconnects before
     /// the job has begun, the job does not run.
     Tenant(u64),
     /// No client waits: flush, compaction, checks.
