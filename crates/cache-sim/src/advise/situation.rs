@@ -1,4 +1,4 @@
-//! The present state of a cache, and the results and costs at other capacities.
+//! The current state of a cache, and the results and costs at other capacities.
 //!
 //! Invariant: no statement is made about a capacity outside of the forecasts.
 
@@ -9,7 +9,7 @@ use super::prices::{Medium, Prices};
 /// Seconds of a month of 365.25 / 12 days.
 pub const MONTH_S: f64 = 365.25 / 12.0 * 86_400.0;
 
-/// The present state of a cache, with forecasts.
+/// The current state of a cache, with forecasts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Situation {
     /// Sorted by capacity, smallest first. One of them has scale 1.

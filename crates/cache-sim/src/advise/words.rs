@@ -10,7 +10,7 @@ const GOOD_HIT_RATIO: f64 = 0.9;
 /// Number of capacities that are considered, between the smallest and the largest forecast.
 const STEPS: u32 = 40;
 
-/// The advice: the present state first, then the requested capacities, then the cheapest one and the one
+/// The advice: the current state first, then the requested capacities, then the cheapest one and the one
 /// for a good hit ratio.
 pub fn sentences(situation: &Situation, asked: &[(u64, Medium)], prices: &Prices) -> Vec<String> {
     let mut sentences = Vec::new();
