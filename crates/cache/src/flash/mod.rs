@@ -218,7 +218,7 @@ impl Flash {
     }
 
     /// The current [tail age](crate::policy::reclaim::TailAge): how long the oldest protected segment
-    /// has gone unread. `time` is the present time by [`Admission::time`].
+    /// has gone unread. `time` is the current time by [`Admission::time`].
     ///
     /// [`Admission::time`]: crate::policy::Admission::time
     pub fn tail_age_at(&self, time: u64) -> u64 {

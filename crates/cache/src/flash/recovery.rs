@@ -57,7 +57,7 @@ impl Recovery<'_> {
                 "the journal of flash cannot be read: the content of the previous run is discarded"
             );
             self.keys.distrust();
-            // The journal begins anew with the next root; until then the next start needs it.
+            // The journal is restarted with the next root; until then the next start needs it.
             self.roots.begin_journal_anew();
         }
         self.end_recovery();

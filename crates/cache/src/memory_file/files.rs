@@ -79,7 +79,7 @@ pub enum Refusal {
         /// The file.
         path: PathBuf,
     },
-    /// It was written later than the present time, so its age is unknown.
+    /// It was written later than the current time, so its age is unknown.
     #[error("{} was written at second {written_at}, and the clock says {now}", path.display())]
     ClockWentBack {
         /// The file.
