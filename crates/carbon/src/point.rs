@@ -9,7 +9,7 @@ use crate::refusal::{Reason, Refusal};
 pub struct Point<'a> {
     /// The metric's name as it was sent: a path, or a name with tags.
     pub name: &'a str,
-    /// Seconds since the epoch: the timestamp as it was sent, or the present time.
+    /// Seconds since the epoch: the timestamp as it was sent, or the current time.
     pub seconds: f64,
     /// The value: a number or an infinity, never NaN.
     pub value: f64,

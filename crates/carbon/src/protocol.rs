@@ -6,7 +6,7 @@ use crate::framing::Framing;
 use crate::point::Sink;
 use crate::{pickle, plaintext, protobuf};
 
-/// Decodes bytes; the number is the present time in seconds since the epoch. Returns `Break` when the
+/// Decodes bytes; the number is the current time in seconds since the epoch. Returns `Break` when the
 /// sink does.
 type Read = fn(&[u8], i64, &mut dyn Sink) -> ControlFlow<()>;
 
