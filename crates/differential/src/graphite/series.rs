@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// The present time of all requests, in seconds since the epoch.
+/// The current time of all requests, in seconds since the epoch.
 pub const NOW: i64 = 1_615_809_637;
 /// Seconds before the present that have values.
 pub const LENGTH: i64 = 3 * 3600;
