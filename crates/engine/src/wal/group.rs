@@ -49,7 +49,7 @@ impl Group {
 pub(super) struct Replies(Vec<oneshot::Sender<Settled>>);
 
 impl Replies {
-    /// Acknowledges each push with its conflicts. A client that went away meanwhile needs no answer.
+    /// Acknowledges each push with its conflicts. A client that disconnected meanwhile needs no answer.
     pub(super) fn acknowledge(self, conflicts: Vec<SampleConflicts>, metrics: &Metrics) {
         metrics.pushes.inc_by(self.0.len() as u64);
         let mut conflicts = conflicts.into_iter();

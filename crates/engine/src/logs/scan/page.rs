@@ -201,7 +201,7 @@ impl PageTask for BlockPage {
 }
 
 fn not_asked_for() -> Error {
-    Error::Internal("lines were not asked for".to_owned())
+    Error::Internal("lines were not requested".to_owned())
 }
 
 /// A page of a head, with marks on the streams that may have rows stored twice.
