@@ -218,7 +218,7 @@ fn result_labels(many: &Labels, one: &Labels, matching: &Matching) -> Labels {
         }
         _ => many.to_vec(),
     };
-    // As in Prometheus, a label set that is built anew has no empty labels.
+    // As in Prometheus, a rebuilt label set has no empty labels.
     pairs.retain(|(_, value)| !value.is_empty());
     for name in &matching.include {
         pairs.retain(|(n, _)| **n != **name);

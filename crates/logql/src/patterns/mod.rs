@@ -29,8 +29,8 @@ use template::Template;
 
 /// The most bytes of lines that are read: about a second of one CPU.
 const BYTES_MAX: u64 = 256 << 20;
-/// The most templates of one page. Lines with further templates are ignored: so many kinds are not
-/// patterns.
+/// The most templates of one page. Lines with further templates are ignored: lines that differ so much
+/// have no patterns.
 const PAGE_TEMPLATES_MAX: usize = 4_000;
 /// The most patterns of an answer, as in Loki.
 const PATTERNS_MAX: usize = 300;
