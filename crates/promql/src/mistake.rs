@@ -1,8 +1,8 @@
-//! What a person is told of a text that is no query.
+//! The mistake in an invalid query, for messages to users.
 
 use std::ops::Range;
 
-/// What is wrong with a text: the bytes that are meant, and the words for people. `None`: it is a query.
+/// Returns the bytes of the text that are wrong, and the error text; `None` if the query is valid.
 pub fn mistake(text: &str) -> Option<(Range<usize>, String)> {
     let error = crate::parse(text).err()?;
     let at = |byte: u32| text.floor_char_boundary(byte as usize);
