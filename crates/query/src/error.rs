@@ -21,7 +21,7 @@ pub enum Error {
     /// Stored data is damaged; the message names the object and the damage.
     #[error("{0}")]
     Corrupt(String),
-    /// The client went away, or the server is shutting down.
+    /// The client disconnected, or the server is shutting down.
     #[error("the request was cancelled by the client")]
     Cancelled,
     /// The process was short of memory, and this query held the most.

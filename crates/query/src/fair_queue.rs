@@ -22,7 +22,7 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::stats::QueryStats;
 
-/// A query begins when at least one part in this many of its memory limit is free.
+/// A query begins when at least an eighth of its memory limit is free.
 const ROOM_ONE_IN: u64 = 8;
 /// How often a query that waits for memory checks again.
 const ROOM_LOOK: Duration = Duration::from_millis(20);
@@ -75,7 +75,7 @@ impl FairQueue {
                 state.begin(tenant);
                 return Ok(self.0.permit(tenant));
             }
-            // Queries whose clients went away do not count.
+            // Queries whose clients disconnected do not count.
             let waiting = state.waiting.retain(tenant, |sender| !sender.is_closed());
             if waiting >= self.0.waiting_max && !is_known {
                 return Err(Error::Busy);
@@ -96,7 +96,7 @@ impl FairQueue {
         self.0.lock().running
     }
 
-    /// Number of waiting queries, without those whose clients went away.
+    /// Number of waiting queries, without those whose clients disconnected.
     pub fn waiting(&self) -> usize {
         let state = self.0.lock();
         state.waiting.iter().filter(|sender| !sender.is_closed()).count()
@@ -137,7 +137,7 @@ impl Shared {
             let Some((tenant, sender)) = next else { return };
             match sender.send(self.permit(&tenant)) {
                 Ok(()) => return,
-                // The client went away while the query waited: the next one gets the place.
+                // The client disconnected while the query waited: the next one gets the place.
                 Err(mut permit) => permit.held = None,
             }
             leaving = tenant;
