@@ -5,8 +5,8 @@
 //! found, and are never deleted. A row whose push failed may be found once or not at all, because its
 //! writer got no answer. A row that was not written must not be found. A row that a delete request
 //! covers must not be found once the request was acknowledged, if the row was settled before the request
-//! was sent; a row in transit at that time may be found or not. Rows are entries and samples alike; a
-//! row that is found in the other signal counts as not written.
+//! was sent; a row in transit at that time may be found or not. Rows are entries or samples; a row
+//! that is found in the other signal counts as not written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
