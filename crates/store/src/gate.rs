@@ -203,7 +203,7 @@ impl State {
     }
 }
 
-/// A place in the queue. Dropping it leaves the queue, or gives back a slot that was granted meanwhile.
+/// A place in the queue. Dropping it leaves the queue, or releases a slot that was granted meanwhile.
 struct Waiting {
     lane: Arc<LaneGate>,
     whose: Whose,

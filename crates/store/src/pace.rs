@@ -14,10 +14,10 @@ const FIRST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(500);
 /// The longest time that `Retry-After` may stop a lane.
 const HELD_MAX: Duration = Duration::from_secs(60);
-/// A success reduces the spacing by one part in this many.
+/// A success reduces the spacing by 1/24 of it.
 const EASE: u32 = 24;
 /// The longest common spacing. It spreads bursts. A store that refuses even 30 requests per second, or
-/// refuses at random, does not benefit from longer spacing, which would only delay news of other
+/// refuses at random, does not benefit from longer spacing, which would only delay changes by other
 /// writers.
 const COMMON_LONGEST: Duration = Duration::from_millis(32);
 /// How long the common spacing stays unchanged before half of it is tried. Few requests pass during a
