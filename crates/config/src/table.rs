@@ -189,7 +189,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "carbon.message_timeout",
-        "Time limit for receiving a whole line or message, and for a compressed connection to wait while \
+        "Time limit for receiving a complete line or message, and for a compressed connection to wait while \
          resident memory is short.",
         |s| Slot::Duration(&mut s.carbon.message_timeout),
     ),
@@ -300,7 +300,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "query.max_view_age",
-        "When the last news of other processes is older than this, answers contain a warning and \
+        "If the view of other processes' data is older than this, answers contain a warning and \
          /ready?for=query is 503; at least twice cluster.poll_interval; 0: no limit.",
         |s| Slot::Duration(&mut s.query.max_view_age),
     ),
@@ -470,7 +470,7 @@ pub static OPTIONS: &[OptionSpec] = &[
          query.",
         |s| Slot::Duration(&mut s.retention.delete_delay),
     ),
-    option("cluster.poll_interval", "How often the bucket is polled for news of other processes.", |s| {
+    option("cluster.poll_interval", "How often the bucket is polled for changes by other processes.", |s| {
         Slot::Duration(&mut s.cluster.poll_interval)
     }),
     option("cluster.heartbeat_interval", "How often this process writes its heartbeat.", |s| {

@@ -140,7 +140,7 @@ impl FromRequest<App> for Call {
     }
 }
 
-/// Who sends a request.
+/// Returns the client of a request.
 fn caller(tenant: TenantId, parts: &Parts) -> Caller {
     let text = |name| text_of(&parts.headers, name);
     let w3c = text("traceparent").split('-').nth(1);

@@ -45,7 +45,7 @@ async fn count(State(app): State<App>, mut request: Request, next: Next) -> Resp
         known @ ("GET" | "POST" | "PUT" | "DELETE" | "HEAD" | "OPTIONS") => known.to_owned(),
         _ => "other".to_owned(),
     };
-    // If the client goes away, this future is dropped, and the drop counts the request as 499.
+    // If the client disconnects, this future is dropped, and the drop counts the request as 499.
     let mut counted =
         Counted { app: app.clone(), route, method, scope, began, status: StatusCode::from_u16(499).ok() };
     let mut response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {

@@ -65,7 +65,7 @@ impl Audit {
     }
 
     /// Begins a request that deletes or changes something. Its line is written when the result is known,
-    /// or when the client goes away.
+    /// or when the client disconnects.
     pub fn begin(&self, asked: Asked) -> Pending {
         Pending { asked, status: None }
     }
@@ -106,7 +106,7 @@ impl Drop for Pending {
         let status = self.status.unwrap_or(499);
         let outcome = match status {
             200..=299 => "done",
-            499 => "the client went away",
+            499 => "the client disconnected",
             _ => "failed",
         };
         tracing::info!(target: "audit", who, tenant, peer, route, what, outcome, status, "ended");

@@ -140,7 +140,7 @@ impl Authority {
             return Ok(credential);
         }
         let job = move || {
-            // The turn lasts as long as the work, even if the client goes away.
+            // The turn lasts as long as the work, even if the client disconnects.
             let _turn = turn;
             user.check(&password, keyed)
         };

@@ -60,7 +60,7 @@ pub fn within(
     Ok(GraphiteRequest { times: Some(times), ..request })
 }
 
-/// The present time in seconds since 1970.
+/// The current time in seconds since 1970.
 pub fn now(queries: &Queries) -> i64 {
     queries.env().now_ns().div_euclid(SECOND_NS)
 }

@@ -29,7 +29,7 @@ pub fn check_length(text: &str) -> Result<(), Failure> {
 }
 
 /// Parses a timestamp into milliseconds: unix seconds of ten characters, or RFC 3339. Without text it is
-/// the present time.
+/// the current time.
 pub fn instant_ms(text: Option<&str>, now_ns: i64) -> Option<i64> {
     let Some(text) = text else { return Some(now_ns / 1_000_000) };
     if let Some(at) = Rfc3339::parse(text) {

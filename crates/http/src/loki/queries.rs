@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::marshal::{estimate, legacy_answer, query_answer};
 use crate::reply;
 
-/// Runs, logs and answers one query. When the client goes away, this future is dropped, which cancels the
+/// Runs, logs and answers one query. When the client disconnects, this future is dropped, which cancels the
 /// query and logs it as well.
 pub async fn answer(queries: Queries, call: Call, request: QueryText) -> Result<Response, Failure> {
     answer_in(Shape::Current, queries, call, request).await

@@ -39,7 +39,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, ready),
 };
 
-/// The requests that readiness is asked for.
+/// The kind of requests that a readiness check is about.
 enum For {
     Push,
     Query,

@@ -47,7 +47,7 @@ async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Fa
     let (flush, terminate) = (wanted("flush"), wanted("terminate"));
     let (tell, outcome) = oneshot::channel();
     let own = app.clone();
-    // The work runs to its end even if the client goes away.
+    // The work runs to its end even if the client disconnects.
     let work = app.env.spawn("shutdown by request", async move {
         let ended = end(&own, flush, terminate).await;
         if ended.is_err() {

@@ -32,7 +32,7 @@ pub const LOOKBACK: Parameter = parameter(
 /// Whether the answer contains statistics.
 pub const STATS: Parameter = parameter("stats", "`true` or `all`: what the query cost, by phase");
 
-/// What is asked.
+/// The parameters of a request.
 pub struct Asked {
     /// The query, its times and limits.
     pub request: PromqlRequest,
@@ -57,7 +57,7 @@ pub fn asked(call: &Call, times: Times) -> Result<Asked, Refused> {
     Ok(Asked { request, stats: call.params.get("stats").unwrap_or("").to_owned() })
 }
 
-/// Runs, logs and answers one query. When the client goes away, this future or the body that it returned
+/// Runs, logs and answers one query. When the client disconnects, this future or the body that it returned
 /// is dropped, which cancels the query and logs it as well.
 pub async fn answer(queries: Queries, call: Call, asked: Asked) -> Result<Response, Refused> {
     let Asked { request, stats } = asked;
@@ -79,7 +79,7 @@ pub async fn answer(queries: Queries, call: Call, asked: Asked) -> Result<Respon
     Ok(in_pieces(queries.env(), &call, JSON, Writer::new(shown), ended).await)
 }
 
-/// What the answer is to have.
+/// Parameters that determine the form of the answer.
 struct Wanted {
     at_ms: i64,
     limit: Option<usize>,

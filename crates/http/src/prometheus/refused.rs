@@ -19,7 +19,7 @@ pub enum Kind {
     Execution,
     /// The query took too long.
     Timeout,
-    /// The client went away.
+    /// The client disconnected.
     Canceled,
     /// A defect or damaged data.
     Internal,

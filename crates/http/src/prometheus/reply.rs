@@ -61,7 +61,7 @@ pub fn notes(out: &mut Vec<u8>, name: &str, notes: &[String]) {
 }
 
 /// An answer whose body is made of pieces. `ended` is called with the size of the body when it is
-/// complete; it is dropped if the client goes away before.
+/// complete; it is dropped if the client disconnects before.
 pub async fn in_pieces(
     env: &Env,
     call: &Call,

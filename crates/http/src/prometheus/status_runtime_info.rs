@@ -1,4 +1,4 @@
-//! `status/runtimeinfo`: start time, present time and retention.
+//! `status/runtimeinfo`: start time, current time and retention.
 
 use std::sync::Arc;
 

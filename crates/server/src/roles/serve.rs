@@ -250,7 +250,7 @@ fn carbon_connections(
     Connections::new(env.clone(), (most, most), shares.heads_budget(), metrics.admission.clone())
 }
 
-/// The limits of a tenant as services ask for them.
+/// Returns the function by which services get the limits of a tenant.
 fn limits_of(limits: &Arc<TenantLimits>) -> LimitsOf {
     let limits = Arc::clone(limits);
     Arc::new(move |tenant| limits.of(tenant))

@@ -1,6 +1,6 @@
 //! `metrics/job/...`: accepts pushes as a Pushgateway does.
 //!
-//! No state is kept between pushes: samples are stored with the present time, and a series ends five
+//! No state is kept between pushes: samples are stored with the current time, and a series ends five
 //! minutes after its last push. Series that a push or a DELETE replaces end with stale markers ([`group`]
 //! says which series those are). Pushes to a group are stored one at a time with ascending timestamps.
 //! Each is stored completely or not at all, except one that is too large to be stored at once.
