@@ -7,7 +7,7 @@ CARGO ?= cargo
 help:
 	@echo "make demo    build, start on a local directory, ship real logs into it, print queries to try"
 	@echo "make test    every test, against a real S3 server too"
-	@echo "make quick   the tests beside the code and the repository's own rules: about a minute once built"
+	@echo "make quick   the unit tests and the repository's own rules: about a minute once built"
 	@echo "make check   formatting, lints, the repository's own rules"
 	@echo "make bench   measure ingest and queries on generated data"
 
