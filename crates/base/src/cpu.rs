@@ -341,12 +341,12 @@ mod tests {
         for &(lane, name) in jobs {
             let order = Arc::clone(&order);
             let (job, _) = Job::new(Lane::Background, Box::new(move || order.lock().unwrap().push(name)));
-            queues.queue(lane).push_back(Turn::Begin(job));
+            queues.push(lane, Turn::Begin(job));
         }
         while let Some(Turn::Begin(job)) = queues.take() {
             job.run();
         }
-        assert!(queues.tenants.is_empty() && queues.waiting.is_empty());
+        assert!(queues.clients.is_empty());
         Arc::into_inner(order).unwrap().into_inner().unwrap()
     }
 

@@ -1,10 +1,11 @@
 //! The settings of a server.
 //!
-//! **What it is.** One table of options ([`Named`]), from which the flags and the help of the command line, the
-//! configuration file, the environment variables and the reference page are made; and the limits of tenants
-//! ([`TenantLimits`]), which can also be in a file of their own that is reloaded while the server runs.
+//! **What it is.** One table of options ([`Named`]), from which the flags and the help of the command line,
+//! the configuration file, the environment variables and the reference page are made; and the limits of
+//! tenants ([`TenantLimits`]), which can also be in a file of their own that is reloaded while the server
+//! runs.
 //!
-//! **What it is not.** It is not read by the crates below: they get values. It opens nothing and starts nothing.
+//! **What it is not.** It is not read by the crates below: they get values. It opens and starts nothing.
 //!
 //! **Life of a setting.** [`load`] reads the layers, each overriding the previous one: defaults, file,
 //! environment, flags. An unknown key is an error that names the nearest known one. The result is a

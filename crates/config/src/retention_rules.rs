@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use sandur_base::units::{format_duration, parse_duration};
-use sandur_model::{Matcher, RetentionRule, RetentionRules, Signal};
 use sandur_logql::parse_selecting;
+use sandur_model::{Matcher, RetentionRule, RetentionRules, Signal};
 use serde::{Deserialize, Serialize};
 
 /// A rule as it is written.

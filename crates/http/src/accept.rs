@@ -13,12 +13,12 @@ use std::time::Duration;
 use axum::Router;
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt, unfold};
 use sandur_base::{BoxFuture, Env, ShutdownSignal};
+use sandur_config::Http;
+use sandur_listeners::{Connections, Place};
 use tokio::net::{TcpListener, TcpStream};
 
-use sandur_listeners::{Connections, Place};
 use super::connection::Connection;
 use super::tls::Tls;
-use sandur_config::Http;
 use crate::server_metrics::ServerMetrics;
 
 /// The accept loop of one listener.
@@ -134,7 +134,8 @@ mod tests {
         let metrics = ServerMetrics::default();
         let (heads, most) = (MemoryBudget::root("heads", 1 << 20), http.max_connections);
         let per_address = http.max_connections_per_address;
-        let connections = Connections::new(env.clone(), (most, per_address), heads, metrics.clone());
+        let connections =
+            Connections::new(env.clone(), (most, per_address), heads, metrics.admission.clone());
         let acceptor =
             Acceptor { env: env.clone(), http, connections, metrics, tls: None, stop: shutdown.signal() };
         let slow = env.clone();

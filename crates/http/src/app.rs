@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use axum::extract::FromRef;
 use prometheus_client::registry::Registry;
 use sandur_base::{Env, KeyedTurns, Shutdown, ShutdownSignal, Task};
+use sandur_config::Settings;
+use sandur_listeners::carbon::Carbon;
 use sandur_service::{Queries, Writes};
 
 use super::scrape_state::Scraping;
-use sandur_listeners::carbon::Carbon;
-use sandur_config::Settings;
 use crate::server_metrics::ServerMetrics;
 
 /// Shared state of all handlers. Cheap to clone: a handle.

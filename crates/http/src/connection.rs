@@ -20,19 +20,19 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget, Reservation, ShutdownSignal};
+use sandur_config::Http;
+use sandur_listeners::{Phase, Place};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tower::ServiceExt;
 
-use sandur_listeners::{Phase, Place};
 use super::http2_heads::WatchedHeads;
 use super::sniffed::Sniffed;
 use super::streams::{InTask, Streams};
 use super::timed_stream::TimedStream;
 use super::tls::{ALPN_HTTP2, Tls};
 use super::unread_body::watched;
-use sandur_config::Http;
 use crate::failed_request::Failure;
 
 /// Maximum size of the head of a request: request line and headers.

@@ -1,7 +1,7 @@
-//! The HTTP server: accept loop, routes, the APIs of Loki, Prometheus, Graphite and OpenTelemetry, operations.
+//! The HTTP server: accept loop, routes, APIs of Loki, Prometheus, Graphite and OpenTelemetry, operations.
 //!
-//! **What it is.** It parses requests, checks credentials ([`auth`]), bounds every wait for a client and every
-//! body, and writes answers in the formats that clients expect.
+//! **What it is.** It parses requests, checks credentials ([`auth`]), bounds every wait for a client and
+//! every body, and writes answers in the formats that clients expect.
 //!
 //! **What it is not.** It is no place for work on data: queries and writes are services of `sandur_service`,
 //! which it shares with everything that has no HTTP.
@@ -43,8 +43,8 @@ mod route;
 mod router;
 mod routes;
 mod rules;
-mod server_metrics;
 pub mod scrape_state;
+mod server_metrics;
 mod sniffed;
 mod streams;
 mod timed_stream;
@@ -54,10 +54,9 @@ mod warned;
 pub mod write;
 mod written;
 
-pub use failed_request::Failure;
-pub use server_metrics::ServerMetrics;
 pub use accept::Acceptor;
 pub use app::{App, AppState};
+pub use failed_request::Failure;
 pub use gate::Gate;
 pub use host::OwnNames;
 pub use operations::without_secrets;
@@ -66,4 +65,5 @@ pub use reference::http_api_page;
 pub use route::{Access, Group, Parameter, Route, Surface, Verb};
 pub use router::router;
 pub use routes::ROUTES;
+pub use server_metrics::ServerMetrics;
 pub use tls::{Tls, TlsError};

@@ -16,11 +16,10 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
 use sandur_base::{BoxFuture, Env, OverBudget, Reservation};
-use tokio::sync::mpsc;
-
-use sandur_listeners::{Phase, Place};
 use sandur_config::Http;
+use sandur_listeners::{Phase, Place};
 use sandur_service::writes::RATE_WINDOW;
+use tokio::sync::mpsc;
 
 /// Maximum bytes of a piece of an answer.
 const PIECE_BYTES: usize = 16 << 10;
@@ -179,16 +178,17 @@ mod tests {
     use http_body_util::BodyExt;
     use sandur_base::MemoryBudget;
 
+    use sandur_listeners::ConnectionCounts;
+
     use super::*;
     use sandur_config::Settings;
     use sandur_listeners::Connections;
-    use crate::server_metrics::ServerMetrics;
 
     #[tokio::test(start_paused = true)]
     async fn an_unread_answer_counts_as_stuck_but_a_running_request_does_not() {
         let (env, http) = (Env::simulated(1, 0), Settings::default().http);
         let heads = MemoryBudget::root("heads", 1 << 20);
-        let connections = Connections::new(env.clone(), (10, 10), heads, ServerMetrics::default());
+        let connections = Connections::new(env.clone(), (10, 10), heads, ConnectionCounts::default());
         let place = Arc::new(connections.admit([10, 0, 0, 1].into()).await.unwrap());
         let streams = Streams::new(env.clone(), &http, Arc::clone(&place));
         let begin = |bytes| streams.begin(bytes).ok();

@@ -12,11 +12,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use sandur_base::{BoxFuture, Env, Reservation};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-use sandur_listeners::{Phase, Place};
 use sandur_config::Http;
+use sandur_listeners::{Phase, Place};
 use sandur_service::writes::RATE_WINDOW;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// How long a connection reads and discards what the client sends after the last answer.
 const LINGER: Duration = Duration::from_secs(5);
@@ -247,10 +246,11 @@ mod tests {
     use sandur_base::MemoryBudget;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
+    use sandur_listeners::ConnectionCounts;
+
     use super::*;
     use sandur_config::Settings;
     use sandur_listeners::Connections;
-    use crate::server_metrics::ServerMetrics;
 
     fn with_stream<T>(
         heads: u64,
@@ -261,7 +261,7 @@ mod tests {
         runtime.block_on(async {
             let env = Env::simulated(1, 0);
             let heads = MemoryBudget::root("heads", heads);
-            let all = Connections::new(env.clone(), (4, 4), heads, ServerMetrics::default());
+            let all = Connections::new(env.clone(), (4, 4), heads, ConnectionCounts::default());
             let place = all.admit([10, 0, 0, 1].into()).await.unwrap();
             let (here, there) = duplex(16 << 10);
             let http = Settings::default().http;

@@ -18,8 +18,8 @@ use sandur_service::query_log::{Outcome, QueryLog};
 
 use super::grpc;
 use super::prometheus::reply::{Packer, packed};
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 
 /// Makes the pieces of an answer.
 pub trait Writing: Send + 'static {

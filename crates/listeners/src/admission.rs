@@ -20,7 +20,6 @@ use prometheus_client::metrics::counter::Counter;
 use sandur_base::{Env, MemoryBudget, party_of};
 use tokio::sync::Notify;
 
-
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]

@@ -152,8 +152,7 @@ fn has_place(
     tenant: &TenantId,
     running_max: usize,
 ) -> bool {
-    running < running_max
-        || (!running_of.contains_key(tenant) && running < running_max.saturating_mul(2))
+    running < running_max || (!running_of.contains_key(tenant) && running < running_max.saturating_mul(2))
 }
 
 impl State {

@@ -7,9 +7,9 @@ use sandur_graphite::Event;
 use sandur_service::graphite::batch;
 
 use super::answer::{failure, now};
-use crate::failed_request::Failure;
 use crate::app::App;
 use crate::call::{body_of, tenant};
+use crate::failed_request::Failure;
 use crate::reply;
 use crate::route::{Access, Group, POST, Route};
 

@@ -18,9 +18,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Number;
 
 use super::jsonp::check_callback;
-use crate::failed_request::Failure;
 use crate::app::App;
 use crate::call::{Call, body_of, tenant};
+use crate::failed_request::Failure;
 use crate::params::pair_bytes;
 
 /// A call with its parameters in order, and its body if that is neither a form nor JSON.

@@ -6,8 +6,8 @@ use axum::routing::on;
 use sandur_service::Queries;
 
 use super::values;
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::loki;
 use crate::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
 

@@ -5,8 +5,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::loki::push::store;
 use crate::route::{Access, Group, POST, Route};
 

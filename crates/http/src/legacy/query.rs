@@ -6,8 +6,8 @@ use axum::routing::on;
 use sandur_service::Queries;
 use sandur_service::logql::{QueryKind, QueryText};
 
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::loki::queries::{Shape, answer_in};
 use crate::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, parameter};
 

@@ -4,8 +4,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::loki::queries::Shape;
 use crate::loki::tail::tail_in;
 use crate::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};

@@ -8,8 +8,8 @@ use sandur_service::Writes;
 use sandur_service::no_such_delete;
 
 use super::deletes;
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::reply;
 use crate::route::{Access, Group, Route, Verb, parameter};
 

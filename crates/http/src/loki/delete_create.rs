@@ -8,9 +8,9 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::deletes;
-use crate::failed_request::Failure;
 use crate::app::App;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::reply;
 use crate::route::{Access, Group, Route, Verb, parameter};
 

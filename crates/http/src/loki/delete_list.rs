@@ -7,8 +7,8 @@ use sandur_service::DeleteShown;
 use sandur_service::Writes;
 
 use super::deletes;
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
 use crate::route::{Access, GET, Group, Route, parameter};

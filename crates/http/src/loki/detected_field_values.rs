@@ -6,8 +6,8 @@ use axum::routing::on;
 use sandur_service::Queries;
 
 use super::fields::{collect, limit};
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
 use crate::route::{Access, END, GET_POST, Group, NAME, Route, SINCE, START, parameter};

@@ -13,8 +13,8 @@ use sandur_service::Queries;
 use sandur_service::logql::{self, ParsedQuery, QueryKind, QueryText};
 use sandur_service::query_log::{Asked, Times};
 
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::params::LIMIT_DEFAULT;
 

@@ -7,8 +7,8 @@ use axum::routing::on;
 use sandur_service::Queries;
 use sandur_service::logql;
 
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
 use crate::route::{Access, GET_POST, Group, QUERY, Route};

@@ -14,8 +14,8 @@ use sandur_service::logql::{self, QueryKind};
 use sandur_service::query_log::Asked;
 
 use super::volume::{Pairs, VolumeRequest, answer, largest};
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
 
 /// The row of this endpoint in the table of routes.

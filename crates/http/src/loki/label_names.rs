@@ -8,8 +8,8 @@ use sandur_service::Queries;
 use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
 
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;

@@ -9,8 +9,8 @@ use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
 
 use super::label_names::{Found, strings};
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
 

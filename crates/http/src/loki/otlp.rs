@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::on;
 use bytes::Bytes;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::receive::push_lines;
 use crate::reply;

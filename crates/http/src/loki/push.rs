@@ -5,8 +5,8 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_service::writes::LineDecoder;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::receive::push_lines;
 use crate::refused_parts;
 use crate::reply;

@@ -7,8 +7,8 @@ use sandur_service::logql::{LogqlQuery, QueryText, lines};
 use sandur_service::query_log::Outcome;
 use sandur_service::{Cost, Queries};
 
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::marshal::{estimate, legacy_answer, query_answer};
 use crate::reply;
 

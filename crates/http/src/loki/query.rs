@@ -7,8 +7,8 @@ use sandur_service::Queries;
 use sandur_service::logql::{QueryKind, QueryText};
 
 use super::queries::answer;
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::params::LIMIT_DEFAULT;
 use crate::route::{Access, GET_POST, Group, QUERY, Route, parameter};
 

@@ -7,8 +7,8 @@ use sandur_service::Queries;
 use sandur_service::logql::{QueryKind, QueryText};
 
 use super::queries::answer;
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, parameter};
 
 /// The row of this endpoint in the table of routes.

@@ -21,9 +21,9 @@ use sandur_service::Following;
 use sandur_service::logql::{self, LineQuery, ParsedQuery, QueryKind, QueryText};
 
 use super::queries::Shape;
-use crate::failed_request::Failure;
 use crate::app::App;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::gate::Standing;
 use crate::marshal::{Encoding, json, legacy_streams, streams};
 use crate::params::LIMIT_DEFAULT;

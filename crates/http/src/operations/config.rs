@@ -3,9 +3,9 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_config::{Named, Settings};
 
 use super::yaml;
-use sandur_config::{Named, Settings};
 use crate::app::App;
 use crate::params::Params;
 use crate::reply;

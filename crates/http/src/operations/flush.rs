@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::reply;
 use crate::route::{Access, Group, POST, Route};
 

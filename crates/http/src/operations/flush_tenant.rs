@@ -6,8 +6,8 @@ use axum::routing::on;
 use sandur_model::TenantId;
 use sandur_service::logql;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
 use crate::route::{Access, Group, POST, Route, parameter};

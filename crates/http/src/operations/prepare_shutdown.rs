@@ -9,8 +9,8 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::reply;
 use crate::route::{Access, Group, Route, Verb};
 

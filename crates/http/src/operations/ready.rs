@@ -12,8 +12,8 @@ use axum::routing::on;
 use sandur_base::ErrorKind;
 use sandur_base::units::format_duration;
 
-use crate::failed_request::Failure;
 use crate::app::{App, AppState};
+use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
 use crate::route::{Access, GET, Group, Route, parameter};

@@ -9,8 +9,8 @@ use axum::routing::on;
 use sandur_base::ErrorKind;
 use tokio::sync::oneshot;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
 use crate::route::{Access, Group, POST, Route, parameter};

@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_config::{LIMITS, LimitSpec};
 use sandur_model::Limits;
 
 use super::yaml;
-use sandur_config::{LIMITS, LimitSpec};
 use crate::app::App;
 use crate::call::Call;
 use crate::reply;

@@ -19,10 +19,10 @@ use sandur_service::writes::parties;
 use super::read_chunks::{self, Chunk};
 use super::read_request::{self as protobuf, ReadQuery, ReadRequest};
 use super::refused::Refused;
-use crate::failed_request::Failure;
 use crate::app::App;
 use crate::body::BodyLimits;
 use crate::call::{self, Call};
+use crate::failed_request::Failure;
 use crate::reply;
 use crate::route::{Access, Group, POST, Route};
 

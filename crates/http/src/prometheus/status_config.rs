@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_config::Settings;
 
 use super::reply::success;
-use sandur_config::Settings;
 use crate::marshal::json;
 use crate::operations::shown_configuration;
 use crate::route::{Access, GET, Group, Route};

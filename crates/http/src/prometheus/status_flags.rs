@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-
-use super::reply::success;
 use sandur_config::Named;
 use sandur_config::Settings;
+
+use super::reply::success;
 use crate::marshal::json;
 use crate::operations::without_secrets;
 use crate::route::{Access, GET, Group, Route};

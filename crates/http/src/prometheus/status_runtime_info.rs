@@ -5,10 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_config::Settings;
 use sandur_service::Queries;
 
 use super::reply::success_json;
-use sandur_config::Settings;
 use crate::call::Call;
 use crate::route::{Access, GET, Group, Route};
 

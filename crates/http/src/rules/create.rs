@@ -4,8 +4,8 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::route::{Access, Group, POST, Route};
 
 /// The row of this endpoint in the table of routes.

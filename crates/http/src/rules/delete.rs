@@ -4,8 +4,8 @@ use axum::response::Response;
 use axum::routing::on;
 
 use super::missing;
-use crate::failed_request::Failure;
 use crate::call::Call;
+use crate::failed_request::Failure;
 use crate::route::{Access, Group, Route, Verb};
 
 /// The row of this endpoint in the table of routes.

@@ -6,12 +6,12 @@ use axum::http::{StatusCode, header};
 use axum::response::Response;
 use axum::routing::on;
 use sandur_carbon::{PLAINTEXT, PROTOCOLS, Protocol};
-
 use sandur_listeners::carbon;
-use crate::call;
-use crate::receive::receive;
-use crate::failed_request::Failure;
+
 use crate::app::App;
+use crate::call;
+use crate::failed_request::Failure;
+use crate::receive::receive;
 use crate::reply;
 use crate::route::{Access, Group, POST, Route};
 

@@ -6,8 +6,8 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_ingest::ImportOptions;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::receive::push_samples;
 use crate::refused_parts;

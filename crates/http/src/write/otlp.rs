@@ -4,8 +4,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::loki::otlp::{accepted, failed, is_json};
 use crate::receive::push_samples;
 use crate::route::{Access, Group, POST, Route};

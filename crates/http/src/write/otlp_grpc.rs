@@ -5,8 +5,8 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_ingest::Refused;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::grpc;
 use crate::receive::push_samples;
 use crate::route::{Access, Group, POST, Route};

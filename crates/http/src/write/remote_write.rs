@@ -7,8 +7,8 @@ use axum::routing::on;
 use sandur_ingest::{RemoteWriteVersion, Written};
 use sandur_service::writes::Stored;
 
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::receive::{headers_of, push_samples};
 use crate::reply;
 use crate::route::{Access, Group, POST, Route};

@@ -8,10 +8,10 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
+use super::Carbon;
 use super::buffer::{Buffer, Rest};
 use super::intake::{Source, reject, store, tell};
 use super::unpacked::{Beginning, Broken, Packed, Unpacked, beginning};
-use super::Carbon;
 use crate::admission::{Phase, Place};
 
 /// How long a connection is still read after a stop request, as long as bytes arrive.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use sandur_base::{BoxFuture, begins_http_request};
 use tokio::net::UdpSocket;
 
+use super::Carbon;
 use super::buffer::Buffer;
 use super::connection::HTTP_REFUSED;
 use super::intake::{Source, reject, store};
-use super::Carbon;
 
 /// Maximum bytes of a datagram.
 const DATAGRAM_MAX: usize = 64 << 10;

@@ -154,7 +154,12 @@ pub fn reject(carbon: &Carbon, source: &Source, reason: &'static str, text: Stri
     note(carbon, source, &RejectedMessage { reason, text, message }, 1);
 }
 
-async fn attempt(carbon: &Carbon, source: &Source, bytes: &Bytes, progress: &mut Progress) -> Result<(), Failure> {
+async fn attempt(
+    carbon: &Carbon,
+    source: &Source,
+    bytes: &Bytes,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
     // Before rates are used up: points that wait for the store must not be rejected because of a rate.
     carbon.writes.intake().admits_pushes()?;
     let tenants = Arc::new(source.tenancy.of_block((source.protocol, false), bytes));
@@ -206,7 +211,8 @@ fn decoder(
     source: &Source,
     tenants: Arc<BlockTenants>,
 ) -> impl Fn(Bytes, Rc<dyn Memory>) -> Result<CarbonBatches, sandur_ingest::Error> + Clone + Send + 'static {
-    let limits: Arc<[Arc<Limits>]> = tenants.tenants.iter().map(|tenant| carbon.writes.limits(tenant)).collect();
+    let limits: Arc<[Arc<Limits>]> =
+        tenants.tenants.iter().map(|tenant| carbon.writes.limits(tenant)).collect();
     let (now_ns, series) = (carbon.env.now_ns(), Arc::clone(carbon.writes.series()));
     let (protocol, tenancy) = (source.protocol, Arc::clone(&source.tenancy));
     move |bytes, lent| {
@@ -259,7 +265,8 @@ async fn push(
     if points == 0 {
         return Ok(left_out);
     }
-    if let Err(error) = carbon.writes.rates().take_samples(tenant, &limits.metrics, carbon.env.monotonic(), points)
+    if let Err(error) =
+        carbon.writes.rates().take_samples(tenant, &limits.metrics, carbon.env.monotonic(), points)
     {
         progress.rate_attempts += 1;
         let failure = Failure::new(error.kind(), error.to_string());
@@ -285,7 +292,8 @@ pub async fn store_body(
     (received, headers): (Received, BodyHeaders),
 ) -> Result<Option<String>, Failure> {
     let limits = carbon.writes.limits(tenant);
-    let (of_tenant, now_ns, series) = (tenant.clone(), carbon.env.now_ns(), Arc::clone(carbon.writes.series()));
+    let (of_tenant, now_ns, series) =
+        (tenant.clone(), carbon.env.now_ns(), Arc::clone(carbon.writes.series()));
     let decode = move |bytes, lent| {
         let push = Push { tenant: &of_tenant, limits: &limits, now_ns, headers: headers.borrowed() };
         sandur_ingest::carbon_body(SamplePush::new(push, &series), protocol, bytes, lent)

@@ -9,12 +9,12 @@ use sandur_base::{BoxFuture, Task};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::Carbon;
 use super::connection::Connection;
 use super::datagrams;
 use super::intake::Source;
 use super::listen::Bound;
 use super::unpacked::STREAMS_MAX;
-use super::Carbon;
 use crate::admission::{Connections, Place};
 
 /// Pause after a connection that could not be accepted.
@@ -28,7 +28,9 @@ pub fn start(carbon: &Carbon, connections: &Connections, bound: Vec<Bound>) -> V
         let source = Source { protocol, tenancy, peer: None };
         if let Some(socket) = udp {
             tasks.push(
-                carbon.env.spawn("carbon datagrams", datagrams::receive(carbon.clone(), source.clone(), socket)),
+                carbon
+                    .env
+                    .spawn("carbon datagrams", datagrams::receive(carbon.clone(), source.clone(), socket)),
             );
         }
         let listener = Listener {

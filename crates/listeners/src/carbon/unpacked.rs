@@ -22,8 +22,8 @@ use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::window::{NoWindow, WINDOW_LOG_MAX, Window, window};
 use super::Carbon;
+use super::window::{NoWindow, WINDOW_LOG_MAX, Window, window};
 
 /// Maximum number of compressed connections at the same time.
 pub const STREAMS_MAX: usize = 64;

@@ -3,11 +3,10 @@
 //! The limit minus the fixed usage of the process is divided. The remainder is for memory that no budget
 //! counts: buffers of flushes, merges and uploads, and free memory of the allocator.
 
-use std::time::Duration;
-
 use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, FairMemory, MemoryBudget, Patience};
+use sandur_base::{Env, FairMemory, MemoryBudget};
 use sandur_query::ResultsCache;
+use sandur_service::writes::BODY_PATIENCE;
 
 /// The minimum limit: with less, the shares are too small for usual pushes and queries.
 pub const LIMIT_MIN: u64 = 128 * MIB;

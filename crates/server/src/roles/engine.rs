@@ -8,6 +8,7 @@ use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Claim, Env, ErrorKind, Id, MemoryBudget};
 use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
+use sandur_config::{Settings, Storage, TenantLimits};
 use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
@@ -21,7 +22,6 @@ use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 use sandur_terminal::Failed;
 
 use crate::block_cache;
-use sandur_config::{Settings, Storage, TenantLimits};
 use crate::memory::Shares;
 use crate::roles::retention::Kept;
 

@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use sandur_base::{Env, ShutdownSignal, Task};
+use sandur_config::Settings;
+use sandur_http::auth::Authority;
+use sandur_http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
+use sandur_listeners::Connections;
 use sandur_terminal::Failed;
 use tokio::net::TcpListener;
 
-use sandur_http::auth::Authority;
-use sandur_config::Settings;
-use sandur_http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
-use sandur_listeners::Connections;
 use crate::memory::Shares;
 use crate::open_files::{OPERATORS_CONNECTIONS_MAX, OpenFiles};
 
@@ -64,7 +64,8 @@ pub async fn doors(
         }
         let most = http.max_connections.min(shares.connections_max()).min(files.connections_max());
         let most = (most, http.max_connections_per_address);
-        let connections = Connections::new(env.clone(), most, shares.heads_budget(), metrics.admission.clone());
+        let connections =
+            Connections::new(env.clone(), most, shares.heads_budget(), metrics.admission.clone());
         let (world, counted, stop) = (env.clone(), metrics.clone(), stop.clone());
         let acceptor = Acceptor { env: world, http, connections, metrics: counted, tls: tls.clone(), stop };
         let router = Arc::new(OnceLock::new());

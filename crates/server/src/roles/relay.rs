@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, MemoryBudget, Task};
+use sandur_config::Settings;
+use sandur_http::App;
 use sandur_model::{GraphiteName, SampleBatch, TenantId};
 use sandur_relay::config::read;
 use sandur_relay::connect::{Connection, Network, WithSelf};
@@ -18,8 +20,6 @@ use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
 use sandur_terminal::Failed;
 
-use sandur_config::Settings;
-use sandur_http::App;
 use crate::open_files::OpenFiles;
 
 /// The name of this server among the targets of its relay.

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sandur_config::{Graphite, TenantLimits};
 use sandur_engine::{LabelRetention, Retention, RetentionOf, RollupStep, RollupSteps, RollupsNow};
 use sandur_graphite::StorageRules;
 use sandur_model::{
@@ -12,7 +13,6 @@ use sandur_model::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use sandur_config::{Graphite, TenantLimits};
 use crate::graphite_rules::GraphiteRules;
 
 /// How long rows are kept, and which points become rollups.

@@ -12,8 +12,13 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sandur_base::units::ByteSize;
-use sandur_base::{Env, Shutdown, Task, machine};
+use sandur_base::{Env, Shutdown, ShutdownSignal, Task, machine};
+use sandur_config::{Settings, TenantLimits};
+use sandur_http::auth::Authority;
+use sandur_http::{App, AppState, ServerMetrics, without_secrets};
 use sandur_ingest::{DeltaStreams, SeriesCache};
+use sandur_listeners::Connections;
+use sandur_listeners::carbon::{self, Carbon, CarbonParts};
 use sandur_model::TenantId;
 use sandur_query::{FairQueue, Sources};
 use sandur_scrape::ScrapeFile;
@@ -32,12 +37,7 @@ use super::relay::{self, Relaying};
 use super::retention::kept;
 use super::scrape;
 use super::self_logs_shipper::Shipper;
-use sandur_http::auth::Authority;
-use sandur_listeners::Connections;
-use sandur_listeners::carbon::{self, Carbon, CarbonParts};
-use sandur_config::{Settings, TenantLimits};
 use crate::graphite_rules::GraphiteRules;
-use sandur_http::{App, AppState, ServerMetrics, without_secrets};
 use crate::memory::{Governed, Shares, govern, tune_allocator};
 use crate::open_files::OpenFiles;
 
@@ -110,8 +110,8 @@ impl Server {
         let stopping = shutdown.signal();
         let listening = listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
         let Doors { doors, mut accepting, following: certificates } = listening;
-        let bound = carbon::bind(&settings).await?;
-        let (address, limits) = (doors[0].address, Arc::new(TenantLimits::new(&settings)));
+        let (bound, address) = (carbon::bind(&settings).await?, doors[0].address);
+        let limits = Arc::new(TenantLimits::new(&settings));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
         let kept = kept(&limits, &settings.graphite, &graphite);
@@ -129,16 +129,9 @@ impl Server {
             pressure: pressure.clone(),
             metrics: WriteMetrics::default(),
         });
-        let carbon = Carbon::new(CarbonParts {
-            env: env.clone(),
-            options: settings.carbon.clone(),
-            drain_timeout: settings.http.drain_timeout,
-            writes: writes.clone(),
-            stopping: stopping.clone(),
-        });
-        let registry = metrics.clone().register(registry);
-        let registry = with_services((&queries, &writes), &carbon, &graphite, registry);
-        let connections = carbon_connections(&env, &settings, &shares, &metrics);
+        let carbon = carbon_of(&settings, &writes, &stopping);
+        let own = metrics.clone().register(registry);
+        let registry = with_services((&queries, &writes), &carbon, &graphite, own);
         let app = App::new(AppState {
             env: env.clone(),
             settings: Arc::new(settings),
@@ -167,8 +160,8 @@ impl Server {
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
         background.extend(certificates.into_iter().chain(credentials));
         let addresses = doors.iter().map(|door| door.address).chain(bound.iter().map(|bound| bound.address));
-        let relays = relaying.iter().flat_map(|relaying| relaying.listening.clone());
-        let listening = addresses.chain(relays).collect();
+        let listening = addresses.chain(relaying.iter().flat_map(|all| all.listening.clone())).collect();
+        let connections = carbon_connections(&app, &shares);
         accepting.extend(carbon::start(&carbon, &connections, bound));
         Ok(Self { address, listening, app, shutdown, accepting, background, shipper, relaying, durability })
     }
@@ -238,16 +231,22 @@ impl Server {
     }
 }
 
+/// The state of Carbon's listeners by the settings.
+fn carbon_of(settings: &Settings, writes: &Writes, stopping: &ShutdownSignal) -> Carbon {
+    Carbon::new(CarbonParts {
+        env: writes.env().clone(),
+        options: settings.carbon.clone(),
+        drain_timeout: settings.http.drain_timeout,
+        writes: writes.clone(),
+        stopping: stopping.clone(),
+    })
+}
+
 /// The bound on connections of all listeners of Carbon together.
-fn carbon_connections(
-    env: &Env,
-    settings: &Settings,
-    shares: &Shares,
-    metrics: &ServerMetrics,
-) -> Connections {
-    let files = OpenFiles::now(settings).connections_max();
-    let most = settings.carbon.max_connections.min(shares.connections_max()).min(files);
-    Connections::new(env.clone(), (most, most), shares.heads_budget(), metrics.admission.clone())
+fn carbon_connections(app: &App, shares: &Shares) -> Connections {
+    let files = OpenFiles::now(&app.settings).connections_max();
+    let most = app.settings.carbon.max_connections.min(shares.connections_max()).min(files);
+    Connections::new(app.env.clone(), (most, most), shares.heads_budget(), app.metrics.admission.clone())
 }
 
 /// Returns the function by which services get the limits of a tenant.

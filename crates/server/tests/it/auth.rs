@@ -9,13 +9,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::harness::{NOW, Server};
 use axum::body::{Body, Bytes};
 use axum::http::Request;
-use sandur_query::MemorySource;
-use sandur_http::auth::{Authority, token_hash};
 use sandur_config::Settings;
+use sandur_http::auth::{Authority, token_hash};
 use sandur_http::{Gate, OwnNames, ROUTES, Surface, router};
+use sandur_query::MemorySource;
+
+use crate::harness::{NOW, Server};
 
 /// Required permissions: `open` needs no credential, `any` needs one with any scope.
 const TABLE: &str = "\

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::Env;
-use sandur_query::MemorySource;
 use sandur_config::Settings;
+use sandur_query::MemorySource;
 use sandur_server::roles::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};

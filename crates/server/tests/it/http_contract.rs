@@ -9,14 +9,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::harness::{NOW, Server};
 use axum::body::Body;
 use axum::http::{Method, Request};
 use sandur_base::ErrorKind;
+use sandur_config::Settings;
 use sandur_model::{Labels, Level, LogBatch};
 use sandur_query::{MemoryRow, MemorySource};
-use sandur_config::Settings;
 use sandur_service::Failure;
+
+use crate::harness::{NOW, Server};
 
 /// The rows are from the first second and those before it.
 fn rows() -> Vec<MemoryRow> {

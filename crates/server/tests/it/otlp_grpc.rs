@@ -8,17 +8,18 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use crate::harness::{NOW, Server};
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, Version};
 use base64::Engine;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use sandur_base::ErrorKind;
-use sandur_query::MemorySource;
 use sandur_config::Settings;
+use sandur_query::MemorySource;
 use sandur_service::Failure;
 use tower::ServiceExt;
+
+use crate::harness::{NOW, Server};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 

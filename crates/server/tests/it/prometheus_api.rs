@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::harness::{Answer, NOW, Server};
+use sandur_config::Settings;
 use sandur_model::histogram::{Buckets, Span};
 use sandur_model::{FloatHistogram, Labels};
 use sandur_query::MemorySeries;
-use sandur_config::Settings;
+
+use crate::harness::{Answer, NOW, Server};
 
 const QUERY: &str = "/api/v1/query";
 const RANGE: &str = "/api/v1/query_range";

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::harness::NOW;
 use sandur_base::BoxFuture;
+use sandur_config::Settings;
 use sandur_model::{BlockedQuery, Labels, Level, TenantId};
 use sandur_query::{Error, MemoryRow, MemorySource, QueryContext, Selection};
-use sandur_config::Settings;
 use tokio::sync::Notify;
+
+use crate::harness::NOW;
 
 /// The state of the scans.
 #[derive(Default)]

@@ -14,8 +14,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use futures_util::stream::{self, StreamExt};
 use sandur_base::ErrorKind;
-use sandur_query::MemorySource;
 use sandur_http::{Group, ROUTES};
+use sandur_query::MemorySource;
 use sandur_service::Failure;
 
 use crate::harness::Server;

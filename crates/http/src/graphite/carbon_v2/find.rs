@@ -8,8 +8,8 @@ use sandur_graphite::{FindRequest, Rendered, Zone, find as nodes, read_globs};
 use sandur_service::graphite::GraphiteRequest;
 
 use super::{FAILS, one, opened};
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::graphite::answer::{done, failure, now};
 use crate::route::{Access, Group, POST, Route};
 

@@ -8,8 +8,8 @@ use sandur_graphite::{CarbonserverForm, Rendered, info as told_of, read_info};
 use sandur_service::graphite::GraphiteRequest;
 
 use super::{FAILS, one, opened};
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::graphite::answer::{done, failure};
 use crate::route::{Access, Group, POST, Route};
 

@@ -7,8 +7,8 @@ use sandur_base::Reservation;
 use sandur_graphite::{CarbonserverForm, ListingForm, ListingRequest, Rendered};
 
 use super::{FAILS, one, opened};
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::graphite::answer::{done, named, now};
 use crate::route::{Access, Group, POST, Route};
 

@@ -8,8 +8,8 @@ use sandur_base::Reservation;
 use sandur_graphite::Rendered;
 
 use super::parameters::GraphiteCall;
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::grpc;
 
 pub mod find;

@@ -10,8 +10,8 @@ use sandur_service::Queries;
 use sandur_service::graphite::{GraphiteRequest, over_series};
 
 use super::{FAILS, opened};
-use crate::failed_request::Failure;
 use crate::app::App;
+use crate::failed_request::Failure;
 use crate::graphite::answer::{failure, now, streamed};
 use crate::graphite::render::pairs_of;
 use crate::grpc;

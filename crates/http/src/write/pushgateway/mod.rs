@@ -24,9 +24,9 @@ use sandur_model::{
 use sandur_service::{self as service, writes::Stored};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::failed_request::Failure;
 use crate::app::App;
 use crate::call;
+use crate::failed_request::Failure;
 use crate::receive::receive;
 use crate::route::{Access, Group as Routes, Route, Verb, parameter};
 

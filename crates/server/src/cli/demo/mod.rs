@@ -25,6 +25,7 @@ use sandur_base::{Env, Shutdown, Task};
 use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_cli::client::Client;
 use sandur_cli::paint::{Ink, Paint};
+use sandur_config::Settings;
 use sandur_model::SECOND_NS;
 use sandur_offline::open_store;
 use sandur_store::Store;
@@ -35,7 +36,6 @@ use targets::SharedMeter;
 use tokio::net::TcpListener;
 
 use super::push::{Given, Positions, Sender, Sent, Shipper};
-use sandur_config::Settings;
 use crate::roles::{self, Server};
 
 /// Seconds of the past that are generated at the start.

@@ -14,16 +14,16 @@ mod states;
 
 use std::time::Duration;
 
+use course::{Outage, SEED, course, works};
+use node::Node;
 use sandur_base::Env;
-use sandur_server::carbon;
+use sandur_listeners::{Connections, carbon};
 use sandur_server::memory::Shares;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::harness::NOW;
-use course::{Outage, SEED, course, works};
-use node::Node;
 
 fn outages() -> Vec<Outage> {
     let away = FaultPlan { refused: 1.0, ..works() };
@@ -163,7 +163,9 @@ async fn points_of_carbon_wait_for_an_unreachable_store() {
     let app = &node.server.app;
     let bound = carbon::bind(&app.settings).await.unwrap_or_else(|failed| panic!("{}", failed.message()));
     let address = bound[0].address;
-    let _listening = carbon::start(app, &Shares::of(app.settings.memory_limit).unwrap(), bound);
+    let heads = Shares::of(app.settings.memory_limit).unwrap().heads_budget();
+    let connections = Connections::new(app.env.clone(), (100, 100), heads, app.metrics.admission.clone());
+    let _listening = carbon::start(&app.carbon, &connections, bound);
     bucket.set_plan(FaultPlan { refused: 1.0, ..works() });
     let mut senders = Vec::new();
     for sender in 0..2 {
