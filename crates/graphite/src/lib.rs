@@ -15,8 +15,8 @@
 //! consolidated to at most `maxDataPoints` and written in the requested format (`render/`). `find/` answers
 //! requests for paths, `tag_api/` requests for tags.
 //!
-//! **How to add.** A function is a file in `functions/` with its entry for the table and its code.
-//! Evaluation, `/functions` and the reference page are made from the table.
+//! **How to add.** A function is an entry in the `TABLE` of its family, a file in `functions/`, and its code
+//! in the same file. Evaluation, `/functions` and the reference page are made from the tables.
 //!
 //! **Invariants.** A missing value and NaN differ until they are written. Sums run from left to right. The
 //! height of a tree and the calls of a request are bounded. Values are reserved before they are created,

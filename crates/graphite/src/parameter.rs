@@ -102,6 +102,9 @@ pub struct Parameter {
     pub options: &'static [&'static str],
 }
 
+/// The series of a function of one list.
+pub(crate) const SERIES: Parameter = required("seriesList", Kind::SeriesList);
+
 /// A required parameter.
 pub(crate) const fn required(name: &'static str, kind: Kind) -> Parameter {
     Parameter { required: true, ..optional(name, kind) }

@@ -3,33 +3,27 @@
 
 use super::keys::group_by_key;
 use crate::aggregation::Aggregation;
-use crate::call::Call;
-use crate::call::NodeOrTag;
+use crate::call::{Call, NodeOrTag};
 use crate::column::Column;
-use crate::combine::Groups;
-use crate::combine::{Grid, normalize, pairs, path_expressions, quotient, rows};
+use crate::combine::{Grid, Groups, normalize, pairs, path_expressions, quotient, rows};
 use crate::error::{Error, Result};
 use crate::function::{Body, Function, Group, Origin};
-use crate::parameter::{Argument, Kind, optional, required};
+use crate::parameter::{Argument, Kind, SERIES, optional};
 use crate::series::Series;
 
-pub(super) const FUNCTION: Function = Function {
+pub(super) const TABLE: &[Function] = &[Function {
     name: "asPercent",
     aliases: &["pct"],
     group: Group::Combine,
     origin: Origin::Graphite,
     aggregates: true,
-    parameters: &[
-        required("seriesList", Kind::SeriesList),
-        optional("total", Kind::Any),
-        optional("nodes", Kind::NodeOrTag).many(),
-    ],
+    parameters: &[SERIES, optional("total", Kind::Any), optional("nodes", Kind::NodeOrTag).many()],
     doc: "Computes each series as a percentage of a total: a number, a series, the sum of all \
           series, or the sum of the series with the same nodes.",
-    body: Body::Series(run),
-};
+    body: Body::Series(as_percent),
+}];
 
-fn run(mut call: Call) -> Result<Vec<Series>> {
+fn as_percent(mut call: Call) -> Result<Vec<Series>> {
     let (mut list, total, nodes) = (call.series()?, call.argument(1), call.nodes()?);
     if normalize(&mut list)?.is_none() {
         return Ok(Vec::new());

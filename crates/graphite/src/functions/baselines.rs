@@ -1,27 +1,47 @@
-//! Medians of a series over several earlier periods, for `baseline` and `baselineAberration`.
+//! Compares a series with its medians over several earlier periods.
 
+use futures_util::FutureExt;
+use sandur_base::job::spend;
+
+use super::time_shift::backwards;
 use crate::aggregation::Aggregation;
-use crate::attime::parse_offset;
 use crate::column::Column;
 use crate::combine::Groups;
 use crate::error::{Error, Result};
-use crate::function::Again;
-use crate::parameter::{Kind, Parameter, Preset, optional, required};
+use crate::function::{Again, Body, Function, Group, Origin};
+use crate::parameter::{Kind, Preset, SERIES, optional};
 use crate::series::Series;
-use sandur_base::job::spend;
+
+const BASE: Function = Function {
+    name: "baseline",
+    aliases: &[],
+    group: Group::Calculate,
+    origin: Origin::Carbonapi,
+    aggregates: false,
+    parameters: &[
+        SERIES,
+        optional("timeShiftUnit", Kind::Interval).or(Preset::Text("1d")),
+        optional("timeShiftStart", Kind::Integer).or(Preset::Int(0)),
+        optional("timeShiftEnd", Kind::Integer).or(Preset::Int(7)),
+        optional("maxAbsentPercent", Kind::Float),
+        optional("minAvg", Kind::Float),
+    ],
+    doc: "Computes the median of each series over several earlier periods.",
+    body: Body::Again(|again| baselines(again, false).boxed()),
+};
+
+pub(super) const TABLE: &[Function] = &[
+    BASE,
+    Function {
+        name: "baselineAberration",
+        doc: "Divides each series by its median over several earlier periods.",
+        body: Body::Again(|again| baselines(again, true).boxed()),
+        ..BASE
+    },
+];
 
 /// The most earlier periods of a call.
 const SHIFTS_MAX: i64 = 1000;
-
-/// The parameters of both functions.
-pub(super) const PARAMETERS: [Parameter; 6] = [
-    required("seriesList", Kind::SeriesList),
-    optional("timeShiftUnit", Kind::Interval).or(Preset::Text("1d")),
-    optional("timeShiftStart", Kind::Integer).or(Preset::Int(0)),
-    optional("timeShiftEnd", Kind::Integer).or(Preset::Int(7)),
-    optional("maxAbsentPercent", Kind::Float),
-    optional("minAvg", Kind::Float),
-];
 
 /// The conditions under which a series has no result: too many missing values, or too small an average.
 #[derive(Clone, Copy)]
@@ -31,12 +51,11 @@ struct Bounds {
 }
 
 /// Computes the median of each series over earlier periods, or the series divided by that median.
-pub(super) async fn baselines(mut again: Again<'_>, is_aberration: bool) -> Result<Vec<Series>> {
+async fn baselines(mut again: Again<'_>, is_aberration: bool) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, text, first, last) = (call.series()?, call.text(1)?, call.integer(2)?, call.integer(3)?);
     let bounds = Bounds { most_absent_percent: call.maybe_float(4)?, least_average: call.maybe_float(5)? };
-    let text = if text.starts_with(|sign: char| sign.is_ascii_digit()) { format!("-{text}") } else { text };
-    let unit = parse_offset(&text)?;
+    let (_, unit) = backwards(text)?;
     if last.saturating_sub(first) > SHIFTS_MAX {
         return Err(Error::Limit(format!("a baseline of more than {SHIFTS_MAX} periods; use fewer")));
     }

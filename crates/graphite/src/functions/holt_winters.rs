@@ -1,34 +1,137 @@
-//! Triple exponential smoothing (Holt-Winters): forecasts and deviations.
+//! Triple exponential smoothing (Holt-Winters): forecasts, confidence bands and aberrations.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
+use super::drawing::area_between;
 use crate::attime::parse_offset;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::Again;
-use crate::parameter::{Kind, Parameter, Preset, optional, required};
+use crate::function::{Again, Body, Function, Group, Origin};
+use crate::parameter::{Kind, Parameter, Preset, SERIES, optional};
 use crate::series::Series;
 use crate::tags::Tags;
+
+const BASE: Function = Function {
+    name: "holtWintersAberration",
+    aliases: &[],
+    group: Group::Calculate,
+    origin: Origin::Graphite,
+    aggregates: false,
+    parameters: &[SERIES, optional("delta", Kind::Integer).or(Preset::Int(3)), BOOTSTRAP, SEASON],
+    doc: "Computes how far each series deviates beyond its Holt-Winters confidence bands.",
+    body: Body::Again(|again| aberration(again).boxed()),
+};
+
+const BOOTSTRAP: Parameter = optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d"));
+const SEASON: Parameter = optional("seasonality", Kind::Interval).or(Preset::Text("1d"));
+
+pub(super) const TABLE: &[Function] = &[
+    BASE,
+    Function {
+        name: "holtWintersConfidenceArea",
+        doc: "Draws the area between the Holt-Winters confidence bands of a series.",
+        body: Body::Again(|again| confidence_area(again).boxed()),
+        ..BASE
+    },
+    Function {
+        name: "holtWintersConfidenceBands",
+        doc: "Computes the lower and upper Holt-Winters confidence bands of each series.",
+        body: Body::Again(|again| confidence_bands(again).boxed()),
+        ..BASE
+    },
+    Function {
+        name: "holtWintersForecast",
+        parameters: &[SERIES, BOOTSTRAP, SEASON],
+        doc: "Computes the Holt-Winters forecast of each series.",
+        body: Body::Again(|again| forecast(again).boxed()),
+        ..BASE
+    },
+];
+
+async fn aberration(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let (list, delta) = (again.call.series()?, again.call.float(1)?);
+    let history = History::of(&mut again, 2).await?;
+    again
+        .compute(move || {
+            let bands = history.bands(delta)?;
+            let named = |name: String| {
+                let band = bands.iter().rev().find(|band| band.name == name);
+                band.ok_or_else(|| Error::invalid(format!("there is no {name}")))
+            };
+            let one = |mut series: Series| {
+                let lower = named(format!("holtWintersConfidenceLower({})", series.name))?;
+                let upper = named(format!("holtWintersConfidenceUpper({})", series.name))?;
+                if series.points().skip(lower.values.len()).any(|value| value.is_some()) {
+                    return Err(Error::invalid(format!("the history of {} is too short", series.name)));
+                }
+                let strays = series.points().enumerate().map(|(place, actual)| {
+                    let beyond = |bound: Option<f64>, is_above| {
+                        let beyond = actual? - bound?;
+                        (if is_above { actual > bound } else { actual < bound }).then_some(beyond)
+                    };
+                    let above = beyond(upper.values.get(place), true);
+                    above.or_else(|| beyond(lower.values.get(place), false)).or(Some(0.0))
+                });
+                let values = Column::collect(series.values.len(), strays)?;
+                series.tags.set("holtWintersAberration", 1);
+                let name = format!("holtWintersAberration({})", series.name);
+                let times = (series.start, series.end, series.step);
+                Ok(Series::tagged(name, series.tags, times, values).with_share(series.x_files_factor))
+            };
+            list.into_iter().map(one).collect()
+        })
+        .await
+}
+
+async fn confidence_area(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let (delta, history) = (again.call.float(1)?, History::of(&mut again, 2).await?);
+    again
+        .compute(move || {
+            let mut list = area_between(history.bands(delta)?)?;
+            for series in &mut list {
+                series.tags.remove("areaBetween");
+                series.tags.set("holtWintersConfidenceArea", 1);
+                series.rename(series.name.replace("areaBetween", "holtWintersConfidenceArea"));
+            }
+            Ok(list)
+        })
+        .await
+}
+
+async fn confidence_bands(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let (delta, history) = (again.call.float(1)?, History::of(&mut again, 2).await?);
+    again.compute(move || history.bands(delta)).await
+}
+
+async fn forecast(mut again: Again<'_>) -> Result<Vec<Series>> {
+    let history = History::of(&mut again, 1).await?;
+    again
+        .compute(move || {
+            let one = |found: Result<Analysis>| {
+                let found = found?;
+                let series = found.series;
+                let name = format!("holtWintersForecast({})", series.name);
+                let times = (found.start, series.end, series.step);
+                Ok(Series::tagged(name, series.tags, times, found.forecast).with_share(series.x_files_factor))
+            };
+            history.analyses().map(one).collect()
+        })
+        .await
+}
 
 const ALPHA: f64 = 0.1;
 const GAMMA: f64 = 0.1;
 const BETA: f64 = 0.0035;
 
-/// The parameters of the functions with confidence bands.
-pub(super) const PARAMETERS: [Parameter; 4] = [
-    required("seriesList", Kind::SeriesList),
-    optional("delta", Kind::Integer).or(Preset::Int(3)),
-    optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d")),
-    optional("seasonality", Kind::Interval).or(Preset::Text("1d")),
-];
-
 /// The forecast and the deviations of a series after the bootstrap interval.
-pub(super) struct Analysis {
-    pub(super) series: Series,
-    pub(super) forecast: Column,
-    pub(super) deviation: Column,
-    pub(super) start: i64,
+struct Analysis {
+    series: Series,
+    forecast: Column,
+    deviation: Column,
+    start: i64,
 }
 
 /// The values of the last season.
@@ -90,23 +193,46 @@ fn smooth(series: &Series, season: usize) -> Result<(Column, Column)> {
     Ok((forecast, deviations))
 }
 
-/// Analyses the first argument, evaluated from an earlier time by the bootstrap interval.
-pub(super) async fn analysis(
-    again: &Again<'_>,
-    bootstrap: &str,
-    seasonality: &str,
-) -> Result<(Vec<Series>, i64, i64)> {
-    let preview = parse_offset(bootstrap)?;
-    let season = parse_offset(seasonality)?;
-    if preview < 0 || season < 0 {
-        return Err(Error::invalid("the bootstrap interval and the season must not be below zero"));
-    }
-    let scope = again.call.scope.begun_earlier(preview);
-    Ok((again.first_in(&scope).await?, preview, season))
+/// The first argument, evaluated from an earlier time by the bootstrap interval.
+struct History {
+    list: Vec<Series>,
+    preview: i64,
+    season: i64,
 }
 
-/// Analyses one series.
-pub(super) fn analyse(mut series: Series, preview: i64, season: i64) -> Result<Analysis> {
+impl History {
+    /// Reads the bootstrap interval from the parameter at `place`, and the season from the next one.
+    async fn of(again: &mut Again<'_>, place: usize) -> Result<Self> {
+        let (bootstrap, season) = (again.call.text(place)?, again.call.text(place + 1)?);
+        let (preview, season) = (parse_offset(&bootstrap)?, parse_offset(&season)?);
+        if preview < 0 || season < 0 {
+            return Err(Error::invalid("the bootstrap interval and the season must not be below zero"));
+        }
+        let scope = again.call.scope.begun_earlier(preview);
+        Ok(Self { list: again.first_in(&scope).await?, preview, season })
+    }
+
+    /// The analysis of each series.
+    fn analyses(self) -> impl Iterator<Item = Result<Analysis>> {
+        self.list.into_iter().map(move |series| analyse(series, self.preview, self.season))
+    }
+
+    /// The lower and the upper confidence band of each series.
+    fn bands(self, delta: f64) -> Result<Vec<Series>> {
+        let mut results = Vec::with_capacity(self.list.len() * 2);
+        for found in self.analyses() {
+            let found = found?;
+            let mut tags = found.series.tags.clone();
+            tags.set("holtWintersConfidenceUpper", 1);
+            tags.set("holtWintersConfidenceLower", 1);
+            results.push(band(&found, -delta, "holtWintersConfidenceLower", &tags)?);
+            results.push(band(&found, delta, "holtWintersConfidenceUpper", &tags)?);
+        }
+        Ok(results)
+    }
+}
+
+fn analyse(mut series: Series, preview: i64, season: i64) -> Result<Analysis> {
     let step = series.step.max(1);
     let season = usize::try_from(season / step).unwrap_or(usize::MAX).max(2);
     let (mut forecast, mut deviation) = smooth(&series, season)?;
@@ -117,20 +243,6 @@ pub(super) fn analyse(mut series: Series, preview: i64, season: i64) -> Result<A
     series.tags.set("holtWintersDeviation", 1);
     let start = series.start.saturating_add(preview);
     Ok(Analysis { series, forecast, deviation, start })
-}
-
-/// The lower and the upper confidence band of each series.
-pub(super) fn bands(list: Vec<Series>, delta: f64, preview: i64, season: i64) -> Result<Vec<Series>> {
-    let mut results = Vec::with_capacity(list.len() * 2);
-    for series in list {
-        let found = analyse(series, preview, season)?;
-        let mut tags = found.series.tags.clone();
-        tags.set("holtWintersConfidenceUpper", 1);
-        tags.set("holtWintersConfidenceLower", 1);
-        results.push(band(&found, -delta, "holtWintersConfidenceLower", &tags)?);
-        results.push(band(&found, delta, "holtWintersConfidenceUpper", &tags)?);
-    }
-    Ok(results)
 }
 
 fn band(found: &Analysis, delta: f64, name: &str, tags: &Tags) -> Result<Series> {

@@ -1,22 +1,47 @@
-//! The fraction of points that meet a condition in each interval, for `slo` and `sloErrorBudget`.
+//! The fraction of points that meet a condition in each interval.
 
-use crate::attime::parse_offset;
-use crate::column::Column;
-use crate::error::{Error, Result};
-use crate::function::Again;
-use crate::parameter::{Kind, Parameter, Preset, required};
-use crate::series::Series;
+use futures_util::FutureExt;
 use sandur_base::job::spend;
 
-/// The `interval` parameter of both functions.
-pub(super) const INTERVAL: Parameter = required("interval", Kind::Interval);
-/// The `method` parameter of both functions.
-pub(super) const METHOD: Parameter = required("method", Kind::Text).or(Preset::Text("above")).of(&[
+use super::intervals::positive_interval;
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::function::{Again, Body, Function, Group, Origin};
+use crate::parameter::{Kind, Parameter, Preset, SERIES, required};
+use crate::series::Series;
+
+const BASE: Function = Function {
+    name: "slo",
+    aliases: &[],
+    group: Group::Transform,
+    origin: Origin::Carbonapi,
+    aggregates: false,
+    parameters: &[SERIES, INTERVAL, METHOD, VALUE],
+    doc: "Computes the fraction of points in each interval that meet a condition: above or below a \
+          value.",
+    body: Body::Again(|again| objectives(again, false).boxed()),
+};
+
+const INTERVAL: Parameter = required("interval", Kind::Interval);
+const METHOD: Parameter = required("method", Kind::Text).or(Preset::Text("above")).of(&[
     "above",
     "aboveOrEqual",
     "below",
     "belowOrEqual",
 ]);
+const VALUE: Parameter = required("value", Kind::Float);
+
+pub(super) const TABLE: &[Function] = &[
+    BASE,
+    Function {
+        name: "sloErrorBudget",
+        parameters: &[SERIES, INTERVAL, METHOD, VALUE, required("objective", Kind::Float)],
+        doc: "Computes the error budget of an objective that is left in each interval, in seconds; \
+              negative if it is exceeded.",
+        body: Body::Again(|again| objectives(again, true).boxed()),
+        ..BASE
+    },
+];
 
 /// A comparison with a value.
 #[derive(Clone, Copy)]
@@ -26,15 +51,12 @@ struct Condition {
 }
 
 /// Computes the fraction in each interval, or the remaining error budget in seconds.
-pub(super) async fn objectives(mut again: Again<'_>, has_objective: bool) -> Result<Vec<Series>> {
+async fn objectives(mut again: Again<'_>, has_objective: bool) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, text, method) = (call.series()?, call.text(1)?, call.text(2)?);
     let value = call.float(3)?;
     let objective = if has_objective { Some(call.float(4)?) } else { None };
-    let interval = parse_offset(&text)?;
-    if interval <= 0 {
-        return Err(Error::invalid(format!("an interval of {interval} seconds: it must be longer than 0")));
-    }
+    let interval = positive_interval(&text)?;
     let meets = match method.as_str() {
         "above" => f64::gt,
         "aboveOrEqual" => f64::ge,

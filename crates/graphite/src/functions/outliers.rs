@@ -1,25 +1,47 @@
-//! Finds the series with the most outliers by Tukey's fences, for `tukeyAbove` and `tukeyBelow`.
+//! Finds the series with the most outliers by Tukey's fences.
+
+use sandur_base::job::{reserve_exactly, spend};
 
 use super::keys::take_first;
 use crate::aggregation::sorted;
 use crate::attime::parse_offset;
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::function::{Body, Function, Group, Origin};
 use crate::number::Number;
-use crate::parameter::{Argument, Kind, Parameter, Preset, optional, required};
+use crate::parameter::{Argument, Kind, Preset, SERIES, optional, required};
 use crate::series::Series;
-use sandur_base::job::{reserve_exactly, spend};
 
-/// The parameters of both functions.
-pub(super) const PARAMETERS: [Parameter; 4] = [
-    required("seriesList", Kind::SeriesList),
-    required("basis", Kind::Float),
-    required("n", Kind::Integer),
-    optional("interval", Kind::IntOrInterval).or(Preset::Int(0)),
+const BASE: Function = Function {
+    name: "tukeyAbove",
+    aliases: &[],
+    group: Group::Transform,
+    origin: Origin::Carbonapi,
+    aggregates: false,
+    parameters: &[
+        SERIES,
+        required("basis", Kind::Float),
+        required("n", Kind::Integer),
+        optional("interval", Kind::IntOrInterval).or(Preset::Int(0)),
+    ],
+    doc: "Keeps the `n` series with the most points at or above the upper Tukey fence: the third \
+          quartile plus `basis` times the interquartile range.",
+    body: Body::Series(|call| outliers(call, true)),
+};
+
+pub(super) const TABLE: &[Function] = &[
+    BASE,
+    Function {
+        name: "tukeyBelow",
+        doc: "Keeps the `n` series with the most points at or below the lower Tukey fence: the first \
+              quartile minus `basis` times the interquartile range.",
+        body: Body::Series(|call| outliers(call, false)),
+        ..BASE
+    },
 ];
 
 /// The series with the most points outside the fence on one side.
-pub(super) fn outliers(mut call: Call, is_above: bool) -> Result<Vec<Series>> {
+fn outliers(mut call: Call, is_above: bool) -> Result<Vec<Series>> {
     let (list, basis, n) = (call.series()?, call.float(1)?, call.integer(2)?);
     if basis <= 0.0 || n < 1 {
         return Err(Error::invalid("the basis must be above 0, and n at least 1"));
