@@ -167,6 +167,15 @@ impl Again<'_> {
         self.evaluator.compute(Box::new(job)).await
     }
 
+    /// Computes each series of a list, in one job of the query.
+    pub(crate) async fn compute_each(
+        &self,
+        list: Vec<Series>,
+        one: impl FnMut(Series) -> Result<Series> + Send + 'static,
+    ) -> Result<Vec<Series>> {
+        self.compute(move || list.into_iter().map(one).collect()).await
+    }
+
     /// Evaluates a target that the function generated.
     pub(crate) async fn written(&self, target: &str, scope: &Scope) -> Result<Vec<Series>> {
         self.evaluator.target(Target::Text(target), scope).await

@@ -66,8 +66,8 @@ pub(super) const TABLE: &[Function] = &[
     },
 ];
 
-/// Computes the values of each series from left to right. `next` gets a state that is `None` at the start of
-/// a series, and the value; series are named after the call.
+/// Computes the values of each series from left to right, by a function of a state (`None` at the start of a
+/// series), the value and the step. Series are named after the call.
 fn in_order(
     list: Vec<Series>,
     function: &str,

@@ -97,19 +97,15 @@ async fn smart_summarize(mut again: Again<'_>) -> Result<Vec<Series>> {
         let scope = scope.shifted(begin, scope.until);
         list = again.first_in(&scope).await?;
     }
-    again
-        .compute(move || {
-            let one = |mut series: Series| {
-                let times = (series.start, series.end);
-                let (values, end) = summarized(&series, &function, interval, times)?;
-                series.tags.set("smartSummarize", &text);
-                series.tags.set("smartSummarizeFunction", &function);
-                let name = format!("smartSummarize({}, \"{text}\", \"{function}\")", series.name);
-                Ok(Series { end, step: interval, ..series.derived(name, values) })
-            };
-            list.into_iter().map(one).collect()
-        })
-        .await
+    let one = move |mut series: Series| {
+        let times = (series.start, series.end);
+        let (values, end) = summarized(&series, &function, interval, times)?;
+        series.tags.set("smartSummarize", &text);
+        series.tags.set("smartSummarizeFunction", &function);
+        let name = format!("smartSummarize({}, \"{text}\", \"{function}\")", series.name);
+        Ok(Series { end, step: interval, ..series.derived(name, values) })
+    };
+    again.compute_each(list, one).await
 }
 
 /// One value for each interval from `start` to the end, exclusive, and the end of the last interval.
@@ -167,17 +163,13 @@ async fn hitcount(mut again: Again<'_>) -> Result<Vec<Series>> {
         }
     }
     let flag = if aligned { ", true" } else { "" };
-    again
-        .compute(move || {
-            let one = |mut series: Series| {
-                let (start, values) = counted(&series, interval)?;
-                series.tags.set("hitcount", &text);
-                let name = format!("hitcount({}, \"{text}\"{flag})", series.name);
-                Ok(Series { start, step: interval, ..series.derived(name, values) })
-            };
-            list.into_iter().map(one).collect()
-        })
-        .await
+    let one = move |mut series: Series| {
+        let (start, values) = counted(&series, interval)?;
+        series.tags.set("hitcount", &text);
+        let name = format!("hitcount({}, \"{text}\"{flag})", series.name);
+        Ok(Series { start, step: interval, ..series.derived(name, values) })
+    };
+    again.compute_each(list, one).await
 }
 
 /// The start of the first interval, and the hits of each interval.

@@ -122,20 +122,16 @@ async fn moving(mut again: Again<'_>, function: &str, share: Option<f64>) -> Res
     let scope = again.call.scope.begun_earlier(preview);
     let list = again.first_in(&scope).await?;
     let tag = format!("moving{}", capitalized(function));
-    again
-        .compute(move || {
-            let one = |mut series: Series| {
-                let points = window.points(series.step);
-                let share = share.unwrap_or(series.x_files_factor);
-                series.tags.set(&tag, window.in_tag());
-                let values = windowed(&series, points, aggregation, share)?;
-                let name = format!("{tag}({},{})", series.name, window.in_name());
-                series.start = series.start.saturating_add(preview);
-                Ok(series.derived(name, values))
-            };
-            list.into_iter().map(one).collect()
-        })
-        .await
+    let one = move |mut series: Series| {
+        let points = window.points(series.step);
+        let share = share.unwrap_or(series.x_files_factor);
+        series.tags.set(&tag, window.in_tag());
+        let values = windowed(&series, points, aggregation, share)?;
+        let name = format!("{tag}({},{})", series.name, window.in_name());
+        series.start = series.start.saturating_add(preview);
+        Ok(series.derived(name, values))
+    };
+    again.compute_each(list, one).await
 }
 
 fn windowed(series: &Series, points: usize, aggregation: Aggregation, share: f64) -> Result<Column> {
@@ -186,19 +182,15 @@ async fn exponential_moving_average(mut again: Again<'_>) -> Result<Vec<Series>>
     let constant = 2.0 / (length + 1.0);
     let scope = again.call.scope.begun_earlier(preview);
     let list = again.first_in(&scope).await?;
-    again
-        .compute(move || {
-            let one = |mut series: Series| {
-                let points = window.points(series.step);
-                series.tags.set("exponentialMovingAverage", window.in_tag());
-                let values = averaged(&series, points, constant)?;
-                let name = format!("exponentialMovingAverage({},{})", series.name, window.in_name());
-                series.start = series.start.saturating_add(preview);
-                Ok(series.derived(name, values))
-            };
-            list.into_iter().map(one).collect()
-        })
-        .await
+    let one = move |mut series: Series| {
+        let points = window.points(series.step);
+        series.tags.set("exponentialMovingAverage", window.in_tag());
+        let values = averaged(&series, points, constant)?;
+        let name = format!("exponentialMovingAverage({},{})", series.name, window.in_name());
+        series.start = series.start.saturating_add(preview);
+        Ok(series.derived(name, values))
+    };
+    again.compute_each(list, one).await
 }
 
 fn averaged(series: &Series, points: usize, constant: f64) -> Result<Column> {

@@ -73,23 +73,18 @@ async fn objectives(mut again: Again<'_>, has_objective: bool) -> Result<Vec<Ser
         let (a, b) = (sources.len(), list.len());
         return Err(Error::invalid(format!("the time before the request has {a} series, not {b}")));
     }
-    again
-        .compute(move || {
-            let condition = Condition { meets, value };
-            let more = objective.map(|objective| format!(", {objective}")).unwrap_or_default();
-            let function = if objective.is_some() { "sloErrorBudget" } else { "slo" };
-            let mut sources = sources.into_iter().flatten();
-            let one = |series: Series| {
-                let source = sources.next();
-                let values =
-                    shares(source.as_ref().unwrap_or(&series), &series, interval, condition, objective)?;
-                let name = format!("{function}({}, {text}, {method}, {value}{more})", series.name);
-                let end = series.start.saturating_add(interval.saturating_mul(values.len() as i64));
-                Ok(Series { end, step: interval, ..series.derived(name, values) })
-            };
-            list.into_iter().map(one).collect()
-        })
-        .await
+    let condition = Condition { meets, value };
+    let more = objective.map(|objective| format!(", {objective}")).unwrap_or_default();
+    let function = again.call.function.name;
+    let mut sources = sources.into_iter().flatten();
+    let one = move |series: Series| {
+        let source = sources.next();
+        let values = shares(source.as_ref().unwrap_or(&series), &series, interval, condition, objective)?;
+        let name = format!("{function}({}, {text}, {method}, {value}{more})", series.name);
+        let end = series.start.saturating_add(interval.saturating_mul(values.len() as i64));
+        Ok(Series { end, step: interval, ..series.derived(name, values) })
+    };
+    again.compute_each(list, one).await
 }
 
 /// One value for each interval of a series, computed from a source that may begin earlier.
