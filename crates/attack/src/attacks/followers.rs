@@ -46,7 +46,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
         }
     });
     let line = "0123456789".repeat(200);
-    for _ in 0..ground.pick(20, 200) {
+    for _ in 0..ground.pick(8, 200) {
         ground.store_lines("followed", &vec![line.clone(); 500]);
     }
     Ok(())

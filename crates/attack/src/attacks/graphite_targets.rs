@@ -18,7 +18,7 @@ pub static ATTACK: Attack = Attack {
 /// The largest target in bytes; a request may be somewhat longer.
 const TARGET_MAX: usize = 100 << 10;
 /// The short attack uses every n-th function; the tests of the language cover all.
-const SHORT_STEP: usize = 31;
+const SHORT_STEP: usize = 62;
 
 const NUMBERS: &[&str] = &[
     "0",
@@ -37,6 +37,8 @@ const LENGTHS: &[&str] =
 /// Image parameters with numeric values.
 const SIZES: &[&str] =
     &["fontSize", "margin", "lineWidth", "areaAlpha", "yMin", "yMax", "width", "height", "yUnitSystem"];
+/// How an image connects points.
+const LINE_MODES: &[&str] = &["slope", "staircase", "connected"];
 const TIMES: &[&str] = &[
     "-1s",
     "-100y",
@@ -227,7 +229,7 @@ fn parameters(ground: &Ground<'_>) {
     }
     let many: Vec<_> = std::iter::repeat_n(("target", "attack.graphite.*.*"), 3_000).collect();
     ground.form("/render", &many);
-    let together = ground.pick(8, 32);
+    let together = ground.pick(4, 32);
     std::thread::scope(|scope| {
         for _ in 0..together {
             scope.spawn(|| {
@@ -246,10 +248,10 @@ fn pictures(ground: &Ground<'_>) {
     let (title, colors) = ("W\u{feff}語".repeat(20_000), vec!["red"; 20_000].join(","));
     let wide = "lineWidth(dashed(attack.graphite.*.*,0.0001),1000)";
     let named = format!("alias(attack.graphite.*.*,\"{}\")", "M".repeat(50_000));
-    for mode in ["slope", "staircase", "connected"] {
+    for mode in ground.pick(&LINE_MODES[..1], LINE_MODES) {
         for target in [wide, &named, "drawAsInfinite(stacked(randomWalk(\"x\")))"] {
             let more =
-                [("lineMode", mode), ("areaMode", "stacked"), ("title", &title), ("colorList", &colors)];
+                [("lineMode", *mode), ("areaMode", "stacked"), ("title", &title), ("colorList", &colors)];
             render(ground, target, &[&large[..], &more].concat());
         }
     }
@@ -259,7 +261,7 @@ fn pictures(ground: &Ground<'_>) {
         }
     }
     std::thread::scope(|scope| {
-        for _ in 0..ground.pick(8, 32) {
+        for _ in 0..ground.pick(3, 32) {
             scope.spawn(|| render(ground, wide, &large));
         }
     });
