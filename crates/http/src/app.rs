@@ -95,3 +95,9 @@ impl FromRef<App> for Scraping {
         app.scraping.clone()
     }
 }
+
+impl FromRef<App> for Carbon {
+    fn from_ref(app: &App) -> Self {
+        app.carbon.clone()
+    }
+}

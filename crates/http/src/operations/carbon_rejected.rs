@@ -3,10 +3,10 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_listeners::carbon::Carbon;
 use sandur_model::MILLISECOND_NS;
 use serde_json::json;
 
-use crate::app::App;
 use crate::reply;
 use crate::route::{Access, GET, Group, Route};
 
@@ -27,8 +27,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, rejected),
 };
 
-async fn rejected(State(app): State<App>) -> Response {
-    let shown = app.carbon.rejected.all().into_iter().map(|one| {
+async fn rejected(State(carbon): State<Carbon>) -> Response {
+    let shown = carbon.rejected.all().into_iter().map(|one| {
         json!({
             "time_ms": one.at_ns / MILLISECOND_NS,
             "protocol": one.protocol,

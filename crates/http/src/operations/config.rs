@@ -1,12 +1,13 @@
 //! `config`: the configuration in effect.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_config::{Named, Settings};
 
 use super::yaml;
-use crate::app::App;
 use crate::params::Params;
 use crate::reply;
 use crate::route::{Access, GET, Group, Route, parameter};
@@ -30,8 +31,8 @@ pub static ROUTE: Route = Route {
 };
 
 /// The settings have no secrets except in the URL of the store; credentials come from the environment.
-async fn config(State(app): State<App>, params: Params) -> Response {
-    reply::text(shown_configuration(&app.settings, params.get("mode").unwrap_or("")))
+async fn config(State(settings): State<Arc<Settings>>, params: Params) -> Response {
+    reply::text(shown_configuration(&settings, params.get("mode").unwrap_or("")))
 }
 
 /// The settings as YAML. `mode` is that of the endpoint.

@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Writes;
 
-use crate::app::App;
 use crate::failed_request::Failure;
 use crate::reply;
 use crate::route::{Access, Group, POST, Route};
@@ -23,7 +23,7 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, flush),
 };
 
-async fn flush(State(app): State<App>) -> Result<Response, Failure> {
-    app.writes.intake().flush().await?;
+async fn flush(State(writes): State<Writes>) -> Result<Response, Failure> {
+    writes.intake().flush().await?;
     Ok(reply::empty())
 }

@@ -4,9 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::TenantId;
-use sandur_service::logql;
+use sandur_service::{Queries, Writes, logql};
 
-use crate::app::App;
 use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
@@ -30,11 +29,15 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, flush),
 };
 
-async fn flush(State(app): State<App>, params: Params) -> Result<Response, Failure> {
+async fn flush(
+    State(queries): State<Queries>,
+    State(writes): State<Writes>,
+    params: Params,
+) -> Result<Response, Failure> {
     if let Some(streams) = params.get("streams") {
-        let context = app.queries.logs_context(&TenantId::default_tenant());
+        let context = queries.logs_context(&TenantId::default_tenant());
         logql::on_text(&context, streams, logql::parse_selector).await??;
     }
-    app.writes.intake().flush().await?;
+    writes.intake().flush().await?;
     Ok(reply::empty())
 }

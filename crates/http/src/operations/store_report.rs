@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_service::Writes;
 
-use crate::app::App;
 use crate::reply;
 use crate::route::{Access, GET, Group, Route};
 
@@ -23,6 +23,6 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, store_report),
 };
 
-async fn store_report(State(app): State<App>) -> Response {
-    reply::text(app.writes.intake().store_report())
+async fn store_report(State(writes): State<Writes>) -> Response {
+    reply::text(writes.intake().store_report())
 }

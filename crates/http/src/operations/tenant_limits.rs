@@ -5,9 +5,9 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_config::{LIMITS, LimitSpec};
 use sandur_model::Limits;
+use sandur_service::Queries;
 
 use super::yaml;
-use crate::app::App;
 use crate::call::Call;
 use crate::reply;
 use crate::route::{Access, GET, Group, Route};
@@ -41,8 +41,8 @@ fn derived(limits: &Limits) -> String {
     )
 }
 
-async fn tenant_limits(State(app): State<App>, call: Call) -> Response {
-    let mut limits = Limits::clone(&app.queries.limits(&call.caller.tenant));
+async fn tenant_limits(State(queries): State<Queries>, call: Call) -> Response {
+    let mut limits = Limits::clone(&queries.limits(&call.caller.tenant));
     let mut page = derived(&limits);
     for LimitSpec { key, slot, .. } in LIMITS {
         page.push_str(&yaml::line("", key, &slot(&mut limits)));

@@ -18,6 +18,7 @@ use sandur_relay::line::parse;
 use sandur_relay::memory::Memory;
 use sandur_relay::relay::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
+use sandur_service::Writes;
 use sandur_terminal::Failed;
 
 use crate::open_files::OpenFiles;
@@ -63,7 +64,7 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     let memory = budget.child("relay", budget.limit() / 4);
     // A separate share: full queues must not block the storing of points, which empties them.
     let held = Memory::within(budget);
-    let own = Own { app: App::clone(app), tenant, memory };
+    let own = Own { writes: app.writes.clone(), tenant, memory };
     let open = Box::new(move || Box::new(own.clone()) as Box<dyn Connection>);
     let network = Network::of(&routing).map_err(|error| wrong(error.to_string()))?;
     let connector = WithSelf { host: SELF.to_owned(), open, network: Arc::new(network) };
@@ -124,7 +125,7 @@ impl Relaying {
 /// The connection to this server's own store.
 #[derive(Clone)]
 struct Own {
-    app: App,
+    writes: Writes,
     tenant: TenantId,
     memory: MemoryBudget,
 }
@@ -136,14 +137,14 @@ impl Connection for Own {
             // The relay retries what is refused for now, so the reservation must be one that can succeed.
             let wanted = (lines * POINT_BYTES).min(self.memory.limit() / 2);
             let _held = self.memory.reserve(wanted).map_err(io::Error::other)?;
-            self.app.writes.has_memory().map_err(io::Error::other)?;
-            let batch = self.within_limits(batch(&self.tenant, bytes, self.app.env.now_ns()));
+            self.writes.has_memory().map_err(io::Error::other)?;
+            let batch = self.within_limits(batch(&self.tenant, bytes, self.writes.env().now_ns()));
             let samples = batch.rows() as u64;
             if samples == 0 {
                 return Ok(());
             }
-            match self.app.writes.intake().push(batch.into(), None).await {
-                Ok(_) => drop(self.app.writes.metrics().samples.inc_by(samples)),
+            match self.writes.intake().push(batch.into(), None).await {
+                Ok(_) => drop(self.writes.metrics().samples.inc_by(samples)),
                 // A retry would be refused again and block all later points.
                 Err(failure) if !failure.may_pass() => {
                     self.refused("relay_refused", samples, &failure.message);
@@ -162,11 +163,11 @@ impl Connection for Own {
 impl Own {
     /// Removes new series of a tenant that has reached its limit of series.
     fn within_limits(&self, batch: SampleBatch) -> SampleBatch {
-        let most = self.app.writes.limits(&self.tenant).metrics.max_global_series_per_user;
+        let most = self.writes.limits(&self.tenant).metrics.max_global_series_per_user;
         if most == 0 {
             return batch;
         }
-        let beyond = self.app.writes.intake().series_beyond(&batch, most);
+        let beyond = self.writes.intake().series_beyond(&batch, most);
         if beyond.is_empty() {
             return batch;
         }
@@ -177,8 +178,8 @@ impl Own {
     }
 
     fn refused(&self, reason: &'static str, samples: u64, why: &str) {
-        self.app.writes.metrics().refused_samples(reason, samples);
-        self.app.writes.refusals().note(&self.tenant, reason, samples, why);
+        self.writes.metrics().refused_samples(reason, samples);
+        self.writes.refusals().note(&self.tenant, reason, samples, why);
     }
 }
 

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use reqwest::header;
 use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Task, small_file};
 use sandur_cli::client::Client;
+use sandur_config::Settings;
+use sandur_http::App;
+use sandur_http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
 use sandur_model::{Labels, SampleBatch, TenantId};
 use sandur_scrape::{
     ACCEPT, Auth, Board, Fetch, FetchRequest, Fetched, Health, ScrapeFile, Scraper, Sink, TargetStatus, Tls,
     short_of,
 };
+use sandur_service::Writes;
 use sandur_terminal::Failed;
-
-use sandur_config::Settings;
-use sandur_http::App;
-use sandur_http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
 
 /// Maximum size of a configuration file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -56,7 +56,7 @@ pub fn run(app: &App, file: ScrapeFile, tenant: TenantId) -> Task<()> {
         env: app.env.clone(),
         tenant,
         fetch: Arc::new(Http { env: app.env.clone(), clients: Mutex::default() }),
-        sink: Arc::new(Engine(App::clone(app))),
+        sink: Arc::new(Own(app.writes.clone())),
         board: Arc::clone(&board),
         // Half, so that the other half is left for pushes.
         memory: budget.child("scrapes", budget.limit() / 2),
@@ -105,14 +105,11 @@ fn shown(status: TargetStatus) -> TargetShown {
 }
 
 /// Stores scraped samples like a push, under the limits of their tenant.
-struct Engine(App);
+struct Own(Writes);
 
-impl Sink for Engine {
+impl Sink for Own {
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            let Self(app) = self;
-            app.writes.store_scraped(batch).await.map_err(|failure| failure.message)
-        })
+        Box::pin(async move { self.0.store_scraped(batch).await.map_err(|failure| failure.message) })
     }
 }
 

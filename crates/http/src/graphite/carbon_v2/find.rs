@@ -1,16 +1,17 @@
 //! `CarbonV2/Find`: the nodes that match a pattern.
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_graphite::{FindRequest, Rendered, Zone, find as nodes, read_globs};
+use sandur_service::Queries;
 use sandur_service::graphite::GraphiteRequest;
 
-use super::{FAILS, one, opened};
-use crate::app::App;
+use super::{FAILS, Opened, one};
 use crate::failed_request::Failure;
 use crate::graphite::answer::{done, failure, now};
+use crate::graphite::parameters::GraphiteCall;
 use crate::route::{Access, Group, POST, Route};
 
 /// The row of this call in the table of routes.
@@ -28,18 +29,20 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, find),
 };
 
-async fn find(State(app): State<App>, request: Request) -> Response {
-    one(found(&app, request).await)
+async fn find(State(queries): State<Queries>, Opened(call): Opened) -> Response {
+    one(found(&queries, call).await)
 }
 
-async fn found(app: &App, request: Request) -> Result<(Rendered, Reservation), Failure> {
-    let call = opened(app, request).await?;
+async fn found(
+    queries: &Queries,
+    call: Result<GraphiteCall, Failure>,
+) -> Result<(Rendered, Reservation), Failure> {
+    let call = call?;
     // A `GlobRequest` is encoded like a `MultiGlobRequest` of one pattern without times.
     let (patterns, ..) = read_globs(&call.body).map_err(|error| failure(&error))?;
     let query = patterns.into_iter().next().unwrap_or_default();
     let pairs = [("query".to_owned(), query), ("format".to_owned(), "carbonapi_v2_pb".to_owned())];
-    let request =
-        FindRequest::read(&pairs, now(&app.queries), &Zone::utc()).map_err(|error| failure(&error))?;
+    let request = FindRequest::read(&pairs, now(queries), &Zone::utc()).map_err(|error| failure(&error))?;
     let told = GraphiteRequest { kind: "find", text: request.query.clone(), times: None };
-    done(&app.queries, &call, told, async |series, context| nodes(series, context, &request).await).await
+    done(queries, &call, told, async |series, context| nodes(series, context, &request).await).await
 }

@@ -1,16 +1,17 @@
 //! `CarbonV2/Info`: the storage schema of a path.
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_graphite::{CarbonserverForm, Rendered, info as told_of, read_info};
+use sandur_service::Queries;
 use sandur_service::graphite::GraphiteRequest;
 
-use super::{FAILS, one, opened};
-use crate::app::App;
+use super::{FAILS, Opened, one};
 use crate::failed_request::Failure;
 use crate::graphite::answer::{done, failure};
+use crate::graphite::parameters::GraphiteCall;
 use crate::route::{Access, Group, POST, Route};
 
 /// The row of this call in the table of routes.
@@ -28,18 +29,21 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, info),
 };
 
-async fn info(State(app): State<App>, request: Request) -> Response {
-    one(told(&app, request).await)
+async fn info(State(queries): State<Queries>, Opened(call): Opened) -> Response {
+    one(told(&queries, call).await)
 }
 
-async fn told(app: &App, request: Request) -> Result<(Rendered, Reservation), Failure> {
-    let call = opened(app, request).await?;
+async fn told(
+    queries: &Queries,
+    call: Result<GraphiteCall, Failure>,
+) -> Result<(Rendered, Reservation), Failure> {
+    let call = call?;
     let names = read_info(&call.body).map_err(|error| failure(&error))?;
     let name = names.into_iter().next().unwrap_or_default();
     if name.is_empty() {
         return Err(Failure::invalid("the request names no series"));
     }
     let told = GraphiteRequest { kind: "info", text: name.clone(), times: None };
-    let now = app.queries.graphite_rules();
-    done(&app.queries, &call, told, async |_, _| told_of(CarbonserverForm::Older, &name, now.of(&name))).await
+    let now = queries.graphite_rules();
+    done(queries, &call, told, async |_, _| told_of(CarbonserverForm::Older, &name, now.of(&name))).await
 }

@@ -1,15 +1,16 @@
 //! `CarbonV2/List`: all paths.
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_graphite::{CarbonserverForm, ListingForm, ListingRequest, Rendered};
+use sandur_service::Queries;
 
-use super::{FAILS, one, opened};
-use crate::app::App;
+use super::{FAILS, Opened, one};
 use crate::failed_request::Failure;
 use crate::graphite::answer::{done, named, now};
+use crate::graphite::parameters::GraphiteCall;
 use crate::route::{Access, Group, POST, Route};
 
 /// The row of this call in the table of routes.
@@ -26,21 +27,21 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, list),
 };
 
-async fn list(State(app): State<App>, request: Request) -> Response {
-    one(listed(&app, request, ListingForm::Names(CarbonserverForm::Older)).await)
+async fn list(State(queries): State<Queries>, Opened(call): Opened) -> Response {
+    one(listed(&queries, call, ListingForm::Names(CarbonserverForm::Older)).await)
 }
 
 /// Reads a listing into one message; each piece is reserved.
 pub async fn listed(
-    app: &App,
-    request: Request,
+    queries: &Queries,
+    call: Result<GraphiteCall, Failure>,
     form: ListingForm,
 ) -> Result<(Rendered, Reservation), Failure> {
-    let call = opened(app, request).await?;
+    let call = call?;
     let wanted = ListingRequest { pattern: None, leaves_only: false, form };
     let told = named("list", &call, &[]);
-    done(&app.queries, &call, told, async |series, context| {
-        let mut listing = series.listing(context, wanted, now(&app.queries)).await?;
+    done(queries, &call, told, async |series, context| {
+        let mut listing = series.listing(context, wanted, now(queries)).await?;
         let (mut body, mut held) = (Vec::new(), Vec::new());
         while !listing.is_over() {
             let piece = listing.piece().await?;

@@ -1,7 +1,8 @@
 //! carbonserver's gRPC: the service `CarbonV2` of carbonapi's second protocol, whose messages are the
 //! same as over HTTP. One file per call.
 
-use axum::body::Body;
+use std::convert::Infallible;
+
 use axum::extract::{FromRequest, Request};
 use axum::response::Response;
 use sandur_base::Reservation;
@@ -23,10 +24,19 @@ pub mod version;
 pub const FAILS: &str = "`INVALID_ARGUMENT`: an invalid message, a limit; `RESOURCE_EXHAUSTED`; \
                          `UNAVAILABLE`. 401 and 403 as for `LogsService/Export`.";
 
-/// Reads the message of a call as the body of a request.
-pub async fn opened(app: &App, request: Request<Body>) -> Result<GraphiteCall, Failure> {
-    let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
-    GraphiteCall::from_request(request, app).await
+/// The message of a call, or why it cannot be read: that is answered in the trailers of gRPC.
+pub struct Opened(pub Result<GraphiteCall, Failure>);
+
+impl FromRequest<App> for Opened {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Infallible> {
+        let opened = async {
+            let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
+            GraphiteCall::from_request(request, app).await
+        };
+        Ok(Self(opened.await))
+    }
 }
 
 /// Answers with one message.

@@ -1,6 +1,6 @@
 //! `CarbonV2/Render`: values of series, one message per series, sent while series are read.
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::BoxFuture;
@@ -9,10 +9,10 @@ use sandur_query::{Error as QueryError, QueryContext};
 use sandur_service::Queries;
 use sandur_service::graphite::{GraphiteRequest, over_series};
 
-use super::{FAILS, opened};
-use crate::app::App;
+use super::{FAILS, Opened};
 use crate::failed_request::Failure;
 use crate::graphite::answer::{failure, now, streamed};
+use crate::graphite::parameters::GraphiteCall;
 use crate::graphite::render::pairs_of;
 use crate::grpc;
 use crate::route::{Access, Group, POST, Route};
@@ -36,30 +36,30 @@ pub static ROUTE: Route = Route {
 
 const FORMAT: &str = "carbonapi_v2_pb";
 
-async fn render(State(app): State<App>, request: Request) -> Response {
-    match begun(&app, request).await {
+async fn render(State(queries): State<Queries>, Opened(call): Opened) -> Response {
+    match begun(&queries, call).await {
         Ok(response) => response,
         Err(failure) => grpc::failure(&failure),
     }
 }
 
-async fn begun(app: &App, request: Request) -> Result<Response, Failure> {
-    let call = opened(app, request).await?;
+async fn begun(queries: &Queries, call: Result<GraphiteCall, Failure>) -> Result<Response, Failure> {
+    let call = call?;
     let fetches = read_fetches(&call.body).map_err(|error| failure(&error))?;
-    let read = |pairs: Vec<(String, String)>| RenderRequest::read(&pairs, now(&app.queries), &Zone::utc());
+    let read = |pairs: Vec<(String, String)>| RenderRequest::read(&pairs, now(queries), &Zone::utc());
     let requests = fetches.iter().map(|fetch| read(pairs_of(fetch, FORMAT))).collect::<Result<Vec<_>, _>>();
     let requests = requests.map_err(|error| failure(&error))?;
     let text = fetches.iter().map(|fetch| fetch.name.as_str()).collect::<Vec<_>>().join(" ");
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
     let told = GraphiteRequest { kind: "render", text, times };
     let open = |context: &QueryContext| Messages {
-        queries: app.queries.clone(),
+        queries: queries.clone(),
         context: context.clone(),
         series: RenderStream::new(requests.clone()),
         times,
         sent: 0,
     };
-    let (begun, sending) = streamed(&app.queries, &call, told, open).await?;
+    let (begun, sending) = streamed(queries, &call, told, open).await?;
     Ok(written_as_messages(begun, sending))
 }
 

@@ -1,13 +1,13 @@
 //! `CarbonV2/Stats`: all paths with the size and age of their files.
 
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_graphite::{CarbonserverForm, ListingForm};
+use sandur_service::Queries;
 
 use super::list::listed;
-use super::{FAILS, one};
-use crate::app::App;
+use super::{FAILS, Opened, one};
 use crate::route::{Access, Group, POST, Route};
 
 /// The row of this call in the table of routes.
@@ -24,6 +24,6 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, stats),
 };
 
-async fn stats(State(app): State<App>, request: Request) -> Response {
-    one(listed(&app, request, ListingForm::Details(CarbonserverForm::Older)).await)
+async fn stats(State(queries): State<Queries>, Opened(call): Opened) -> Response {
+    one(listed(&queries, call, ListingForm::Details(CarbonserverForm::Older)).await)
 }

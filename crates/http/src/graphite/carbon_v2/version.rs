@@ -1,11 +1,9 @@
 //! `CarbonV2/Version`: the version of the protocol.
 
-use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::on;
 
-use super::{FAILS, opened};
-use crate::app::App;
+use super::{FAILS, Opened};
 use crate::grpc;
 use crate::route::{Access, Group, POST, Route};
 
@@ -23,8 +21,8 @@ pub static ROUTE: Route = Route {
     handler: |verbs| on(verbs, version),
 };
 
-async fn version(State(app): State<App>, request: Request) -> Response {
-    match opened(&app, request).await {
+async fn version(Opened(call): Opened) -> Response {
+    match call {
         Ok(_) => grpc::answer(b"\x0a\x012"),
         Err(failure) => grpc::failure(&failure),
     }
