@@ -7,42 +7,9 @@ use sandur_model::Matcher;
 
 use crate::functions::Function;
 use crate::span::Span;
+use crate::timing::Extension;
 use crate::token::Kind;
-
-/// The type of an expression's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Type {
-    /// A number at each step.
-    Scalar,
-    /// Series with a sample at each step.
-    Vector,
-    /// Series with the samples of a window.
-    Matrix,
-    /// A string.
-    String,
-}
-
-impl Type {
-    /// The name in Prometheus's documentation and error messages.
-    pub fn documented(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Vector => "instant vector",
-            Self::Matrix => "range vector",
-            Self::String => "string",
-        }
-    }
-
-    /// The name in the JSON form of syntax trees.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scalar => "scalar",
-            Self::Vector => "vector",
-            Self::Matrix => "matrix",
-            Self::String => "string",
-        }
-    }
-}
+use crate::value_type::Type;
 
 /// An expression.
 #[derive(Clone, Debug)]
@@ -129,18 +96,6 @@ pub enum At {
     Start,
     /// The last step of the query.
     End,
-}
-
-/// How a window treats the samples around it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extension {
-    /// Ignores them.
-    #[default]
-    None,
-    /// `anchored`: the last sample before the window becomes its first one.
-    Anchored,
-    /// `smoothed`: values at both bounds of the window are interpolated.
-    Smoothed,
 }
 
 /// The argument of `offset`: nanoseconds, or an expression for them.

@@ -2,12 +2,13 @@
 
 use foldhash::HashSet;
 
-use crate::ast::{Aggregate, Call, Cardinality, Chain, Expr, Linked, Selector, Type};
+use crate::ast::{Aggregate, Call, Cardinality, Chain, Expr, Linked, Selector};
 use crate::error::ParseError;
 use crate::parser::METRIC_NAME;
 use crate::span::Span;
 use crate::text::quote;
 use crate::token::Kind;
+use crate::value_type::Type;
 
 type Checked = Result<(), Box<ParseError>>;
 

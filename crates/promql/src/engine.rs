@@ -11,7 +11,7 @@ use sandur_base::job::{Held, spend};
 use sandur_model::{FloatHistogram, Labels};
 use sandur_query::{Error, QueryContext, QueryStats, SampleSource, Samples};
 
-use crate::ast::{Expr, Type};
+use crate::ast::Expr;
 use crate::column::Sample;
 use crate::found::{Found, FoundSeries};
 use crate::labels::{LabelPool, LabelsId};
@@ -19,9 +19,11 @@ use crate::lengths::check_times;
 use crate::ops::binary::same_labels;
 use crate::ops::range_call::PointSeries;
 use crate::order::sorted;
-use crate::plan::{Plan, Times, plan};
+use crate::plan::{Plan, plan};
 use crate::run::{LeafId, Options, Run};
 use crate::sets::Sets;
+use crate::timing::Times;
+use crate::value_type::Type;
 
 /// A query with its times and options.
 #[derive(Clone, Debug)]
@@ -105,13 +107,13 @@ pub async fn query_parsed(
     let (expr, times, options) = (expr.clone(), request.times, request.options);
     let planned = move || {
         let mut run = Run::new(options);
-        let plan = plan(&expr, times, &mut run)?;
+        let (plan, jobs) = plan(&expr, times, &mut run)?;
         let (found, windows) = (FoundSeries::default(), Vec::new());
-        Ok(Box::new(State { run, plan, found, windows, kind, times }))
+        Ok((Box::new(State { run, plan, found, windows, kind, times }), jobs))
     };
     let is_little = request.query.len() <= SHORT_TEXT && !request.query.contains(REGEX_FUNCTION);
-    let mut state = context.compute_sized(is_little, planned).await?;
-    let mut sets = Sets::new(source, context);
+    let (mut state, jobs) = context.compute_sized(is_little, planned).await?;
+    let mut sets = Sets::new(source, context, jobs);
     let text: Arc<str> = request.query.as_str().into();
     // If there is only one selector, operators need it first.
     let mut needed = match state.run.leaves.len() {

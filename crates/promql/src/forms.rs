@@ -1,11 +1,11 @@
 //! Every construct by which a query can grow long or deep, derived from the tables of the language. Tests
 //! and fuzzers grow these, so that a new operator or function is covered without a new test.
 
-use crate::ast::Type;
 use crate::check::{is_comparison, is_set};
 use crate::functions::FUNCTIONS;
 use crate::parser::binding;
 use crate::token::{Class, Kind};
+use crate::value_type::Type;
 
 /// A query with a part that can be repeated.
 pub struct Form {

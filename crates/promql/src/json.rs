@@ -7,9 +7,10 @@ use sandur_base::Stopped;
 use sandur_model::Matcher;
 use serde_json::{Value, json};
 
-use crate::ast::{At, Chain, DurationExpr, DurationPart, Expr, Extension, Length, Linked, Offset, Selector};
+use crate::ast::{At, Chain, DurationExpr, DurationPart, Expr, Length, Linked, Offset, Selector};
 use crate::held_text::HeldText;
 use crate::text::{MS_NS, plain_number};
+use crate::timing::Extension;
 
 /// Converts the tree to JSON.
 pub fn to_json(expr: &Expr) -> Result<String, Stopped> {

@@ -5,11 +5,12 @@
 
 use sandur_query::Error;
 
-use crate::ast::{DurationExpr, DurationPart, Expr, Length, Offset, Type};
+use crate::ast::{DurationExpr, DurationPart, Expr, Length, Offset};
 use crate::functions::math;
-use crate::plan::Times;
 use crate::text::MS_NS;
+use crate::timing::Times;
 use crate::token::Kind;
+use crate::value_type::Type;
 
 /// Fails if the query cannot be evaluated at these times: a range query whose value is not a scalar or a
 /// vector, or a computed duration that is invalid.

@@ -8,7 +8,7 @@ use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sandur_model::MatchOp;
 use sandur_query::{Error, SampleSelection};
 
-use crate::ast::{Aggregate, At, Expr, Extension, MatrixSelector, Offset, Selector, Subquery, Type, Unary};
+use crate::ast::{Aggregate, At, Expr, MatrixSelector, Offset, Selector, Subquery, Unary};
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
 use crate::labels::{Text, TextSet, is_reserved_name};
@@ -16,47 +16,28 @@ use crate::lengths;
 use crate::ops::aggregate;
 use crate::ops::count_values::CountValues;
 use crate::ops::grouping::Grouping;
-use crate::ops::range_call::{Feed, Geometry, Input, Windows};
+use crate::ops::range_call::{Feed, Input, Windows};
 use crate::ops::rank::Rank;
-use crate::ops::select::{Select, Take, Timing};
+use crate::ops::select::{Select, Take};
 use crate::ops::simple::{Broadcast, Each, Map, Ready};
-use crate::per_series::{Around, is_per_series};
 use crate::run::{AnyOperator, Gathered, LeafId, Run, ScalarArg, Scratch};
 use crate::text::quote;
+use crate::timing::{Extension, Geometry, TIME_MAX, Times, Timing};
 use crate::token::Kind;
+use crate::value_type::Type;
 
 mod calls;
 mod chain;
+mod per_series;
 mod times;
 
-use times::{is_invariant, repeats};
+pub use per_series::{Jobs, PerSeries};
 
-/// The largest distance of a time from 1970, in milliseconds. Sums of a few such times do not overflow.
-pub(crate) const TIME_MAX: i64 = 1 << 60;
+use per_series::is_per_series;
+use times::{is_invariant, repeats};
 
 /// The most steps of a subquery: a month and a half of seconds. A series over this many steps takes 40 MB.
 const SUBQUERY_STEPS_MAX: u64 = 4 << 20;
-
-/// The steps at which a query is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
-    /// The time of the first step, in milliseconds.
-    pub start: i64,
-    /// The end of the range, in milliseconds, inclusive.
-    pub end: i64,
-    /// The time between two steps, in milliseconds; 0 for an instant query.
-    pub step: i64,
-}
-
-impl Times {
-    /// The steps as a grid.
-    pub fn grid(&self) -> Grid {
-        let interval = self.step.max(1);
-        let steps =
-            if self.end < self.start { 0 } else { self.end.saturating_sub(self.start) / interval + 1 };
-        Grid { start: self.start, interval, steps: usize::try_from(steps).unwrap_or(0) }
-    }
-}
 
 /// The plan of a query, by the kind of its value.
 pub enum Plan {
@@ -68,8 +49,8 @@ pub enum Plan {
     Text(String),
 }
 
-/// Plans a query.
-pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
+/// Plans a query. Also returns the jobs of those selectors whose series are computed independently.
+pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<(Plan, Jobs), Error> {
     if [times.start, times.end].iter().any(|time| time.unsigned_abs() > TIME_MAX.unsigned_abs()) {
         return Err(Error::Invalid(format!("times are at most {TIME_MAX} ms from 1970")));
     }
@@ -80,50 +61,78 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<Plan, Error> {
              longer step or a shorter range"
         )));
     }
-    let mut planner = Planner { times, run, around: Around::at(times) };
+    let mut planner = Planner { times, run, around: Around::at(times), jobs: Jobs::default() };
     let grid = times.grid();
     let whole = expr.unwrapped();
-    Ok(match whole {
+    let plan = match whole {
         Expr::String(string) => Plan::Text(string.value.clone()),
         Expr::Matrix(_) | Expr::Subquery(_) => {
             let (input, geometry) = planner.input(whole, grid, None, "", None)?;
             Plan::Windows(Box::new(Windows { feed: Feed::new(input, None), at: grid.start, geometry }))
         }
         _ => Plan::Series(planner.operator(whole, grid, None)?),
-    })
+    };
+    Ok((plan, planner.jobs))
 }
 
 /// The labels that outer operators read; `None` is all labels.
-pub(crate) type Wanted<'a> = Option<Looked<'a>>;
+type Wanted<'a> = Option<Looked<'a>>;
 
 /// A list of labels that are read.
 #[derive(Clone, Copy)]
-pub(crate) struct Looked<'a> {
+struct Looked<'a> {
     /// The labels.
-    pub(crate) names: &'a [String],
+    names: &'a [String],
     /// Whether all labels are read except these.
-    pub(crate) without: bool,
+    without: bool,
 }
 
 impl Looked<'_> {
     /// No label.
-    pub(crate) const NONE: Self = Self { names: &[], without: false };
+    const NONE: Self = Self { names: &[], without: false };
 }
 
-pub(crate) struct Planner<'r> {
-    pub(crate) times: Times,
-    pub(crate) run: &'r mut Run,
-    pub(crate) around: Around,
+/// The planner's knowledge of the operators around an expression.
+#[derive(Clone, Copy, Debug)]
+struct Around {
+    /// Whether an outer function reads only counts and sums of histograms.
+    statistics: bool,
+    /// Whether an outer operator reads the buckets of histograms.
+    needs_buckets: bool,
+    /// Whether only the presence of the planned selector's samples matters, not their values.
+    presence: bool,
+    /// Whether the plan is that of a job, which processes each series independently.
+    within: bool,
+    /// The steps of the query or of the innermost subquery.
+    grid: Grid,
+    /// The end of the range of these steps, in milliseconds: the last step is not after it.
+    end: i64,
+}
+
+impl Around {
+    /// The surroundings of a complete query.
+    fn at(times: Times) -> Self {
+        Self {
+            statistics: false,
+            needs_buckets: false,
+            presence: false,
+            within: false,
+            grid: times.grid(),
+            end: times.end,
+        }
+    }
+}
+
+struct Planner<'r> {
+    times: Times,
+    run: &'r mut Run,
+    around: Around,
+    jobs: Jobs,
 }
 
 impl Planner<'_> {
     /// Plans an expression that is a scalar or a vector.
-    pub(crate) fn operator(
-        &mut self,
-        expr: &Expr,
-        grid: Grid,
-        wanted: Wanted<'_>,
-    ) -> Result<AnyOperator, Error> {
+    fn operator(&mut self, expr: &Expr, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         if grid.steps == 0 {
             return Ok(Box::new(Ready(None)));
         }
@@ -151,12 +160,7 @@ impl Planner<'_> {
     }
 
     /// Plans a vector of which only the presence of samples matters.
-    pub(crate) fn presence(
-        &mut self,
-        expr: &Expr,
-        grid: Grid,
-        wanted: Wanted<'_>,
-    ) -> Result<AnyOperator, Error> {
+    fn presence(&mut self, expr: &Expr, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         self.around.presence =
             matches!(expr.unwrapped(), Expr::Selector(of) if of.extension == Extension::None);
         let planned = self.operator(expr, grid, wanted);
@@ -164,7 +168,7 @@ impl Planner<'_> {
         planned
     }
 
-    pub(crate) fn scalar(&mut self, expr: &Expr, grid: Grid) -> Result<ScalarArg, Error> {
+    fn scalar(&mut self, expr: &Expr, grid: Grid) -> Result<ScalarArg, Error> {
         Ok(ScalarArg::new(self.operator(expr, grid, None)?))
     }
 
@@ -197,10 +201,10 @@ impl Planner<'_> {
             statistics_only: self.around.statistics && !self.around.needs_buckets,
             presence_only: self.around.presence,
         };
-        self.run.add_leaf(selection, None)
+        self.run.add_leaf(selection)
     }
 
-    pub(crate) fn wanted(&mut self, wanted: Wanted<'_>) -> Option<TextSet> {
+    fn wanted(&mut self, wanted: Wanted<'_>) -> Option<TextSet> {
         wanted.map(|Looked { names, without }| {
             let mut texts: Vec<Text> = names.iter().map(|name| self.run.pool.text_id(name)).collect();
             if without {
@@ -216,7 +220,7 @@ impl Planner<'_> {
         times::timing(at, offset, self.times)
     }
 
-    pub(crate) fn selector(
+    fn selector(
         &mut self,
         selector: &Selector,
         grid: Grid,
@@ -237,7 +241,7 @@ impl Planner<'_> {
     }
 
     /// Plans the input of a function over windows.
-    pub(crate) fn input(
+    fn input(
         &mut self,
         expr: &Expr,
         grid: Grid,
@@ -388,7 +392,7 @@ impl Planner<'_> {
 }
 
 /// The labels of a selector's equality matchers, which are the labels of `absent`'s result.
-pub(crate) fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
+fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
     let selector = match expr {
         Expr::Selector(selector) => &**selector,
         Expr::Matrix(matrix) => &matrix.selector,
@@ -407,7 +411,7 @@ pub(crate) fn absent_labels(expr: &Expr) -> Vec<(String, String)> {
 }
 
 /// The value of a string argument.
-pub(crate) fn text_of(expr: &Expr) -> Result<&str, Error> {
+fn text_of(expr: &Expr) -> Result<&str, Error> {
     match expr.unwrapped() {
         Expr::String(string) => Ok(&string.value),
         _ => Err(Error::Internal(format!("{} is no string", quote(&expr.to_string())))),
@@ -415,7 +419,7 @@ pub(crate) fn text_of(expr: &Expr) -> Result<&str, Error> {
 }
 
 /// Whether an argument is valid as a label name.
-pub(crate) fn is_label_name(expr: &Expr) -> bool {
+fn is_label_name(expr: &Expr) -> bool {
     match expr.unwrapped() {
         Expr::String(string) => !string.value.is_empty() && string.bytes.is_none(),
         _ => false,
@@ -423,11 +427,11 @@ pub(crate) fn is_label_name(expr: &Expr) -> bool {
 }
 
 /// A series without samples.
-pub(crate) fn unseen(grid: Grid) -> Column {
+fn unseen(grid: Grid) -> Column {
     Column::empty(crate::labels::LabelsId::EMPTY, false, grid.steps)
 }
 
 /// Whether an expression is a vector.
-pub(crate) fn is_vector(expr: &Expr) -> bool {
+fn is_vector(expr: &Expr) -> bool {
     expr.value_type() == Type::Vector
 }

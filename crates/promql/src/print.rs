@@ -5,11 +5,12 @@ use std::fmt::{self, Display, Write};
 use sandur_model::Matcher;
 
 use crate::ast::{
-    Aggregate, At, Cardinality, DurationExpr, DurationPart, Expr, Extension, Length, Linked, MatrixSelector,
-    Number, Offset, Selector, Subquery,
+    Aggregate, At, Cardinality, DurationExpr, DurationPart, Expr, Length, Linked, MatrixSelector, Number,
+    Offset, Selector, Subquery,
 };
 use crate::parser::METRIC_NAME;
 use crate::text::{GoNumber, MS_NS, format_duration, is_plain_label, plain_number, quote};
+use crate::timing::Extension;
 use crate::token::Kind;
 
 impl Display for Expr {

@@ -2,9 +2,10 @@
 //!
 //! The cache of evaluated steps uses them to detect that the samples of a step may have changed.
 
-use crate::ast::{At, Expr, Extension, Length, Offset, Selector};
+use crate::ast::{At, Expr, Length, Offset, Selector};
 use crate::run::Options;
 use crate::text::MS_NS;
+use crate::timing::Extension;
 
 /// Functions whose result depends on the complete range, or on series that the query's text does not
 /// select.

@@ -1,21 +1,18 @@
 //! State that the operators of a query share while it runs.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
-use sandur_query::{Error, SampleSelection, Samples, SeriesBatch};
+use sandur_query::{Error, SampleSelection, SeriesBatch};
 
 use crate::column::{Column, Grid, Sample};
 use crate::labels::{LabelPool, LabelsId};
 use crate::notes::Notes;
-use crate::ops::points::statistics_of;
-use crate::per_series::{Computed, PerSeries};
-use crate::plan::TIME_MAX;
+use crate::timing::TIME_MAX;
 
 /// The number of a selector among those of the query.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LeafId(pub usize);
 
 /// The result of pulling from an operator.
@@ -38,12 +35,24 @@ pub trait Operator: Send {
 /// An operator of any kind.
 pub type AnyOperator = Box<dyn Operator>;
 
+/// The result of a job for some series.
+pub struct Computed {
+    /// The series with samples; their labels are numbers of `pool`.
+    pub columns: Vec<Column>,
+    /// The labels of the series.
+    pub pool: LabelPool,
+    /// Warnings and infos.
+    pub notes: Notes,
+    /// The number of samples that were read.
+    pub samples_read: u64,
+    /// The reservation for the series.
+    pub held: Held,
+}
+
 /// A selector of the query, with the series that have arrived.
 pub struct Leaf {
     /// The selection for storage.
     pub query: SampleSelection,
-    /// The expression that jobs compute for each of its series independently, if there is one.
-    pub per_series: Option<Arc<PerSeries>>,
     /// Batches that have arrived and are not read yet.
     pub inbox: VecDeque<SeriesBatch>,
     /// Results of jobs that are not read yet.
@@ -129,9 +138,9 @@ impl Run {
     }
 
     /// Adds a selector.
-    pub fn add_leaf(&mut self, query: SampleSelection, per_series: Option<Arc<PerSeries>>) -> LeafId {
+    pub fn add_leaf(&mut self, query: SampleSelection) -> LeafId {
         let (inbox, computed) = (VecDeque::new(), VecDeque::new());
-        self.leaves.push(Leaf { query, per_series, inbox, computed, is_done: false });
+        self.leaves.push(Leaf { query, inbox, computed, is_done: false });
         LeafId(self.leaves.len() - 1)
     }
 
@@ -154,20 +163,6 @@ impl Run {
             Some(computed) => Ok(Some(computed)),
             None if at.is_done => Ok(None),
             None => Err(leaf),
-        }
-    }
-
-    /// The samples of a series as the query reads them: without buckets if the query does not read buckets.
-    pub fn looked_at(
-        &self,
-        LeafId(n): LeafId,
-        samples: &Arc<Samples>,
-        scratch: &mut Scratch,
-    ) -> Result<Arc<Samples>, Stopped> {
-        let SampleSelection { first_ms, last_ms, statistics_only, .. } = self.leaves[n].query;
-        match statistics_only {
-            true => statistics_of(samples, (first_ms, last_ms), scratch),
-            false => Ok(Arc::clone(samples)),
         }
     }
 

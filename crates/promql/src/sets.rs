@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use sandur_query::{Error, QueryContext, SampleScan, SampleSource, SeriesBatch, SeriesJobs};
 
-use crate::per_series::{Computed, PerSeries};
-use crate::run::{LeafId, Run};
+use crate::plan::{Jobs, PerSeries};
+use crate::run::{Computed, LeafId, Run};
 
 /// Up to this product of steps and series, computing at once is faster than handing the work to the CPU
 /// pool, where it would wait for other work of the same query.
@@ -48,6 +48,7 @@ impl Set {
 pub struct Sets<'a> {
     source: &'a dyn SampleSource,
     context: &'a QueryContext,
+    jobs: Jobs,
     all: Vec<Option<Set>>,
     /// The number of series so far, if each has at most one float for each step; else `None`.
     series: Option<u64>,
@@ -58,9 +59,9 @@ pub struct Sets<'a> {
 }
 
 impl<'a> Sets<'a> {
-    /// The scans of a query, none of them open.
-    pub fn new(source: &'a dyn SampleSource, context: &'a QueryContext) -> Self {
-        Self { source, context, all: Vec::new(), series: Some(0), fresh: Some(0), has_ended: true }
+    /// The scans of a query, none of them open, and the jobs over their series.
+    pub fn new(source: &'a dyn SampleSource, context: &'a QueryContext, jobs: Jobs) -> Self {
+        Self { source, context, jobs, all: Vec::new(), series: Some(0), fresh: Some(0), has_ended: true }
     }
 
     /// The scan of a selector, if it is open.
@@ -78,9 +79,8 @@ impl<'a> Sets<'a> {
         let set = match &mut self.all[n] {
             Some(set) => set,
             none => {
-                let at = &run.leaves[n];
-                let scan = self.source.select(self.context, at.query.clone()).await?;
-                none.insert(match &at.per_series {
+                let scan = self.source.select(self.context, run.leaves[n].query.clone()).await?;
+                none.insert(match self.jobs.get(&leaf) {
                     Some(work) => Set::Computed(SeriesJobs::new(self.context, scan, Arc::clone(work))),
                     None => Set::Stored(scan),
                 })

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use sandur_model::FloatHistogram;
 
-use crate::ast::Extension;
 use crate::functions::rate::start_reset;
 use crate::functions::window::{Site, Value, Window, is_change};
+use crate::timing::Extension;
 
 type Answer = Result<Value, String>;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::CounterReset;
 
-use crate::ast::Extension;
 use crate::functions::rate::start_reset;
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::{HistogramOperation, Note};
+use crate::timing::Extension;
 
 /// Interpolates linearly between two samples at the time `at`. A counter that was reset between them starts
 /// at zero.

@@ -15,7 +15,7 @@ pub mod window;
 
 use sandur_model::FloatHistogram;
 
-use crate::ast::Type;
+use crate::value_type::Type;
 use civil::Civil;
 use whole::{Whole, WholeFn};
 use window::RangeFn;

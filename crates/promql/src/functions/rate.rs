@@ -5,10 +5,10 @@ use std::sync::Arc;
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::CounterReset;
 
-use crate::ast::Extension;
 use crate::functions::extended;
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::{HistogramOperation, Note};
+use crate::timing::Extension;
 
 type Answer = Result<Value, String>;
 

@@ -7,10 +7,10 @@ use sandur_base::job::{Held, spend};
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Added, HistogramError};
 
-use crate::ast::Extension;
 use crate::labels::Text;
 use crate::notes::{HistogramOperation, Note, Notes};
 use crate::span::Span;
+use crate::timing::Extension;
 
 /// Prefix counts of a series, so that long windows are not scanned again at each step.
 #[derive(Default)]

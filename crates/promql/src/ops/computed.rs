@@ -4,8 +4,7 @@ use sandur_base::job::Held;
 use sandur_query::Error;
 
 use crate::labels::Adopted;
-use crate::per_series::Computed;
-use crate::run::{LeafId, Operator, Pull, Run};
+use crate::run::{Computed, LeafId, Operator, Pull, Run};
 
 /// Yields the results of a selector's jobs, in the order of the series.
 pub struct FromJobs {

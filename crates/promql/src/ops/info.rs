@@ -8,10 +8,11 @@ use sandur_query::{Error, SampleSelection};
 use crate::column::{Column, Grid};
 use crate::labels::{LabelsId, Text, is_reserved};
 use crate::ops::binary::same_labels;
-use crate::ops::select::{Select, Take, Timing};
+use crate::ops::select::{Select, Take};
 use crate::parser::METRIC_NAME;
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
 use crate::span::Span;
+use crate::timing::Timing;
 
 /// The labels that identify the target of an info metric.
 const IDENTIFYING: [&str; 2] = ["instance", "job"];
@@ -145,7 +146,7 @@ impl Info {
             presence_only: false,
             statistics_only: false,
         };
-        let leaf = run.add_leaf(selection, None);
+        let leaf = run.add_leaf(selection);
         let window = (self.timing, lookback);
         Ok(Box::new(Select::new(leaf, self.grid, window, Take::Milliseconds, None, self.span)))
     }

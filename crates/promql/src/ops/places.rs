@@ -11,10 +11,9 @@ use sandur_base::Stopped;
 use sandur_base::job::{Held, spend};
 use sandur_query::SharedTimes;
 
-use crate::ast::Extension;
 use crate::column::Grid;
 use crate::ops::points::{Sliding, advance};
-use crate::ops::range_call::Geometry;
+use crate::timing::{Extension, Geometry};
 
 /// The parts of a rate that depend on timestamps alone, for each step.
 #[derive(Default)]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use sandur_base::Stopped;
 use sandur_base::job::spend;
 use sandur_model::{FloatHistogram, is_stale};
+use sandur_query::{SampleSelection, Samples};
 
 use crate::column::Column;
 use crate::column::Grid;
-use crate::run::Scratch;
-use sandur_query::Samples;
+use crate::run::{LeafId, Run, Scratch};
 
 /// The bytes of a copied sample: timestamp, value or histogram, start timestamp. A growing list has room
 /// for twice that.
@@ -107,10 +107,24 @@ pub fn has_stale(values: &[f64]) -> bool {
     values.chunks(256).any(of_piece)
 }
 
+/// The samples of a stored series as the query reads them: without buckets if it does not read buckets.
+pub fn looked_at(
+    run: &Run,
+    LeafId(n): LeafId,
+    samples: &Arc<Samples>,
+    scratch: &mut Scratch,
+) -> Result<Arc<Samples>, Stopped> {
+    let SampleSelection { first_ms, last_ms, statistics_only, .. } = run.leaves[n].query;
+    match statistics_only {
+        true => statistics_of(samples, (first_ms, last_ms), scratch),
+        false => Ok(Arc::clone(samples)),
+    }
+}
+
 /// The samples between two times, inclusive, with histograms reduced to count and sum, for functions that
 /// read only these. Each histogram has a hint whether the counter was reset before it; the first one's hint
 /// is unchanged.
-pub fn statistics_of(
+fn statistics_of(
     samples: &Arc<Samples>,
     (first_ms, last_ms): (i64, i64),
     scratch: &mut Scratch,

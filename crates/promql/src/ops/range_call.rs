@@ -8,7 +8,6 @@ use sandur_base::job::spend;
 use sandur_model::{FloatHistogram, is_stale};
 use sandur_query::{Error, Samples, SeriesBatch, SharedTimes};
 
-use crate::ast::Extension;
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
 use crate::functions::extended::{Extended, borders};
@@ -17,10 +16,10 @@ use crate::functions::window::{Counts, RangeFn, Site, Value, Window};
 use crate::labels::{KnownTexts, LabelsId, Text, TextSet};
 use crate::notes::Note;
 use crate::ops::places::KnownPlaces;
-use crate::ops::points::{Points, Sliding, has_stale};
-use crate::ops::select::Timing;
+use crate::ops::points::{Points, Sliding, has_stale, looked_at};
 use crate::run::{AnyOperator, BatchMemory, LeafId, Operator, Pull, Run, ScalarArg, Scratch, scalars_ready};
 use crate::span::Span;
+use crate::timing::{Extension, Geometry};
 
 /// The source of a function's samples.
 pub enum Input {
@@ -28,32 +27,6 @@ pub enum Input {
     Leaf(LeafId),
     /// A subquery, with the steps at which it is evaluated.
     Subquery(AnyOperator, Grid),
-}
-
-/// The bounds of the window of each step. Times are in milliseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Geometry {
-    /// The end of the window.
-    pub timing: Timing,
-    /// The length of the window.
-    pub range: i64,
-    /// How far outside the window samples are read, if it is extended.
-    pub lookback: i64,
-    /// The modifier that extends it, if there is one.
-    pub extension: Extension,
-}
-
-impl Geometry {
-    /// The bounds of the window that ends at `end`: the first exclusive, the second inclusive.
-    #[inline]
-    pub fn bounds(&self, end: i64) -> (i64, i64) {
-        let start = end.saturating_sub(self.range);
-        match self.extension {
-            Extension::None => (start, end),
-            Extension::Anchored => (start.saturating_sub(self.lookback), end),
-            Extension::Smoothed => (start.saturating_sub(self.lookback), end.saturating_add(self.lookback)),
-        }
-    }
 }
 
 /// A series of an input.
@@ -139,7 +112,7 @@ impl Feed {
                 *n += 1;
                 let wanted = self.wanted.as_ref();
                 let labels = run.pool.of_batch(&*batch.dictionary, labels, wanted, &mut self.known);
-                let points = Points::Raw(run.looked_at(*leaf, samples, &mut self.scratch)?);
+                let points = Points::Raw(looked_at(run, *leaf, samples, &mut self.scratch)?);
                 Series { labels, drop_name: false, points }
             }
             (Some(Pending::Columns(columns)), Input::Subquery(_, grid)) => {

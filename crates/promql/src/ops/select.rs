@@ -9,34 +9,16 @@ use sandur_model::histogram::CounterReset;
 use sandur_model::{FloatHistogram, is_stale};
 use sandur_query::{Error, Samples, SeriesBatch};
 
-use crate::ast::Extension;
 use crate::column::{Column, Grid};
 use crate::functions::extended::{interpolate, interpolate_histogram};
 use crate::functions::window::Site;
 use crate::labels::{KnownTexts, LabelsId, Text, TextSet};
 use crate::notes::Note;
 use crate::ops::places::KnownPlaces;
-use crate::ops::points::{Points, Sliding, advance, has_stale};
-use crate::ops::range_call::Geometry;
+use crate::ops::points::{Points, Sliding, advance, has_stale, looked_at};
 use crate::run::{BatchMemory, LeafId, Operator, Pull, Run, Scratch};
 use crate::span::Span;
-
-/// The evaluation time of a selector.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// A fixed time in place of the step's, in milliseconds.
-    pub at: Option<i64>,
-    /// The offset that is subtracted, in milliseconds.
-    pub offset: i64,
-}
-
-impl Timing {
-    /// The time at which a step is evaluated, in milliseconds.
-    #[inline]
-    pub fn reference(&self, time: i64) -> i64 {
-        self.at.unwrap_or(time).saturating_sub(self.offset)
-    }
-}
+use crate::timing::{Extension, Geometry, Timing};
 
 /// The property of a sample that is the value of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +141,7 @@ impl Select {
         for (labels, samples) in batch.labels[some.clone()].iter().zip(&batch.samples[some]) {
             spend(16)?;
             let labels = run.pool.of_batch(&*batch.dictionary, labels, self.wanted.as_ref(), &mut self.known);
-            let samples = &run.looked_at(self.leaf, samples, scratch)?;
+            let samples = &looked_at(run, self.leaf, samples, scratch)?;
             let column = match (self.smoothed, samples.histogram_times.is_empty()) {
                 (true, _) => self.smooth(labels, samples, run, scratch)?,
                 (false, true) => self.whole_column(labels, samples)?,

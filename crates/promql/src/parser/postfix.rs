@@ -1,8 +1,9 @@
 //! Parses what may follow an operand: ranges, `offset`, `@`, `anchored`, `smoothed`.
 
-use crate::ast::{At, DurationPart, Expr, Extension, Length, MatrixSelector, Offset, Operand, Subquery};
+use crate::ast::{At, DurationPart, Expr, Length, MatrixSelector, Offset, Operand, Subquery};
 use crate::parser::{Failed, Parser, Read};
 use crate::span::Span;
+use crate::timing::Extension;
 use crate::token::{Kind, Token};
 
 impl Parser<'_> {

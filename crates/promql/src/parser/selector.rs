@@ -3,9 +3,10 @@
 use sandur_model::go_regex::reason;
 use sandur_model::{Labels, MatchOp, Matcher};
 
-use crate::ast::{Extension, Offset, Selector};
+use crate::ast::{Offset, Selector};
 use crate::parser::{Parser, Read};
 use crate::span::Span;
+use crate::timing::Extension;
 use crate::token::{Kind, Token};
 
 /// The label that holds the metric's name.

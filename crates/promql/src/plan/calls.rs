@@ -2,7 +2,7 @@
 
 use sandur_query::Error;
 
-use crate::ast::{Call, Expr, Extension};
+use crate::ast::{Call, Expr};
 use crate::column::Grid;
 use crate::functions::window::RangeFn;
 use crate::functions::{FUNCTIONS, Kernel, PRESENT, Special, Traits, math, over_time};
@@ -17,9 +17,10 @@ use crate::plan::times::{info_timing, is_invariant};
 use crate::plan::{Looked, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
+use crate::timing::Extension;
 
 /// The error for a function over windows that does not support a modifier of the window.
-pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
+pub(super) fn cannot_extend(word: &str, function: &str) -> Error {
     let fits = |traits: &Traits| if word == "anchored" { traits.anchored } else { traits.smoothed };
     let can = |kernel: &Kernel| matches!(kernel, Kernel::Range(_, traits) if fits(traits));
     let names: Vec<&str> = FUNCTIONS.iter().filter(|f| can(&f.kernel)).map(|f| f.name).collect();
@@ -31,7 +32,7 @@ pub(crate) fn cannot_extend(word: &str, function: &str) -> Error {
 const NOTED: [&str; 2] = ["__name__", "__type__"];
 
 impl Planner<'_> {
-    pub(crate) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+    pub(super) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
         let around = (self.around.statistics, self.around.needs_buckets);
         match call.function.name {
             "histogram_count" | "histogram_sum" | "histogram_avg" | "timestamp" | "start_timestamp"
@@ -86,7 +87,7 @@ impl Planner<'_> {
     }
 
     /// A scalar with the same value at all steps.
-    pub(crate) fn constant(&mut self, value: f64, grid: Grid) -> Result<AnyOperator, Error> {
+    pub(super) fn constant(&mut self, value: f64, grid: Grid) -> Result<AnyOperator, Error> {
         self.run.keep(grid.steps as u64 * 8)?;
         Ok(scalar(vec![value; grid.steps]))
     }
@@ -374,8 +375,9 @@ impl crate::run::Operator for TimesOf {
 
 #[cfg(test)]
 mod tests {
-    use crate::plan::{Times, plan};
+    use crate::plan::plan;
     use crate::run::{Options, Run};
+    use crate::timing::Times;
 
     #[test]
     fn functions_that_search_labels_never_run_on_io_threads() {

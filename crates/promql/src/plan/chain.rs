@@ -2,7 +2,7 @@
 
 use sandur_query::Error;
 
-use crate::ast::{Chain, Link, Linked, Matching, Type};
+use crate::ast::{Chain, Link, Linked, Matching};
 use crate::check::is_set;
 use crate::column::Grid;
 use crate::labels::Text;
@@ -13,9 +13,11 @@ use crate::ops::elements::{VectorScalar, scalars};
 use crate::ops::sets::{Masked, Union};
 use crate::ops::simple::Broadcast;
 use crate::plan::times::is_invariant;
-use crate::plan::{Planner, Times, Wanted, is_vector};
+use crate::plan::{Planner, Wanted, is_vector};
 use crate::run::{AnyOperator, ScalarArg, Scratch};
+use crate::timing::Times;
 use crate::token::Kind;
+use crate::value_type::Type;
 
 /// The properties of a chain that are determined before its stages are made.
 struct Outline {
@@ -89,7 +91,7 @@ impl<'a> Stages<'a> {
 
 impl Planner<'_> {
     #[inline(never)]
-    pub(crate) fn chain(
+    pub(super) fn chain(
         &mut self,
         chain: &Chain,
         grid: Grid,

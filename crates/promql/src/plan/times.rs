@@ -5,10 +5,10 @@
 
 use sandur_query::Error;
 
-use crate::ast::{At, Call, Expr, Offset, Type};
+use crate::ast::{At, Call, Expr, Offset};
 use crate::lengths;
-use crate::ops::select::Timing;
-use crate::plan::{TIME_MAX, Times};
+use crate::timing::{TIME_MAX, Times, Timing};
+use crate::value_type::Type;
 
 /// The `@` and `offset` modifiers around an expression, the outermost first.
 type Around<'a> = Vec<(Option<At>, &'a Offset)>;

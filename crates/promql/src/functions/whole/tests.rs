@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use sandur_query::SharedTimes;
 
 use super::Floats;
-use crate::ast::Extension;
 use crate::column::Grid;
 use crate::functions::window::{Counts, Site, Value, Window};
 use crate::functions::{FUNCTIONS, Kernel};
@@ -14,10 +13,9 @@ use crate::labels::Text;
 use crate::notes::Notes;
 use crate::ops::places::KnownPlaces;
 use crate::ops::points::Sliding;
-use crate::ops::range_call::Geometry;
-use crate::ops::select::Timing;
 use crate::run::{ScalarArg, Scratch};
 use crate::span::Span;
+use crate::timing::{Extension, Geometry, Timing};
 
 const EDGES: [f64; 6] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, 5e-324, 1e-300];
 

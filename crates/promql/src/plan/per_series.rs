@@ -7,19 +7,23 @@
 
 use std::sync::Arc;
 
-use sandur_base::job::Held;
+use foldhash::HashMap;
 use sandur_query::{Error, SampleSelection, SeriesBatch, SeriesWork};
 
-use crate::ast::{Call, Expr, Type};
+use crate::ast::{Call, Expr};
 use crate::column::{Column, Grid};
 use crate::functions::{Kernel, Special};
-use crate::labels::LabelPool;
-use crate::notes::Notes;
-use crate::plan::{Looked, Planner, Times, Wanted};
-use crate::run::{AnyOperator, LeafId, Options, Pull, Run};
+use crate::ops::computed::FromJobs;
+use crate::plan::{Around, Looked, Planner, Wanted};
+use crate::run::{AnyOperator, Computed, LeafId, Options, Pull, Run};
+use crate::timing::Times;
+use crate::value_type::Type;
 
 /// The most series of a job.
 const SERIES_MAX: usize = 256;
+
+/// The work for the series of selectors that are computed independently.
+pub type Jobs = HashMap<LeafId, Arc<PerSeries>>;
 
 /// An expression that processes each series of one selector independently.
 pub struct PerSeries {
@@ -32,54 +36,9 @@ pub struct PerSeries {
     around: Around,
 }
 
-/// The planner's knowledge of the operators around an expression.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Around {
-    /// Whether an outer function reads only counts and sums of histograms.
-    pub(crate) statistics: bool,
-    /// Whether an outer operator reads the buckets of histograms.
-    pub(crate) needs_buckets: bool,
-    /// Whether only the presence of the planned selector's samples matters, not their values.
-    pub(crate) presence: bool,
-    /// Whether the plan is that of a job, which processes each series independently.
-    pub(crate) within: bool,
-    /// The steps of the query or of the innermost subquery.
-    pub(crate) grid: Grid,
-    /// The end of the range of these steps, in milliseconds: the last step is not after it.
-    pub(crate) end: i64,
-}
-
-impl Around {
-    /// The surroundings of a complete query.
-    pub(crate) fn at(times: Times) -> Self {
-        Self {
-            statistics: false,
-            needs_buckets: false,
-            presence: false,
-            within: false,
-            grid: times.grid(),
-            end: times.end,
-        }
-    }
-}
-
-/// The result of a job for some series.
-pub struct Computed {
-    /// The series with samples; their labels are numbers of `pool`.
-    pub columns: Vec<Column>,
-    /// The labels of the series.
-    pub pool: LabelPool,
-    /// Warnings and infos.
-    pub notes: Notes,
-    /// The number of samples that were read.
-    pub samples_read: u64,
-    /// The reservation for the series.
-    pub held: Held,
-}
-
 impl PerSeries {
     /// The work for an expression at its place in a plan.
-    pub(crate) fn new(expr: &Expr, grid: Grid, wanted: Wanted<'_>, planner: &Planner<'_>) -> Self {
+    pub(super) fn new(expr: &Expr, grid: Grid, wanted: Wanted<'_>, planner: &Planner<'_>) -> Self {
         let wanted = wanted.map(|Looked { names, without }| (names.to_vec(), without));
         let around = Around { within: true, ..planner.around };
         let (times, options) = (planner.times, planner.run.options);
@@ -89,14 +48,15 @@ impl PerSeries {
     /// Plans operators whose only selector is the first one of a new run.
     fn plan(&self) -> Result<(AnyOperator, Run), Error> {
         let mut run = Run::new(self.options);
-        let mut planner = Planner { times: self.times, run: &mut run, around: self.around };
+        let mut planner =
+            Planner { times: self.times, run: &mut run, around: self.around, jobs: Jobs::default() };
         let wanted = self.wanted.as_ref().map(|(names, without)| Looked { names, without: *without });
         let operator = planner.operator(&self.expr, self.grid, wanted)?;
         Ok((operator, run))
     }
 
     /// The selection for storage, and the number of steps of all operators together.
-    pub(crate) fn selection(&self) -> Result<(SampleSelection, u64), Error> {
+    pub(super) fn selection(&self) -> Result<(SampleSelection, u64), Error> {
         let (_, mut run) = self.plan()?;
         let steps = run.planned_steps;
         match (run.leaves.pop(), run.leaves.is_empty()) {
@@ -141,7 +101,7 @@ impl SeriesWork for PerSeries {
 }
 
 /// Whether the expression processes each series of one selector independently.
-pub(crate) fn is_per_series(expr: &Expr) -> bool {
+pub(super) fn is_per_series(expr: &Expr) -> bool {
     match expr {
         Expr::Selector(_) => true,
         Expr::Paren(paren) => is_per_series(&paren.inner.0),
@@ -187,7 +147,7 @@ fn is_plain_number(expr: &Expr) -> bool {
 impl Planner<'_> {
     /// Plans an expression that processes each series independently.
     #[inline(never)]
-    pub(crate) fn per_series(
+    pub(super) fn per_series(
         &mut self,
         expr: &Expr,
         grid: Grid,
@@ -196,7 +156,8 @@ impl Planner<'_> {
         let per_series = PerSeries::new(expr, grid, wanted, self);
         let (selection, steps) = per_series.selection()?;
         self.run.planned_steps += steps;
-        let leaf = self.run.add_leaf(selection, Some(Arc::new(per_series)));
-        Ok(Box::new(crate::ops::computed::FromJobs::new(leaf)))
+        let leaf = self.run.add_leaf(selection);
+        self.jobs.insert(leaf, Arc::new(per_series));
+        Ok(Box::new(FromJobs::new(leaf)))
     }
 }
