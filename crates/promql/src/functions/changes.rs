@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sandur_model::FloatHistogram;
 
-use crate::functions::rate::start_reset;
+use crate::functions::starts::start_reset;
 use crate::functions::window::{Site, Value, Window, is_change};
 use crate::timing::Extension;
 

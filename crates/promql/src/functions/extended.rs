@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::CounterReset;
 
-use crate::functions::rate::start_reset;
+use crate::functions::starts::start_reset;
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::{HistogramOperation, Note};
 use crate::timing::Extension;

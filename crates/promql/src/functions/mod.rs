@@ -9,6 +9,7 @@ mod integral;
 pub mod math;
 pub mod over_time;
 mod rate;
+mod starts;
 pub mod statistics;
 pub mod whole;
 pub mod window;
