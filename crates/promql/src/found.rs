@@ -12,8 +12,8 @@ use sandur_base::job::spend;
 use sandur_model::Labels;
 use sandur_query::Error;
 
+use crate::answer::Series;
 use crate::column::{Column, Grid, Sample, Sparse};
-use crate::engine::Series;
 use crate::labels::{ByLabels, LabelsId};
 use crate::ops::binary::same_labels;
 use crate::run::{AnyOperator, LeafId, Pull, Run};

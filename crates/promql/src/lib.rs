@@ -59,6 +59,7 @@
 //! agree to the bit. An operator reserves memory before it keeps data. Every loop over data reports its
 //! work.
 
+mod answer;
 pub mod ast;
 mod check;
 mod column;
@@ -91,8 +92,9 @@ mod timing;
 mod token;
 mod value_type;
 
+pub use answer::{Answer, Point, Series, Value};
 pub use ast::{At, Expr};
-pub use engine::{Answer, Point, Request, Series, Value, query, query_parsed};
+pub use engine::{Request, query, query_parsed};
 pub use error::ParseError;
 pub use forms::{Form, forms};
 pub use functions::buckets::almost_equal;
