@@ -4,7 +4,7 @@ use foldhash::HashSet;
 
 use crate::ast::{Aggregate, Call, Cardinality, Chain, Expr, Linked, Selector};
 use crate::error::ParseError;
-use crate::parser::METRIC_NAME;
+use crate::labels::METRIC_NAME;
 use crate::span::Span;
 use crate::text::quote;
 use crate::token::Kind;

@@ -68,8 +68,15 @@ impl FromIterator<Text> for TextSet {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelsId(pub u32);
 
+/// The label that holds the metric's name.
+pub const METRIC_NAME: &str = "__name__";
+/// The label that holds the metric's type.
+pub const METRIC_TYPE: &str = "__type__";
+/// The label that holds the metric's unit.
+const METRIC_UNIT: &str = "__unit__";
+
 /// Texts that every pool holds, at fixed numbers.
-const FIXED: [&str; 5] = ["", "__name__", "__type__", "__unit__", "le"];
+const FIXED: [&str; 5] = ["", METRIC_NAME, METRIC_TYPE, METRIC_UNIT, "le"];
 
 impl Text {
     /// The empty text.
@@ -409,7 +416,7 @@ pub fn is_reserved(name: Text) -> bool {
 
 /// Whether a label with this name describes the metric itself.
 pub fn is_reserved_name(name: &str) -> bool {
-    matches!(name, "__name__" | "__type__" | "__unit__")
+    matches!(name, METRIC_NAME | METRIC_TYPE | METRIC_UNIT)
 }
 
 #[cfg(test)]

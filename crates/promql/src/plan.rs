@@ -11,7 +11,7 @@ use sandur_query::{Error, SampleSelection};
 use crate::ast::{Aggregate, At, Expr, MatrixSelector, Offset, Selector, Subquery, Unary};
 use crate::column::{Column, Grid};
 use crate::functions::Traits;
-use crate::labels::{Text, TextSet, is_reserved_name};
+use crate::labels::{METRIC_NAME, METRIC_TYPE, Text, TextSet, is_reserved_name};
 use crate::lengths;
 use crate::ops::aggregate;
 use crate::ops::count_values::CountValues;
@@ -38,6 +38,9 @@ use times::{is_invariant, repeats};
 
 /// The most steps of a subquery: a month and a half of seconds. A series over this many steps takes 40 MB.
 const SUBQUERY_STEPS_MAX: u64 = 4 << 20;
+
+/// Labels that warnings and infos name.
+const NOTED: [&str; 2] = [METRIC_NAME, METRIC_TYPE];
 
 /// The plan of a query, by the kind of its value.
 pub enum Plan {
@@ -375,8 +378,7 @@ impl Planner<'_> {
             };
             return Ok(Box::new(rank));
         }
-        // Warnings and infos name metrics and types.
-        names.extend(["__name__", "__type__"].map(str::to_owned).into_iter().filter(|_| !without));
+        names.extend(NOTED.map(str::to_owned).into_iter().filter(|_| !without));
         let wanted = Looked { names: &names, without: *without };
         let inner_span = inner.span();
         let inner = match op {

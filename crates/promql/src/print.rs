@@ -8,7 +8,7 @@ use crate::ast::{
     Aggregate, At, Cardinality, DurationExpr, DurationPart, Expr, Length, Linked, MatrixSelector, Number,
     Offset, Selector, Subquery,
 };
-use crate::parser::METRIC_NAME;
+use crate::labels::METRIC_NAME;
 use crate::text::{GoNumber, MS_NS, format_duration, is_plain_label, plain_number, quote};
 use crate::timing::Extension;
 use crate::token::Kind;

@@ -6,10 +6,9 @@ use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, SampleSelection};
 
 use crate::column::{Column, Grid};
-use crate::labels::{LabelsId, Text, is_reserved};
+use crate::labels::{LabelsId, METRIC_NAME, Text, is_reserved};
 use crate::ops::binary::same_labels;
 use crate::ops::select::{Select, Take};
-use crate::parser::METRIC_NAME;
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run};
 use crate::span::Span;
 use crate::timing::Timing;

@@ -10,7 +10,6 @@ mod primary;
 mod selector;
 
 pub use primary::has_parameter as takes_parameter;
-pub use selector::METRIC_NAME;
 
 use sandur_base::nesting::{Depth, Nested, Node, TooNested};
 use sandur_model::{Labels, Matcher};

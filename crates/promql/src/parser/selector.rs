@@ -4,13 +4,11 @@ use sandur_model::go_regex::reason;
 use sandur_model::{Labels, MatchOp, Matcher};
 
 use crate::ast::{Offset, Selector};
+use crate::labels::METRIC_NAME;
 use crate::parser::{Parser, Read};
 use crate::span::Span;
 use crate::timing::Extension;
 use crate::token::{Kind, Token};
-
-/// The label that holds the metric's name.
-pub const METRIC_NAME: &str = "__name__";
 
 const CONTEXT: &str = "label matching";
 

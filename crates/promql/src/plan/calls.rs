@@ -6,6 +6,7 @@ use crate::ast::{Call, Expr};
 use crate::column::Grid;
 use crate::functions::window::RangeFn;
 use crate::functions::{FUNCTIONS, Kernel, PRESENT, Special, Traits, math, over_time};
+use crate::labels::METRIC_NAME;
 use crate::ops::histogram::{Histograms, Question};
 use crate::ops::info::Info;
 use crate::ops::places::KnownPlaces;
@@ -14,7 +15,7 @@ use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::Take;
 use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort, SortBy, scalar};
 use crate::plan::times::{info_timing, is_invariant};
-use crate::plan::{Looked, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
+use crate::plan::{Looked, NOTED, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
 use crate::timing::Extension;
@@ -27,9 +28,6 @@ pub(super) fn cannot_extend(word: &str, function: &str) -> Error {
     let names = names.join(", ");
     Error::Invalid(format!("{word} modifier can only be used with: {names} - not with {function}"))
 }
-
-/// Labels that warnings and infos name.
-const NOTED: [&str; 2] = ["__name__", "__type__"];
 
 impl Planner<'_> {
     pub(super) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
@@ -310,7 +308,7 @@ impl Planner<'_> {
         let mut names = Vec::new();
         let mut data = Vec::new();
         if let Some(Expr::Selector(labels)) = args.get(1) {
-            let (of_name, of_data) = labels.matchers.iter().cloned().partition(|m| m.name() == "__name__");
+            let (of_name, of_data) = labels.matchers.iter().cloned().partition(|m| m.name() == METRIC_NAME);
             (names, data) = (of_name, of_data);
         }
         let gathered = Gathered::default();
