@@ -1,7 +1,7 @@
 //! The description of an archive, and the consistency checks of all archives.
 
 use crate::error::Error;
-use crate::file::Form;
+use crate::form::Form;
 use crate::method::Method;
 
 /// An archive of a file.

@@ -8,7 +8,8 @@
 use crate::archive::Archive;
 use crate::error::Error;
 use crate::field::{f32_at, u32_at};
-use crate::file::{Form, Header};
+use crate::form::Form;
+use crate::header::Header;
 use crate::method::Method;
 use crate::point::Point;
 use crate::source::ReadAt;

@@ -4,77 +4,12 @@ use crate::archive::{self, Archive};
 use crate::classic;
 use crate::compressed::{self, Compressed};
 use crate::error::Error;
-use crate::history::History;
+use crate::form::Form;
+use crate::header::Header;
 use crate::method::Method;
 use crate::point::Point;
+use crate::reading::{Checks, Damage, Reading};
 use crate::source::ReadAt;
-
-/// How a file stores points.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// whisper's own form: rings of points.
-    Classic,
-    /// go-carbon's form: blocks of encoded points.
-    Compressed,
-}
-
-/// Whether checksums are verified, in files that have them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checks {
-    /// Checksums must match.
-    All,
-    /// Checksums are ignored, as in go-carbon.
-    None,
-}
-
-/// The parsed header.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Header {
-    pub(crate) form: Form,
-    pub(crate) method: Method,
-    pub(crate) x_files_factor: f32,
-    pub(crate) archives: Vec<Archive>,
-    /// Bytes before the first archive.
-    pub(crate) header_bytes: u64,
-}
-
-/// What happens if the file is damaged after its header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Damage {
-    /// The complete file is refused.
-    Refused,
-    /// The damaged part is skipped and reported: an archive of a whisper file, a block of a compressed
-    /// one.
-    LeftOut,
-}
-
-/// The options of reading an archive, and what was skipped.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    pub(crate) until: u32,
-    pub(crate) checks: Checks,
-    pub(crate) damage: Damage,
-    /// First and last second of damaged blocks.
-    pub(crate) lost: Vec<(u32, u32)>,
-    /// Why the first of them is damaged.
-    pub(crate) reason: Option<Error>,
-}
-
-impl Reading {
-    pub(crate) fn new(until: u32, checks: Checks, damage: Damage) -> Self {
-        Self { until, checks, damage, lost: Vec::new(), reason: None }
-    }
-
-    /// Records damaged points, or fails if damage is not permitted.
-    pub(crate) fn leave_out(&mut self, from: u32, to: u32, error: Error) -> Result<(), Error> {
-        if self.damage == Damage::Refused {
-            return Err(error);
-        }
-        self.lost.push((from, to));
-        self.reason.get_or_insert(error);
-        Ok(())
-    }
-}
 
 /// An open file.
 #[derive(Debug)]
@@ -182,10 +117,5 @@ impl<S: ReadAt> Whisper<S> {
     /// Returns the options of reading one archive for [`Whisper::history`].
     pub(crate) fn reading(&self, until: u32) -> Reading {
         Reading::new(until, self.checks, self.damage)
-    }
-
-    /// Merges all archives so that no time is covered twice.
-    pub fn history(&self, until: u32) -> Result<History, Error> {
-        History::read(self, until)
     }
 }

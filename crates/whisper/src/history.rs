@@ -6,9 +6,11 @@
 //! both are kept, because only the coarser point covers the complete interval.
 
 use crate::error::Error;
-use crate::file::{Damage, Form, Whisper};
+use crate::file::Whisper;
+use crate::form::Form;
 use crate::method::Method;
 use crate::point::Point;
+use crate::reading::Damage;
 use crate::source::ReadAt;
 
 /// The merged points of a file.
@@ -55,8 +57,15 @@ pub struct Left {
     pub archives_beside: u64,
 }
 
+impl<S: ReadAt> Whisper<S> {
+    /// Merges all archives so that no time is covered twice.
+    pub fn history(&self, until: u32) -> Result<History, Error> {
+        History::read(self, until)
+    }
+}
+
 impl History {
-    pub(crate) fn read<S: ReadAt>(file: &Whisper<S>, until: u32) -> Result<Self, Error> {
+    fn read<S: ReadAt>(file: &Whisper<S>, until: u32) -> Result<Self, Error> {
         let mut history = Self { archives: Vec::new(), left: Left::default(), damaged: Vec::new() };
         let mut all: Vec<Archived> = Vec::new();
         let mut before = None;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::file::Form;
+use crate::form::Form;
 
 /// An aggregation method. whisper and go-carbon use some codes for different methods.
 #[derive(Clone, Copy, Debug, PartialEq)]

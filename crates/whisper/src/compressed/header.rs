@@ -6,9 +6,11 @@ use crate::archive::Archive;
 use crate::classic::read;
 use crate::error::Error;
 use crate::field::{f32_at, u32_at};
-use crate::file::{Checks, Form, Header};
+use crate::form::Form;
+use crate::header::Header;
 use crate::method::Method;
 use crate::point::Point;
+use crate::reading::Checks;
 use crate::source::ReadAt;
 
 const MAGIC: &[u8] = b"whisper_compressed";

@@ -12,8 +12,8 @@ mod header;
 
 use crate::archive::Archive;
 use crate::error::Error;
-use crate::file::{Checks, Damage, Reading};
 use crate::point::{Point, in_order};
+use crate::reading::{Checks, Damage, Reading};
 use crate::source::ReadAt;
 use block::Coded;
 pub(crate) use header::{HEADER_BYTES_MAX, header, is_so};
