@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 
-use crate::sample_source::Dictionary;
+use crate::series_batch::Dictionary;
 
 /// Bytes of a text besides its characters: the shared allocation, and its entries in list and map.
 pub const TEXT_BYTES: u64 = 72;

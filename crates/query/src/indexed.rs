@@ -12,8 +12,8 @@ use sandur_model::{Labels, Matcher, TimeRange};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::joined_values::JoinedLabels;
-use crate::sample_source::SampleScan;
-use crate::source::SeriesIndex;
+use crate::series_batch::SampleScan;
+use crate::series_index::SeriesIndex;
 use crate::text_scan::{TextBatch, TextScan};
 
 /// A source that delegates its [`SeriesIndex`].

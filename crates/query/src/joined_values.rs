@@ -4,11 +4,9 @@
 use std::cmp::Ordering;
 
 use sandur_base::{Reservation, job};
-use sandur_model::{Matcher, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
-use crate::source::SeriesIndex;
 use crate::text_scan::TextBatch;
 
 /// Bytes of a combination besides its text, including the time while lists are merged.
@@ -156,30 +154,6 @@ fn sorted(batches: &[TextBatch]) -> Result<TextBatch, Error> {
 /// The error for more combinations than the limit.
 pub fn beyond(limit: usize) -> Error {
     Error::Limit(format!("more than {limit} names fit; narrow the pattern, the tags or the time"))
-}
-
-/// Implements [`SeriesIndex::joined_values`] by visiting each series.
-pub(crate) async fn known_joined<S: SeriesIndex + ?Sized>(
-    source: &S,
-    context: &QueryContext,
-    wanted: JoinedLabels,
-    matchers: Vec<Matcher>,
-    range: TimeRange,
-) -> Result<TextBatch, Error> {
-    let mut texts = JoinedTexts::new(context, wanted.limit)?;
-    let mut scan = source.series_scan(context, vec![matchers], range).await?;
-    while let Some(batch) = scan.next().await? {
-        context.check()?;
-        for series in 0..batch.labels.len() {
-            let value =
-                |name: &String| batch.pairs(series).find(|(own, _)| own == name).map(|(_, value)| value);
-            let values: Option<Vec<&str>> = wanted.labels.iter().map(value).collect();
-            if let Some(values) = values {
-                texts.add(values.into_iter(), wanted.separator)?;
-            }
-        }
-    }
-    texts.finish()
 }
 
 #[cfg(test)]

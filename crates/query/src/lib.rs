@@ -31,7 +31,6 @@ mod holdings;
 mod indexed;
 mod joined_series;
 mod joined_values;
-mod known_series;
 mod memory_samples;
 mod memory_source;
 mod pieces;
@@ -41,8 +40,9 @@ mod room;
 mod row_selector;
 mod sample_source;
 mod seen_rows;
+mod series_batch;
+mod series_index;
 mod series_jobs;
-mod series_part;
 mod shared_times;
 mod source;
 mod sources;
@@ -72,16 +72,16 @@ pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, UnitKey};
 pub use room::{Refusable, Room};
 pub use row_selector::{EveryRow, RowLook, RowSelector, SelectorCompiler, SeriesSelector};
 pub use sample_source::{
-    BATCH_SERIES, Dictionary, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,
-    SampleSource, Samples, SeriesBatch, SeriesExemplars,
+    Exemplars, Metadata, MetadataSelection, SampleSelection, SampleSource, SeriesExemplars,
 };
 pub use seen_rows::SeenRows;
+pub use series_batch::{BATCH_SERIES, Dictionary, LabelIds, SampleScan, Samples, SeriesBatch, SeriesPart};
+pub use series_index::{SeriesIndex, any_or_all};
 pub use series_jobs::{SeriesJobs, SeriesWork};
-pub use series_part::SeriesPart;
 pub use shared_times::SharedTimes;
 pub use source::{
     Columns, CountsTask, Follow, Followed, LogSource, MinuteCount, Needle, Needles, Order, PageTask, Scan,
-    ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions, any_or_all,
+    ScanItem, Selection, StreamCounts, StreamVolume, Versions,
 };
 pub use sources::Sources;
 pub use staleness::Staleness;

@@ -10,10 +10,11 @@ use crate::batch_texts::BatchTexts;
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::sample_source::{
-    BATCH_SERIES, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection,
-    SampleSource, Samples, SeriesBatch, SeriesExemplars,
+    Exemplars, Metadata, MetadataSelection, SampleSelection, SampleSource, SeriesExemplars,
 };
-use crate::source::{SeriesIndex, Versions, any_or_all};
+use crate::series_batch::{BATCH_SERIES, LabelIds, SampleScan, Samples, SeriesBatch};
+use crate::series_index::{SeriesIndex, any_or_all};
+use crate::source::Versions;
 
 /// Series with their samples, in the order of insertion.
 #[derive(Default)]

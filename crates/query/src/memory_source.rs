@@ -16,9 +16,10 @@ use sandur_model::{
 
 use crate::context::QueryContext;
 use crate::error::Error;
+use crate::series_index::{SeriesIndex, any_or_all};
 use crate::source::{
-    CountsTask, Follow, LogSource, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, SeriesIndex,
-    StreamCounts, StreamVolume, Versions, any_or_all,
+    CountsTask, Follow, LogSource, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, StreamCounts,
+    StreamVolume, Versions,
 };
 
 /// One stored row.

@@ -1,26 +1,21 @@
 //! The source of metric queries: series with their samples, in batches.
 //!
 //! A [`SampleSource`] answers a [`SampleSelection`] with a [`SampleScan`], which returns the matching
-//! series in batches of at most [`BATCH_SERIES`], each series once. Labels are ids of a dictionary, so
-//! that a text is looked up only when it is needed, and once. Samples are columns. A batch may contain
-//! samples outside of the selected time; the reader ignores them. A caller that processes samples in
-//! several jobs takes series before they are decoded ([`SeriesPart`]).
+//! series in batches, each series once. A batch may contain samples outside of the selected time; the
+//! reader ignores them.
 //!
 //! Exemplars and metadata are returned all at once, because a source keeps a bounded number of them.
 
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{Exemplar, FloatHistogram, Labels, Matcher, MetricMetadata, TimeRange};
+use sandur_model::{Exemplar, Labels, Matcher, MetricMetadata, TimeRange};
 
 use crate::context::QueryContext;
 use crate::error::Error;
-use crate::series_part::SeriesPart;
-use crate::shared_times::SharedTimes;
-use crate::source::{SeriesIndex, Versions};
-
-/// The most series of a batch.
-pub const BATCH_SERIES: usize = 512;
+use crate::series_batch::SampleScan;
+use crate::series_index::SeriesIndex;
+use crate::source::Versions;
 
 /// Which series to read, and which of their data. Everything except matchers, times and labels is a hint
 /// that lets a source read less.
@@ -76,77 +71,6 @@ impl SampleSelection {
     /// The time range of the selected samples.
     pub fn range(&self) -> TimeRange {
         TimeRange::of_milliseconds(self.first_ms, self.last_ms)
-    }
-}
-
-/// The texts of labels, by id.
-pub trait Dictionary: Send + Sync {
-    /// The text with this id.
-    fn text(&self, id: u32) -> &str;
-    /// Bytes of memory that the dictionary uses.
-    fn memory_bytes(&self) -> u64;
-}
-
-/// Samples of one series: floats and histograms separately, each by rising time.
-#[derive(Debug, Default)]
-pub struct Samples {
-    /// Times of the float samples, in milliseconds since the epoch; series of a batch with equal times
-    /// share the list.
-    pub times: SharedTimes,
-    /// Values of the float samples; stale markers are identified by their bits.
-    pub values: Vec<f64>,
-    /// Start of counting of each float sample, in milliseconds since the epoch, 0 if unknown; empty when
-    /// it is unknown for all.
-    pub starts: Vec<i64>,
-    /// Times of the histograms, in milliseconds since the epoch.
-    pub histogram_times: Vec<i64>,
-    /// Histograms; in a stale marker, the sum has the stale bits.
-    pub histograms: Vec<Arc<FloatHistogram>>,
-    /// Start of counting of each histogram, in milliseconds since the epoch; see `starts`.
-    pub histogram_starts: Vec<i64>,
-}
-
-/// Labels as pairs of ids (name, value), sorted by the text of the name, without empty values.
-pub type LabelIds = Box<[(u32, u32)]>;
-
-/// A batch of series.
-pub struct SeriesBatch {
-    /// The texts of the label ids.
-    pub dictionary: Arc<dyn Dictionary>,
-    /// The labels of each series.
-    pub labels: Vec<LabelIds>,
-    /// The samples of each series; empty for a scan over series without samples.
-    pub samples: Vec<Arc<Samples>>,
-    /// The memory of the batch.
-    pub held: Option<Reservation>,
-}
-
-impl SeriesBatch {
-    /// The labels of a series as texts, sorted by name.
-    pub fn pairs(&self, series: usize) -> impl Iterator<Item = (&str, &str)> {
-        let text = |id| self.dictionary.text(id);
-        self.labels[series].iter().map(move |(name, value)| (text(*name), text(*value)))
-    }
-}
-
-/// The result of a selection. Prefetches while batches are processed.
-pub trait SampleScan: Send {
-    /// The next batch; `None` after the last.
-    fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>>;
-
-    /// The next series, not decoded yet; `None` after the last. The caller decodes them.
-    fn next_part(&mut self) -> BoxFuture<'_, Result<Option<Arc<dyn SeriesPart>>, Error>> {
-        Box::pin(async { Ok(self.next().await?.map(|batch| Arc::new(batch) as Arc<dyn SeriesPart>)) })
-    }
-
-    /// Drops prefetched data, because memory is short; the scan fetches it again when it is needed.
-    fn give_back(&mut self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
-
-    /// Whether the scan knows that nothing follows.
-    fn is_over(&self) -> bool {
-        false
     }
 }
 

@@ -22,8 +22,7 @@ use sandur_base::{BoxFuture, Reservation};
 
 use crate::context::QueryContext;
 use crate::error::Error;
-use crate::sample_source::{SampleScan, SeriesBatch};
-use crate::series_part::SeriesPart;
+use crate::series_batch::{SampleScan, SeriesBatch, SeriesPart};
 use crate::stats::QueryStats;
 
 /// Pieces per thread of what a scan returns, so that no thread waits long for the last one. More pieces

@@ -1,4 +1,4 @@
-//! The sources of queries: the index of series, the versions of stored data, and log rows.
+//! The sources of log queries: log rows, and the versions of stored data.
 
 use std::sync::Arc;
 
@@ -8,10 +8,7 @@ use sandur_model::{Labels, Level, LineAutomaton, LineColumn, LogPage, Matcher, T
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
-use crate::joined_values::{JoinedLabels, known_joined};
-use crate::known_series::known_series;
-use crate::sample_source::SampleScan;
-use crate::text_scan::{TextBatch, TextScan, known_values};
+use crate::series_index::SeriesIndex;
 
 /// The order in which a scan delivers its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,75 +182,6 @@ pub enum Followed {
 pub trait Follow: Send {
     /// Waits for the next event; `None` when the source is shutting down.
     fn next(&mut self) -> BoxFuture<'_, Option<Followed>>;
-}
-
-/// Lists of matchers, one of which must match. Without a list, returns one that matches everything.
-pub fn any_or_all(lists: Vec<Vec<Matcher>>) -> Vec<Vec<Matcher>> {
-    if lists.is_empty() { vec![Vec::new()] } else { lists }
-}
-
-/// The stored series of one signal: streams of logs, or series of samples. The context determines
-/// tenant, budget and deadline of every call.
-pub trait SeriesIndex: Send + Sync {
-    /// The label sets of series that match any of the lists (all series if there is no list) and have
-    /// rows in the range (to the precision of a block), sorted.
-    fn streams<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>>;
-
-    /// Label names of matching series in the range, sorted.
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
-
-    /// Values of one label of matching series in the range, sorted.
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>>;
-
-    /// Values of one label of the series that match any of the lists (all series if there is no list),
-    /// in batches, so that a source need not hold all of them in memory.
-    fn value_scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
-        Box::pin(known_values(self, context, name, any_of, range))
-    }
-
-    /// Combinations of the values of several labels that matching series have, distinct and sorted.
-    fn joined_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        wanted: JoinedLabels,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
-        Box::pin(known_joined(self, context, wanted, matchers, range))
-    }
-
-    /// Labels of the series that match any of the lists, in batches, each series once, in the order of
-    /// the source. The batches have no samples.
-    fn series_scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
-        Box::pin(known_series(self, context, any_of, range))
-    }
 }
 
 /// Determines whether a result may have changed.

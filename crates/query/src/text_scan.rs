@@ -3,11 +3,8 @@
 use std::collections::BTreeSet;
 
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{Matcher, TimeRange};
 
-use crate::context::QueryContext;
 use crate::error::Error;
-use crate::source::SeriesIndex;
 
 /// A batch of sorted texts.
 #[derive(Default)]
@@ -92,26 +89,6 @@ pub struct KnownTexts {
 
 /// Texts per batch of [`KnownTexts`].
 const BATCH_TEXTS: usize = 1_024;
-/// Bytes of a text in memory besides its characters.
-const TEXT_BYTES: u64 = 48;
-
-/// Implements [`SeriesIndex::value_scan`] with the values of each list of matchers, all in memory.
-pub(crate) async fn known_values<S: SeriesIndex + ?Sized>(
-    source: &S,
-    context: &QueryContext,
-    name: String,
-    any_of: Vec<Vec<Matcher>>,
-    range: TimeRange,
-) -> Result<Box<dyn TextScan>, Error> {
-    let lists = if any_of.is_empty() { vec![Vec::new()] } else { any_of };
-    let (mut found, mut held) = (BTreeSet::new(), context.budget().reserve(0)?);
-    for matchers in lists {
-        let values = source.label_values(context, name.clone(), matchers, range).await?;
-        held.grow(values.iter().map(|value| value.len() as u64 + TEXT_BYTES).sum())?;
-        found.extend(values);
-    }
-    Ok(Box::new(KnownTexts::new(found, Some(held))))
-}
 
 impl KnownTexts {
     /// A scan over these texts; `held` is the reservation of their memory.

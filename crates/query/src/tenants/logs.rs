@@ -171,7 +171,8 @@ impl PageTask for TenantPage {
 mod tests {
     use super::*;
     use crate::memory_source::{MemoryRow, MemorySource};
-    use crate::source::{Columns, Needles, SeriesIndex};
+    use crate::series_index::SeriesIndex;
+    use crate::source::{Columns, Needles};
     use sandur_base::{Env, MemoryBudget};
     use sandur_model::{AutomatonParts, Labels, Level, MatchOp};
     use std::sync::Arc;

@@ -17,11 +17,11 @@ use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
-use crate::joined_values::{JoinedLabels, known_joined};
-use crate::known_series::known_series;
-use crate::sample_source::SampleScan;
-use crate::source::{SeriesIndex, Versions, any_or_all};
-use crate::text_scan::{TextBatch, TextScan, known_values};
+use crate::joined_values::JoinedLabels;
+use crate::series_batch::SampleScan;
+use crate::series_index::{SeriesIndex, any_or_all, known_joined, known_series, known_values};
+use crate::source::Versions;
+use crate::text_scan::{TextBatch, TextScan};
 
 /// The label that contains the tenant.
 const TENANT_LABEL: &str = "__tenant_id__";

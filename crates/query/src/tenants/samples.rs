@@ -10,9 +10,9 @@ use super::{ORIGINAL_LABEL, TENANT_LABEL, TenantsSource, with_tenant};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::sample_source::{
-    Dictionary, Exemplars, LabelIds, Metadata, MetadataSelection, SampleScan, SampleSelection, SampleSource,
-    SeriesBatch, SeriesExemplars,
+    Exemplars, Metadata, MetadataSelection, SampleSelection, SampleSource, SeriesExemplars,
 };
+use crate::series_batch::{Dictionary, LabelIds, SampleScan, SeriesBatch};
 
 impl<S: SampleSource + ?Sized> TenantsSource<S> {
     async fn select_each(
