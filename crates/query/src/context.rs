@@ -13,7 +13,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
-use crate::fair_queue::{FairQueue, Permit};
+use crate::fair_queue::{Entered, FairQueue, Permit};
 use crate::results_cache::ResultsCache;
 use crate::staleness::Staleness;
 use crate::stats::QueryStats;
@@ -52,6 +52,11 @@ struct Inner {
 /// A job that has run for this long lets other tenants run. 20 ms is imperceptible to users, and much
 /// longer than the microseconds of a thread switch.
 const SLICE: Duration = Duration::from_millis(20);
+
+/// A query begins when at least one part in this many of its memory limit is free.
+const ROOM_ONE_IN: u64 = 8;
+/// How often a query that waits for memory checks again.
+const ROOM_LOOK: Duration = Duration::from_millis(20);
 
 /// A waker that notifies a task. A wake-up before the wait is not lost.
 #[derive(Default)]
@@ -146,20 +151,56 @@ impl QueryContext {
         Self { tenant, ..self.clone() }
     }
 
-    /// Waits for the tenant's turn. The query works while it holds the permit, and drops it between its
-    /// pieces, so that a long query does not block others. Fails with [`Error::Busy`] when too many
-    /// queries of the tenant wait already; later pieces of an admitted query are never refused.
+    /// Waits for the tenant's turn; before the first piece also for free memory. The query works while it
+    /// holds the permit, and drops it between its pieces, so that a long query does not block others.
+    /// Fails with [`Error::Busy`] when too many queries of the tenant wait already; later pieces of an
+    /// admitted query are never refused.
     pub async fn turn(&self) -> Result<Option<Permit>, Error> {
         self.check()?;
         match &self.queue {
-            Some(queue) => queue.enter(self).await.map(Some),
+            Some(queue) => self.enter(queue).await.map(Some),
             None => Ok(None),
         }
     }
 
-    /// Marks the query as admitted; returns whether it was admitted before.
-    pub(crate) fn admit(&self) -> bool {
-        self.shared.admitted.swap(true, Ordering::Relaxed)
+    async fn enter(&self, queue: &FairQueue) -> Result<Permit, Error> {
+        let is_admitted = self.shared.admitted.swap(true, Ordering::Relaxed);
+        if !is_admitted && !self.has_room() {
+            self.queued(self.wait_for_room()).await??;
+        }
+        match queue.enter(&self.tenant, is_admitted)? {
+            Entered::Now(permit) => Ok(permit),
+            Entered::Later(permit) => {
+                let permit = self.queued(permit).await;
+                self.check()?;
+                permit?.map_err(|_| Error::Cancelled)
+            }
+        }
+    }
+
+    /// Awaits `work` until the deadline of the query. The wait counts as queue time.
+    async fn queued<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let began = self.env().monotonic();
+        let outcome = self.in_time(work).await;
+        QueryStats::add_time(&self.stats().queue_ns, self.env().monotonic().saturating_sub(began));
+        outcome
+    }
+
+    /// Waits until enough memory is free to begin. The memory is held by running queries, so it will be
+    /// released.
+    async fn wait_for_room(&self) -> Result<(), Error> {
+        while !self.has_room() {
+            self.check()?;
+            self.env().sleep(ROOM_LOOK).await;
+        }
+        Ok(())
+    }
+
+    /// Whether enough memory is free to begin. Memory that the query itself holds since it was received
+    /// counts as free, because it would not be released.
+    fn has_room(&self) -> bool {
+        let budget = self.budget();
+        budget.available().saturating_add(budget.used()) >= budget.capacity() / ROOM_ONE_IN
     }
 
     /// The cache of metric results, if there is one.

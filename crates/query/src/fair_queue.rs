@@ -5,27 +5,18 @@
 //! queries share the processors by turns of the CPU pool.
 //!
 //! A tenant with a thousand waiting queries delays a single query of another tenant by one turn. A query
-//! enters the queue once per piece, so that other queries can run between the pieces of a long one. A
-//! query that finds too little free memory waits until other queries release some. The number of waiting
-//! queries is bounded per tenant: beyond it a new query fails at once with [`Error::Busy`], which
-//! clients may retry. Later pieces of an admitted query are never refused.
+//! enters the queue once per piece, so that other queries can run between the pieces of a long one. The
+//! number of waiting queries is bounded per tenant: beyond it a new query fails at once with
+//! [`Error::Busy`], which clients may retry. Later pieces of an admitted query are never refused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use sandur_base::Turns;
 use sandur_model::TenantId;
 use tokio::sync::oneshot;
 
-use crate::context::QueryContext;
 use crate::error::Error;
-use crate::stats::QueryStats;
-
-/// A query begins when at least an eighth of its memory limit is free.
-const ROOM_ONE_IN: u64 = 8;
-/// How often a query that waits for memory checks again.
-const ROOM_LOOK: Duration = Duration::from_millis(20);
 
 /// The query queue of the process. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -51,6 +42,14 @@ pub struct Permit {
     held: Option<(Arc<Shared>, TenantId)>,
 }
 
+/// The outcome of entering the queue.
+pub(crate) enum Entered {
+    /// The query may run.
+    Now(Permit),
+    /// The query waits for its permit. Dropping the receiver gives the place up.
+    Later(oneshot::Receiver<Permit>),
+}
+
 impl FairQueue {
     /// At most `running_max` queries run at once, and `waiting_max` of each tenant wait.
     pub fn new(running_max: usize, waiting_max: usize) -> Self {
@@ -58,37 +57,22 @@ impl FairQueue {
         Self(Arc::new(Shared { running_max, waiting_max, state: Mutex::default() }))
     }
 
-    /// Waits for the tenant's turn, at most until the query's deadline. The wait counts as queue time.
-    pub async fn enter(&self, context: &QueryContext) -> Result<Permit, Error> {
-        let began = context.env().monotonic();
-        let is_known = context.admit();
-        if !is_known && !has_room(context) {
-            let waited = context.in_time(wait_for_room(context)).await;
-            QueryStats::add_time(&context.stats().queue_ns, context.env().monotonic().saturating_sub(began));
-            waited??;
+    /// Takes a place for a query of the tenant, or a place in its line. Fails with [`Error::Busy`] when too
+    /// many queries of the tenant wait, unless this one was admitted before.
+    pub(crate) fn enter(&self, tenant: &TenantId, is_admitted: bool) -> Result<Entered, Error> {
+        let mut state = self.0.lock();
+        if state.has_place(tenant, self.0.running_max) {
+            state.begin(tenant);
+            return Ok(Entered::Now(self.0.permit(tenant)));
         }
-        let began = context.env().monotonic();
-        let receiver = {
-            let mut state = self.0.lock();
-            let tenant = context.tenant();
-            if state.has_place(tenant, self.0.running_max) {
-                state.begin(tenant);
-                return Ok(self.0.permit(tenant));
-            }
-            // Queries whose clients disconnected do not count.
-            let waiting = state.waiting.retain(tenant, |sender| !sender.is_closed());
-            if waiting >= self.0.waiting_max && !is_known {
-                return Err(Error::Busy);
-            }
-            let (sender, receiver) = oneshot::channel();
-            state.waiting.push(tenant.clone(), sender);
-            receiver
-        };
-        let answer = context.in_time(receiver).await;
-        let waited = context.env().monotonic().saturating_sub(began);
-        QueryStats::add_time(&context.stats().queue_ns, waited);
-        context.check()?;
-        answer?.map_err(|_| Error::Cancelled)
+        // Queries whose clients disconnected do not count.
+        let waiting = state.waiting.retain(tenant, |sender| !sender.is_closed());
+        if waiting >= self.0.waiting_max && !is_admitted {
+            return Err(Error::Busy);
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.push(tenant.clone(), sender);
+        Ok(Entered::Later(receiver))
     }
 
     /// Number of running queries.
@@ -101,22 +85,6 @@ impl FairQueue {
         let state = self.0.lock();
         state.waiting.iter().filter(|sender| !sender.is_closed()).count()
     }
-}
-
-fn has_room(context: &QueryContext) -> bool {
-    let budget = context.budget();
-    budget.available().saturating_add(budget.used()) >= budget.capacity() / ROOM_ONE_IN
-}
-
-/// Waits until enough memory is free to begin. The memory is held by running queries, so it will be
-/// released. Memory that the query itself holds since it was received counts as free, because it would
-/// not be.
-async fn wait_for_room(context: &QueryContext) -> Result<(), Error> {
-    while !has_room(context) {
-        context.check()?;
-        context.env().sleep(ROOM_LOOK).await;
-    }
-    Ok(())
 }
 
 impl Shared {
@@ -201,12 +169,17 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::QueryContext;
     use sandur_base::{Env, MemoryBudget};
     use std::time::Duration;
 
     fn context(env: &Env, tenant: &str) -> QueryContext {
         let tenant = TenantId::new(tenant).unwrap();
         QueryContext::new(env.clone(), tenant, MemoryBudget::root("q", 1), Duration::from_secs(600))
+    }
+
+    async fn enter(queue: &FairQueue, context: &QueryContext) -> Result<Permit, Error> {
+        Ok(context.clone().with_queue(queue.clone()).turn().await?.unwrap())
     }
 
     fn paused<T>(future: impl Future<Output = T>) -> T {
@@ -219,14 +192,14 @@ mod tests {
         paused(async {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(1, 10);
-            let first = queue.enter(&context(&env, "a")).await.unwrap();
+            let first = enter(&queue, &context(&env, "a")).await.unwrap();
             let order = Arc::new(Mutex::new(Vec::new()));
             let mut tasks = Vec::new();
             for tenant in ["a", "a", "a", "b", "c"] {
                 let (queue, order) = (queue.clone(), Arc::clone(&order));
                 let (context, inner) = (context(&env, tenant), env.clone());
                 tasks.push(env.spawn("query", async move {
-                    let _permit = queue.enter(&context).await.unwrap();
+                    let _permit = enter(&queue, &context).await.unwrap();
                     order.lock().unwrap().push(tenant);
                     inner.sleep(Duration::from_secs(1)).await;
                     context.stats().snapshot().queue_ns
@@ -253,13 +226,13 @@ mod tests {
             let queue = FairQueue::new(2, 10);
             let mut held = Vec::new();
             for tenant in ["a", "a", "b", "c"] {
-                held.push(queue.enter(&context(&env, tenant)).await.unwrap());
+                held.push(enter(&queue, &context(&env, tenant)).await.unwrap());
             }
             assert_eq!((queue.running(), queue.waiting()), (4, 0));
             let mut tasks = Vec::new();
             for tenant in ["a", "b", "d"] {
                 let (queue, context) = (queue.clone(), context(&env, tenant));
-                tasks.push(env.spawn("waits", async move { queue.enter(&context).await.unwrap() }));
+                tasks.push(env.spawn("waits", async move { enter(&queue, &context).await.unwrap() }));
                 env.sleep(Duration::from_millis(1)).await;
             }
             assert_eq!((queue.running(), queue.waiting()), (4, 3), "there are at most twice as many places");
@@ -279,15 +252,15 @@ mod tests {
         paused(async {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(1, 1);
-            let first = queue.enter(&context(&env, "a")).await.unwrap();
+            let first = enter(&queue, &context(&env, "a")).await.unwrap();
             let (waiting, waiter) = (queue.clone(), context(&env, "a"));
-            let task = env.spawn("waits", async move { waiting.enter(&waiter).await.map(drop) });
+            let task = env.spawn("waits", async move { enter(&waiting, &waiter).await.map(drop) });
             env.sleep(Duration::from_millis(1)).await;
-            assert!(matches!(queue.enter(&context(&env, "a")).await, Err(Error::Busy)));
+            assert!(matches!(enter(&queue, &context(&env, "a")).await, Err(Error::Busy)));
             drop(task);
             env.sleep(Duration::from_millis(1)).await;
             let (again, waiter) = (queue.clone(), context(&env, "a"));
-            let task = env.spawn("waits", async move { again.enter(&waiter).await.map(drop) });
+            let task = env.spawn("waits", async move { enter(&again, &waiter).await.map(drop) });
             env.sleep(Duration::from_millis(1)).await;
             drop(first);
             task.join().await.unwrap().unwrap();
@@ -308,24 +281,24 @@ mod tests {
             let held = all.reserve(950).unwrap();
             let (waiting, waiter) = (queue.clone(), context(500));
             let task = env.spawn("waits", async move {
-                let permit = waiting.enter(&waiter).await.map(drop);
+                let permit = enter(&waiting, &waiter).await.map(drop);
                 (permit, waiter.stats().snapshot().queue_ns)
             });
             env.sleep(Duration::from_secs(5)).await;
             assert_eq!(queue.running(), 0, "less than an eighth of 500 bytes is free");
             let other = context(300);
-            queue.enter(&other).await.map(drop).unwrap();
+            enter(&queue, &other).await.map(drop).unwrap();
             drop(held);
             let (permit, waited_ns) = task.join().await.unwrap();
             assert!(permit.is_ok() && waited_ns >= 5_000_000_000, "{waited_ns}");
             let full = context(300);
             let _own = full.budget().reserve(300).unwrap();
-            assert!(queue.enter(&full).await.is_ok(), "its own memory counts as free");
+            assert!(enter(&queue, &full).await.is_ok(), "its own memory counts as free");
             // A limit above that of all queries together requires an eighth of the latter.
             let _held = all.reserve(500).unwrap();
-            assert!(queue.enter(&context(1 << 40)).await.is_ok());
+            assert!(enter(&queue, &context(1 << 40)).await.is_ok());
             let _rest = all.reserve(200).unwrap();
-            assert!(matches!(queue.enter(&context(500)).await, Err(Error::Timeout(_))));
+            assert!(matches!(enter(&queue, &context(500)).await, Err(Error::Timeout(_))));
         });
     }
 
@@ -334,11 +307,11 @@ mod tests {
         paused(async {
             let env = Env::simulated(1, 0);
             let queue = FairQueue::new(1, 10);
-            let first = queue.enter(&context(&env, "a")).await.unwrap();
+            let first = enter(&queue, &context(&env, "a")).await.unwrap();
             let late = context(&env, "a");
             env.sleep(Duration::from_secs(599)).await;
             let began = env.monotonic();
-            assert!(matches!(queue.enter(&late).await, Err(Error::Timeout(_))));
+            assert!(matches!(enter(&queue, &late).await, Err(Error::Timeout(_))));
             assert_eq!((env.monotonic() - began).as_secs(), 1, "the rest of ten minutes");
             assert_eq!(late.stats().snapshot().queue_ns, 1_000_000_000);
             assert_eq!((queue.running(), queue.waiting()), (1, 0), "it does not count any more");
