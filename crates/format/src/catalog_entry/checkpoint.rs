@@ -8,10 +8,10 @@ use sandur_model::Dataset;
 
 use super::block_meta::{BLOCK_BYTES_MIN, BlockMeta};
 use super::delete_request::TenantDeletes;
-use super::entry::{NAME_BYTES_MAX, WalKind, bounded};
+use super::entry::{NAME_BYTES_MAX, WalKind};
 use super::frame::{self, Kind};
 use super::log_chain::LogChain;
-use super::wire::Sink;
+use super::wire::{Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
 

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use sandur_base::Id;
 use sandur_model::{Dataset, MILLISECOND_NS, TimeRange};
 
-use super::entry::bounded;
-use super::wire::Sink;
+use super::wire::{Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
 

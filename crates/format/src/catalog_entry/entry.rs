@@ -13,7 +13,7 @@ use sandur_model::Dataset;
 use super::block_meta::BlockMeta;
 use super::delete_request::DeleteRequest;
 use super::frame::{self, Kind};
-use super::wire::Sink;
+use super::wire::{Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
 
@@ -481,18 +481,6 @@ fn decode_ids(from: &mut Reader<'_>) -> Result<Vec<Id>, Error> {
         ids.push(from.id()?);
     }
     Ok(ids)
-}
-
-pub(super) fn bounded(
-    part: &'static str,
-    what: &'static str,
-    found: usize,
-    limit: usize,
-) -> Result<(), Error> {
-    if found > limit {
-        return Err(Error::TooLarge { part, what, found: found as u64, limit: limit as u64 });
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 
 use sandur_base::Id;
 
-use super::entry::{NAME_BYTES_MAX, bounded};
+use super::entry::NAME_BYTES_MAX;
 use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
+use super::wire::bounded;
 use crate::error::Error;
 
 const KIND: Kind = Kind { magic: *b"SDCM", version: 2, newest: 2, name: "member" };

@@ -77,3 +77,16 @@ impl Reader<'_> {
         Ok(Dataset { tenant, signal })
     }
 }
+
+/// Fails if a number exceeds its limit.
+pub(super) fn bounded(
+    part: &'static str,
+    what: &'static str,
+    found: usize,
+    limit: usize,
+) -> Result<(), Error> {
+    if found > limit {
+        return Err(Error::TooLarge { part, what, found: found as u64, limit: limit as u64 });
+    }
+    Ok(())
+}
