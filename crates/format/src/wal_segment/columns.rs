@@ -15,9 +15,10 @@ use crate::codec::bitpack::{BLOCK, get_packed, get_packed_u32, put_packed};
 use crate::codec::labels::{get_labels, put_labels};
 use crate::codec::varint::{put_varint, unzigzag, zigzag};
 use crate::error::Error;
+use crate::wal_segment::limits::ARENA_BYTES_MAX;
 
 /// Most entries of a batch: each takes at least one byte of text or of the request.
-const ENTRIES_MAX: usize = super::record::ARENA_BYTES_MAX;
+const ENTRIES_MAX: usize = ARENA_BYTES_MAX;
 
 /// Streams and metadata pairs, as they are in a [`LogBatch`].
 type Decoded = (Vec<(Span, Span)>, Vec<StreamEntries>);

@@ -13,19 +13,15 @@ use crate::codec::varint::put_blob;
 use crate::codec::varint::put_varint;
 use crate::codec::{Reader, crc32c};
 use crate::error::Error;
-use crate::wal_segment::record::{Record, SIGNALS_SINCE};
+use crate::wal_segment::limits::{PART, VERSION, VERSION_MAX};
+use crate::wal_segment::record::Record;
 
 /// Bytes of a frame's header.
 pub const HEADER_LEN: usize = 68;
-/// Version of frames that hold only logs, and of fences: programs without metrics can read them.
-pub const VERSION: u8 = 1;
-/// Version of frames that hold metrics; this one and all earlier ones are read.
-pub const VERSION_MAX: u8 = SIGNALS_SINCE;
 /// First bytes of a frame.
 pub(crate) const MAGIC: [u8; 4] = *b"SWAL";
 /// Most bytes of a body: far above any group commit, and small enough for memory.
 pub(crate) const BODY_BYTES_MAX: u64 = 1 << 30;
-pub(crate) const PART: &str = "WAL frame";
 
 /// The identity of a frame: its writer and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,14 +16,14 @@
 
 mod columns;
 mod frame;
+mod limits;
 mod reader;
 mod record;
 mod samples;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{
-    FrameHeader, FrameId, FrameKind, HEADER_LEN, VERSION, VERSION_MAX, encode_fence, encode_frame,
-};
+pub use frame::{FrameHeader, FrameId, FrameKind, HEADER_LEN, encode_fence, encode_frame};
+pub use limits::{ARENA_BYTES_MAX, VERSION, VERSION_MAX};
 pub use reader::{Frame, FrameReader};
-pub use record::{ARENA_BYTES_MAX, Record};
+pub use record::Record;

@@ -5,7 +5,8 @@ use sandur_model::{Batch, Dataset, TenantId};
 
 use crate::codec::crc32c;
 use crate::error::Error;
-use crate::wal_segment::frame::{FrameHeader, HEADER_LEN, MAGIC, PART};
+use crate::wal_segment::frame::{FrameHeader, HEADER_LEN, MAGIC};
+use crate::wal_segment::limits::PART;
 use crate::wal_segment::record::StoredRecord;
 
 /// A frame whose checksums are valid.

@@ -11,11 +11,8 @@ use sandur_model::{Arena, ArenaCodec, Batch, LogBatch, SampleBatch, Signal, Tena
 use crate::codec::varint::{put_blob, put_varint};
 use crate::codec::{Reader, compress};
 use crate::error::Error;
-use crate::wal_segment::frame::PART;
+use crate::wal_segment::limits::{ARENA_BYTES_MAX, PART, SIGNALS_SINCE};
 use crate::wal_segment::{columns, samples};
-
-/// Most plain bytes of a batch's arena: bounds memory when a segment is read.
-pub const ARENA_BYTES_MAX: usize = 256 << 20;
 
 const STORED: u8 = 0;
 const LZ4: u8 = 1;
@@ -23,9 +20,6 @@ const SNAPPY: u8 = 2;
 
 /// Smaller arenas are not compressed.
 const COMPRESS_MIN: usize = 256;
-
-/// The version of frames since which records hold their signal.
-pub(crate) const SIGNALS_SINCE: u8 = 2;
 
 /// A batch that is prepared for a frame.
 #[derive(Clone, Debug)]

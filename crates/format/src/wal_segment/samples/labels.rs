@@ -18,7 +18,7 @@ use super::{Counts, Form, LABEL_BYTES_MAX};
 use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed_u32, put_packed};
 use crate::error::Error;
-use crate::wal_segment::frame::PART;
+use crate::wal_segment::limits::PART;
 
 const LABELS: &str = "the labels of a batch";
 

@@ -25,7 +25,7 @@ use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::varint::{put_varint, unzigzag, zigzag};
 use crate::error::Error;
-use crate::wal_segment::record::ARENA_BYTES_MAX;
+use crate::wal_segment::limits::ARENA_BYTES_MAX;
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 8;
