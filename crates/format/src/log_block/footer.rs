@@ -23,8 +23,8 @@ use crate::log_block::limits::{
 };
 use crate::log_block::metadata_keys::{KeyCollector, MetadataKeys};
 use crate::log_block::minutes::{FinishedCounts, MinuteCounts};
+use crate::log_block::options::BlockOptions;
 use crate::log_block::pages::{PageEntry, get_pages, put_pages};
-use crate::log_block::writer::BlockOptions;
 use crate::needle::{FilterSegment, SLICES};
 
 const META: u8 = 1;

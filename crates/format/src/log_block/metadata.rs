@@ -22,7 +22,7 @@ use crate::codec::reader::Reader;
 use crate::codec::varint::{put_blob, put_varint};
 use crate::error::Error;
 use crate::log_block::limits::{METADATA_CELLS, METADATA_CELLS_MAX, NARROW_BYTES_MAX};
-use crate::log_block::narrow::Run;
+use crate::log_block::runs::Run;
 
 const CONSTANT: u8 = 0;
 const DICTIONARY: u8 = 1;

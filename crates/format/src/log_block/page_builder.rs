@@ -7,7 +7,8 @@ use crate::log_block::limits::TEXT_BYTES_MAX;
 use crate::log_block::lines::{Lines, put_lines};
 use crate::log_block::metadata::MetadataBuilder;
 use crate::log_block::metadata_keys::KeyCollector;
-use crate::log_block::narrow::{NarrowColumns, Run, put_narrow};
+use crate::log_block::narrow::{NarrowColumns, put_narrow};
+use crate::log_block::runs::Run;
 use crate::needle::{FilterBuilder, PageFilter};
 use crate::shapes::ShapeScratch;
 

@@ -14,7 +14,8 @@ use crate::codec::varint::put_varint;
 use crate::error::Error;
 use crate::log_block::limits::{NARROW_BYTES_MAX, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX};
 use crate::log_block::lines;
-use crate::log_block::narrow::{NarrowPage, Run, Wanted, get_narrow};
+use crate::log_block::narrow::{NarrowPage, Wanted, get_narrow};
+use crate::log_block::runs::Run;
 use crate::shapes::ShapedLines;
 
 /// One page of a block.
