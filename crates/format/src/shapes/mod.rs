@@ -27,6 +27,7 @@
 
 mod atoms;
 mod bits;
+mod classed;
 mod classes;
 mod clock;
 mod column;

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 
-use super::column::{get_classed, put_classed};
+use super::classed::{get_classed, put_classed};
 use super::numbers::{class_of, entropy_bits, extra_bits};
 use super::sink::Sink;
 use super::source::Source;
