@@ -10,13 +10,14 @@
 //! Invariants: a state stays below the number of states; this follows from how tables are built and is
 //! checked once per table. Every read is checked against the end of the page. No bytes cause a panic.
 
-use super::numbers::ORDER_MAX;
 use super::varint::unzigzag;
 use crate::error::Error;
 
 /// A `pco` file begins with its format version and a minor version.
 const FILE_VERSION: u64 = 4;
 const FILE_MINOR_MAX: u64 = 1;
+/// Highest order of deltas that is written.
+pub const ORDER_MAX: usize = 2;
 /// Numbers per batch.
 pub const BATCH: usize = 256;
 /// Number of interleaved states.

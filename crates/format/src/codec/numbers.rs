@@ -9,14 +9,12 @@ use pco::metadata::DeltaEncoding;
 use pco::wrapped::FileCompressor;
 use pco::{ChunkConfig, DeltaSpec, ModeSpec, PagingSpec};
 
-use super::number_page::{BATCH, Moments, NumberScratch, NumberTable, PageError};
+use super::number_page::{BATCH, Moments, NumberScratch, NumberTable, ORDER_MAX, PageError};
 use super::varint::put_signed;
 use crate::error::Error;
 
 /// Most numbers of a chunk.
 pub const CHUNK_NUMBERS_MAX: usize = 1 << 23;
-/// Highest order of deltas that is written.
-pub const ORDER_MAX: usize = 2;
 
 /// A chunk in parts that are stored separately.
 #[derive(Debug, Default)]

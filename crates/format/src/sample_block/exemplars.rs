@@ -14,7 +14,7 @@ use sandur_model::{Exemplar, Labels, MatchOp, Matcher, TimeRange};
 
 use super::PART_EXEMPLARS;
 use super::beside::{Stored, get_stored, put_page, put_stored};
-use super::footer::touches;
+use super::times::touches;
 use crate::block::{METRIC_NAME, compare_series};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::labels::{get_labels, put_labels};

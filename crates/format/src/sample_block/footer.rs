@@ -12,8 +12,8 @@ use super::exemplars::{self, ExemplarPage};
 use super::group::GroupEntry;
 use super::index::{Index, IndexSections, PART_INDEX};
 use super::metadata::{self, MetadataPage};
-use super::times::TimePageEntry;
-use super::writer::BlockOptions;
+use super::options::BlockOptions;
+use super::times::{TimePageEntry, touches};
 use super::{
     GROUP_PAGES_MAX, PART_EXEMPLARS, PART_GROUP, PART_METADATA, PART_TIMES, SAMPLE_BYTES, VERSION,
     VERSION_MIN,
@@ -247,11 +247,6 @@ impl Footer {
         }
         needed.iter().collect()
     }
-}
-
-/// Whether times in milliseconds, both inclusive, overlap a range.
-pub(super) fn touches(range: TimeRange, min_ms: i64, max_ms: i64) -> bool {
-    range.touches(min_ms.saturating_mul(MILLISECOND_NS), max_ms.saturating_mul(MILLISECOND_NS))
 }
 
 /// Checks the first bytes of a block.

@@ -19,13 +19,13 @@ use bytes::Bytes;
 use roaring::RoaringBitmap;
 use sandur_model::TimeRange;
 
-use super::footer::touches;
 use super::histograms::HistogramColumns;
 use super::page::{
     Draft, FROM_ZERO, KIND_CONSTANT, KIND_HISTOGRAMS, PageEntry, SamplePage, TABLES_MAX, TimeTable,
     check_entry, runs_with_times,
 };
 use super::scaling::{Form, Numbers, STARTS};
+use super::times::touches;
 use super::{GROUP_HEAD_MAX, GROUP_PAGES_MAX, PART_GROUP, PART_PAGE, starts};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::number_page::{Moments, NumberScratch, NumberTable};

@@ -15,8 +15,8 @@ use foldhash::HashMap;
 use sandur_model::histogram::{Buckets, CounterReset, FloatHistogram};
 
 use super::PART_PAGE;
-use super::scaling::{Form, Numbers, STARTS, Scaled};
-use super::{page::ends_of, starts};
+use super::scaling::{Form, Numbers, STARTS, Scaled, ends_of};
+use super::starts;
 use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::number_page::{Moments, NumberScratch, NumberTable};

@@ -32,6 +32,7 @@ mod group;
 mod histograms;
 pub mod index;
 mod metadata;
+mod options;
 mod page;
 mod scaling;
 mod starts;
@@ -46,11 +47,12 @@ pub use exemplars::{EXEMPLARS_OF_SERIES_MAX, ExemplarPage, SeriesExemplars, exem
 pub use footer::{Footer, check_header};
 pub use group::{GroupEntry, GroupHead, GroupTables, OpenGroup, PageDecoder, Values};
 pub use metadata::{MetadataPage, metadata_of_plain};
+pub use options::BlockOptions;
 pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
 pub use times::TimePageEntry;
 pub use whole::{beside_of_object, pages_of_object};
 pub use whole_series::WholeSeries;
-pub use writer::{BlockOptions, BlockWriter, Floats, Histograms};
+pub use writer::{BlockWriter, Floats, Histograms};
 
 /// The version that is written.
 pub const VERSION: u16 = 7;

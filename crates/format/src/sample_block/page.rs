@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use sandur_model::FloatHistogram;
 
-use super::scaling::{STARTS, Scaled};
+use super::scaling::{STARTS, Scaled, ends_of};
 use super::starts;
 use super::{PAGE_ROWS_MAX, PART_PAGE};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
+use crate::codec::number_page::ORDER_MAX;
 use crate::codec::varint::{unzigzag, zigzag};
-use crate::codec::{Piece, Reader, numbers};
+use crate::codec::{Piece, Reader};
 use crate::error::Error;
 
 /// The kind of a page in the directory: the number of the table that encodes it, or one of these two.
@@ -207,15 +208,6 @@ pub(super) fn get_runs(reader: &mut Reader<'_>, entry: &PageEntry) -> Result<Vec
     Ok(runs)
 }
 
-/// Returns the rows at which runs end.
-pub(super) fn ends_of(rows: impl Iterator<Item = u32>) -> Vec<u32> {
-    let ends = rows.scan(0, |end, rows| {
-        *end += rows;
-        Some(*end)
-    });
-    ends.collect()
-}
-
 impl Draft {
     /// Returns a page of floats.
     pub(super) fn of_floats(runs: &[DraftRun], values: &[f64], start_times: &[i64], chain: bool) -> Self {
@@ -253,7 +245,7 @@ impl Draft {
 /// Returns the order of deltas that takes the fewest bits, and twice the mean number of bits of a delta.
 fn class_of(numbers: &[i64]) -> (u8, u8) {
     let bits = |number: i64| u64::from(64 - number.unsigned_abs().leading_zeros());
-    let mut costs = [0u64; numbers::ORDER_MAX + 1];
+    let mut costs = [0u64; ORDER_MAX + 1];
     let (mut before, mut distance_before) = (0i64, 0i64);
     for number in numbers {
         let distance = number.wrapping_sub(before);

@@ -12,7 +12,6 @@
 
 use std::ops::Range;
 
-use super::page::ends_of;
 use crate::codec::Reader;
 use crate::codec::number_page::{BATCH, NumberPage, PageError};
 use crate::codec::varint::{put_signed, put_varint};
@@ -31,6 +30,15 @@ const EXCEPTIONS: u8 = 1 << 6;
 pub(super) const STARTS: u8 = 1 << 7;
 /// One exception is allowed per this many values: it takes about ten bytes.
 const ROWS_PER_EXCEPTION: usize = 16;
+
+/// Returns the rows at which runs end.
+pub(super) fn ends_of(rows: impl Iterator<Item = u32>) -> Vec<u32> {
+    let ends = rows.scan(0, |end, rows| {
+        *end += rows;
+        Some(*end)
+    });
+    ends.collect()
+}
 
 /// Integers that represent the values of runs.
 #[derive(Clone, Debug, Default, PartialEq)]

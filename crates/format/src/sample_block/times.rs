@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use sandur_model::{MILLISECOND_NS, TimeRange};
 
 use super::{LIST_ROWS_MAX, PART_TIMES};
 use crate::codec::bitpack::{get_packed_u32, put_packed};
@@ -27,6 +28,11 @@ const LEVEL: usize = 6;
 /// The reference of the differences.
 const FROM_BEFORE: u8 = 0;
 const FROM_GRID: u8 = 1;
+
+/// Whether times in milliseconds, both inclusive, overlap a range.
+pub(super) fn touches(range: TimeRange, min_ms: i64, max_ms: i64) -> bool {
+    range.touches(min_ms.saturating_mul(MILLISECOND_NS), max_ms.saturating_mul(MILLISECOND_NS))
+}
 
 /// One page of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,25 +3,24 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_model::{FloatHistogram, MILLISECOND_NS, MetricMetadata, TenantId, TimeRange};
+use sandur_model::{FloatHistogram, MILLISECOND_NS, MetricMetadata};
 
 use super::exemplars::{ExemplarWriter, SeriesExemplars};
 use super::footer::{LAYOUT, Parts, put_footer};
 use super::group::{GroupDraft, GroupEntry};
 use super::index::{Area, IndexWriter, SeriesSpan, WrittenArea};
 use super::metadata::MetadataWriter;
+use super::options::BlockOptions;
 use super::page::{Draft, DraftRun};
 use super::scaling::has_few_places;
 use super::times::{TimeLists, TimePageEntry};
 use super::{GROUP_PAGES_MAX, PAGE_ROWS_MAX};
-use crate::block::{BlockOrigin, BlockSummary, HEADER_LEN};
+use crate::block::{BlockSummary, HEADER_LEN};
 use crate::codec::Piece;
 use crate::error::Error;
 
 /// Short runs share a page until it has this many samples: its head and checksum take about thirty bytes.
 const PAGE_ROWS_MIN: u32 = 512;
-/// Samples of a run: they are decoded in two microseconds, and the overhead of a page is 1.5 % of them.
-const RUN_ROWS: u32 = 720;
 /// A page of fewer samples may mix decimals with other values.
 const MIXED_ROWS: u32 = 64;
 /// Most samples of the buckets of one histogram that are gathered together: half a MiB of values.
@@ -30,39 +29,6 @@ const BUNDLE_ROWS: usize = 1 << 16;
 const CHAIN_ROWS_MIN: usize = 16;
 /// Numbers at which a page of histograms is closed.
 const HISTOGRAM_NUMBERS: usize = 1 << 15;
-
-/// The properties of a block, and how it is written.
-#[derive(Clone, Debug)]
-pub struct BlockOptions {
-    /// The owner of the samples.
-    pub tenant: TenantId,
-    /// The time window of the block, in nanoseconds since the epoch.
-    pub window: TimeRange,
-    /// Number of times that its samples were compacted.
-    pub level: u8,
-    /// zstd level of the footer.
-    pub zstd_level: i32,
-    /// Effort of the encoding of values, 0 to 12.
-    pub value_level: usize,
-    /// A page is closed when it holds this many samples; at most [`PAGE_ROWS_MAX`].
-    pub page_rows: u32,
-    /// Most samples of a run: a reader of some of them decodes no more.
-    pub run_rows: u32,
-    /// A group is closed when it holds this many samples.
-    pub group_rows: u64,
-    /// The origin of the block.
-    pub origin: BlockOrigin,
-}
-
-impl BlockOptions {
-    /// Returns the defaults: pages that are decoded in about ten microseconds, groups of about 150 KB.
-    pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
-        let (zstd_level, value_level) = if level == 0 { (1, 6) } else { (3, 8) };
-        let (page_rows, run_rows, group_rows) = (PAGE_ROWS_MAX, RUN_ROWS, 1 << 17);
-        let origin = BlockOrigin::default();
-        Self { tenant, window, level, zstd_level, value_level, page_rows, run_rows, group_rows, origin }
-    }
-}
 
 /// Float samples of one series, in ascending order of time.
 #[derive(Clone, Copy, Debug, Default)]

@@ -14,7 +14,7 @@ use roaring::RoaringBitmap;
 
 use super::label::{Column, Label, PageRef};
 use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
-use super::part::{AreaWriter, Part, WrittenArea};
+use super::part::{AreaWriter, PartWriter, WrittenArea};
 use super::rising::{RisingPages, RisingValues};
 use super::spans::{SeriesSpan, put_spans};
 use super::texts::{TextPage, is_page_full};
@@ -279,7 +279,7 @@ impl IndexWriter {
         let mut drafts = std::mem::take(&mut self.labels);
         drafts.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         for draft in drafts {
-            let mut writer = LabelWriter { areas: &mut self.areas, level: self.level, stored: &mut stored };
+            let mut writer = PartWriter { areas: &mut self.areas, level: self.level, stored: &mut stored };
             let label = writer.label(draft, &mut store)?;
             label.check()?;
             labels.push(label);
@@ -296,13 +296,7 @@ impl IndexWriter {
 }
 
 /// Writes the texts and lists of labels.
-pub(super) struct LabelWriter<'a> {
-    pub(super) areas: &'a mut AreaWriter,
-    pub(super) level: i32,
-    stored: &'a mut Vec<Area>,
-}
-
-impl LabelWriter<'_> {
+impl PartWriter<'_> {
     fn label(
         &mut self,
         draft: LabelDraft,
@@ -327,23 +321,6 @@ impl LabelWriter<'_> {
             (sorted, firsts) = self.texts(by_text, true, store)?;
         }
         Ok(Label { name, values: values.len() as u32, texts, sorted, firsts, lists, columns })
-    }
-
-    pub(super) fn put(
-        &mut self,
-        plain: &[u8],
-        store: &mut impl FnMut(WrittenArea) -> Area,
-    ) -> Result<Part, Error> {
-        let part = self.areas.put(plain, self.level)?;
-        self.store_full(store);
-        Ok(part)
-    }
-
-    /// Stores the open area when it is full.
-    pub(super) fn store_full(&mut self, store: &mut impl FnMut(WrittenArea) -> Area) {
-        if self.areas.is_full() {
-            self.stored.extend(self.areas.take().map(store));
-        }
     }
 
     /// Writes pages of texts, with their numbers or without, and returns them with the first text of each

@@ -250,3 +250,29 @@ impl AreaWriter {
         Some(WrittenArea { address, bytes: Bytes::from(bytes), ends })
     }
 }
+
+/// Writes parts, and stores areas when they are full.
+pub(super) struct PartWriter<'a> {
+    pub(super) areas: &'a mut AreaWriter,
+    pub(super) level: i32,
+    pub(super) stored: &'a mut Vec<Area>,
+}
+
+impl PartWriter<'_> {
+    pub(super) fn put(
+        &mut self,
+        plain: &[u8],
+        store: &mut impl FnMut(WrittenArea) -> Area,
+    ) -> Result<Part, Error> {
+        let part = self.areas.put(plain, self.level)?;
+        self.store_full(store);
+        Ok(part)
+    }
+
+    /// Stores the open area when it is full.
+    pub(super) fn store_full(&mut self, store: &mut impl FnMut(WrittenArea) -> Area) {
+        if self.areas.is_full() {
+            self.stored.extend(self.areas.take().map(store));
+        }
+    }
+}

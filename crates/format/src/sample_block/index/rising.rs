@@ -9,10 +9,9 @@
 //! reads them together. The first page of lists begins with the list of all series with the label, so it
 //! waits until the end.
 
-use super::gather::LabelWriter;
 use super::label::PageRef;
 use super::lists::{self, ListDraft, PAGE_LIST_BYTES, PAGE_LISTS};
-use super::part::{Area, AreaWriter, PartRun, WrittenArea};
+use super::part::{Area, AreaWriter, PartRun, PartWriter, WrittenArea};
 use super::texts::{TextPage, is_page_full};
 use crate::error::Error;
 
@@ -149,7 +148,7 @@ impl RisingValues {
     /// Writes the remaining pages.
     pub(super) fn finish(
         mut self,
-        writer: &mut LabelWriter<'_>,
+        writer: &mut PartWriter<'_>,
         store: &mut impl FnMut(WrittenArea) -> Area,
     ) -> Result<RisingPages, Error> {
         self.open_lists.end_last();
@@ -206,7 +205,7 @@ impl Pages {
 
     fn finish(
         mut self,
-        writer: &mut LabelWriter<'_>,
+        writer: &mut PartWriter<'_>,
         store: &mut impl FnMut(WrittenArea) -> Area,
     ) -> Vec<PageRef> {
         self.hand_over(writer.areas, 1);
