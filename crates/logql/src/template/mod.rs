@@ -12,6 +12,7 @@ mod results;
 mod run;
 mod tree;
 mod value;
+mod value_text;
 
 pub use functions::FUNCTIONS;
 pub use run::Runner;

@@ -14,8 +14,6 @@ use std::sync::Arc;
 
 use sandur_base::job::{Held, spend};
 
-use super::value::Value;
-
 /// The longest text that a function may create, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
 /// The most bytes that all functions may create for a row.
@@ -103,11 +101,6 @@ impl Results {
         let mut sink = TextSink { text: String::new(), results: self, refusal: None };
         write(&mut sink)?;
         Ok(Text(Arc::new(sink.text)))
-    }
-
-    /// Creates the text that `write` writes, as a value.
-    pub fn text(&self, write: impl FnOnce(&mut TextSink<'_>) -> Result<(), String>) -> Result<Value, String> {
-        self.make(write).map(Value::Text)
     }
 }
 

@@ -6,7 +6,7 @@ use sandur_model::go_text::write_quoted;
 
 use super::{Function, Site, Value, int_argument, text_argument};
 use crate::template::results::{TextSink, VALUE_BYTES};
-use crate::template::value::format_general;
+use crate::template::value_text::format_general;
 
 /// The greatest width and precision of `printf`, as in Go.
 const NUMBER_MAX: i64 = 1_000_000;
