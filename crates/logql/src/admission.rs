@@ -12,7 +12,7 @@ use crate::go_regex::translate;
 use crate::lexer::{Kind, tokenize};
 use crate::parser::QUERY_BYTES_MAX;
 use crate::request::Steps;
-use crate::stage::Effect;
+use crate::stage::node::Effect;
 
 /// The hash that identifies a query in logs and in `blocked_queries`: 32-bit FNV-1 of its text.
 pub fn query_hash(text: &str) -> u32 {

@@ -10,8 +10,9 @@ use sandur_base::nesting::{Extent, Nested, Node};
 use sandur_model::Matcher;
 use sandur_model::go_text::{format_float, format_go_duration, format_prometheus_duration, quote};
 
+use crate::grouping::Grouping;
 use crate::range::RangeFunction;
-use crate::stage::StageNode;
+use crate::stage::node::StageNode;
 use crate::vector::VectorFunction;
 
 /// A query.
@@ -163,15 +164,6 @@ pub enum Conversion {
     DurationSeconds,
     /// `bytes(..)`: as a size, in bytes.
     Bytes,
-}
-
-/// `by (..)` or `without (..)`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grouping {
-    /// Whether the labels are those of `without`.
-    pub without: bool,
-    /// The labels.
-    pub labels: Vec<String>,
 }
 
 /// A function over the vector at each instant.
@@ -455,13 +447,6 @@ impl Conversion {
             Self::DurationSeconds => Some("duration_seconds"),
             Self::Bytes => Some("bytes"),
         }
-    }
-}
-
-impl fmt::Display for Grouping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = if self.without { "without" } else { "by" };
-        write!(f, "{word} ({})", self.labels.join(","))
     }
 }
 

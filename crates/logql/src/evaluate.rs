@@ -12,9 +12,10 @@ use sandur_query::{
 };
 
 use crate::admission;
-use crate::ast::{Grouping, LabelReplace, Link, MetricExpr, RangeAggregation, VectorAggregation};
+use crate::ast::{LabelReplace, Link, MetricExpr, RangeAggregation, VectorAggregation};
 use crate::binary;
 use crate::go_regex::expand;
+use crate::grouping::Grouping;
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
 use crate::range_scan::{self, RangeScan};

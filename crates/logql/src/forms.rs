@@ -3,7 +3,8 @@
 
 use crate::ast::{BinaryOp, OPERATORS};
 use crate::range::{self, Argument, UnwrapUse};
-use crate::stage::{LINE_FILTERS, STAGES};
+use crate::stage::STAGES;
+use crate::stage::line_filter::LINE_FILTERS;
 use crate::template;
 use crate::vector;
 

@@ -6,8 +6,8 @@ use sandur_model::group_span;
 
 use crate::ast::Expr;
 use crate::go_regex::each_match;
+use crate::line_test::LineTest;
 use crate::parser::parse;
-use crate::stage::LineTest;
 
 /// The texts and regular expressions that the positive filters of a log query search for.
 #[derive(Default)]

@@ -66,10 +66,13 @@ mod evaluate;
 mod fields;
 mod forms;
 mod go_regex;
+mod grouping;
 mod groups;
 mod highlight;
 mod lexer;
 mod line_automaton;
+mod line_filter;
+mod line_test;
 mod log_scan;
 mod matrix;
 mod names;
@@ -84,6 +87,7 @@ mod range_scan;
 mod reference;
 mod request;
 mod row;
+mod row_search;
 mod splits;
 mod stage;
 mod tail;
@@ -100,14 +104,15 @@ pub use admission::{
     policy_regex, query_hash, query_type,
 };
 pub use ast::{
-    BinaryOp, Cardinality, Chain, Conversion, Expr, Grouping, LabelReplace, Link, LogExpr, Matching,
-    MetricExpr, OPERATORS, OperatorSpec, RangeAggregation, Unwrap, VectorAggregation,
+    BinaryOp, Cardinality, Chain, Conversion, Expr, LabelReplace, Link, LogExpr, Matching, MetricExpr,
+    OPERATORS, OperatorSpec, RangeAggregation, Unwrap, VectorAggregation,
 };
 pub use delete::DeleteQuery;
 pub use diagnose::{Diagnosis, diagnose};
 pub use error::ParseError;
 pub use fields::{Field, FieldParser, line_fields};
 pub use forms::{Form, forms};
+pub use grouping::Grouping;
 pub use highlight::Highlights;
 pub use parser::parse;
 pub use patterns::{PatternSeries, PatternsRequest, patterns};
@@ -115,7 +120,7 @@ pub use pretty::pretty;
 pub use range::RangeFunction;
 pub use reference::reference;
 pub use request::{Kind, Request, check_length};
-pub use stage::StageNode;
+pub use stage::node::StageNode;
 pub use tail::LogQuery;
 pub use vector::VectorFunction;
 pub use volume::bytes_by_labels;
@@ -234,7 +239,7 @@ pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Error> {
 /// Parses a selector. At least one of its matchers must not match a missing label.
 pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Error> {
     let matchers = parse_selector(text)?;
-    parser::validate_matchers(&matchers)?;
+    parser::matchers::validate_matchers(&matchers)?;
     Ok(matchers)
 }
 

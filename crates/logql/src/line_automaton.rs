@@ -13,7 +13,7 @@ use regex_automata::util::start;
 use regex_syntax::hir::Hir;
 use sandur_model::{AutomatonParts, AutomatonState, LineAutomaton};
 
-use crate::stage::{LineFilter, LineTest};
+use crate::line_test::LineTest;
 
 /// The most states of an automaton.
 const STATES_MAX: usize = 1024;
@@ -24,10 +24,10 @@ const BYTES_MAX: usize = 1 << 20;
 /// limits need only small sets.
 const SETS_BYTES_MAX: usize = 128 << 10;
 
-/// The automaton of a filter's tests, if it has one.
-pub fn of_filter(filter: &LineFilter) -> Option<LineAutomaton> {
-    let mut alternatives = Vec::with_capacity(filter.tests.len());
-    for test in &filter.tests {
+/// The automaton of the alternatives of a filter, if there is one.
+pub fn of_tests(tests: &[LineTest]) -> Option<LineAutomaton> {
+    let mut alternatives = Vec::with_capacity(tests.len());
+    for test in tests {
         alternatives.push(match test {
             LineTest::Literal(finder) => Hir::literal(finder.needle()),
             LineTest::Regex { hir, .. } => hir.clone(),
@@ -164,6 +164,7 @@ impl Explored {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line_filter::LineFilter;
     use crate::parser::parse_log;
     use proptest::prelude::*;
 
@@ -198,14 +199,14 @@ mod tests {
     ];
 
     fn check(filter: &LineFilter, line: &[u8]) {
-        let automaton = of_filter(filter).unwrap();
+        let automaton = of_tests(&filter.tests).unwrap();
         assert_eq!(automaton.passes(line) != filter.negated, filter.passes(line), "{filter} on {line:?}");
     }
 
     #[test]
     fn patterns_addresses_and_large_expressions_have_no_automaton() {
         for text in [r#"|> "<_>a<_>""#, r#"|= ip("1.2.3.4")"#, r#"|~ "[ab]*a[ab]{14}c""#] {
-            assert!(of_filter(&filter(text)).is_none(), "{text}");
+            assert!(of_tests(&filter(text).tests).is_none(), "{text}");
         }
     }
 
@@ -219,11 +220,11 @@ mod tests {
 
     #[test]
     fn a_literal_passes_at_its_last_byte() {
-        let automaton = of_filter(&filter(r#"|= "abc""#)).unwrap();
+        let automaton = of_tests(&filter(r#"|= "abc""#).tests).unwrap();
         assert_eq!(automaton.run(automaton.start(), b"xxabc"), LineAutomaton::PASSES);
         assert_eq!(automaton.states(), 2 + 4, "three states and the one that passes early");
         assert_eq!(automaton.leaving(), Some(&b"a"[..]));
-        let anchored = of_filter(&filter(r#"|~ "^abc""#)).unwrap();
+        let anchored = of_tests(&filter(r#"|~ "^abc""#).tests).unwrap();
         assert_eq!(anchored.run(anchored.start(), b"x"), LineAutomaton::FAILS);
     }
 

@@ -7,7 +7,8 @@
 use regex_syntax::hir::{Class, Hir, HirKind, literal};
 use sandur_query::{Needle, Needles};
 
-use crate::stage::{LineFilter, LineTest};
+use crate::line_filter::LineFilter;
+use crate::line_test::LineTest;
 
 /// Shorter needles occur in nearly every page.
 const LENGTH_MIN: usize = 3;

@@ -9,11 +9,12 @@ use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
 use sandur_query::{Error, Needles, PageTask};
 
 use crate::ast::LogExpr;
+use crate::line_filter::LineFilter;
 use crate::names::{NameId, Names};
 use crate::needles;
 use crate::page_filter::PageFilter;
-use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Wanted, WantedNames, seed_names};
-use crate::stage::{LineFilter, Stage, StageNode};
+use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Stage, Wanted, WantedNames, seed_names};
+use crate::stage::node::StageNode;
 
 /// The filters and stages that a query applies to the rows of its selector.
 #[derive(Clone)]

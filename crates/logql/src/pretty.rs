@@ -11,10 +11,11 @@ use std::sync::Arc;
 use sandur_model::go_text::{format_float, format_prometheus_duration, quote};
 
 use crate::ast::{
-    BinaryOp, Cardinality, Chain, Expr, Grouping, LabelReplace, Link, LogExpr, MetricExpr, RangeAggregation,
-    Unwrap, VectorAggregation, offset_text,
+    BinaryOp, Cardinality, Chain, Expr, LabelReplace, Link, LogExpr, MetricExpr, RangeAggregation, Unwrap,
+    VectorAggregation, offset_text,
 };
-use crate::stage::StageNode;
+use crate::grouping::Grouping;
+use crate::stage::node::StageNode;
 
 /// The longest text on one line, in bytes.
 const WIDTH_MAX: usize = 100;

@@ -17,7 +17,8 @@ use sandur_query::{
     SeenRows, Selection, Slots, StreamCounts, Windows, Work, execute,
 };
 
-use crate::ast::{Conversion, Grouping, LogExpr, RangeAggregation, Unwrap};
+use crate::ast::{Conversion, LogExpr, RangeAggregation, Unwrap};
+use crate::grouping::Grouping;
 use crate::groups::{Groups, KeepIds, ToldBy};
 use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
@@ -25,8 +26,9 @@ use crate::names::NameId;
 use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between};
 use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
-use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels};
-use crate::stage::{JSON_ERROR, LOGFMT_ERROR, Stage};
+use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels, Stage};
+use crate::stage::json_value::JSON_ERROR;
+use crate::stage::logfmt::LOGFMT_ERROR;
 
 /// The work of combining a group, without its values.
 const GROUP_UNITS: usize = 500;

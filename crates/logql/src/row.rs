@@ -10,7 +10,6 @@ use sandur_model::go_text::put_spaces;
 use sandur_model::{Labels, Level, LogPage};
 
 use crate::names::{NameId, Names};
-use crate::stage::Stage;
 
 /// The label that names the error of a failed stage.
 pub const ERROR: &str = "__error__";
@@ -241,6 +240,12 @@ pub enum Place {
     Row,
     /// No source: no row has it.
     Nowhere,
+}
+
+/// A running stage.
+pub trait Stage: Send {
+    /// Processes a row; returns false to drop it.
+    fn process(&mut self, row: &mut Row<'_>) -> bool;
 }
 
 /// A cursor over the rows of a page, with the current row's labels.

@@ -2,13 +2,12 @@
 //! documentation are made from the table [`FUNCTIONS`].
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use sandur_base::Stopped;
 use sandur_base::job::spend;
 
-use crate::ast::Grouping;
+use crate::grouping::{Grouping, group_labels};
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::{ABSENT, is_absent};
 
@@ -168,18 +167,6 @@ impl Fold for Deviation {
         let variance = self.squares / self.count;
         if self.root { variance.sqrt() } else { variance }
     }
-}
-
-/// The labels of the group to which a series belongs.
-pub fn group_labels(labels: &Labels, grouping: Option<&Grouping>) -> Labels {
-    let Some(grouping) = grouping else { return Labels::default() };
-    let named = |name: &str| grouping.labels.iter().any(|l| l == name);
-    // `without` drops empty labels, as in Prometheus; `by` keeps them.
-    let kept = |(name, value): &&(Arc<str>, Arc<str>)| match grouping.without {
-        true => !named(name) && !value.is_empty(),
-        false => named(name),
-    };
-    labels.iter().filter(kept).cloned().collect::<Vec<_>>().into()
 }
 
 /// Applies a function to every instant.

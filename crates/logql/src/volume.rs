@@ -3,7 +3,8 @@
 use sandur_base::nesting::Nested;
 use sandur_model::Matcher;
 
-use crate::ast::{Expr, Grouping, LogExpr, MetricExpr, RangeAggregation, VectorAggregation};
+use crate::ast::{Expr, LogExpr, MetricExpr, RangeAggregation, VectorAggregation};
+use crate::grouping::Grouping;
 use crate::{range, vector};
 
 /// Builds `sum by (labels) (bytes_over_time({matchers}[window]))`. Unlike a parsed query, it may select

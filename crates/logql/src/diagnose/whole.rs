@@ -8,7 +8,8 @@ use sandur_base::spelling::nearest;
 use super::{Advice, Scene, here, there};
 use crate::ast::Expr;
 use crate::lexer::Kind;
-use crate::parser::{parse_unchecked, validate_matchers};
+use crate::parser::matchers::validate_matchers;
+use crate::parser::parse_unchecked;
 use crate::template;
 
 /// The advice for an error message without a place.

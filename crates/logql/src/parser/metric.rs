@@ -5,16 +5,18 @@ use std::cmp::Ordering;
 use sandur_model::go_text::parse_float;
 
 use crate::ast::{
-    BinaryOp, Cardinality, Chain, Conversion, Expr, Grouping, LabelReplace, Link, LogExpr, Matching,
-    MetricExpr, OPERATORS, RangeAggregation, Unwrap, VectorAggregation,
+    BinaryOp, Cardinality, Chain, Conversion, Expr, LabelReplace, Link, LogExpr, Matching, MetricExpr,
+    OPERATORS, RangeAggregation, Unwrap, VectorAggregation,
 };
 use crate::binary;
 use crate::error::ParseError;
 use crate::go_regex;
+use crate::grouping::Grouping;
 use crate::lexer::{Kind, Token};
-use crate::parser::{Parser, validate_matchers};
-use crate::range::{self, Argument};
-use crate::stage;
+use crate::parser::cursor::Parser;
+use crate::parser::matchers::validate_matchers;
+use crate::range::{self, Argument, UnwrapUse};
+use crate::stage::label_filter;
 use crate::vector::{self, VectorFunction};
 
 /// Checks what the grammar cannot: no selector selects every stream.
@@ -331,7 +333,7 @@ impl Parser {
             offset_ns: ranged.offset_ns.unwrap_or(0),
             grouping,
         };
-        range::validate(&aggregation)?;
+        check_range(&aggregation)?;
         Ok(MetricExpr::Range(Box::new(aggregation)))
     }
 
@@ -398,7 +400,7 @@ impl Parser {
         };
         let mut filters = Vec::new();
         while self.is_word("|") {
-            filters.push(stage::parse_label_filter(self)?);
+            filters.push(label_filter::parse_piped(self)?);
         }
         Ok(Unwrap { label, conversion, filters })
     }
@@ -501,5 +503,24 @@ impl Parser {
             first => self.nested(Chain { first, links: vec![link] })?,
         };
         Ok(MetricExpr::Chain(chain))
+    }
+}
+
+/// Fails if the function over windows is used incorrectly.
+fn check_range(aggregation: &RangeAggregation) -> Result<(), ParseError> {
+    let function = aggregation.function;
+    let name = function.name;
+    // `rate` may be grouped only if it takes unwrapped values.
+    if aggregation.grouping.is_some() && !function.grouping {
+        return Err(ParseError::whole(format!("grouping not allowed for {name} aggregation")));
+    }
+    match (function.unwrap, &aggregation.unwrap) {
+        (UnwrapUse::Forbidden, Some(_)) => {
+            Err(ParseError::whole(format!("invalid aggregation {name} with unwrap")))
+        }
+        (UnwrapUse::Required, None) => {
+            Err(ParseError::whole(format!("invalid aggregation {name} without unwrap")))
+        }
+        _ => Ok(()),
     }
 }

@@ -13,8 +13,6 @@ mod quantile;
 pub mod slots;
 mod total;
 
-use crate::ast::RangeAggregation;
-use crate::error::ParseError;
 use slots::Accumulation;
 
 /// Whether a function takes a number before its rows.
@@ -118,23 +116,4 @@ pub const FUNCTIONS: &[&[RangeFunction]] = &[
 /// The function of this name.
 pub fn find(name: &str) -> Option<&'static RangeFunction> {
     FUNCTIONS.iter().copied().flatten().find(|function| function.name == name)
-}
-
-/// Fails if the function is used incorrectly.
-pub fn validate(aggregation: &RangeAggregation) -> Result<(), ParseError> {
-    let function = aggregation.function;
-    let name = function.name;
-    // `rate` may be grouped only if it takes unwrapped values.
-    if aggregation.grouping.is_some() && !function.grouping {
-        return Err(ParseError::whole(format!("grouping not allowed for {name} aggregation")));
-    }
-    match (function.unwrap, &aggregation.unwrap) {
-        (UnwrapUse::Forbidden, Some(_)) => {
-            Err(ParseError::whole(format!("invalid aggregation {name} with unwrap")))
-        }
-        (UnwrapUse::Required, None) => {
-            Err(ParseError::whole(format!("invalid aggregation {name} without unwrap")))
-        }
-        _ => Ok(()),
-    }
 }

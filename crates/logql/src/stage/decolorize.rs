@@ -7,9 +7,9 @@ use regex::bytes::Regex;
 
 use crate::error::ParseError;
 use crate::names::Names;
-use crate::parser::Parser;
-use crate::row::Row;
-use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
+use crate::stage::node::{Effect, StageNode, StageSpec};
 
 pub const SPEC: StageSpec = StageSpec {
     name: "decolorize",

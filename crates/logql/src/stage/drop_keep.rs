@@ -8,9 +8,10 @@ use sandur_model::Matcher;
 use crate::ast::MatcherText;
 use crate::error::ParseError;
 use crate::names::{NameId, Names};
-use crate::parser::{NamedMatcher, Parser};
-use crate::row::{ERROR_DETAILS_ID, ERROR_ID, Row};
-use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::parser::cursor::Parser;
+use crate::parser::matchers::NamedMatcher;
+use crate::row::{ERROR_DETAILS_ID, ERROR_ID, Row, Stage};
+use crate::stage::node::{Effect, StageNode, StageSpec};
 
 pub const DROP: StageSpec = StageSpec {
     name: "drop",

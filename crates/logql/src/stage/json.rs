@@ -7,14 +7,14 @@ use std::sync::Arc;
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
-use crate::parser::Parser;
-use crate::row::{Row, Wanted};
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage, Wanted};
+use crate::stage::json_expressions;
 use crate::stage::json_scan::{Flow, Malformed, Value, append_unescaped, each_member};
+use crate::stage::json_value::{JSON_ERROR, set_value};
 use crate::stage::keys::{append_sanitized, key_name, known_name};
-use crate::stage::{Effect, Stage, StageNode, StageSpec, json_expressions};
+use crate::stage::node::{Effect, StageNode, StageSpec};
 
-/// The `__error__` of a line that is not JSON.
-pub const JSON_ERROR: &str = "JSONParserErr";
 /// The deepest nesting that is read, which bounds the recursion.
 const DEPTH_MAX: usize = 64;
 
@@ -131,22 +131,6 @@ fn extract(row: &mut Row<'_>, name: NameId, value: Value<'_>) -> Flow {
     }
     set_value(row, name, value);
     if !row.passes_early(name) || row.has_all_wanted() { Flow::Stop } else { Flow::Continue }
-}
-
-/// Sets a label to the text of a value: of a string, without escapes; of any other value, unchanged.
-pub fn set_value(row: &mut Row<'_>, name: NameId, value: Value<'_>) {
-    match value {
-        Value::String(raw) => row.set_with(name, raw.len(), |text| {
-            let start = text.len();
-            if !append_unescaped(text, raw) {
-                text.truncate(start);
-            }
-        }),
-        Value::Null => row.set(name, ""),
-        Value::Number(text) | Value::Bool(text) | Value::Object(text) | Value::Array(text) => {
-            row.set_with(name, text.len(), |out| out.extend_from_slice(text));
-        }
-    }
 }
 
 #[cfg(test)]

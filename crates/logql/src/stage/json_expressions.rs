@@ -9,11 +9,11 @@ use sandur_model::go_text::quote;
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
-use crate::parser::Parser;
-use crate::row::Row;
-use crate::stage::json::{JSON_ERROR, set_value};
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
 use crate::stage::json_scan::{Step, find, parse_path};
-use crate::stage::{Effect, Stage, StageNode, stage_error};
+use crate::stage::json_value::{JSON_ERROR, set_value};
+use crate::stage::node::{Effect, StageNode, stage_error};
 
 /// A label and the path of its value.
 #[derive(Clone, Debug)]

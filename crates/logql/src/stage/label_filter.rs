@@ -18,10 +18,11 @@ use crate::ast::MatcherText;
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
-use crate::parser::{Parser, new_matcher};
-use crate::row::{ERROR_DETAILS_ID, Row};
+use crate::parser::cursor::Parser;
+use crate::parser::matchers::new_matcher;
+use crate::row::{ERROR_DETAILS_ID, Row, Stage};
 use crate::stage::ip::IpSet;
-use crate::stage::{Effect, Stage, StageNode, stage_error};
+use crate::stage::node::{Effect, StageNode, stage_error};
 
 /// The `__error__` of a value that a filter cannot parse.
 const FILTER_ERROR: &str = "LabelFilterErr";

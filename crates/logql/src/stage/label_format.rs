@@ -8,10 +8,10 @@ use sandur_model::go_text::quote;
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
-use crate::parser::Parser;
-use crate::row::{ERROR, Row};
+use crate::parser::cursor::Parser;
+use crate::row::{ERROR, Row, Stage};
 use crate::stage::line_format::TEMPLATE_ERROR;
-use crate::stage::{Effect, Stage, StageNode, StageSpec, stage_error};
+use crate::stage::node::{Effect, StageNode, StageSpec, stage_error};
 use crate::template::{Runner, Template};
 
 pub const SPEC: StageSpec = StageSpec {

@@ -1,115 +1,32 @@
 //! Line filters: `|= "text"`, `!=`, `|~ "regex"`, `!~`, `|> "pattern"`, `!>`, with `or` and `ip("..")`.
 //!
-//! A filter tests a line. The filters before any stage that changes the line also search complete pages
-//! (see [`crate::page_filter`]).
+//! The filters before any stage that changes the line also search complete pages (see
+//! [`crate::page_filter`]).
 
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use memchr::memmem::Finder;
-use regex_syntax::hir::Hir;
-use sandur_base::job::spend;
-use sandur_model::go_text::quote;
-use sandur_model::{BoundedRegex, LineAutomaton};
 
 use crate::error::ParseError;
 use crate::go_regex::{compile_hir, parse_hir};
 use crate::lexer::Kind;
-use crate::line_automaton;
+use crate::line_filter::LineFilter;
+use crate::line_test::LineTest;
 use crate::names::Names;
-use crate::page_filter::Search;
-use crate::parser::Parser;
-use crate::row::Row;
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
 use crate::stage::ip::IpSet;
+use crate::stage::node::{Effect, StageNode, stage_error};
 use crate::stage::pattern_text::Pattern;
-use crate::stage::{Effect, Stage, StageNode, stage_error};
 
 /// The operators of line filters.
 pub const LINE_FILTERS: &[&str] = &["|=", "!=", "|~", "!~", "|>", "!>"];
 
-/// The condition of one alternative of a filter.
-#[derive(Clone, Debug)]
-pub enum LineTest {
-    /// The line contains a byte string.
-    Literal(Box<Finder<'static>>),
-    /// A regular expression matches anywhere in the line.
-    Regex {
-        /// The parsed form, for planning searches.
-        hir: Hir,
-        /// The compiled form, for searching one line.
-        regex: BoundedRegex,
-    },
-    /// A pattern matches the complete line.
-    Pattern(Pattern),
-    /// The line contains an address of the set.
-    Ip(IpSet),
-}
-
-/// A line filter.
-#[derive(Clone, Debug)]
-pub struct LineFilter {
-    /// Whether matching lines are dropped, not kept.
-    pub negated: bool,
-    /// The alternatives; a line matches if any of them does.
-    pub tests: Vec<LineTest>,
-    operator: &'static str,
-    texts: Vec<(bool, String)>,
-    /// These are created on first use, and shared by all copies of the filter.
-    automaton: Arc<OnceLock<Option<LineAutomaton>>>,
-    search: Arc<OnceLock<Option<Search>>>,
-}
-
-impl LineTest {
-    /// Whether the line matches; false for every line in a cancelled job.
-    pub fn matches(&self, line: &[u8]) -> bool {
-        if spend(line.len() + 16).is_err() {
-            return false;
-        }
-        match self {
-            Self::Literal(finder) => finder.find(line).is_some(),
-            Self::Regex { regex, .. } => regex.is_match(line).unwrap_or(false),
-            Self::Pattern(pattern) => pattern.matches(line),
-            Self::Ip(set) => set.found_in(line),
-        }
-    }
-}
-
-impl LineFilter {
-    /// The automaton of the alternatives, if there is one; it ignores `negated`.
-    pub fn automaton(&self) -> Option<&LineAutomaton> {
-        self.automaton.get_or_init(|| line_automaton::of_filter(self)).as_ref()
-    }
-
-    /// The search over many lines at once, if there is one.
-    pub fn search(&self) -> Option<&Search> {
-        self.search.get_or_init(|| Search::new(self)).as_ref()
-    }
-
-    /// Whether the automaton was created.
-    #[cfg(test)]
-    pub fn has_made_automaton(&self) -> bool {
-        self.automaton.get().is_some()
-    }
-
-    /// Whether the line passes the filter.
-    pub fn passes(&self, line: &[u8]) -> bool {
-        self.tests.iter().any(|test| test.matches(line)) != self.negated
-    }
-
-    /// Whether every line passes the filter.
-    pub fn passes_all(&self) -> bool {
-        let all = |test: &LineTest| matches!(test, LineTest::Literal(finder) if finder.needle().is_empty());
-        !self.negated && self.tests.iter().any(all)
-    }
-}
-
 /// Parses a filter with its alternatives.
 pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
     let Kind::Word(operator) = parser.kind() else { return Err(parser.unexpected(&[])) };
-    let negated = operator.starts_with('!');
     parser.take();
-    let (tests, texts, automaton, search) = (Vec::new(), Vec::new(), Arc::default(), Arc::default());
-    let mut filter = LineFilter { negated, tests, operator, texts, automaton, search };
+    let mut filter = LineFilter::new(operator);
     loop {
         let ip = parser.kind() == Kind::Function("ip");
         let text = if ip {
@@ -159,20 +76,6 @@ fn new_test(operator: &str, ip: bool, text: &str) -> Result<LineTest, String> {
 
 fn literal(needle: &[u8]) -> LineTest {
     LineTest::Literal(Box::new(Finder::new(needle).into_owned()))
-}
-
-impl fmt::Display for LineFilter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.operator)?;
-        for (n, (ip, text)) in self.texts.iter().enumerate() {
-            let or = if n == 0 { "" } else { " or" };
-            match ip {
-                true => write!(f, "{or} ip({})", quote(text))?,
-                false => write!(f, "{or} {}", quote(text))?,
-            }
-        }
-        Ok(())
-    }
 }
 
 impl StageNode for LineFilter {

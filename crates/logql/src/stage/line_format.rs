@@ -7,9 +7,9 @@ use sandur_model::go_text::quote;
 
 use crate::error::ParseError;
 use crate::names::Names;
-use crate::parser::Parser;
-use crate::row::Row;
-use crate::stage::{Effect, Stage, StageNode, StageSpec, stage_error};
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
+use crate::stage::node::{Effect, StageNode, StageSpec, stage_error};
 use crate::template::{Runner, Template};
 
 /// The `__error__` of a row for which a template fails.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
-use crate::parser::Parser;
-use crate::row::Row;
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
 use crate::stage::json_expressions::{Expression, join, parse_list};
 use crate::stage::keys::{append_sanitized, key_name};
 use crate::stage::logfmt_scan::{Pair, Pairs};
-use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::stage::node::{Effect, StageNode, StageSpec};
 
 /// The `__error__` of a line that is not valid logfmt.
 pub const LOGFMT_ERROR: &str = "LogfmtParserErr";

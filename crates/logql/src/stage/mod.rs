@@ -1,8 +1,8 @@
 //! The stages of a pipeline, one file per stage. The parser and the documentation are made from the table
 //! [`STAGES`].
 //!
-//! A [`StageNode`] is the stage in the syntax tree. It is checked when it is parsed, so starting it cannot
-//! fail. Each worker has its own [`Stage`]s, so a stage may keep buffers.
+//! A [`StageNode`] is the stage in the syntax tree. Each worker starts its own [`crate::row::Stage`]s, so a
+//! stage may keep buffers.
 
 #[cfg(test)]
 mod bounds;
@@ -12,94 +12,26 @@ pub(crate) mod ip;
 mod json;
 mod json_expressions;
 pub(crate) mod json_scan;
+pub(crate) mod json_value;
 pub(crate) mod keys;
 pub mod label_filter;
 mod label_format;
-mod line_filter;
+pub(crate) mod line_filter;
 mod line_format;
-mod logfmt;
+pub(crate) mod logfmt;
 pub(crate) mod logfmt_scan;
+pub(crate) mod node;
 mod pattern;
 pub(crate) mod pattern_text;
 mod regexp;
 mod unpack;
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::error::ParseError;
 use crate::lexer::Kind;
-use crate::names::Names;
-use crate::parser::Parser;
-use crate::row::Row;
-
-pub use json::JSON_ERROR;
-pub use label_filter::parse_piped as parse_label_filter;
-pub use line_filter::{LINE_FILTERS, LineFilter, LineTest};
-pub use logfmt::LOGFMT_ERROR;
-
-/// Properties of a stage that the planner needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Effect {
-    /// It reads the line.
-    pub reads_line: bool,
-    /// It may change the line.
-    pub changes_line: bool,
-    /// It only adds labels, so it can be dropped if no label is wanted.
-    pub only_extracts: bool,
-    /// It adds, changes or removes labels.
-    pub changes_labels: bool,
-    /// It removes labels by name, so that different series may become equal.
-    pub removes_labels: bool,
-    /// It reads the current time, so that the same rows may have another result later.
-    pub asks_for_time: bool,
-}
-
-/// A stage in the syntax tree.
-pub trait StageNode: fmt::Debug + fmt::Display + Send + Sync {
-    /// The properties that the planner needs.
-    fn effect(&self) -> Effect;
-    /// The names of the labels that the stage reads.
-    fn reads(&self) -> Vec<String> {
-        Vec::new()
-    }
-    /// The label that the stage reads, if it is a label filter without `and` and `or`. Parsers run such a
-    /// filter as soon as they have the label, so that they need not read the rest of a rejected line.
-    fn filtered_label(&self) -> Option<String> {
-        None
-    }
-    /// The bytes of its compiled expressions, without its text.
-    fn memory_bytes(&self) -> u64 {
-        0
-    }
-    /// Creates the running stage of one worker.
-    fn start(&self, names: &mut Names) -> Box<dyn Stage>;
-    /// The line filter, if the stage is one; it can search complete pages.
-    fn line_filter(&self) -> Option<&LineFilter> {
-        None
-    }
-}
-
-/// A running stage.
-pub trait Stage: Send {
-    /// Processes a row; returns false to drop it.
-    fn process(&mut self, row: &mut Row<'_>) -> bool;
-}
-
-/// An entry in the table of stages.
-pub struct StageSpec {
-    /// The keyword.
-    pub name: &'static str,
-    /// The syntax, for the reference page.
-    pub syntax: &'static str,
-    /// What it does, for the reference page.
-    pub doc: &'static str,
-    /// Examples over the labels `n` and `m`. If the stage takes a list, the last argument may be repeated
-    /// after a comma.
-    pub examples: &'static [&'static str],
-    /// Parses the text after the keyword.
-    pub parse: fn(&mut Parser) -> Result<Arc<dyn StageNode>, ParseError>,
-}
+use crate::parser::cursor::Parser;
+use node::{StageNode, StageSpec};
 
 /// The stages that begin with a keyword. Line filters and label filters do not.
 pub const STAGES: &[StageSpec] = &[
@@ -128,11 +60,6 @@ pub fn parse(parser: &mut Parser) -> Result<Arc<dyn StageNode>, ParseError> {
         return (spec.parse)(parser);
     }
     label_filter::parse_piped(parser)
-}
-
-/// Loki's error for a mistake inside a stage: `stage '...' : reason`.
-pub fn stage_error(stage: &dyn fmt::Display, reason: impl fmt::Display) -> ParseError {
-    ParseError::whole(format!("stage '{stage}' : {reason}"))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use sandur_model::go_text::quote;
 
 use crate::error::ParseError;
 use crate::names::{NameId, Names};
-use crate::parser::Parser;
-use crate::row::Row;
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
+use crate::stage::node::{Effect, StageNode, StageSpec};
 use crate::stage::pattern_text::Pattern;
-use crate::stage::{Effect, Stage, StageNode, StageSpec};
 
 pub const SPEC: StageSpec = StageSpec {
     name: "pattern",

@@ -9,10 +9,10 @@ use sandur_model::{BoundedRegex, Slots, group_span};
 use crate::error::ParseError;
 use crate::go_regex::compile_bytes;
 use crate::names::{NameId, Names};
-use crate::parser::Parser;
-use crate::row::Row;
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
 use crate::stage::keys::append_sanitized;
-use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::stage::node::{Effect, StageNode, StageSpec};
 
 pub const SPEC: StageSpec = StageSpec {
     name: "regexp",

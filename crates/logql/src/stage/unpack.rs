@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use crate::error::ParseError;
 use crate::names::{NameId, Names};
-use crate::parser::Parser;
-use crate::row::Row;
-use crate::stage::json::JSON_ERROR;
+use crate::parser::cursor::Parser;
+use crate::row::{Row, Stage};
 use crate::stage::json_scan::{Flow, Malformed, Value, append_unescaped, each_member};
+use crate::stage::json_value::JSON_ERROR;
 use crate::stage::keys::key_name;
-use crate::stage::{Effect, Stage, StageNode, StageSpec};
+use crate::stage::node::{Effect, StageNode, StageSpec};
 
 pub const SPEC: StageSpec = StageSpec {
     name: "unpack",

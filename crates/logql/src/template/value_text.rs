@@ -1,6 +1,6 @@
 //! The forms of values in Go's output.
 
-use super::functions::write_time;
+use super::functions::time::write_time;
 use super::results::TextSink;
 use super::value::Value;
 

@@ -7,14 +7,14 @@ mod numbers;
 mod print;
 mod regexes;
 mod text;
-mod time;
+pub mod time;
 mod time_methods;
 
 use super::results::Results;
 use super::value::Value;
 
 pub use regexes::RegexCache;
-pub use time::{NOW, write_time};
+pub use time::NOW;
 pub use time_methods::call as time_method;
 
 /// The context of a function call.
