@@ -79,6 +79,7 @@ mod notes;
 mod ops;
 mod order;
 mod parser;
+mod places;
 mod plan;
 mod pretty;
 mod print;

@@ -9,7 +9,6 @@ pub mod elements;
 pub mod grouping;
 pub mod histogram;
 pub mod info;
-pub mod places;
 pub mod points;
 pub mod range_call;
 pub mod rank;

@@ -1,5 +1,4 @@
-//! The samples of one series for functions over windows: without stale markers, and with cursors that move
-//! forward with the steps.
+//! The samples of one series for functions over windows, without stale markers.
 
 use std::sync::Arc;
 
@@ -8,8 +7,7 @@ use sandur_base::job::spend;
 use sandur_model::{FloatHistogram, is_stale};
 use sandur_query::{SampleSelection, Samples};
 
-use crate::column::Column;
-use crate::column::Grid;
+use crate::column::{Column, Grid};
 use crate::run::{LeafId, Run, Scratch};
 
 /// The bytes of a copied sample: timestamp, value or histogram, start timestamp. A growing list has room
@@ -169,34 +167,4 @@ fn statistics_of(
         own.histogram_starts.extend(samples.histogram_starts.get(n));
     }
     Ok(Arc::new(own))
-}
-
-/// A window over sorted timestamps that moves forward.
-#[derive(Clone, Copy, Default)]
-pub struct Sliding {
-    from: usize,
-    to: usize,
-}
-
-impl Sliding {
-    /// The indexes of timestamps after `after` and up to `until`. Neither bound may decrease between calls.
-    #[inline]
-    pub fn move_to(&mut self, times: &[i64], after: i64, until: i64) -> std::ops::Range<usize> {
-        self.from = advance(times, self.from, after);
-        self.to = advance(times, self.to.max(self.from), until);
-        self.from..self.to
-    }
-}
-
-/// The first index from `at` on whose timestamp is after `limit`.
-#[inline]
-pub fn advance(times: &[i64], mut at: usize, limit: i64) -> usize {
-    // Steps are often close to each other, so a few linear steps precede the binary search.
-    for _ in 0..8 {
-        match times.get(at) {
-            Some(time) if *time <= limit => at += 1,
-            _ => return at,
-        }
-    }
-    at + times[at..].partition_point(|time| *time <= limit)
 }

@@ -9,11 +9,11 @@ use crate::functions::{FUNCTIONS, Kernel, PRESENT, Special, Traits, math, over_t
 use crate::labels::METRIC_NAME;
 use crate::ops::histogram::{Histograms, Question};
 use crate::ops::info::Info;
-use crate::ops::places::KnownPlaces;
 use crate::ops::range_call::{Feed, RangeCall};
 use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::Take;
 use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort, SortBy, scalar};
+use crate::places::KnownPlaces;
 use crate::plan::times::{info_timing, is_invariant};
 use crate::plan::{Looked, NOTED, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};

@@ -20,7 +20,7 @@ pub use rates::{delta, idelta, increase, irate, rate};
 
 use sandur_query::Error;
 
-use crate::ops::places::Places;
+use crate::places::Places;
 use crate::run::{ScalarArg, Scratch};
 
 /// The floats of a series without stale markers, and the windows of all steps.

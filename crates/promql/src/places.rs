@@ -12,8 +12,37 @@ use sandur_base::job::{Held, spend};
 use sandur_query::SharedTimes;
 
 use crate::column::Grid;
-use crate::ops::points::{Sliding, advance};
 use crate::timing::{Extension, Geometry};
+
+/// A window over sorted timestamps that moves forward.
+#[derive(Clone, Copy, Default)]
+pub struct Sliding {
+    from: usize,
+    to: usize,
+}
+
+impl Sliding {
+    /// The indexes of timestamps after `after` and up to `until`. Neither bound may decrease between calls.
+    #[inline]
+    pub fn move_to(&mut self, times: &[i64], after: i64, until: i64) -> Range<usize> {
+        self.from = advance(times, self.from, after);
+        self.to = advance(times, self.to.max(self.from), until);
+        self.from..self.to
+    }
+}
+
+/// The first index from `at` on whose timestamp is after `limit`.
+#[inline]
+pub fn advance(times: &[i64], mut at: usize, limit: i64) -> usize {
+    // Steps are often close to each other, so a few linear steps precede the binary search.
+    for _ in 0..8 {
+        match times.get(at) {
+            Some(time) if *time <= limit => at += 1,
+            _ => return at,
+        }
+    }
+    at + times[at..].partition_point(|time| *time <= limit)
+}
 
 /// The parts of a rate that depend on timestamps alone, for each step.
 #[derive(Default)]
