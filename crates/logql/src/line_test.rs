@@ -5,8 +5,8 @@ use regex_syntax::hir::Hir;
 use sandur_base::job::spend;
 use sandur_model::BoundedRegex;
 
-use crate::stage::ip::IpSet;
-use crate::stage::pattern_text::Pattern;
+use crate::ip::IpSet;
+use crate::pattern_text::Pattern;
 
 /// The condition of one alternative of a filter.
 #[derive(Clone, Debug)]

@@ -191,7 +191,7 @@ const _: () = assert!(SLOT > 0x7F, "a slot must not be a delimiter");
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stage::pattern_text::Pattern;
+    use crate::pattern_text::Pattern;
 
     fn template(line: &str) -> Template {
         let mut template = Template::default();

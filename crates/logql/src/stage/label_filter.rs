@@ -16,12 +16,12 @@ use sandur_model::{MatchOp, Matcher};
 
 use crate::ast::MatcherText;
 use crate::error::ParseError;
+use crate::ip::IpSet;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
 use crate::parser::cursor::Parser;
 use crate::parser::matchers::new_matcher;
 use crate::row::{ERROR_DETAILS_ID, Row, Stage};
-use crate::stage::ip::IpSet;
 use crate::stage::node::{Effect, StageNode, stage_error};
 
 /// The `__error__` of a value that a filter cannot parse.

@@ -9,15 +9,15 @@ use memchr::memmem::Finder;
 
 use crate::error::ParseError;
 use crate::go_regex::{compile_hir, parse_hir};
+use crate::ip::IpSet;
 use crate::lexer::Kind;
 use crate::line_filter::LineFilter;
 use crate::line_test::LineTest;
 use crate::names::Names;
 use crate::parser::cursor::Parser;
+use crate::pattern_text::Pattern;
 use crate::row::{Row, Stage};
-use crate::stage::ip::IpSet;
 use crate::stage::node::{Effect, StageNode, stage_error};
-use crate::stage::pattern_text::Pattern;
 
 /// The operators of line filters.
 pub const LINE_FILTERS: &[&str] = &["|=", "!=", "|~", "!~", "|>", "!>"];

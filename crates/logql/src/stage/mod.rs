@@ -8,7 +8,6 @@
 mod bounds;
 mod decolorize;
 mod drop_keep;
-pub(crate) mod ip;
 mod json;
 mod json_expressions;
 pub(crate) mod json_scan;
@@ -22,7 +21,6 @@ pub(crate) mod logfmt;
 pub(crate) mod logfmt_scan;
 pub(crate) mod node;
 mod pattern;
-pub(crate) mod pattern_text;
 mod regexp;
 mod unpack;
 

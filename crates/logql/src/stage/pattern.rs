@@ -8,9 +8,9 @@ use sandur_model::go_text::quote;
 use crate::error::ParseError;
 use crate::names::{NameId, Names};
 use crate::parser::cursor::Parser;
+use crate::pattern_text::Pattern;
 use crate::row::{Row, Stage};
 use crate::stage::node::{Effect, StageNode, StageSpec};
-use crate::stage::pattern_text::Pattern;
 
 pub const SPEC: StageSpec = StageSpec {
     name: "pattern",
