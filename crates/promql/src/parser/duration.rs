@@ -9,7 +9,7 @@ use crate::token::{Kind, Token};
 const SECONDS_MAX: f64 = (1u64 << 63) as f64 / 1e9;
 
 impl Parser<'_> {
-    pub(crate) fn begins_duration(&self) -> bool {
+    pub(super) fn begins_duration(&self) -> bool {
         matches!(
             self.kind(),
             Kind::Number
@@ -25,7 +25,7 @@ impl Parser<'_> {
     }
 
     /// Parses a duration whose operators have at least the precedence `least`.
-    pub(crate) fn duration(&mut self, least: u8) -> Read<DurationPart> {
+    pub(super) fn duration(&mut self, least: u8) -> Read<DurationPart> {
         self.enter()?;
         let left = self.duration_operand()?;
         let left = self.duration_operators(left, least)?;
@@ -136,7 +136,7 @@ impl Parser<'_> {
 
     /// Parses the argument of `offset`. It ends before the first operator, unless it begins with a
     /// parenthesis or two signs.
-    pub(crate) fn offset_duration(&mut self) -> Read<DurationPart> {
+    pub(super) fn offset_duration(&mut self) -> Read<DurationPart> {
         const EXPECTED: &str = "number, duration, step(), or range()";
         if !self.begins_duration() {
             return Err(self.unexpected("offset", EXPECTED));

@@ -26,8 +26,8 @@ use crate::token::{Class, Kind, Token};
 pub const QUERY_BYTES_MAX: usize = 131_072;
 
 /// Parsing failed; the error is stored in the parser.
-pub(crate) struct Failed;
-pub(crate) type Read<T> = Result<T, Failed>;
+struct Failed;
+type Read<T> = Result<T, Failed>;
 
 /// Parses an expression and checks its types.
 pub fn parse(text: &str) -> Result<Expr, ParseError> {
@@ -68,7 +68,7 @@ pub(crate) fn binding(kind: Kind) -> Option<u8> {
 
 const POWER: u8 = 6;
 
-pub(crate) struct Parser<'a> {
+struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
     at: usize,
@@ -114,41 +114,41 @@ impl<'a> Parser<'a> {
         if self.kind() == Kind::End { Ok(()) } else { Err(self.unexpected("", "")) }
     }
 
-    pub(crate) fn peek(&self) -> Token {
+    fn peek(&self) -> Token {
         self.tokens[self.at.min(self.tokens.len() - 1)]
     }
 
-    pub(crate) fn peek_second(&self) -> Kind {
+    fn peek_second(&self) -> Kind {
         self.tokens[(self.at + 1).min(self.tokens.len() - 1)].kind
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    fn kind(&self) -> Kind {
         self.peek().kind
     }
 
-    pub(crate) fn take(&mut self) -> Token {
+    fn take(&mut self) -> Token {
         let token = self.peek();
         self.at += 1;
         token
     }
 
-    pub(crate) fn take_if(&mut self, kind: Kind) -> Option<Token> {
+    fn take_if(&mut self, kind: Kind) -> Option<Token> {
         if self.kind() == kind { Some(self.take()) } else { None }
     }
 
-    pub(crate) fn slice(&self, token: Token) -> &'a str {
+    fn slice(&self, token: Token) -> &'a str {
         self.text.get(token.span.start as usize..token.span.end as usize).unwrap_or_default()
     }
 
     /// Stores an error, unless there is one already.
-    pub(crate) fn note(&mut self, span: Span, what: impl Into<String>) {
+    fn note(&mut self, span: Span, what: impl Into<String>) {
         if self.error.is_none() {
             self.error = Some(Box::new(ParseError::new(self.text, span, what)));
         }
     }
 
     /// Stores the error that the next token is not valid here.
-    pub(crate) fn unexpected(&mut self, context: &str, expected: &str) -> Failed {
+    fn unexpected(&mut self, context: &str, expected: &str) -> Failed {
         let token = self.peek();
         if token.kind == Kind::Error {
             if let Some((span, what)) = self.lexed.take() {
@@ -171,7 +171,7 @@ impl<'a> Parser<'a> {
 
     /// Fails if the next token is a lexer error. Prometheus reads one token ahead, so it reports that error
     /// before an error in the text before the token.
-    pub(crate) fn readable(&mut self) -> Read<()> {
+    fn readable(&mut self) -> Read<()> {
         if self.kind() == Kind::Error { Err(self.unexpected("", "")) } else { Ok(()) }
     }
 
@@ -196,26 +196,26 @@ impl<'a> Parser<'a> {
         }
     }
 
-    pub(crate) fn too_nested(&mut self, limit: TooNested) -> Failed {
+    fn too_nested(&mut self, limit: TooNested) -> Failed {
         let span = self.peek().span;
         self.note(span, format!("the query has {limit}"));
         Failed
     }
 
-    pub(crate) fn enter(&mut self) -> Read<()> {
+    fn enter(&mut self) -> Read<()> {
         self.depth.enter().map_err(|limit| self.too_nested(limit))
     }
 
-    pub(crate) fn leave(&mut self) {
+    fn leave(&mut self) {
         self.depth.leave();
     }
 
-    pub(crate) fn nested<T: Node>(&mut self, node: T) -> Read<Nested<T>> {
+    fn nested<T: Node>(&mut self, node: T) -> Read<Nested<T>> {
         Nested::new(node).map_err(|limit| self.too_nested(limit))
     }
 
     /// Parses operands and binary operators with at least the precedence `least`.
-    pub(crate) fn expr(&mut self, least: u8) -> Read<Expr> {
+    fn expr(&mut self, least: u8) -> Read<Expr> {
         self.enter()?;
         let mut left = self.signed()?;
         while let Some(strength) = binding(self.kind()).filter(|strength| *strength >= least) {
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
         Ok(if negate { -number.value } else { number.value })
     }
 
-    pub(crate) fn expect(&mut self, kind: Kind) -> Read<Token> {
+    fn expect(&mut self, kind: Kind) -> Read<Token> {
         match self.take_if(kind) {
             Some(token) => Ok(token),
             None => Err(self.unexpected("", "")),
@@ -322,7 +322,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a number or a duration.
-    pub(crate) fn number(&mut self) -> Read<Number> {
+    fn number(&mut self) -> Read<Number> {
         let token = self.peek();
         let text = self.slice(token);
         let read = match token.kind {
@@ -339,7 +339,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a list of label names: `(a, b)`.
-    pub(crate) fn grouping(&mut self) -> Read<Vec<String>> {
+    fn grouping(&mut self) -> Read<Vec<String>> {
         const CONTEXT: &str = "grouping opts";
         if self.take_if(Kind::LeftParen).is_none() {
             return Err(self.unexpected(CONTEXT, "\"(\""));
@@ -370,7 +370,7 @@ impl<'a> Parser<'a> {
         Ok(labels)
     }
 
-    pub(crate) fn unquoted(&mut self, token: Token) -> String {
+    fn unquoted(&mut self, token: Token) -> String {
         let text = self.slice(token);
         crate::text::unquote(text).unwrap_or_else(|| {
             self.note(token.span, format!("error unquoting string {}: invalid syntax", quote(text)));

@@ -7,7 +7,7 @@ use crate::timing::Extension;
 use crate::token::{Kind, Token};
 
 impl Parser<'_> {
-    pub(crate) fn postfix(&mut self, mut expr: Expr) -> Read<Expr> {
+    pub(super) fn postfix(&mut self, mut expr: Expr) -> Read<Expr> {
         loop {
             match self.kind() {
                 Kind::LeftBracket => expr = self.brackets(expr)?,
@@ -216,6 +216,6 @@ impl Parser<'_> {
 }
 
 /// Converts seconds to nanoseconds.
-pub(crate) fn nanoseconds(seconds: f64) -> i64 {
+pub(super) fn nanoseconds(seconds: f64) -> i64 {
     (seconds * 1e9).round() as i64
 }

@@ -7,7 +7,7 @@ use crate::text::{quote, unquote_bytes};
 use crate::token::{Class, Kind};
 
 impl Parser<'_> {
-    pub(crate) fn primary(&mut self) -> Read<Expr> {
+    pub(super) fn primary(&mut self) -> Read<Expr> {
         let (token, next) = (self.peek(), self.peek_second());
         match token.kind {
             Kind::Number | Kind::Duration => Ok(Expr::Number(Box::new(self.number()?))),
@@ -72,7 +72,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(crate) fn begins_operand(&self) -> bool {
+    pub(super) fn begins_operand(&self) -> bool {
         let kind = self.kind();
         matches!(
             kind,

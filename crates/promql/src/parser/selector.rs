@@ -13,7 +13,7 @@ use crate::token::{Kind, Token};
 const CONTEXT: &str = "label matching";
 
 impl Parser<'_> {
-    pub(crate) fn vector_selector(&mut self) -> Read<Selector> {
+    pub(super) fn vector_selector(&mut self) -> Read<Selector> {
         let first = self.peek();
         let mut name = String::new();
         let mut span = first.span;
@@ -100,7 +100,7 @@ impl Parser<'_> {
     }
 
     /// Parses a metric with its labels.
-    pub(crate) fn metric(&mut self) -> Read<Labels> {
+    pub(super) fn metric(&mut self) -> Read<Labels> {
         const CONTEXT: &str = "label set";
         let mut pairs: Vec<(String, String)> = Vec::new();
         let first = self.peek();
