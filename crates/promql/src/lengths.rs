@@ -130,15 +130,13 @@ mod tests {
     fn the_first_invalid_duration_is_named() {
         for (query, what) in [
             ("rate(up[step() - 1m])", "8:19: duration must be greater than 0"),
-            ("rate(up[1m] offset (1m / (step() - 1m)))", "20:38: division by zero"),
+            ("rate(up[1m] offset (1m / (step() - 1m)))", "20:37: division by zero"),
             ("sum(max_over_time(up[5m:range() - 10m]))", "24:37: duration must be greater than 0"),
-            ("up offset (1e300 * 1e300)", "11:24: duration is NaN or infinite"),
-            ("up offset (1e300 * 1)", "11:20: duration is out of range"),
-            ("up[1m % (step() - 1m)] + up", "3:20: modulo by zero"),
+            ("up offset (10 ^ (step() * 10))", "11:28: duration is NaN or infinite"),
+            ("up offset (step() ^ 10)", "11:22: duration is out of range"),
+            ("rate(up[1m % (step() - 1m)])", "8:25: modulo by zero"),
         ] {
-            let Ok(expr) = crate::parse(query) else { continue };
-            let found = check_times(&expr, RANGE).unwrap_err().to_string();
-            assert!(found.ends_with(what.split_once(' ').unwrap().1), "{query}: {found}");
+            assert_eq!(refusal(query, RANGE).as_deref(), Some(what), "{query}");
         }
         assert_eq!(refusal("up offset (step() - 2m)", RANGE), None, "an offset may be negative");
     }
