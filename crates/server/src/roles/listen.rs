@@ -17,7 +17,7 @@ use crate::memory::Shares;
 use crate::open_files::{OPERATORS_CONNECTIONS_MAX, OpenFiles};
 
 /// A bound listener and the routes that it will serve.
-pub struct Door {
+pub struct Listener {
     /// Its address.
     pub address: SocketAddr,
     surface: Surface,
@@ -26,9 +26,9 @@ pub struct Door {
 }
 
 /// All listeners of a server.
-pub struct Doors {
+pub struct Listeners {
     /// The HTTP listener first.
-    pub doors: Vec<Door>,
+    pub listeners: Vec<Listener>,
     /// The accept loops.
     pub accepting: Vec<Task<()>>,
     /// Reloads certificates.
@@ -36,14 +36,14 @@ pub struct Doors {
 }
 
 /// Binds the listeners of the settings, raises the limit of open files, and starts to accept connections.
-/// Requests are answered with 503 until [`Door::open`] is called.
-pub async fn doors(
+/// Requests are answered with 503 until [`Listener::open`] is called.
+pub async fn bind_all(
     env: &Env,
     settings: &Settings,
     shares: &Shares,
     metrics: &ServerMetrics,
     stop: &ShutdownSignal,
-) -> Result<Doors, Failed> {
+) -> Result<Listeners, Failed> {
     let tls = Tls::open(env.clone(), &settings.tls).await.map_err(|error| Failed::new(error.to_string()))?;
     let tls = tls.map(Arc::new);
     let surface = if settings.admin_listen.is_empty() { Surface::Whole } else { Surface::Data };
@@ -56,7 +56,7 @@ pub async fn doors(
     for (flag, address, surface) in wanted.into_iter().filter(|(_, address, _)| !address.is_empty()) {
         bound.push((bind(settings, flag, address).await?, surface));
     }
-    let (mut doors, mut accepting, files) = (Vec::new(), Vec::new(), OpenFiles::raise(settings));
+    let (mut listeners, mut accepting, files) = (Vec::new(), Vec::new(), OpenFiles::raise(settings));
     for ((listener, address), surface) in bound {
         let mut http = settings.http.clone();
         if surface == Surface::Operators {
@@ -70,13 +70,13 @@ pub async fn doors(
         let acceptor = Acceptor { env: world, http, connections, metrics: counted, tls: tls.clone(), stop };
         let router = Arc::new(OnceLock::new());
         accepting.push(env.spawn("acceptor", acceptor.run(listener, Arc::clone(&router))));
-        doors.push(Door { address, surface, router });
+        listeners.push(Listener { address, surface, router });
     }
     let following = tls.map(|tls| env.spawn("certificates", tls.follow()));
-    Ok(Doors { doors, accepting, following })
+    Ok(Listeners { listeners, accepting, following })
 }
 
-impl Door {
+impl Listener {
     /// Starts to answer requests.
     pub fn open(&self, app: &App, authority: Option<&Arc<Authority>>) {
         let names = OwnNames::new(self.address, authority.is_some(), &app.settings.http.allowed_hosts);

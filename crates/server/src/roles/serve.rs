@@ -32,7 +32,7 @@ use sandur_terminal::logging;
 use sandur_terminal::logging::self_logs::SelfLogs;
 
 use super::engine::{self, Opened};
-use super::listen::{self, Doors};
+use super::listen::{self, Listeners};
 use super::relay::{self, Relaying};
 use super::retention::kept;
 use super::scrape;
@@ -108,9 +108,9 @@ impl Server {
         let authority = authority(&env, &settings).await?;
         // Requests get 503 until the engine is open: recovery may take a while.
         let stopping = shutdown.signal();
-        let listening = listen::doors(&env, &settings, &shares, &metrics, &stopping).await?;
-        let Doors { doors, mut accepting, following: certificates } = listening;
-        let (bound, address) = (carbon::bind(&settings).await?, doors[0].address);
+        let listening = listen::bind_all(&env, &settings, &shares, &metrics, &stopping).await?;
+        let Listeners { listeners, mut accepting, following: certificates } = listening;
+        let (bound, address) = (carbon::bind(&settings).await?, listeners[0].address);
         let limits = Arc::new(TenantLimits::new(&settings));
         limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
@@ -148,7 +148,7 @@ impl Server {
             scraping: Default::default(),
             carbon: carbon.clone(),
         });
-        doors.iter().for_each(|door| door.open(&app, authority.as_ref()));
+        listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref()));
         let governed = Governed { limit, pressure, metrics, bodies, queries };
         let mut background = vec![following, env.spawn("memory governor", govern(env.clone(), governed))];
         let relaying = relay::start(&app).await?;
@@ -159,7 +159,8 @@ impl Server {
         background.extend(scrape::start(&app, scraped));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
         background.extend(certificates.into_iter().chain(credentials));
-        let addresses = doors.iter().map(|door| door.address).chain(bound.iter().map(|bound| bound.address));
+        let addresses =
+            listeners.iter().map(|listener| listener.address).chain(bound.iter().map(|bound| bound.address));
         let listening = addresses.chain(relaying.iter().flat_map(|all| all.listening.clone())).collect();
         let connections = carbon_connections(&app, &shares);
         accepting.extend(carbon::start(&carbon, &connections, bound));
