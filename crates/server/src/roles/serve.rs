@@ -23,7 +23,7 @@ use sandur_model::TenantId;
 use sandur_query::{FairQueue, Sources};
 use sandur_scrape::ScrapeFile;
 use sandur_service::{
-    LimitsOf, Pressure, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts, WriteMetrics,
+    Intake, LimitsOf, Pressure, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts, WriteMetrics,
     WriteParts, Writes,
 };
 use sandur_terminal::Failed;
@@ -117,18 +117,8 @@ impl Server {
         let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
         let Opened { sources, intake, registry, durability, .. } = opened;
-        let bodies = shares.request_memory(&env);
         let queries = queries(&env, &settings, &shares, (sources, &limits, &graphite));
-        let writes = Writes::new(WriteParts {
-            env: env.clone(),
-            intake,
-            limits_of: limits_of(&limits),
-            series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
-            deltas: Arc::new(DeltaStreams::new(shares.delta_budget())),
-            memory: bodies.clone(),
-            pressure: pressure.clone(),
-            metrics: WriteMetrics::default(),
-        });
+        let writes = writes(&env, &shares, (intake, &limits, &pressure));
         let carbon = carbon_of(&settings, &writes, &stopping);
         let own = metrics.clone().register(registry);
         let registry = with_services((&queries, &writes), &carbon, &graphite, own);
@@ -149,6 +139,7 @@ impl Server {
             carbon: carbon.clone(),
         });
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref()));
+        let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, bodies, queries };
         let mut background = vec![following, env.spawn("memory governor", govern(env.clone(), governed))];
         let relaying = relay::start(&app).await?;
@@ -281,6 +272,24 @@ fn queries(
         steps: shares.results_cache(),
         memory: QueryMemory::new(shares.query_budget()),
         metrics: QueryMetrics::default(),
+    })
+}
+
+/// The service of writes within its shares of the memory.
+fn writes(
+    env: &Env,
+    shares: &Shares,
+    (intake, limits, pressure): (Arc<dyn Intake>, &Arc<TenantLimits>, &Pressure),
+) -> Writes {
+    Writes::new(WriteParts {
+        env: env.clone(),
+        intake,
+        limits_of: limits_of(limits),
+        series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
+        deltas: Arc::new(DeltaStreams::new(shares.delta_budget())),
+        memory: shares.request_memory(env),
+        pressure: pressure.clone(),
+        metrics: WriteMetrics::default(),
     })
 }
 
