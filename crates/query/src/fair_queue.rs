@@ -61,7 +61,7 @@ impl FairQueue {
     /// many queries of the tenant wait, unless this one was admitted before.
     pub(crate) fn enter(&self, tenant: &TenantId, is_admitted: bool) -> Result<Entered, Error> {
         let mut state = self.0.lock();
-        if state.has_place(tenant, self.0.running_max) {
+        if has_place(state.running, &state.running_of, tenant, self.0.running_max) {
             state.begin(tenant);
             return Ok(Entered::Now(self.0.permit(tenant)));
         }
@@ -124,10 +124,6 @@ fn has_place(
 }
 
 impl State {
-    fn has_place(&self, tenant: &TenantId, running_max: usize) -> bool {
-        has_place(self.running, &self.running_of, tenant, running_max)
-    }
-
     fn begin(&mut self, tenant: &TenantId) {
         self.running += 1;
         *self.running_of.entry(tenant.clone()).or_default() += 1;
