@@ -17,6 +17,7 @@ use futures_util::stream::{self, Stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use sandur_base::{Env, Reservation};
+use sandur_ingest::Refused;
 
 use crate::failed_request::Failure;
 
@@ -129,6 +130,18 @@ fn message(start: Bytes, length: u64, body: Body) -> Body {
 /// A successful answer with this message.
 pub fn answer(message: &[u8]) -> Response {
     messages(vec![Bytes::copy_from_slice(message)], None)
+}
+
+/// An `ExportLogsServiceResponse` or `ExportMetricsServiceResponse`, which have the same fields.
+pub fn export_response(refused: &Refused) -> Vec<u8> {
+    let mut response = Vec::new();
+    if let Some(text) = refused.text() {
+        let mut partial = vec![0x08]; // rejected_log_records or rejected_data_points
+        varint(&mut partial, refused.lines());
+        field(&mut partial, 2, text.as_bytes());
+        field(&mut response, 1, &partial);
+    }
+    response
 }
 
 /// A successful answer with these messages. Their memory is held until the last one was sent.

@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
 
 async fn export(State(app): State<App>, request: Request) -> Response {
     match store(&app, request).await {
-        Ok(refused) => grpc::answer(&response(&refused)),
+        Ok(refused) => grpc::answer(&grpc::export_response(&refused)),
         Err(failure) => grpc::failure(&failure),
     }
 }
@@ -41,16 +41,4 @@ async fn store(app: &App, request: Request) -> Result<Refused, Failure> {
     let request = grpc::open(&app.env, app.settings.http.body_idle_timeout, request).await?;
     let (parts, body) = request.into_parts();
     push_lines(app, &parts, body, sandur_ingest::otlp_logs_within).await
-}
-
-/// An `ExportLogsServiceResponse`.
-fn response(refused: &Refused) -> Vec<u8> {
-    let mut response = Vec::new();
-    if let Some(text) = refused.text() {
-        let mut partial = vec![0x08]; // rejected_log_records
-        grpc::varint(&mut partial, refused.lines());
-        grpc::field(&mut partial, 2, text.as_bytes());
-        grpc::field(&mut response, 1, &partial);
-    }
-    response
 }
