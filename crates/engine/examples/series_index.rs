@@ -14,7 +14,7 @@ use sandur_format::block::{BlockOrigin, compare_series};
 use sandur_format::catalog_entry::{BlockMeta, Edit};
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats};
 use sandur_model::{Dataset, MatchOp, Matcher, TenantId, TimeRange};
-use sandur_query::{QueryContext, SampleSelection};
+use sandur_query::{QueryContext, SampleSelection, SeriesRequest};
 use sandur_store::{Intent, Store, StoreOptions};
 
 type Failed = Box<dyn std::error::Error>;
@@ -209,7 +209,7 @@ async fn values(engine: &Engine, what: &str, name: &str, matchers: Vec<Matcher>)
     let (context, began, before) = (context(engine.env()), engine.env().monotonic(), computed());
     let sources = engine.sources();
     let mut scan =
-        sources.samples.value_scan(&context, name.to_owned(), vec![matchers], TimeRange::ALL).await?;
+        sources.samples.texts(&context, SeriesRequest::new(matchers, TimeRange::ALL).values(name)).await?;
     let mut found = 0;
     while let Some(batch) = scan.next().await? {
         found += batch.len();

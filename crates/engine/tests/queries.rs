@@ -17,7 +17,9 @@ use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
 use sandur_model::{
     AutomatonParts, Labels, LineAutomaton, LogBatchBuilder, MINUTE_NS, MatchOp, Matcher, TenantId, TimeRange,
 };
-use sandur_query::{Columns, Needle, Needles, Order, QueryContext, ScanItem, Selection};
+use sandur_query::{
+    Columns, Needle, Needles, Order, QueryContext, ScanItem, Selection, SeriesRequest, all_series, all_texts,
+};
 use sandur_store::{Store, StoreOptions};
 
 /// 2026-11-20 10:00 UTC; rows lie in the hours before.
@@ -196,11 +198,15 @@ impl Fixture {
         let source = self.engine.sources().logs;
         let expected: BTreeSet<String> =
             self.expected(matchers, range).into_iter().map(|(l, ..)| l).collect();
-        let streams = source.streams(&context, vec![matchers.to_vec()], range).await.unwrap();
+        let (streams, _) =
+            all_series(&*source, &context, SeriesRequest::new(matchers.to_vec(), range)).await.unwrap();
         let found: BTreeSet<String> = streams.iter().map(|l| l.to_string()).collect();
         // Bounds of a stream are known per block, so a stream may be returned that has a gap there.
         assert!(found.is_superset(&expected), "{found:?} lacks some of {expected:?}");
-        let pods = source.label_values(&context, "pod".to_owned(), matchers.to_vec(), range).await.unwrap();
+        let (pods, _) =
+            all_texts(&*source, &context, SeriesRequest::new(matchers.to_vec(), range).values("pod"))
+                .await
+                .unwrap();
         let of_streams: BTreeSet<String> = streams.iter().map(|l| l.get("pod").unwrap().to_owned()).collect();
         assert_eq!(pods, of_streams.into_iter().collect::<Vec<_>>());
         let everything = source.volumes(&context, Vec::new(), TimeRange::ALL).await.unwrap();

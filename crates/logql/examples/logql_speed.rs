@@ -15,8 +15,9 @@ use sandur_model::{
     Labels, Level, Limits, LineAutomaton, LineColumn, LogPage, Matcher, StreamRun, TenantId, TimeRange,
 };
 use sandur_query::{
-    CountsTask, Direction, Error, Follow, LogSource, MinuteCount, Order, PageTask, QueryContext, QueryResult,
-    Scan, ScanItem, Selection, SeriesIndex, StreamCounts, StreamVolume, Versions,
+    CountsTask, Direction, Error, Follow, KnownSeries, LogSource, MinuteCount, Order, PageTask, QueryContext,
+    QueryResult, SampleScan, Scan, ScanItem, Selection, SeriesIndex, SeriesRequest, StreamCounts,
+    StreamVolume, Versions,
 };
 
 const S: i64 = 1_000_000_000;
@@ -166,32 +167,13 @@ impl Scan for Items {
 }
 
 impl SeriesIndex for Pages {
-    fn streams<'a>(
+    fn series<'a>(
         &'a self,
-        _: &'a QueryContext,
-        _: Vec<Vec<Matcher>>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn label_names<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: Vec<Matcher>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: String,
-        _: Vec<Matcher>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
+        context: &'a QueryContext,
+        _: SeriesRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        let none = KnownSeries::new(context, Vec::new()).map(|scan| Box::new(scan) as Box<dyn SampleScan>);
+        Box::pin(std::future::ready(none))
     }
 }
 

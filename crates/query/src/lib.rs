@@ -76,7 +76,9 @@ pub use sample_source::{
 };
 pub use seen_rows::SeenRows;
 pub use series_batch::{BATCH_SERIES, Dictionary, LabelIds, SampleScan, Samples, SeriesBatch, SeriesPart};
-pub use series_index::{SeriesIndex, any_or_all};
+pub use series_index::{
+    KnownSeries, SeriesIndex, SeriesRequest, TextRequest, WantedTexts, all_series, all_texts, texts_of_series,
+};
 pub use series_jobs::{SeriesJobs, SeriesWork};
 pub use shared_times::SharedTimes;
 pub use source::{
@@ -88,7 +90,7 @@ pub use staleness::Staleness;
 pub use stats::{QueryStats, StatsSnapshot};
 pub use step_cache::{HeldSeries, StepEvaluator, StepTimes, over_steps};
 pub use tenants::TenantsSource;
-pub use text_scan::{KnownTexts, TextBatch, TextScan};
+pub use text_scan::{DistinctTexts, KnownBatch, TextBatch, TextScan};
 pub use top_rows::{Direction, RankedRow, RowKey, TopRows};
 pub use unit::{Unit, UnitSamples};
 pub use warnings::Warnings;

@@ -13,7 +13,7 @@ use crate::sample_source::{
     Exemplars, Metadata, MetadataSelection, SampleSelection, SampleSource, SeriesExemplars,
 };
 use crate::series_batch::{BATCH_SERIES, LabelIds, SampleScan, Samples, SeriesBatch};
-use crate::series_index::{SeriesIndex, any_or_all};
+use crate::series_index::{KnownSeries, SeriesIndex, SeriesRequest};
 use crate::source::Versions;
 
 /// Series with their samples, in the order of insertion.
@@ -104,41 +104,15 @@ fn labels_of<'a>(
 
 /// Every tenant sees the same series.
 impl SeriesIndex for MemorySeries {
-    fn streams<'a>(
+    fn series<'a>(
         &'a self,
-        _: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        let any_of = any_or_all(any_of);
+        context: &'a QueryContext,
+        SeriesRequest { any_of, range }: SeriesRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         let found: BTreeSet<&Labels> = any_of.iter().flat_map(|m| labels_of(self, m, range)).collect();
         let series = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
-        Box::pin(std::future::ready(Ok(series)))
-    }
-
-    fn label_names<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let names = labels_of(self, &matchers, range).flat_map(|labels| labels.iter().map(|(name, _)| name));
-        let names: BTreeSet<&str> = names.collect();
-        let names = names.into_iter().map(str::to_owned).collect();
-        Box::pin(std::future::ready(Ok(names)))
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let values = labels_of(self, &matchers, range).filter_map(|labels| labels.get(&name));
-        let values: BTreeSet<&str> = values.collect();
-        let values = values.into_iter().map(str::to_owned).collect();
-        Box::pin(std::future::ready(Ok(values)))
+        let scan = KnownSeries::new(context, series).map(|scan| Box::new(scan) as Box<dyn SampleScan>);
+        Box::pin(std::future::ready(scan))
     }
 }
 

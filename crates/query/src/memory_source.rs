@@ -16,7 +16,8 @@ use sandur_model::{
 
 use crate::context::QueryContext;
 use crate::error::Error;
-use crate::series_index::{SeriesIndex, any_or_all};
+use crate::series_batch::SampleScan;
+use crate::series_index::{KnownSeries, SeriesIndex, SeriesRequest};
 use crate::source::{
     CountsTask, Follow, LogSource, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, StreamCounts,
     StreamVolume, Versions,
@@ -317,42 +318,16 @@ impl Scan for MemoryScan {
 }
 
 impl SeriesIndex for MemorySource {
-    fn streams<'a>(
+    fn series<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        let any_of = any_or_all(any_of);
+        SeriesRequest { any_of, range }: SeriesRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         let found: BTreeSet<&Labels> =
             any_of.iter().flat_map(|m| self.labels_of(context.tenant(), m, range)).collect();
         let streams = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
-        Box::pin(async { Ok(streams) })
-    }
-
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let streams = self.labels_of(context.tenant(), &matchers, range);
-        let names: BTreeSet<&str> = streams.into_iter().flat_map(|l| l.iter().map(|(n, _)| n)).collect();
-        let names = names.into_iter().map(str::to_owned).collect();
-        Box::pin(async { Ok(names) })
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        let streams = self.labels_of(context.tenant(), &matchers, range);
-        let values: BTreeSet<&str> = streams.into_iter().filter_map(|l| l.get(&name)).collect();
-        let values = values.into_iter().map(str::to_owned).collect();
-        Box::pin(async { Ok(values) })
+        let scan = KnownSeries::new(context, streams).map(|scan| Box::new(scan) as Box<dyn SampleScan>);
+        Box::pin(std::future::ready(scan))
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use sandur_base::{BoxFuture, Reservation};
 
+use crate::context::QueryContext;
 use crate::error::Error;
+use crate::series_index::TEXT_BYTES;
 
 /// A batch of sorted texts.
 #[derive(Default)]
@@ -81,21 +83,57 @@ pub trait TextScan: Send {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>>;
 }
 
+/// Sorted distinct texts, with the reservation of their memory.
+pub struct DistinctTexts {
+    found: BTreeSet<String>,
+    memory: Reservation,
+}
+
+impl DistinctTexts {
+    /// No texts.
+    pub fn new(context: &QueryContext) -> Result<Self, Error> {
+        Ok(Self { found: BTreeSet::new(), memory: context.budget().reserve(0)? })
+    }
+
+    /// Adds a text.
+    pub fn add(&mut self, text: &str) -> Result<(), Error> {
+        if !self.found.contains(text) {
+            self.memory.grow(text.len() as u64 + TEXT_BYTES)?;
+            self.found.insert(text.to_owned());
+        }
+        Ok(())
+    }
+
+    /// A scan over the texts, which holds their memory.
+    pub fn into_scan(self) -> Box<dyn TextScan> {
+        Box::new(KnownTexts { texts: self.found.into_iter(), _held: self.memory })
+    }
+}
+
+/// A scan over one batch.
+pub struct KnownBatch(Option<TextBatch>);
+
+impl KnownBatch {
+    /// A scan over this batch.
+    pub fn new(batch: TextBatch) -> Self {
+        Self(Some(batch).filter(|batch| !batch.is_empty()))
+    }
+}
+
+impl TextScan for KnownBatch {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>> {
+        Box::pin(std::future::ready(Ok(self.0.take())))
+    }
+}
+
 /// A scan over texts that are in memory.
-pub struct KnownTexts {
+struct KnownTexts {
     texts: std::collections::btree_set::IntoIter<String>,
-    _held: Option<Reservation>,
+    _held: Reservation,
 }
 
 /// Texts per batch of [`KnownTexts`].
 const BATCH_TEXTS: usize = 1_024;
-
-impl KnownTexts {
-    /// A scan over these texts; `held` is the reservation of their memory.
-    pub fn new(texts: BTreeSet<String>, held: Option<Reservation>) -> Self {
-        Self { texts: texts.into_iter(), _held: held }
-    }
-}
 
 impl TextScan for KnownTexts {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>> {
@@ -110,14 +148,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn known_texts_come_in_batches() {
-        let texts: BTreeSet<String> = (0..3_000).map(|n| format!("{n:05}")).collect();
-        let mut scan = KnownTexts::new(texts.clone(), None);
-        let mut found = Vec::new();
+    async fn distinct_texts_come_sorted_in_batches_and_hold_their_memory() {
+        let budget = sandur_base::MemoryBudget::root("query", 1 << 20);
+        let tenant = sandur_model::TenantId::default_tenant();
+        let (env, hour) = (sandur_base::Env::system(1), std::time::Duration::from_secs(3_600));
+        let context = QueryContext::new(env, tenant, budget.clone(), hour);
+        let mut texts = DistinctTexts::new(&context).unwrap();
+        let all: Vec<String> = (0..3_000).map(|n| format!("{n:05}")).collect();
+        all.iter().rev().chain(&all).try_for_each(|text| texts.add(text)).unwrap();
+        assert_eq!(budget.used(), 3_000 * (5 + TEXT_BYTES));
+        let (mut scan, mut found) = (texts.into_scan(), Vec::new());
         while let Some(batch) = scan.next().await.unwrap() {
             assert!((1..=BATCH_TEXTS).contains(&batch.len()));
             found.extend(batch.iter().map(str::to_owned));
         }
-        assert!(found.iter().eq(&texts));
+        assert_eq!(found, all);
+        drop(scan);
+        assert_eq!(budget.used(), 0);
     }
 }

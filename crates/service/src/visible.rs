@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
-use sandur_model::{GRAPHITE_ROLLUP, Labels, MatchOp, Matcher, TenantId, TimeRange};
+use sandur_model::{GRAPHITE_ROLLUP, MatchOp, Matcher, TenantId, TimeRange};
 use sandur_query::{
-    Error, Exemplars, Holding, JoinedLabels, Metadata, MetadataSelection, QueryContext, SampleScan,
-    SampleSelection, SampleSource, Samples, SeriesBatch, SeriesIndex, TextBatch, TextScan, Versions,
+    Error, Exemplars, Holding, Metadata, MetadataSelection, QueryContext, SampleScan, SampleSelection,
+    SampleSource, Samples, SeriesBatch, SeriesIndex, SeriesRequest, TextRequest, TextScan, Versions,
 };
 
 /// A source restricted to what a query may see.
@@ -35,68 +35,29 @@ impl<'s> Visible<'s> {
         matchers
     }
 
-    fn any_shown(&self, any_of: Vec<Vec<Matcher>>) -> Vec<Vec<Matcher>> {
-        let all = any_of.is_empty().then(Vec::new);
-        any_of.into_iter().chain(all).map(|matchers| self.shown(matchers)).collect()
+    fn shown_series(&self, context: &QueryContext, request: SeriesRequest) -> SeriesRequest {
+        SeriesRequest {
+            any_of: request.any_of.into_iter().map(|matchers| self.shown(matchers)).collect(),
+            range: seen(context, request.range),
+        }
     }
 }
 
 impl SeriesIndex for Visible<'_> {
-    fn streams<'a>(
+    fn series<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        self.source.streams(context, self.any_shown(any_of), seen(context, range))
-    }
-
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.source.label_names(context, self.shown(matchers), seen(context, range))
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        self.source.label_values(context, name, self.shown(matchers), seen(context, range))
-    }
-
-    fn value_scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
-        self.source.value_scan(context, name, self.any_shown(any_of), seen(context, range))
-    }
-
-    fn joined_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        wanted: JoinedLabels,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
-        self.source.joined_values(context, wanted, self.shown(matchers), seen(context, range))
-    }
-
-    fn series_scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
-        self.source.series_scan(context, self.any_shown(any_of), seen(context, range))
+        self.source.series(context, self.shown_series(context, request))
+    }
+
+    fn texts<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        TextRequest { wanted, of }: TextRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        self.source.texts(context, self.shown_series(context, of).texts(wanted))
     }
 }
 
@@ -134,7 +95,9 @@ impl SampleSource for Visible<'_> {
         any_of: Vec<Vec<Matcher>>,
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
-        self.source.exemplars(context, self.any_shown(any_of), seen(context, range))
+        let SeriesRequest { any_of, range } =
+            self.shown_series(context, SeriesRequest::any_of(any_of, range));
+        self.source.exemplars(context, any_of, range)
     }
 
     fn metadata<'a>(
@@ -224,6 +187,5 @@ mod tests {
         assert_eq!(shown(&promql, one("a")), r#"a!="x" __rollup__="""#);
         assert_eq!(shown(&promql, one("__rollup__")), r#"__rollup__!="x""#);
         assert_eq!(shown(&all, one("a")), r#"a!="x""#);
-        assert_eq!((promql.any_shown(Vec::new()).len(), all.any_shown(Vec::new())), (1, vec![Vec::new()]));
     }
 }

@@ -1,15 +1,17 @@
 //! The series calls of logs. The streams are in the footers of blocks, which are decoded completely.
 
-use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use roaring::RoaringBitmap;
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
 use sandur_format::log_block::Footer;
 use sandur_model::{Labels, Matcher, StreamId, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats, SeriesIndex, any_or_all};
+use sandur_query::{
+    DistinctTexts, Error, KnownSeries, QueryContext, QueryStats, SampleScan, SeriesIndex, SeriesRequest,
+    TextRequest, TextScan, WantedTexts, texts_of_series,
+};
 
 use super::block::OpenLogs;
 use crate::block_reader::{ReadError, or_warn};
@@ -17,25 +19,8 @@ use crate::matching;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::view::View;
 
-/// Bytes of a found series in addition to its labels, and of a found name or value in addition to its text.
+/// Bytes of a found series in addition to its labels.
 const SERIES_BYTES: u64 = 64;
-const TEXT_BYTES: u64 = 48;
-
-/// Sorted distinct texts, with the reservation of their memory.
-struct Texts {
-    found: BTreeSet<String>,
-    memory: Reservation,
-}
-
-impl Texts {
-    fn add(&mut self, text: &str) -> Result<(), Error> {
-        if !self.found.contains(text) {
-            self.memory.grow(text.len() as u64 + TEXT_BYTES)?;
-            self.found.insert(text.to_owned());
-        }
-        Ok(())
-    }
-}
 
 impl SeriesReader<Footer> {
     /// Calls `visit` with every block of the range and its matching series with rows in the range.
@@ -68,14 +53,12 @@ impl SeriesReader<Footer> {
         Ok(view)
     }
 
-    /// The label sets of the series that match any of the lists, sorted.
-    async fn series(
+    /// The label sets of the selected series, sorted.
+    async fn streams(
         &self,
         context: &QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> Result<Vec<Arc<Labels>>, Error> {
-        let lists = any_or_all(any_of);
+        SeriesRequest { any_of, range }: SeriesRequest,
+    ) -> Result<KnownSeries, Error> {
         let mut memory = context.budget().reserve(0)?;
         // By identity, because most blocks have the same series, and comparing labels would dominate the
         // cost.
@@ -88,7 +71,7 @@ impl SeriesReader<Footer> {
             }
             Ok::<_, Error>(())
         };
-        for matchers in &lists {
+        for matchers in &any_of {
             let visit = |block: &OpenLogs, series: &RoaringBitmap| {
                 let mut all = series.iter();
                 all.try_for_each(|n| add(block.series_id(n), &|| block.footer.streams().labels(n)))
@@ -100,74 +83,59 @@ impl SeriesReader<Footer> {
         }
         let mut series: Vec<Arc<Labels>> = found.into_values().collect();
         series.sort_unstable();
-        Ok(series)
+        Ok(KnownSeries::held(series, memory))
     }
 
-    /// The label names of matching series, sorted.
-    async fn names_of_labels(
+    /// Names or values of the labels of the selected series.
+    async fn names_or_values(
         &self,
         context: &QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let mut names = Texts { found: BTreeSet::new(), memory: context.budget().reserve(0)? };
-        let visit = |block: &OpenLogs, series: &RoaringBitmap| {
-            block.footer.streams().label_names_of(series).try_for_each(|name| names.add(name))
-        };
-        let view = self.visit_blocks(context, &matchers, range, visit).await?;
-        for series in self.in_heads(context, &view, &matchers, range).await? {
-            series.label_names().try_for_each(|name| names.add(name))?;
+        value_of: Option<&str>,
+        SeriesRequest { any_of, range }: SeriesRequest,
+    ) -> Result<Box<dyn TextScan>, Error> {
+        let mut texts = DistinctTexts::new(context)?;
+        for matchers in &any_of {
+            let visit = |block: &OpenLogs, series: &RoaringBitmap| {
+                let table = block.footer.streams();
+                match value_of {
+                    None => table.label_names_of(series).try_for_each(|name| texts.add(name)),
+                    Some(name) => {
+                        table.label_values_of(name, series).into_iter().try_for_each(|value| texts.add(value))
+                    }
+                }
+            };
+            let view = self.visit_blocks(context, matchers, range, visit).await?;
+            for series in self.in_heads(context, &view, matchers, range).await? {
+                match value_of {
+                    None => series.label_names().try_for_each(|name| texts.add(name))?,
+                    Some(name) => series.label_values(name).try_for_each(|value| texts.add(value))?,
+                }
+            }
         }
-        Ok(names.found.into_iter().collect())
-    }
-
-    /// The values of one label in matching series, sorted.
-    async fn values_of_label(
-        &self,
-        context: &QueryContext,
-        name: &str,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let mut values = Texts { found: BTreeSet::new(), memory: context.budget().reserve(0)? };
-        let visit = |block: &OpenLogs, series: &RoaringBitmap| {
-            let some = block.footer.streams().label_values_of(name, series);
-            some.into_iter().try_for_each(|value| values.add(value))
-        };
-        let view = self.visit_blocks(context, &matchers, range, visit).await?;
-        for series in self.in_heads(context, &view, &matchers, range).await? {
-            series.label_values(name).try_for_each(|value| values.add(value))?;
-        }
-        Ok(values.found.into_iter().collect())
+        Ok(texts.into_scan())
     }
 }
 
 impl SeriesIndex for SeriesReader<Footer> {
-    fn streams<'a>(
+    fn series<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        Box::pin(self.series(context, any_of, range))
+        request: SeriesRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        Box::pin(async move { Ok(Box::new(self.streams(context, request).await?) as Box<dyn SampleScan>) })
     }
 
-    fn label_names<'a>(
+    fn texts<'a>(
         &'a self,
         context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(self.names_of_labels(context, matchers, range))
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async move { self.values_of_label(context, &name, matchers, range).await })
+        TextRequest { wanted, of }: TextRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        Box::pin(async move {
+            match wanted {
+                WantedTexts::Names => self.names_or_values(context, None, of).await,
+                WantedTexts::Values(name) => self.names_or_values(context, Some(&name), of).await,
+                WantedTexts::Joined(_) => texts_of_series(self, context, of.texts(wanted)).await,
+            }
+        })
     }
 }

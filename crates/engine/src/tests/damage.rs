@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Labels, SampleBatch, Signal};
-use sandur_query::{LogSource, SampleSelection, ScanItem};
+use sandur_query::{LogSource, SampleSelection, ScanItem, SeriesRequest, all_series, all_texts};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
@@ -174,7 +174,7 @@ fn is_named(context: &QueryContext, object: &Path) -> bool {
 }
 
 async fn apps(source: &Arc<dyn LogSource>, context: &QueryContext) -> Vec<String> {
-    source.label_values(context, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap()
+    all_texts(&**source, context, SeriesRequest::everything().values("app")).await.unwrap().0
 }
 
 /// The number of lines by counts, where a scan returns them.
@@ -228,12 +228,12 @@ async fn ask_in_every_way(engine: &Arc<Engine>, stored: &Stored, what: &str) -> 
     judge(&asked, "a count", lines == all);
 
     let asked = context();
-    let streams = source.streams(&asked, Vec::new(), TimeRange::ALL).await.unwrap();
+    let (streams, _) = all_series(&*source, &asked, SeriesRequest::everything()).await.unwrap();
     assert!(streams.iter().any(|labels| labels.get("app") == Some("b")), "{what}: series");
     judge(&asked, "series", streams.len() == 2);
 
     let asked = context();
-    let names = source.label_names(&asked, Vec::new(), TimeRange::ALL).await.unwrap();
+    let (names, _) = all_texts(&*source, &asked, SeriesRequest::everything().names()).await.unwrap();
     assert_eq!(names, ["app"], "{what}");
 
     let asked = context();

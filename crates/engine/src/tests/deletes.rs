@@ -9,7 +9,9 @@ use std::ops::Range;
 use sandur_catalog::DeleteProgress;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, DeletionMode, LineColumn, LogPage, MINUTE_NS, Matcher};
-use sandur_query::{Error as QueryError, Followed, Needle, QueryStats, RowLook, RowSelector};
+use sandur_query::{
+    Error as QueryError, Followed, Needle, QueryStats, RowLook, RowSelector, SeriesRequest, all_texts,
+};
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
@@ -285,8 +287,8 @@ fn deleted_lines_are_removed_from_blocks_across_restarts() {
         assert_eq!(engine.metrics().deleted_rows.get(), 40 + 1 + 40);
         let context = context(engine.env());
         let labels =
-            engine.sources().logs.label_values(&context, "app".into(), Vec::new(), TimeRange::ALL).await;
-        assert_eq!(labels.unwrap(), ["a", "b"], "a stream without rows is not listed");
+            all_texts(&*engine.sources().logs, &context, SeriesRequest::everything().values("app")).await;
+        assert_eq!(labels.unwrap().0, ["a", "b"], "a stream without rows is not listed");
         let processed = engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap()[0].record.request.id;
         let refused = engine.cancel_delete(&Dataset::logs(tenant.clone()), processed, true).await;
         assert!(matches!(refused, Err(Error::Cancel(CancelRefusal::Processed))), "{refused:?}");

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sandur_catalog::DeleteProgress;
 use sandur_model::{Dataset, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch, Signal};
-use sandur_query::SampleSelection;
+use sandur_query::{SampleSelection, SeriesRequest, all_series, all_texts};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
@@ -155,14 +155,18 @@ async fn label_calls_read_heads_and_blocks() {
             engine.flush().await.unwrap();
         }
         let (samples, context) = (engine.sources().samples, context(engine.env()));
-        let names = samples.label_names(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        let (names, _) = all_texts(&*samples, &context, SeriesRequest::everything().names()).await.unwrap();
         assert_eq!(names, ["__name__", "app"]);
-        let values = |matchers, range| samples.label_values(&context, "app".to_owned(), matchers, range);
-        assert_eq!(values(Vec::new(), TimeRange::ALL).await.unwrap(), ["a", "b"]);
-        assert_eq!(values(matcher(MatchOp::Regex, "b|c"), TimeRange::ALL).await.unwrap(), ["b"]);
-        assert_eq!(values(Vec::new(), at(3_605)).await.unwrap(), ["b"], "flushed: {flushed}");
+        let values = async |matchers, range| {
+            let request = SeriesRequest::new(matchers, range).values("app");
+            all_texts(&*samples, &context, request).await.unwrap().0
+        };
+        assert_eq!(values(Vec::new(), TimeRange::ALL).await, ["a", "b"]);
+        assert_eq!(values(matcher(MatchOp::Regex, "b|c"), TimeRange::ALL).await, ["b"]);
+        assert_eq!(values(Vec::new(), at(3_605)).await, ["b"], "flushed: {flushed}");
         let lists = vec![matcher(MatchOp::Equal, "b"), matcher(MatchOp::NotEqual, "c")];
-        let series = samples.streams(&context, lists, TimeRange::ALL).await.unwrap();
+        let (series, _) =
+            all_series(&*samples, &context, SeriesRequest::any_of(lists, TimeRange::ALL)).await.unwrap();
         let shown: Vec<String> = series.iter().map(|labels| labels.to_string()).collect();
         assert_eq!(shown, [r#"{__name__="up", app="a"}"#, r#"{__name__="up", app="b"}"#]);
         let held: u64 =
@@ -203,26 +207,27 @@ async fn label_calls_take_less_memory_than_their_answers() {
         QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600))
     };
     let (samples, small) = (engine.sources().samples, budget());
-    let mut scan = samples.value_scan(&small, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap();
+    let mut scan = samples.texts(&small, SeriesRequest::everything().values("app")).await.unwrap();
     let mut found = Vec::new();
     while let Some(batch) = scan.next().await.unwrap() {
         assert!(!batch.is_empty());
         found.extend(batch.iter().map(str::to_owned));
     }
     assert!(found.iter().eq(&expected), "{} of {}", found.len(), expected.len());
-    let mut scan = samples.series_scan(&small, Vec::new(), TimeRange::ALL).await.unwrap();
+    let mut scan = samples.series(&small, SeriesRequest::everything()).await.unwrap();
     let mut series = 0;
     while let Some(batch) = scan.next().await.unwrap() {
         series += batch.labels.len();
     }
     assert_eq!(series, expected.len(), "each series is returned once");
     drop(scan);
-    let whole = samples.label_values(&small, "app".to_owned(), Vec::new(), TimeRange::ALL).await;
+    let whole = all_texts(&*samples, &small, SeriesRequest::everything().values("app")).await;
     assert!(whole.unwrap_err().to_string().contains("a small query"));
     // Many concurrent calls.
     let count = async |context: QueryContext| {
         let every = vec![vec![Matcher::new("app", MatchOp::Regex, "app-.*x").unwrap()]];
-        let mut scan = samples.value_scan(&context, "app".to_owned(), every, TimeRange::ALL).await?;
+        let mut scan =
+            samples.texts(&context, SeriesRequest::any_of(every, TimeRange::ALL).values("app")).await?;
         let mut count = 0;
         while let Some(batch) = scan.next().await? {
             count += batch.len();
@@ -245,9 +250,8 @@ async fn label_scans_continue_after_a_refusal_of_memory() {
     let (tenant, budget) = (TenantId::default_tenant(), all.child("query", 16 << 20));
     let context = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
     let samples = engine.sources().samples;
-    let mut values =
-        samples.value_scan(&context, "app".to_owned(), Vec::new(), TimeRange::ALL).await.unwrap();
-    let mut series = samples.series_scan(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+    let mut values = samples.texts(&context, SeriesRequest::everything().values("app")).await.unwrap();
+    let mut series = samples.series(&context, SeriesRequest::everything()).await.unwrap();
     let (mut of_values, mut of_series, mut refusals) = (Vec::new(), Vec::new(), 0);
     let (mut values_are_over, mut series_are_over, mut kept_by_others) = (false, false, 64);
     while !(values_are_over && series_are_over) {
@@ -312,7 +316,7 @@ async fn a_series_scan_fails_before_its_first_batch_or_not_at_all() {
         let budget = sandur_base::MemoryBudget::root("a small query", bytes);
         let tenant = TenantId::default_tenant();
         let context = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
-        let Ok(mut scan) = samples.series_scan(&context, Vec::new(), TimeRange::ALL).await else {
+        let Ok(mut scan) = samples.series(&context, SeriesRequest::everything()).await else {
             refused += 1;
             continue;
         };
@@ -386,8 +390,10 @@ async fn neither_signal_sees_or_blocks_the_other() {
     let of_logs = Dataset::logs(TenantId::default_tenant());
     assert_eq!((blocks(&engine, &of_logs), blocks(&engine, &metrics())), (1, 1));
     assert_eq!((read_all(&engine).await, all(&engine).await), (logs.clone(), expected.clone()));
-    let names =
-        engine.sources().logs.label_names(&context(engine.env()), Vec::new(), TimeRange::ALL).await.unwrap();
+    let (names, _) =
+        all_texts(&*engine.sources().logs, &context(engine.env()), SeriesRequest::everything().names())
+            .await
+            .unwrap();
     assert_eq!(names, ["app"]);
     let processed = |dataset: Dataset, id| {
         move |snapshot: &sandur_catalog::Snapshot| {

@@ -1,7 +1,7 @@
 //! The parts of a block that queries read are decoded when the block is written.
 
 use sandur_model::{MatchOp, Matcher};
-use sandur_query::{SampleScan, SampleSelection};
+use sandur_query::{SampleScan, SampleSelection, SeriesRequest, all_texts};
 use tempfile::TempDir;
 
 use super::samples::{START_MS, Samples, open, push};
@@ -38,7 +38,10 @@ async fn the_first_query_decodes_nothing_of_a_new_block() {
     let selection = SampleSelection::all(matchers.clone(), START_MS, START_MS + 60_000);
     let mut scan = samples.select(&context, selection).await.unwrap();
     assert!(read_all(&mut *scan).await > 50);
-    let values = samples.label_values(&context, "app".to_owned(), matchers, TimeRange::ALL).await.unwrap();
+    let (values, _) =
+        all_texts(&*samples, &context, SeriesRequest::new(matchers, TimeRange::ALL).values("app"))
+            .await
+            .unwrap();
     assert!(values.len() > 50);
     assert_eq!(cache.hits_and_misses().1, misses, "nothing was decoded again");
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sandur_base::job::spend;
 use sandur_model::{Matcher, TimeRange, graphite_level};
-use sandur_query::{Error, JoinedLabels, QueryContext, TextBatch};
+use sandur_query::{Error, JoinedLabels, QueryContext, SeriesRequest, TextBatch, TextRequest};
 
 use super::matchers::{NAME, of_pattern};
 use super::{KEPT_MAX, LITTLE_COMPARED, StoredSeries};
@@ -65,8 +65,19 @@ impl StoredSeries<'_> {
         is_leaf: bool,
     ) -> Result<Vec<Found>, Error> {
         let Some(label) = graphite_level(level) else { return Ok(Vec::new()) };
+        self.fitting_nodes(context, levels, SeriesRequest::new(matchers, range).values(label), is_leaf).await
+    }
+
+    /// The nodes that fit of the texts of a request.
+    async fn fitting_nodes(
+        &self,
+        context: &QueryContext,
+        levels: Arc<Levels>,
+        request: TextRequest,
+        is_leaf: bool,
+    ) -> Result<Vec<Found>, Error> {
         let mut found: Vec<Found> = Vec::new();
-        let mut scan = self.samples.value_scan(context, label.to_owned(), vec![matchers], range).await?;
+        let mut scan = self.samples.texts(context, request).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let before = found.len();
@@ -87,10 +98,7 @@ impl StoredSeries<'_> {
         let labels = levels.varying.iter().filter_map(|level| graphite_level(*level));
         let labels: Vec<String> = labels.map(str::to_owned).collect();
         let wanted = JoinedLabels { labels, separator: SEPARATOR, limit: KEPT_MAX };
-        let joined = self.samples.joined_values(context, wanted, matchers, range).await?;
-        let found = fitting(context, &levels, joined, is_leaf).await?;
-        self.pay(context, found.len(), found.iter().map(|node| node.path.as_str()))?;
-        Ok(found)
+        self.fitting_nodes(context, levels, SeriesRequest::new(matchers, range).joined(wanted), is_leaf).await
     }
 
     /// Finds nodes for a pattern with `**`.
@@ -102,7 +110,7 @@ impl StoredSeries<'_> {
         range: TimeRange,
     ) -> Result<Vec<Found>, Error> {
         let (mut found, pattern) = (BTreeSet::new(), Arc::new(pattern.clone()));
-        let mut scan = self.samples.value_scan(context, NAME.to_owned(), vec![matchers], range).await?;
+        let mut scan = self.samples.texts(context, SeriesRequest::new(matchers, range).values(NAME)).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let mut fresh = Vec::new();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use sandur_model::{Matcher, TimeRange};
-use sandur_query::{Error, QueryContext};
+use sandur_query::{Error, QueryContext, SeriesRequest, all_texts};
 
 use super::StoredSeries;
 use super::matchers::label_of;
@@ -63,7 +63,8 @@ impl StoredSeries<'_> {
             let Some(label) = label_of(tag) else { return Ok(None) };
             matchers.push(Matcher::equal(label, value));
         }
-        let labels = self.samples.label_names(context, matchers.clone(), TimeRange::ALL).await?;
+        let request = SeriesRequest::new(matchers.clone(), TimeRange::ALL).names();
+        let (labels, _) = all_texts(self.samples, context, request).await?;
         Ok((!labels.is_empty()).then_some(matchers))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandur_model::{MatchOp, Matcher, TimeRange, graphite_level};
-use sandur_query::{Error, QueryContext};
+use sandur_query::{Error, QueryContext, SeriesRequest};
 
 use super::matchers::{NAME, of_pattern};
 use super::{StoredSeries, seconds};
@@ -19,18 +19,19 @@ impl StoredSeries<'_> {
     ) -> Result<Listing, Error> {
         let mut source = ListingSource { paths: None, ages: Ages::default(), rules: Arc::clone(&self.rules) };
         if let Some(matchers) = context.compute_here(|| Ok(conditions(&request)))? {
-            let any_of = vec![matchers];
             if matches!(request.form, ListingForm::Details(_)) {
                 let mut scans = Vec::with_capacity(WINDOWS.len());
                 for window in WINDOWS {
                     let range = seconds((now.saturating_sub(window), i64::MAX));
                     scans.push(
-                        self.samples.value_scan(context, NAME.to_owned(), any_of.clone(), range).await?,
+                        self.samples
+                            .texts(context, SeriesRequest::new(matchers.clone(), range).values(NAME))
+                            .await?,
                     );
                 }
                 source.ages = Ages::by(scans, now);
             }
-            let all = self.samples.value_scan(context, NAME.to_owned(), any_of, TimeRange::ALL);
+            let all = self.samples.texts(context, SeriesRequest::new(matchers, TimeRange::ALL).values(NAME));
             source.paths = Some(all.await?);
         }
         Ok(Listing::new(context.clone(), request, source))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use sandur_base::job::spend;
 use sandur_model::{MatchOp, Matcher};
-use sandur_query::{Error, QueryContext, SeriesBatch};
+use sandur_query::{Error, QueryContext, SeriesBatch, SeriesRequest, all_texts};
 
 use super::matchers::{NAME, label_of, of_expressions, tag_of};
 use super::named::{Meant, name_of, tags_of};
@@ -48,7 +48,7 @@ impl StoredSeries<'_> {
         let (matchers, is_exact) = context.compute_here(|| Ok(of_expressions(expressions)))?;
         let meant = Arc::new(Meant::by(Selector::Tags(expressions)));
         let _turn = context.turn().await?;
-        let mut scan = self.samples.series_scan(context, vec![matchers], self.names_range()).await?;
+        let mut scan = self.samples.series(context, SeriesRequest::new(matchers, self.names_range())).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let batch = Arc::new(batch);
@@ -82,7 +82,7 @@ impl StoredSeries<'_> {
         let mut found: Vec<String> = Vec::new();
         let _turn = context.turn().await?;
         let range = self.names_range();
-        let mut scan = self.samples.value_scan(context, label.to_owned(), vec![matchers], range).await?;
+        let mut scan = self.samples.texts(context, SeriesRequest::new(matchers, range).values(label)).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let (before, filter) = (found.len(), filter.clone());
@@ -114,7 +114,8 @@ impl StoredSeries<'_> {
         let mut found = std::collections::BTreeSet::new();
         if is_exact {
             let _turn = context.turn().await?;
-            let labels = self.samples.label_names(context, matchers, self.names_range()).await?;
+            let request = SeriesRequest::new(matchers, self.names_range()).names();
+            let (labels, _held) = all_texts(self.samples, context, request).await?;
             found.extend(labels.iter().filter_map(|label| tag_of(label)).map(str::to_owned));
         } else {
             self.each_series(context, wanted.expressions, |batch, series| {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
+use sandur_query::{SeriesRequest, all_series};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
@@ -58,12 +59,11 @@ async fn labels(State(queries): State<Queries>, call: Call) -> Result<Response, 
     let matchers =
         selector::optional_selecting(&context, &queries.limits(&call.caller.tenant), call.params.query())
             .await?;
-    let any_of = if matchers.is_empty() { Vec::new() } else { vec![matchers] };
     let asked = Asked::other("detected_labels", call.params.query(), times);
     let streams = logged((&queries, &call.caller), &context, asked, async {
-        Ok(queries.logs().streams(&context, any_of, range).await?)
+        Ok(all_series(queries.logs(), &context, SeriesRequest::new(matchers, range)).await?)
     });
-    let (streams, _) = streams.await?;
+    let ((streams, _held), _) = streams.await?;
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for stream in &streams {
         for (name, value) in stream.iter() {

@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::{MatchOp, Matcher, TimeRange};
-use sandur_query::{QueryContext, QueryResult, Sample, Series};
+use sandur_query::{QueryContext, QueryResult, Sample, Series, SeriesRequest, all_texts};
 use sandur_service::Queries;
 use sandur_service::logql::{self, QueryKind};
 use sandur_service::query_log::Asked;
@@ -88,7 +88,11 @@ impl<'a> ByStep<'a> {
     ) -> Result<Self, Failure> {
         let mut matchers = request.matchers.clone();
         let all = match request.takes_every_label() {
-            true => queries.logs().label_names(context, matchers.clone(), range).await?,
+            true => {
+                all_texts(queries.logs(), context, SeriesRequest::new(matchers.clone(), range).names())
+                    .await?
+                    .0
+            }
             false => Vec::new(),
         };
         let labels = request.labels(all);

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_query::QueryStats;
+use sandur_query::{QueryStats, SeriesRequest, all_texts};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
@@ -49,7 +49,8 @@ pub async fn find(queries: &Queries, call: &Call) -> Result<Found, Failure> {
         selector::optional(&context, &queries.limits(&call.caller.tenant), call.params.query()).await?;
     let asked = Asked::labels("", call.params.query(), times);
     let work = async {
-        let names = queries.logs().label_names(&context, matchers, range).await?;
+        let (names, _) =
+            all_texts(queries.logs(), &context, SeriesRequest::new(matchers, range).names()).await?;
         QueryStats::add(&context.stats().entries_returned, names.len() as u64);
         Ok(names)
     };

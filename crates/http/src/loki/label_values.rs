@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::on;
-use sandur_query::QueryStats;
+use sandur_query::{QueryStats, SeriesRequest, all_texts};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
@@ -45,7 +45,8 @@ pub async fn find(queries: &Queries, call: &Call, name: String) -> Result<Found,
             .await?;
     let asked = Asked::labels(&name, call.params.query(), times);
     let work = async {
-        let values = queries.logs().label_values(&context, name, matchers, range).await?;
+        let (values, _) =
+            all_texts(queries.logs(), &context, SeriesRequest::new(matchers, range).values(name)).await?;
         QueryStats::add(&context.stats().entries_returned, values.len() as u64);
         Ok(values)
     };

@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::on;
 use sandur_base::ErrorKind;
 use sandur_model::Labels;
-use sandur_query::QueryStats;
+use sandur_query::{QueryStats, SeriesRequest, all_series};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
@@ -46,7 +46,8 @@ async fn series(State(queries): State<Queries>, call: Call) -> Result<Response, 
     let any_of = selector::each_optional(&context, &queries.limits(&call.caller.tenant), selectors()).await?;
     let asked = Asked::series(selectors(), times);
     let work = async {
-        let streams = queries.logs().streams(&context, any_of, range).await?;
+        let (streams, held) =
+            all_series(queries.logs(), &context, SeriesRequest::any_of(any_of, range)).await?;
         let (found, most) = (streams.len() as u64, queries.limits(&call.caller.tenant).cardinality_limit);
         if most > 0 && found > most {
             let text = format!(
@@ -55,9 +56,9 @@ async fn series(State(queries): State<Queries>, call: Call) -> Result<Response, 
             return Err(Failure::new(ErrorKind::Limit, text));
         }
         QueryStats::add(&context.stats().entries_returned, found);
-        Ok(streams)
+        Ok((streams, held))
     };
-    let (streams, _) = logged((&queries, &call.caller), &context, asked, work).await?;
+    let ((streams, _held), _) = logged((&queries, &call.caller), &context, asked, work).await?;
     let bytes: u64 = streams.iter().map(|s| (s.text_bytes() + s.len() * 6 + 3) as u64).sum();
     let memory = context.budget().reserve(bytes).map_err(sandur_query::Error::from)?;
     Ok(reply::large_json(queries.env(), &call, series_body(&streams, &context.warnings()), Some(memory))

@@ -3,12 +3,12 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_query::SeriesIndex;
+use sandur_query::all_texts;
 use sandur_service::Queries;
 use sandur_service::query_log::Asked;
 
 use super::refused::Refused;
-use super::selectors::{END, LIMIT, MATCH, Request, START, Texts, listed, write_text};
+use super::selectors::{END, LIMIT, MATCH, Request, START, listed, write_text};
 use crate::call::Call;
 use crate::route::{Access, GET_POST, Group, Route};
 
@@ -32,11 +32,7 @@ async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, R
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels("", &selectors, request.times).of_metrics();
     let work = async {
-        let (source, mut texts) = (queries.samples(), Texts::new(&context)?);
-        for matchers in request.each() {
-            texts.add(source.label_names(&context, matchers, request.range).await?)?;
-        }
-        let (names, memory) = texts.into_parts();
+        let (names, memory) = all_texts(&queries.samples(), &context, request.series().names()).await?;
         Ok((names, Some(memory)))
     };
     listed((&queries, &call), (&context, asked), (request.limit, write_text), work).await

@@ -44,9 +44,7 @@ async fn values(
     let selectors = call.params.all("match[]").collect::<Vec<_>>().join(":");
     let asked = Asked::labels(&name, &selectors, request.times).of_metrics();
     let source = queries.samples();
-    let open = || async {
-        let selectors = request.selectors.clone();
-        source.value_scan(&context, name.clone(), selectors, request.range).await.map(Items::Texts)
-    };
+    let open =
+        || async { source.texts(&context, request.series().values(name.as_str())).await.map(Items::Texts) };
     streamed((&queries, &call), (&context, asked), request.limit, open).await
 }

@@ -3,12 +3,11 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_query::SeriesIndex;
+use sandur_query::all_texts;
 use sandur_service::Queries;
 
 use super::refused::Refused;
 use super::search::{Hit, PARAMETERS, Search, Write, answer};
-use super::selectors::Texts;
 use crate::call::Call;
 use crate::marshal::json;
 use crate::route::{Access, GET_POST, Group, Route};
@@ -31,13 +30,9 @@ pub static ROUTE: Route = Route {
 async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {
     let context = queries.samples_context(&call.caller.tenant, None);
     let search = Search::read(&queries, &context, &call, "label_names").await?;
-    let (lists, range): (Vec<_>, _) = (search.request.each().collect(), search.request.range);
+    let request = search.request.series().names();
     let work = async {
-        let (source, mut texts) = (queries.samples(), Texts::new(&context)?);
-        for matchers in lists {
-            texts.add(source.label_names(&context, matchers, range).await?)?;
-        }
-        let (names, memory) = texts.into_parts();
+        let (names, memory) = all_texts(&queries.samples(), &context, request).await?;
         Ok((names, memory, write_name()))
     };
     answer((&queries, &call), &context, search, work).await

@@ -3,13 +3,12 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_query::{Error, QueryContext, SeriesIndex};
+use sandur_query::all_texts;
 use sandur_service::Queries;
 
 use super::queries::refuse;
 use super::refused::Refused;
 use super::search::{Hit, PARAMETERS, Search, Write, answer};
-use super::selectors::{Request, Texts};
 use crate::call::Call;
 use crate::marshal::json;
 use crate::route::{Access, GET_POST, Group, Route};
@@ -33,9 +32,9 @@ async fn values(State(queries): State<Queries>, call: Call) -> Result<Response, 
     let context = queries.samples_context(&call.caller.tenant, None);
     let search = Search::read(&queries, &context, &call, "label_values").await?;
     let label = call.params.get("label").ok_or_else(|| refuse("missing required parameter \"label\""))?;
-    let request = search.request.clone();
+    let request = search.request.series().values(label);
     let work = async {
-        let (values, memory) = find(&queries, &context, label, &request).await?.into_parts();
+        let (values, memory) = all_texts(&queries.samples(), &context, request).await?;
         let write: Write = Box::new(|out: &mut Vec<u8>, hit: &Hit| {
             out.extend_from_slice(b"\"value\":");
             json::utf8(out, &hit.text);
@@ -43,18 +42,4 @@ async fn values(State(queries): State<Queries>, call: Call) -> Result<Response, 
         Ok((values, memory, write))
     };
     answer((&queries, &call), &context, search, work).await
-}
-
-/// The values of a label.
-pub async fn find(
-    queries: &Queries,
-    context: &QueryContext,
-    label: &str,
-    request: &Request,
-) -> Result<Texts, Error> {
-    let (source, mut texts) = (queries.samples(), Texts::new(context)?);
-    for matchers in request.each() {
-        texts.add(source.label_values(context, label.to_owned(), matchers, request.range).await?)?;
-    }
-    Ok(texts)
 }

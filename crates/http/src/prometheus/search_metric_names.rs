@@ -6,13 +6,12 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::MetricMetadata;
-use sandur_query::{MetadataSelection, SampleSource};
+use sandur_query::{MetadataSelection, SampleSource, all_texts};
 use sandur_service::Queries;
 
 use super::refused::Refused;
 use super::search::{Hit, PARAMETERS, Search, Write, answer, truth};
 use super::search_label_names::write_name;
-use super::search_label_values::find;
 use crate::call::Call;
 use crate::marshal::json;
 use crate::route::{Access, GET_POST, Group, Route};
@@ -36,9 +35,9 @@ async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, R
     let context = queries.samples_context(&call.caller.tenant, None);
     let search = Search::read(&queries, &context, &call, "metric_names").await?;
     let with_metadata = truth(&call.params, "include_metadata", false)?;
-    let request = search.request.clone();
+    let request = search.request.series().values("__name__");
     let work = async {
-        let (names, memory) = find(&queries, &context, "__name__", &request).await?.into_parts();
+        let (names, memory) = all_texts(&queries.samples(), &context, request).await?;
         if !with_metadata {
             return Ok((names, memory, write_name()));
         }

@@ -1,11 +1,9 @@
 //! What the index endpoints share: selectors, times, limits, the log line.
 
-use std::collections::BTreeSet;
-
 use axum::response::Response;
 use sandur_base::Reservation;
 use sandur_model::{Matcher, TimeRange};
-use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_query::{Error, QueryContext, QueryStats, SeriesRequest};
 use sandur_service::Queries;
 use sandur_service::promql;
 use sandur_service::query_log::{Asked, Outcome, QueryLog, Times};
@@ -57,10 +55,9 @@ impl Request {
         Ok(Self { selectors: read(context, call).await?, range, limit, times })
     }
 
-    /// Each selector; without selectors one that matches every series.
-    pub fn each(&self) -> impl Iterator<Item = Vec<Matcher>> {
-        let everything = self.selectors.is_empty().then(Vec::new);
-        self.selectors.iter().cloned().chain(everything)
+    /// Selects the series that match any selector; every series if there is no selector.
+    pub fn series(&self) -> SeriesRequest {
+        SeriesRequest::any_of(self.selectors.clone(), self.range)
     }
 }
 
@@ -72,47 +69,6 @@ pub async fn read(context: &QueryContext, call: &Call) -> Result<Vec<Vec<Matcher
     }
     let parsed = promql::parse_selectors(context, texts).await;
     parsed.map_err(|error| Refused::reading(error, str::to_owned))
-}
-
-/// Collects the strings that selectors find, sorted and without duplicates.
-pub struct Texts {
-    /// Those of the first selector, while there is only one.
-    sorted: Vec<String>,
-    found: BTreeSet<String>,
-    memory: Reservation,
-}
-
-/// Bytes of a string in addition to its characters.
-const TEXT_BYTES: u64 = 48;
-
-impl Texts {
-    /// An empty collection.
-    pub fn new(context: &QueryContext) -> Result<Self, Error> {
-        Ok(Self { sorted: Vec::new(), found: BTreeSet::new(), memory: context.budget().reserve(0)? })
-    }
-
-    /// Adds the sorted strings of a selector.
-    pub fn add(&mut self, mut texts: Vec<String>) -> Result<(), Error> {
-        if self.sorted.is_empty() && self.found.is_empty() {
-            // With one selector no set is needed.
-            self.memory.grow(texts.iter().map(|text| text.len() as u64 + TEXT_BYTES / 2).sum())?;
-            self.sorted = texts;
-            return Ok(());
-        }
-        texts.append(&mut self.sorted);
-        let bytes: u64 = texts.iter().map(|text| text.len() as u64 + TEXT_BYTES).sum();
-        self.memory.grow(bytes)?;
-        self.found.extend(texts);
-        Ok(())
-    }
-
-    /// The strings and their reservation.
-    pub fn into_parts(self) -> (Vec<String>, Reservation) {
-        match self.found.is_empty() {
-            true => (self.sorted, self.memory),
-            false => (self.found.into_iter().collect(), self.memory),
-        }
-    }
 }
 
 /// Runs the work of an index endpoint within the query's time, logs it, and answers with the items.

@@ -36,9 +36,6 @@ async fn series(State(queries): State<Queries>, call: Call) -> Result<Response, 
     let request = Request::read(&context, &call, (i64::MIN, i64::MAX)).await?;
     let asked = Asked::series(call.params.all("match[]"), request.times).of_metrics();
     let source = queries.samples();
-    let open = || async {
-        let selectors = request.selectors.clone();
-        source.series_scan(&context, selectors, request.range).await.map(Items::Series)
-    };
+    let open = || async { source.series(&context, request.series()).await.map(Items::Series) };
     streamed((&queries, &call), (&context, asked), request.limit, open).await
 }

@@ -67,7 +67,7 @@ async fn tsdb(State(queries): State<Queries>, call: Call) -> Result<Response, Re
     );
     let work = async {
         let source = queries.samples();
-        let mut scan = source.series_scan(&context, request.selectors, request.range).await?;
+        let mut scan = source.series(&context, request.series()).await?;
         let mut counts = Counts::new(&context)?;
         while let Some(batch) = scan.next().await? {
             let add = move || {

@@ -171,7 +171,7 @@ impl PageTask for TenantPage {
 mod tests {
     use super::*;
     use crate::memory_source::{MemoryRow, MemorySource};
-    use crate::series_index::SeriesIndex;
+    use crate::series_index::{SeriesRequest, all_series, all_texts};
     use crate::source::{Columns, Needles};
     use sandur_base::{Env, MemoryBudget};
     use sandur_model::{AutomatonParts, Labels, Level, MatchOp};
@@ -272,12 +272,14 @@ mod tests {
     #[tokio::test]
     async fn labels_and_series_of_several_tenants_are_merged() {
         let (source, context) = (source(), context());
-        let names = source.label_names(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        let (names, _) = all_texts(&source, &context, SeriesRequest::everything().names()).await.unwrap();
         assert_eq!(names, ["__tenant_id__", "app"]);
-        let values = |name: &str| source.label_values(&context, name.to_owned(), Vec::new(), TimeRange::ALL);
-        assert_eq!(values("__tenant_id__").await.unwrap(), ["a", "b", "c"]);
-        assert_eq!(values("app").await.unwrap(), ["x", "y"]);
-        let streams = source.streams(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        let values = async |name: &str| {
+            all_texts(&source, &context, SeriesRequest::everything().values(name)).await.unwrap().0
+        };
+        assert_eq!(values("__tenant_id__").await, ["a", "b", "c"]);
+        assert_eq!(values("app").await, ["x", "y"]);
+        let (streams, _) = all_series(&source, &context, SeriesRequest::everything()).await.unwrap();
         assert_eq!(streams.len(), 3);
         let volumes = source.volumes(&context, Vec::new(), TimeRange::ALL).await.unwrap();
         assert_eq!(volumes.iter().map(|v| v.lines).sum::<u64>(), 4);

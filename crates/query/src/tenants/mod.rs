@@ -17,11 +17,12 @@ use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::holdings::Holding;
-use crate::joined_values::JoinedLabels;
 use crate::series_batch::SampleScan;
-use crate::series_index::{SeriesIndex, any_or_all, known_joined, known_series, known_values};
+use crate::series_index::{
+    KnownSeries, SeriesIndex, SeriesRequest, TextRequest, WantedTexts, all_series, texts_of_series,
+};
 use crate::source::Versions;
-use crate::text_scan::{TextBatch, TextScan};
+use crate::text_scan::{DistinctTexts, TextScan};
 
 /// The label that contains the tenant.
 const TENANT_LABEL: &str = "__tenant_id__";
@@ -58,131 +59,77 @@ impl<S: ?Sized> TenantsSource<S> {
 }
 
 impl<S: SeriesIndex + ?Sized> TenantsSource<S> {
-    async fn streams_of_each(
+    async fn series_of_each(
         &self,
         context: &QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> Result<Vec<Arc<Labels>>, Error> {
-        let lists = any_or_all(any_of);
-        let mut found = BTreeSet::new();
-        for list in &lists {
+        request: SeriesRequest,
+    ) -> Result<Box<dyn SampleScan>, Error> {
+        let (mut found, mut memory) = (BTreeSet::new(), context.budget().reserve(0)?);
+        for list in &request.any_of {
             let (contexts, matchers) = Self::chosen(context, list)?;
             for one in contexts {
-                let streams = self.0.streams(&one, vec![matchers.clone()], range).await?;
-                found.extend(streams.iter().map(|labels| with_tenant(labels, one.tenant())));
+                let of_one = SeriesRequest::new(matchers.clone(), request.range);
+                let (series, held) = all_series(&*self.0, &one, of_one).await?;
+                found.extend(series.iter().map(|labels| with_tenant(labels, one.tenant())));
+                memory.grow(held.bytes() + (series.len() * TENANT_LABEL.len()) as u64)?;
             }
         }
-        Ok(found.into_iter().collect())
+        Ok(Box::new(KnownSeries::held(found.into_iter().collect(), memory)))
     }
 
-    async fn names_of_each(
+    async fn texts_of_each(
         &self,
         context: &QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let (contexts, matchers) = Self::chosen(context, &matchers)?;
-        let mut names = BTreeSet::from([TENANT_LABEL.to_owned()]);
-        for one in contexts {
-            names.extend(self.0.label_names(&one, matchers.clone(), range).await?);
+        TextRequest { mut wanted, of }: TextRequest,
+    ) -> Result<Box<dyn TextScan>, Error> {
+        let mut found = DistinctTexts::new(context)?;
+        match &mut wanted {
+            WantedTexts::Joined(_) => return texts_of_series(self, context, of.texts(wanted)).await,
+            WantedTexts::Names => found.add(TENANT_LABEL)?,
+            WantedTexts::Values(name) if name == ORIGINAL_LABEL => TENANT_LABEL.clone_into(name),
+            WantedTexts::Values(name) if name == TENANT_LABEL => {
+                for list in &of.any_of {
+                    let (contexts, _) = Self::chosen(context, list)?;
+                    contexts.iter().try_for_each(|one| found.add(one.tenant().as_str()))?;
+                }
+                return Ok(found.into_scan());
+            }
+            WantedTexts::Values(_) => {}
         }
-        Ok(names.into_iter().collect())
-    }
-
-    async fn values_of_each(
-        &self,
-        context: &QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> Result<Vec<String>, Error> {
-        let (contexts, matchers) = Self::chosen(context, &matchers)?;
-        if name == TENANT_LABEL {
-            return Ok(contexts.iter().map(|one| one.tenant().to_string()).collect());
+        for list in &of.any_of {
+            let (contexts, matchers) = Self::chosen(context, list)?;
+            for one in contexts {
+                let of_one = SeriesRequest::new(matchers.clone(), of.range).texts(wanted.clone());
+                let mut scan = self.0.texts(&one, of_one).await?;
+                while let Some(batch) = scan.next().await? {
+                    batch.iter().try_for_each(|text| found.add(text))?;
+                }
+            }
         }
-        let name = if name == ORIGINAL_LABEL { TENANT_LABEL.to_owned() } else { name };
-        let mut values = BTreeSet::new();
-        for one in contexts {
-            values.extend(self.0.label_values(&one, name.clone(), matchers.clone(), range).await?);
-        }
-        Ok(values.into_iter().collect())
+        Ok(found.into_scan())
     }
 }
 
 impl<S: SeriesIndex + ?Sized> SeriesIndex for TenantsSource<S> {
-    fn streams<'a>(
+    fn series<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<Arc<Labels>>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(self.streams_of_each(context, any_of, range)),
-            false => self.0.streams(context, any_of, range),
-        }
-    }
-
-    fn label_names<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(self.names_of_each(context, matchers, range)),
-            false => self.0.label_names(context, matchers, range),
-        }
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(self.values_of_each(context, name, matchers, range)),
-            false => self.0.label_values(context, name, matchers, range),
-        }
-    }
-
-    fn value_scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        name: String,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(known_values(self, context, name, any_of, range)),
-            false => self.0.value_scan(context, name, any_of, range),
-        }
-    }
-
-    fn joined_values<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        wanted: JoinedLabels,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
-    ) -> BoxFuture<'a, Result<TextBatch, Error>> {
-        match context.tenant().is_several() {
-            true => Box::pin(known_joined(self, context, wanted, matchers, range)),
-            false => self.0.joined_values(context, wanted, matchers, range),
-        }
-    }
-
-    fn series_scan<'a>(
-        &'a self,
-        context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         match context.tenant().is_several() {
-            true => Box::pin(known_series(self, context, any_of, range)),
-            false => self.0.series_scan(context, any_of, range),
+            true => Box::pin(self.series_of_each(context, request)),
+            false => self.0.series(context, request),
+        }
+    }
+
+    fn texts<'a>(
+        &'a self,
+        context: &'a QueryContext,
+        request: TextRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
+        match context.tenant().is_several() {
+            true => Box::pin(self.texts_of_each(context, request)),
+            false => self.0.texts(context, request),
         }
     }
 }

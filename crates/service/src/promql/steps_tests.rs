@@ -7,8 +7,8 @@ use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_model::{Labels, Matcher, TenantId, TimeRange};
 use sandur_promql::{Options, Request, Times};
 use sandur_query::{
-    Error, Exemplars, Holding, MemorySeries, Metadata, MetadataSelection, QueryContext, ResultsCache, Sample,
-    SampleScan, SampleSelection, SampleSource, SeriesIndex, Versions,
+    Error, Exemplars, Holding, KnownSeries, MemorySeries, Metadata, MetadataSelection, QueryContext,
+    ResultsCache, Sample, SampleScan, SampleSelection, SampleSource, SeriesIndex, SeriesRequest, Versions,
 };
 
 use super::super::evaluate::Evaluated;
@@ -42,32 +42,13 @@ impl Changing {
 }
 
 impl SeriesIndex for Changing {
-    fn streams<'a>(
+    fn series<'a>(
         &'a self,
-        _: &'a QueryContext,
-        _: Vec<Vec<Matcher>>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<std::sync::Arc<Labels>>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn label_names<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: Vec<Matcher>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-
-    fn label_values<'a>(
-        &'a self,
-        _: &'a QueryContext,
-        _: String,
-        _: Vec<Matcher>,
-        _: TimeRange,
-    ) -> BoxFuture<'a, Result<Vec<String>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
+        context: &'a QueryContext,
+        _: SeriesRequest,
+    ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
+        let none = KnownSeries::new(context, Vec::new()).map(|scan| Box::new(scan) as Box<dyn SampleScan>);
+        Box::pin(std::future::ready(none))
     }
 }
 
