@@ -9,7 +9,6 @@ use axum::http::{HeaderMap, Method, header};
 use sandur_base::{Claim, ErrorKind};
 use sandur_model::{TenantError, TenantId, TimeRange};
 use sandur_query::QueryContext;
-use sandur_service::logql;
 use sandur_service::query_log::{Times, tag_pairs};
 use sandur_service::writes::{Received, parties};
 use sandur_service::{AnsweredBy, Caller, Queries};
@@ -186,7 +185,7 @@ impl Call {
         (start_ns, end_ns): (i64, i64),
     ) -> Result<(Times, TimeRange), Failure> {
         let first = start_ns.max(context.earliest_ns());
-        logql::check_length(first, end_ns, &queries.limits(&self.caller.tenant))?;
+        sandur_logql::check_length(first, end_ns, &queries.limits(&self.caller.tenant))?;
         let range = if end_ns < first { NOTHING } else { TimeRange::inclusive(first, end_ns) };
         Ok((Times { start_ns, end_ns }, range))
     }

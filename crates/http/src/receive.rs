@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use sandur_ingest::Refused;
 use sandur_model::TenantId;
+use sandur_service::reason_of;
 use sandur_service::writes::{BodyHeaders, LineDecoder, Received, SampleDecoder, Stored, parties};
 
 use super::app::App;
@@ -23,7 +24,7 @@ pub async fn receive(
 ) -> Result<(Received, BodyHeaders), Failure> {
     let received = read(app, tenant, parts, body).await;
     if let Err(failure) = &received {
-        app.writes.refusals().note(tenant, reason_of(failure), 0, &failure.message);
+        app.writes.refusals().note(tenant, reason_of(failure.status.as_u16()), 0, &failure.message);
     }
     Ok((received?, headers_of(&parts.headers)))
 }
@@ -50,16 +51,6 @@ async fn read(app: &App, tenant: &TenantId, parts: &Parts, body: Body) -> Result
 pub fn headers_of(headers: &HeaderMap) -> BodyHeaders {
     let text = |name| headers.get(name).and_then(|v| v.to_str().ok());
     BodyHeaders::new(text(header::CONTENT_TYPE), text(header::CONTENT_ENCODING))
-}
-
-/// The reason why a push was refused before it was decoded, as a label of the refusal log.
-fn reason_of(failure: &Failure) -> &'static str {
-    match failure.status {
-        StatusCode::PAYLOAD_TOO_LARGE => "too_large",
-        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
-        status if status.is_server_error() => "failed",
-        _ => "malformed",
-    }
 }
 
 /// Receives, decodes and stores one push of lines; what was refused of it.

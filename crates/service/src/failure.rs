@@ -41,18 +41,19 @@ impl Failure {
 
     /// Returns why a complete push was refused, as a label of the log of refusals.
     pub fn reason(&self) -> &'static str {
-        match self.kind {
-            ErrorKind::TooLarge => "too_large",
-            ErrorKind::RateLimited => "rate_limited",
-            ErrorKind::Busy | ErrorKind::Unavailable => "unavailable",
-            ErrorKind::Denied => "denied",
-            ErrorKind::Timeout | ErrorKind::Corrupt | ErrorKind::Internal => "failed",
-            ErrorKind::Invalid
-            | ErrorKind::Empty
-            | ErrorKind::NotFound
-            | ErrorKind::Limit
-            | ErrorKind::Cancelled => "malformed",
-        }
+        reason_of(status_of(self.kind))
+    }
+}
+
+/// Returns why a complete push was refused with this HTTP status, as a label of the log of refusals.
+pub fn reason_of(status: u16) -> &'static str {
+    match status {
+        401 => "denied",
+        413 => "too_large",
+        429 => "rate_limited",
+        503 => "unavailable",
+        500.. => "failed",
+        _ => "malformed",
     }
 }
 

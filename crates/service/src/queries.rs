@@ -19,7 +19,7 @@ use sandur_query::{Error, FairQueue, LogSource, QueryContext, ResultsCache, Samp
 use crate::caller::Caller;
 use crate::followers::Followers;
 use crate::metrics::QueryMetrics;
-use crate::query_log::LinesBehind;
+use crate::query_log::QueuedLines;
 use crate::query_memory::QueryMemory;
 use crate::running::RunningQueries;
 use crate::visible::Visible;
@@ -74,7 +74,7 @@ struct Inner {
     parts: QueryParts,
     running: RunningQueries,
     followers: Followers,
-    lines: LinesBehind,
+    lines: QueuedLines,
 }
 
 impl Queries {
@@ -85,7 +85,7 @@ impl Queries {
             parts,
             running: RunningQueries::default(),
             followers,
-            lines: LinesBehind::default(),
+            lines: QueuedLines::default(),
         }))
     }
 
@@ -135,7 +135,7 @@ impl Queries {
     }
 
     /// Queued lines of the log of queries.
-    pub(crate) fn lines(&self) -> &LinesBehind {
+    pub(crate) fn lines(&self) -> &QueuedLines {
         &self.0.lines
     }
 

@@ -34,13 +34,13 @@ use sandur_store::{Store, StoreOptions};
 const NOW: i64 = 1_795_168_800;
 
 /// Adapts the engine to the services.
-struct OfEngine(Arc<Engine>);
+struct EngineServices(Arc<Engine>);
 
 fn failure(error: sandur_engine::Error) -> Failure {
     Failure::new(error.kind(), error.to_string())
 }
 
-impl Intake for OfEngine {
+impl Intake for EngineServices {
     fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move { self.0.push_holding(batch, held).await.map_err(failure) })
     }
@@ -89,7 +89,7 @@ async fn services() -> (Queries, Writes) {
     let patience = Patience { wait: Duration::from_secs(5), waiting_max: 8, receive: Duration::from_secs(5) };
     let writes = Writes::new(WriteParts {
         env: env.clone(),
-        intake: Arc::new(OfEngine(engine)),
+        intake: Arc::new(EngineServices(engine)),
         limits_of,
         series: Arc::new(SeriesCache::new(MIB, 1)),
         deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", MIB))),
@@ -157,7 +157,8 @@ async fn sum_of(queries: &Queries, of: &str) -> Vec<f64> {
         limit: None,
         timeout: None,
     };
-    let query = PromqlQuery::begin(queries, &Caller::internal(tenant(of), "test"), request);
+    let caller = Caller::internal(tenant(of), "test");
+    let query = PromqlQuery::begin(queries, &caller, request);
     match query.finish().await.unwrap().0.rows {
         Rows::Evaluated(answer) => match answer.value {
             Value::Vector(all) => all.into_iter().map(|(_, point)| float(&point)).collect(),
@@ -179,7 +180,8 @@ async fn render(queries: &Queries, of: &str, target: &str) -> String {
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let asked = RenderRequest::read(&pairs, NOW, &Zone::utc()).unwrap();
     let request = GraphiteRequest { kind: "render", text: target.to_owned(), times: Some((NOW - 300, NOW)) };
-    let query = GraphiteQuery::begin(queries, &Caller::internal(tenant(of), "test"), request);
+    let caller = Caller::internal(tenant(of), "test");
+    let query = GraphiteQuery::begin(queries, &caller, request);
     let (answer, _memory) =
         query.run(async |series, context| rendered(series, context, &asked).await).await.unwrap();
     String::from_utf8(answer.body).unwrap()

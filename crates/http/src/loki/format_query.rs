@@ -4,8 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_service::Queries;
-use sandur_service::logql;
+use sandur_service::{Queries, logql, on_text};
 
 use crate::call::Call;
 use crate::failed_request::Failure;
@@ -30,7 +29,7 @@ pub static ROUTE: Route = Route {
 /// Answers with the formatted query; for a query that does not parse with a JSON error and status 400.
 async fn format(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
     let context = queries.logs_context(&call.caller.tenant);
-    let formatted = logql::on_text(&context, call.params.query(), logql::format_query).await?;
+    let formatted = on_text(&context, call.params.query(), logql::format_query).await?;
     let (head, text, status) = match &formatted {
         Ok(text) => (&b"{\"status\":\"success\",\"data\":"[..], text, StatusCode::OK),
         Err(failure) => {

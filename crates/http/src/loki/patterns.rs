@@ -6,7 +6,7 @@ use axum::routing::on;
 use sandur_logql::{PatternSeries, PatternsRequest};
 use sandur_model::TimeRange;
 use sandur_service::Queries;
-use sandur_service::logql::{self, selector};
+use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
 
 use crate::call::Call;
@@ -45,7 +45,7 @@ async fn patterns(State(queries): State<Queries>, call: Call) -> Result<Response
         // The end is exclusive, as in queries of lines.
         let range = TimeRange::new(range.start, range.end.saturating_sub(1));
         let request = PatternsRequest { matchers, range, step_ns };
-        let found = logql::patterns(queries.logs(), &context, request).await?;
+        let found = sandur_logql::patterns(queries.logs(), &context, request).await?;
         drop(turn);
         Ok(found)
     };

@@ -17,8 +17,8 @@ use futures_util::{Stream, StreamExt};
 use sandur_base::Lane;
 use sandur_model::{Limits, LogPage, TenantId};
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
-use sandur_service::Following;
 use sandur_service::logql::{self, LineQuery, ParsedQuery, QueryKind, QueryText};
+use sandur_service::{Following, on_text};
 
 use super::queries::Shape;
 use crate::app::App;
@@ -95,7 +95,7 @@ pub async fn tail_in(shape: Shape, app: App, request: Request) -> Result<Respons
     let context = app.queries.logs_context(&call.caller.tenant);
     let limits = app.queries.limits(&call.caller.tenant);
     let compile = move |text: &str| logql::compile_log_query(text, &limits);
-    let query = logql::on_text(&context, &asked.query, compile).await?;
+    let query = on_text(&context, &asked.query, compile).await?;
     let most = app.queries.limits(&call.caller.tenant).max_concurrent_tail_requests;
     let following = app.queries.followers().enter(&call.caller.tenant, most)?;
     let followed = (standing, following);
@@ -295,7 +295,7 @@ impl Tail {
             while let Some(rows) = held.due(now) {
                 self.send(rows).await?;
             }
-            self.tell_dropped(std::mem::take(&mut held.dropped)).await?;
+            self.report_dropped(std::mem::take(&mut held.dropped)).await?;
             if now >= next_ping {
                 next_ping = now + PING_EVERY;
                 if self.standing.as_ref().is_some_and(|standing| !standing.holds()) {
@@ -364,16 +364,16 @@ impl Tail {
 
     /// Reports dropped rows. Clients count the entries, so each row is listed, in several frames if
     /// needed.
-    async fn tell_dropped(&mut self, mut untold: u64) -> Result<(), Failure> {
-        while untold > 0 {
-            let told = untold.min(DROPPED_LISTED_MAX);
+    async fn report_dropped(&mut self, mut left: u64) -> Result<(), Failure> {
+        while left > 0 {
+            let listed = left.min(DROPPED_LISTED_MAX);
             let now_ns = self.app.env.now_ns();
             let frame = match self.shape {
-                Shape::Current => frame(&[], told, now_ns, self.encoding),
-                Shape::Legacy => legacy_frame(&[], told, now_ns),
+                Shape::Current => frame(&[], listed, now_ns, self.encoding),
+                Shape::Legacy => legacy_frame(&[], listed, now_ns),
             };
             self.deliver_text(frame).await?;
-            untold -= told;
+            left -= listed;
         }
         Ok(())
     }

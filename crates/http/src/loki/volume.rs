@@ -7,7 +7,7 @@ use sandur_base::ErrorKind;
 use sandur_model::{MatchOp, Matcher};
 use sandur_query::{QueryContext, QueryResult, QueryStats, StreamVolume};
 use sandur_service::Queries;
-use sandur_service::logql::{self, selector};
+use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
 
 use crate::call::Call;
@@ -53,7 +53,7 @@ impl VolumeRequest {
             }
         };
         let limits = queries.limits(&call.caller.tenant);
-        logql::check_selector_sizes(std::iter::once(call.params.query()), targets.len(), &limits)?;
+        sandur_logql::check_selector_sizes([call.params.query()], targets.len() as u64, &limits)?;
         let mut matchers = match selector::is_every_stream(call.params.query()) {
             true => Vec::new(),
             false => selector::required_selecting(context, &limits, call.params.query()).await?,

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_model::TenantId;
-use sandur_service::{Queries, Writes, logql};
+use sandur_service::{Queries, Writes, on_text};
 
 use crate::failed_request::Failure;
 use crate::params::Params;
@@ -36,7 +36,7 @@ async fn flush(
 ) -> Result<Response, Failure> {
     if let Some(streams) = params.get("streams") {
         let context = queries.logs_context(&TenantId::default_tenant());
-        logql::on_text(&context, streams, logql::parse_selector).await??;
+        on_text(&context, streams, sandur_logql::parse_selector).await??;
     }
     writes.intake().flush().await?;
     Ok(reply::empty())

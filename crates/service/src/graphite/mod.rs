@@ -26,9 +26,9 @@ pub struct GraphiteRequest {
 }
 
 /// A running request. It is logged when it ends or is dropped.
-pub struct GraphiteQuery {
-    queries: Queries,
-    caller: Caller,
+pub struct GraphiteQuery<'a> {
+    queries: &'a Queries,
+    caller: &'a Caller,
     request: GraphiteRequest,
     /// Its tenant, budget, deadline, statistics and warnings.
     pub context: QueryContext,
@@ -36,9 +36,9 @@ pub struct GraphiteQuery {
     pub log: QueryLog,
 }
 
-impl GraphiteQuery {
+impl<'a> GraphiteQuery<'a> {
     /// Begins a request.
-    pub fn begin(queries: &Queries, caller: &Caller, request: GraphiteRequest) -> Self {
+    pub fn begin(queries: &'a Queries, caller: &'a Caller, request: GraphiteRequest) -> Self {
         let ns = |seconds: i64| seconds.saturating_mul(sandur_model::SECOND_NS);
         let (start_ns, end_ns) = match request.times {
             Some((from, until)) => (ns(from), ns(until)),
@@ -47,12 +47,12 @@ impl GraphiteQuery {
         let context = queries.samples_context(&caller.tenant, None);
         let asked = Asked::graphite(request.kind, &request.text, Times { start_ns, end_ns });
         let log = QueryLog::begin(queries, caller, &context, asked);
-        Self { queries: queries.clone(), caller: caller.clone(), request, context, log }
+        Self { queries, caller, request, context, log }
     }
 
     /// Fails when a policy of the tenant blocks the request.
     pub fn check_blocked(&self) -> Result<(), sandur_query::Error> {
-        self.queries.check_blocked(&self.caller, &self.request.text)
+        self.queries.check_blocked(self.caller, &self.request.text)
     }
 
     /// Runs `work` over the series of the tenant within the deadline, unless a policy blocks the request.
@@ -63,7 +63,7 @@ impl GraphiteQuery {
     ) -> Result<(Rendered, Reservation), Error> {
         let done = async {
             self.check_blocked()?;
-            let rendered = over_series(&self.queries, self.request.times, async |series| {
+            let rendered = over_series(self.queries, self.request.times, async |series| {
                 work(series, &self.context).await
             });
             let rendered = rendered.await?;
@@ -75,7 +75,12 @@ impl GraphiteQuery {
 
     /// Opens a listing of paths, without producing its first piece.
     pub async fn listing(&self, request: ListingRequest) -> Result<Listing, sandur_query::Error> {
-        listing(&self.queries, &self.context, self.request.times, request).await
+        let queries = self.queries;
+        let source = queries.samples_with_rollups();
+        let options = options(queries, self.request.times);
+        let series = StoredSeries::new(&source, queries.graphite_rules(), options);
+        let now = queries.env().now_ns().div_euclid(sandur_model::SECOND_NS);
+        self.context.in_time(series.listing(&self.context, request, now)).await?
     }
 }
 
@@ -89,19 +94,6 @@ pub async fn over_series<T>(
     let events = KeptEvents(queries.logs());
     let series = StoredSeries::new(&source, queries.graphite_rules(), options(queries, times));
     work(&series.with_events(&events)).await
-}
-
-/// Opens a listing of paths, without producing its first piece.
-pub async fn listing(
-    queries: &Queries,
-    context: &QueryContext,
-    times: Option<(i64, i64)>,
-    request: ListingRequest,
-) -> Result<Listing, sandur_query::Error> {
-    let source = queries.samples_with_rollups();
-    let series = StoredSeries::new(&source, queries.graphite_rules(), options(queries, times));
-    let now = queries.env().now_ns().div_euclid(sandur_model::SECOND_NS);
-    context.in_time(series.listing(context, request, now)).await?
 }
 
 fn options(queries: &Queries, times: Option<(i64, i64)>) -> StoredOptions {

@@ -2,10 +2,8 @@
 
 pub mod selector;
 
-use sandur_logql::{Expr, PatternSeries, PatternsRequest};
+use sandur_logql::Expr;
 use sandur_model::go_text::quote;
-
-pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
 use sandur_model::{Limits, LogPage, Matcher};
 use sandur_query::{Direction, LogRow, LogSource, QueryContext, QueryResult, QueryStats, Series};
 
@@ -14,6 +12,9 @@ use crate::cost::Cost;
 use crate::failure::Failure;
 use crate::queries::Queries;
 use crate::query_log::{Asked, Outcome, QueryLog, is_drilldown};
+use crate::query_text::on_text;
+
+pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
 
 /// A query that is parsed once for all uses, or the error of the parser.
 pub struct ParsedQuery(Result<Expr, sandur_query::Error>);
@@ -24,7 +25,7 @@ impl ParsedQuery {
         if let Err(error) = sandur_logql::check_matcher_counts(text, limits) {
             return Ok(Self(Err(error)));
         }
-        on_text(context, text, Self::of_text).await
+        Ok(on_text(context, text, Self::of_text).await?)
     }
 
     /// Parses on the current thread.
@@ -47,9 +48,9 @@ impl ParsedQuery {
 }
 
 /// A running query. It is logged when it ends or is dropped.
-pub struct LogqlQuery {
-    queries: Queries,
-    caller: Caller,
+pub struct LogqlQuery<'a> {
+    queries: &'a Queries,
+    caller: &'a Caller,
     parsed: ParsedQuery,
     request: QueryText,
     /// Its tenant, budget, deadline, statistics and warnings.
@@ -58,12 +59,12 @@ pub struct LogqlQuery {
     pub log: QueryLog,
 }
 
-impl LogqlQuery {
+impl<'a> LogqlQuery<'a> {
     /// Parses a query and begins it. With `of_lines` a metric query is refused. An invalid query begins too,
     /// and fails when it runs, so that it is logged.
     pub async fn begin(
-        queries: &Queries,
-        caller: &Caller,
+        queries: &'a Queries,
+        caller: &'a Caller,
         request: QueryText,
         of_lines: bool,
     ) -> Result<Self, Failure> {
@@ -76,7 +77,7 @@ impl LogqlQuery {
         let parsed = if of_lines { parsed.of_lines()? } else { parsed };
         let asked = Asked::query(&request, parsed.query_type(), &caller.tags);
         let log = QueryLog::begin(queries, caller, &context, asked);
-        Ok(Self { queries: queries.clone(), caller: caller.clone(), parsed, request, context, log })
+        Ok(Self { queries, caller, parsed, request, context, log })
     }
 
     /// Evaluates the query within its deadline.
@@ -180,32 +181,8 @@ pub async fn rows_of_stream(
     }
 }
 
-/// Fails if a time range is longer than the tenant's limit.
-pub fn check_length(start_ns: i64, end_ns: i64, limits: &Limits) -> Result<(), Failure> {
-    Ok(sandur_logql::check_length(start_ns, end_ns, limits)?)
-}
-
 /// Loki's error for an empty query.
 pub const EMPTY_QUERY: &str = "parse error : syntax error: unexpected $end";
-
-/// Parses a selector.
-pub fn parse_selector(text: &str) -> Result<Vec<Matcher>, Failure> {
-    Ok(sandur_logql::parse_selector(text)?)
-}
-
-/// Fails if selectors, together with `others` additional matchers, exceed the limit of a request.
-pub fn check_selector_sizes<'a>(
-    texts: impl Iterator<Item = &'a str>,
-    others: usize,
-    limits: &Limits,
-) -> Result<(), Failure> {
-    Ok(sandur_logql::check_selector_sizes(texts, others as u64, limits)?)
-}
-
-/// Parses a selector in which at least one matcher must not match an absent label.
-pub fn parse_selecting(text: &str) -> Result<Vec<Matcher>, Failure> {
-    Ok(sandur_logql::parse_selecting(text)?)
-}
 
 /// A log query that is applied to pages as they arrive.
 pub struct LineQuery(sandur_logql::LogQuery);
@@ -236,40 +213,8 @@ fn is_log_query(expr: &Expr) -> Result<(), Failure> {
     }
 }
 
-/// Runs work on the text of a query, such as parsing: on the current thread if the text is short, otherwise
-/// on the CPU pool, which is round-robin over tenants.
-pub async fn on_text<T: Send + 'static>(
-    context: &QueryContext,
-    text: &str,
-    work: impl FnOnce(&str) -> T + Send + 'static,
-) -> Result<T, Failure> {
-    on_texts(context, vec![text.to_owned()], |texts| work(&texts[0])).await
-}
-
-/// Like [`on_text`], for several texts.
-pub async fn on_texts<T: Send + 'static>(
-    context: &QueryContext,
-    texts: Vec<String>,
-    work: impl FnOnce(&[String]) -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let is_little = texts.len() <= TEXTS_AT_ONCE && texts.iter().all(|text| sandur_logql::is_short(text));
-    Ok(context.compute_sized(is_little, move || Ok(work(&texts))).await?)
-}
-
-/// Up to this many short texts are parsed on the current thread.
-const TEXTS_AT_ONCE: usize = 4;
-
 /// Formats a query for readers.
 pub fn format_query(text: &str) -> Result<String, Failure> {
     let parsed = sandur_logql::parse(text).map_err(sandur_query::Error::from)?;
     Ok(sandur_logql::pretty(&parsed))
-}
-
-/// Returns the log templates of the lines of streams.
-pub async fn patterns(
-    source: &dyn LogSource,
-    context: &QueryContext,
-    request: PatternsRequest,
-) -> Result<Vec<PatternSeries>, Failure> {
-    Ok(sandur_logql::patterns(source, context, request).await?)
 }

@@ -4,11 +4,13 @@
 //! cancelled with it, because regular expressions need time and memory to compile. The number of matchers
 //! is checked before the first one is compiled.
 
+use sandur_logql::{check_selector_sizes, parse_selecting, parse_selector};
 use sandur_model::{Limits, Matcher};
 use sandur_query::QueryContext;
 
-use super::{EMPTY_QUERY, check_selector_sizes, on_text, on_texts, parse_selecting, parse_selector};
+use super::EMPTY_QUERY;
 use crate::failure::Failure;
+use crate::query_text::{on_text, on_texts};
 
 /// Whether a selector is `{}`.
 pub fn is_every_stream(text: &str) -> bool {
@@ -33,14 +35,14 @@ pub async fn each_optional(
 }
 
 fn check(limits: &Limits, text: &str) -> Result<(), Failure> {
-    check_selector_sizes(std::iter::once(text), 0, limits)
+    Ok(check_selector_sizes(std::iter::once(text), 0, limits)?)
 }
 
 fn read_optional(text: &str) -> Result<Vec<Matcher>, Failure> {
     if text.trim().is_empty() || is_every_stream(text) {
         return Ok(Vec::new());
     }
-    parse_selector(text)
+    Ok(parse_selector(text)?)
 }
 
 /// The matchers of a required selector.
@@ -48,7 +50,7 @@ pub async fn required(context: &QueryContext, limits: &Limits, text: &str) -> Re
     check(limits, text)?;
     on_text(context, text, |text| match text.trim() {
         "" => Err(Failure::invalid(EMPTY_QUERY)),
-        _ => parse_selector(text),
+        _ => Ok(parse_selector(text)?),
     })
     .await?
 }
@@ -62,7 +64,7 @@ pub async fn required_selecting(
     check(limits, text)?;
     on_text(context, text, |text| match text.trim() {
         "" => Err(Failure::invalid(EMPTY_QUERY)),
-        _ => parse_selecting(text),
+        _ => Ok(parse_selecting(text)?),
     })
     .await?
 }

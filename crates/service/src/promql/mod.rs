@@ -62,9 +62,9 @@ pub struct PromqlRequest {
 }
 
 /// A running query. It is logged when it ends or is dropped.
-pub struct PromqlQuery {
-    queries: Queries,
-    caller: Caller,
+pub struct PromqlQuery<'a> {
+    queries: &'a Queries,
+    caller: &'a Caller,
     request: Request,
     /// Its tenant, budget, deadline, statistics and warnings.
     pub context: QueryContext,
@@ -72,9 +72,9 @@ pub struct PromqlQuery {
     pub log: QueryLog,
 }
 
-impl PromqlQuery {
+impl<'a> PromqlQuery<'a> {
     /// Begins a query.
-    pub fn begin(queries: &Queries, caller: &Caller, request: PromqlRequest) -> Self {
+    pub fn begin(queries: &'a Queries, caller: &'a Caller, request: PromqlRequest) -> Self {
         let PromqlRequest { query, times, lookback_ms, points_max, limit, timeout } = request;
         let options = queries.options();
         let lookback = || i64::try_from(options.lookback.as_millis()).unwrap_or(i64::MAX);
@@ -87,7 +87,7 @@ impl PromqlQuery {
         let context = queries.samples_context(&caller.tenant, timeout);
         let log = QueryLog::begin(queries, caller, &context, Asked::promql(&query, times, limit));
         let request = Request { query, times, options };
-        Self { queries: queries.clone(), caller: caller.clone(), request, context, log }
+        Self { queries, caller, request, context, log }
     }
 
     /// Parses and evaluates the query within its deadline.
@@ -103,8 +103,8 @@ impl PromqlQuery {
         }
         let checked = parsed.and_then(|expr| check_times(&expr, request.times).map(|()| expr));
         let expr = checked.map_err(Failed::Reading)?;
-        self.queries.check_blocked(&self.caller, &request.query)?;
-        let evaluated = evaluate::evaluate(&self.queries, context, request, &expr).await?;
+        self.queries.check_blocked(self.caller, &request.query)?;
+        let evaluated = evaluate::evaluate(self.queries, context, request, &expr).await?;
         let series = if evaluated.rows.is_single() { 0 } else { evaluated.rows.len() };
         QueryStats::add(&context.stats().entries_returned, series as u64);
         Ok(evaluated)

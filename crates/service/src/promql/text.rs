@@ -4,21 +4,18 @@ use sandur_model::Matcher;
 use sandur_promql::{Expr, parse_selector};
 use sandur_query::{Error, QueryContext, SeriesSelector};
 
-/// Parses a query: on the current thread if it is short, otherwise on the CPU pool, which is round-robin
-/// over tenants.
+use crate::query_text::{on_text, on_texts};
+
+/// Parses a query, as [`on_text`] runs it.
 pub async fn parse(context: &QueryContext, text: &str) -> Result<Expr, Error> {
-    let (text, is_little) = (text.to_owned(), sandur_logql::is_short(text));
-    context.compute_sized(is_little, move || Ok(sandur_promql::parse(&text)?)).await
+    Ok(on_text(context, text, sandur_promql::parse).await??)
 }
 
 /// Parses selectors in the same way. Each must have a matcher that does not match an absent label.
 pub async fn parse_selectors(context: &QueryContext, texts: Vec<String>) -> Result<Vec<Vec<Matcher>>, Error> {
-    let is_little = texts.len() <= 4 && texts.iter().all(|text| sandur_logql::is_short(text));
-    let read = move || {
-        let one = |text: &String| Ok(parse_selector(text)?);
-        texts.iter().map(one).collect::<Result<Vec<_>, Error>>()
-    };
-    let all = context.compute_sized(is_little, read).await?;
+    let read =
+        |texts: &[String]| texts.iter().map(|text| parse_selector(text)).collect::<Result<Vec<_>, _>>();
+    let all = on_texts(context, texts, read).await??;
     match all.iter().all(|matchers| matchers.iter().any(|matcher| !matcher.matches_empty())) {
         true => Ok(all),
         false => Err(Error::Invalid("match[] must contain at least one non-empty matcher".to_owned())),

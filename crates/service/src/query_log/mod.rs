@@ -3,18 +3,18 @@
 //!
 //! A handler describes the request ([`Asked`]) before its work, and the outcome afterwards. If the client
 //! disconnects, the request is dropped, and the drop of [`QueryLog`] logs it with status 499. Answers do
-//! not wait for their lines, which are written afterwards ([`behind`]). `docs/reference/query-log.md`
+//! not wait for their lines, which are written afterwards ([`queued_lines`]). `docs/reference/query-log.md`
 //! explains every key.
 
 mod asked;
-mod behind;
 mod line;
+mod queued_lines;
 mod tags;
 
 use std::future::Future;
 use std::time::Duration;
 
-use behind::Ended;
+use queued_lines::Ended;
 use sandur_query::QueryContext;
 
 use crate::caller::Caller;
@@ -23,7 +23,7 @@ use crate::failure::{Failure, status_of};
 use crate::queries::Queries;
 
 pub use asked::{Asked, Times};
-pub(crate) use behind::LinesBehind;
+pub(crate) use queued_lines::QueuedLines;
 pub use tags::{is_drilldown, pairs as tag_pairs};
 
 /// Event target of lines of queries.

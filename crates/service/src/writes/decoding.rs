@@ -73,7 +73,7 @@ pub async fn decode_in_memory<D: Decoded>(
     received: Received,
     decode: impl Fn(Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
 ) -> Result<(D, Claim), NotDecoded> {
-    let (decoded, mut memory) = decode_beside(writes, received, decode).await?;
+    let (decoded, mut memory) = decode_kept(writes, received, decode).await?;
     // Releases the part of the body that the batch does not refer to.
     memory.shrink(memory.bytes().saturating_sub(decoded.memory_bytes()));
     Ok((decoded, memory))
@@ -82,7 +82,7 @@ pub async fn decode_in_memory<D: Decoded>(
 /// Decodes a body that the caller keeps, in memory reserved in addition to that of the body. When memory
 /// is short, it waits for more and decodes again: the decompressed size is known only after
 /// decompression, and a decoder does not wait.
-pub async fn decode_beside<D: Send + 'static>(
+pub async fn decode_kept<D: Send + 'static>(
     writes: &Writes,
     received: Received,
     decode: impl Fn(Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,

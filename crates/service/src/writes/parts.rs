@@ -15,7 +15,7 @@ use sandur_ingest::{DecodedSamples, Items, Memory, Push, SamplePush, SeriesCache
 use sandur_model::{Limits, TenantId};
 
 use super::Writes;
-use super::decoding::{BodyHeaders, NotDecoded, Received, decode_beside};
+use super::decoding::{BodyHeaders, NotDecoded, Received, decode_kept};
 use super::samples::{SampleDecoder, Stored};
 use crate::failure::Failure;
 
@@ -112,7 +112,7 @@ pub(super) async fn store_in_parts<D: SampleDecoder>(
     loop {
         let bytes = received.bytes.clone();
         let (mut decoded, mut memory) =
-            match decode_beside(writes, received, decoder.of_some(first, most)).await {
+            match decode_kept(writes, received, decoder.of_some(first, most)).await {
                 Ok(decoded) => decoded,
                 Err(NotDecoded::TooLarge(back, failure)) => {
                     let taken = decoder.met().saturating_sub(first).min(most);

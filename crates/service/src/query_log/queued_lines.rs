@@ -50,7 +50,7 @@ impl Ended {
 
 /// The queue of lines and the task that writes them. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct LinesBehind(Arc<Mutex<Waiting>>);
+pub struct QueuedLines(Arc<Mutex<Waiting>>);
 
 #[derive(Default)]
 struct Waiting {
@@ -60,7 +60,7 @@ struct Waiting {
     is_writing: bool,
 }
 
-impl LinesBehind {
+impl QueuedLines {
     /// Queues a line, which is written after the current task yields.
     pub(super) fn push(&self, env: &Env, ended: Ended) {
         let mut waiting = self.waiting();
@@ -138,7 +138,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_are_written_after_the_task_yields_and_in_order() {
-        let (seen, env, lines) = (Seen::default(), Env::system(1), LinesBehind::default());
+        let (seen, env, lines) = (Seen::default(), Env::system(1), QueuedLines::default());
         let _guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(seen.clone()));
         let names = |numbers: std::ops::Range<usize>| numbers.map(|n| n.to_string()).collect::<Vec<_>>();
         (0..WAITING_MAX + 2).for_each(|n| lines.push(&env, ended(n)));
