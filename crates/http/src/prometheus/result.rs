@@ -22,74 +22,6 @@ pub struct Shown {
     pub stats: Option<Vec<u8>>,
 }
 
-/// Rows as they stand in JSON.
-trait Written {
-    fn kind(&self) -> &'static str;
-    fn labels(&self, out: &mut Vec<u8>, series: usize);
-    fn counts(&self, series: usize) -> (usize, usize);
-    fn about_bytes(&self, most: usize) -> usize;
-    fn histogram(&self, out: &mut Vec<u8>, series: usize, n: usize);
-}
-
-impl Written for Rows {
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Joined(_) => "matrix",
-            Self::Evaluated(answer) => match &answer.value {
-                Value::Scalar(_) => "scalar",
-                Value::String(_) => "string",
-                Value::Vector(_) => "vector",
-                Value::Matrix(_) => "matrix",
-            },
-        }
-    }
-
-    fn labels(&self, out: &mut Vec<u8>, series: usize) {
-        match self {
-            Self::Joined(held) => {
-                let labels = held.series[series].labels.iter();
-                json::labels(out, labels.map(|(name, value)| (&**name, &**value)));
-            }
-            Self::Evaluated(answer) => match &answer.value {
-                Value::Vector(all) => json::labels(out, all[series].0.iter()),
-                Value::Matrix(all) => json::labels(out, all[series].labels.iter()),
-                Value::Scalar(_) | Value::String(_) => {}
-            },
-        }
-    }
-
-    /// Number of floats and histograms of a series.
-    fn counts(&self, series: usize) -> (usize, usize) {
-        match self {
-            Self::Joined(held) => (held.series[series].samples.len(), 0),
-            Self::Evaluated(answer) => match &answer.value {
-                Value::Matrix(all) => (all[series].floats.len(), all[series].histograms.len()),
-                _ => (0, 0),
-            },
-        }
-    }
-
-    /// Estimates the size of the answer in bytes, up to `most`.
-    fn about_bytes(&self, most: usize) -> usize {
-        let mut bytes = 0;
-        for series in 0..self.len() {
-            let (floats, histograms) = self.counts(series);
-            bytes += SERIES_BYTES + floats * FLOAT_BYTES + histograms * HISTOGRAM_BYTES;
-            if bytes >= most {
-                return most;
-            }
-        }
-        bytes
-    }
-
-    fn histogram(&self, out: &mut Vec<u8>, series: usize, n: usize) {
-        if let Self::Evaluated(Answer { value: Value::Matrix(all), .. }) = self {
-            let (ms, histogram) = &all[series].histograms[n];
-            numbers::histogram_sample(out, *ms, histogram);
-        }
-    }
-}
-
 /// The position of the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
@@ -124,9 +56,9 @@ impl Writer {
     }
 
     fn begin(&self, out: &mut Vec<u8>) -> At {
-        out.reserve(self.shown.rows.about_bytes(PIECE_BYTES + PIECE_BYTES / 4));
+        out.reserve(about_bytes(&self.shown.rows, PIECE_BYTES + PIECE_BYTES / 4));
         out.extend_from_slice(BEGIN);
-        json::push(out, format_args!("{{\"resultType\":\"{}\",\"result\":[", self.shown.rows.kind()));
+        json::push(out, format_args!("{{\"resultType\":\"{}\",\"result\":[", result_type(&self.shown.rows)));
         let Rows::Evaluated(answer) = &self.shown.rows else { return At::Series(0) };
         match &answer.value {
             Value::Scalar(value) => {
@@ -161,7 +93,7 @@ impl Writer {
             out.push(b',');
         }
         out.extend_from_slice(b"{\"metric\":");
-        self.shown.rows.labels(out, series);
+        write_labels(&self.shown.rows, out, series);
         if let Rows::Evaluated(Answer { value: Value::Vector(all), .. }) = &self.shown.rows {
             match &all[series].1 {
                 Point::Float(value) => {
@@ -201,7 +133,7 @@ impl Writer {
 
     /// Writes the samples of a series from these indices on, until the piece is complete.
     fn samples(&mut self, out: &mut Vec<u8>, series: usize, (floats, mut histograms): (usize, usize)) -> At {
-        let (all_floats, all_histograms) = self.shown.rows.counts(series);
+        let (all_floats, all_histograms) = counts(&self.shown.rows, series);
         let floats = if floats < all_floats { self.floats(out, series, floats) } else { floats };
         if floats < all_floats {
             return At::Within(series, floats, histograms);
@@ -211,7 +143,7 @@ impl Writer {
                 return At::Within(series, floats, histograms);
             }
             out.extend_from_slice(if histograms == 0 { b",\"histograms\":[" } else { b"," });
-            self.shown.rows.histogram(out, series, histograms);
+            write_histogram(&self.shown.rows, out, series, histograms);
             histograms += 1;
             if histograms == all_histograms {
                 out.push(b']');
@@ -237,5 +169,65 @@ impl Pieces for Writer {
         }
         self.piece_bytes = LATER_PIECE_BYTES;
         true
+    }
+}
+
+/// The `resultType` of an answer.
+fn result_type(rows: &Rows) -> &'static str {
+    match rows {
+        Rows::Joined(_) => "matrix",
+        Rows::Evaluated(answer) => match &answer.value {
+            Value::Scalar(_) => "scalar",
+            Value::String(_) => "string",
+            Value::Vector(_) => "vector",
+            Value::Matrix(_) => "matrix",
+        },
+    }
+}
+
+/// Writes the labels of a series.
+fn write_labels(rows: &Rows, out: &mut Vec<u8>, series: usize) {
+    match rows {
+        Rows::Joined(held) => {
+            let labels = held.series[series].labels.iter();
+            json::labels(out, labels.map(|(name, value)| (&**name, &**value)));
+        }
+        Rows::Evaluated(answer) => match &answer.value {
+            Value::Vector(all) => json::labels(out, all[series].0.iter()),
+            Value::Matrix(all) => json::labels(out, all[series].labels.iter()),
+            Value::Scalar(_) | Value::String(_) => {}
+        },
+    }
+}
+
+/// Returns the number of floats and of histograms of a series of a matrix.
+fn counts(rows: &Rows, series: usize) -> (usize, usize) {
+    match rows {
+        Rows::Joined(held) => (held.series[series].samples.len(), 0),
+        Rows::Evaluated(answer) => match &answer.value {
+            Value::Matrix(all) => (all[series].floats.len(), all[series].histograms.len()),
+            _ => (0, 0),
+        },
+    }
+}
+
+/// Estimates the size of the answer in bytes, up to `most`.
+fn about_bytes(rows: &Rows, most: usize) -> usize {
+    let mut bytes = 0;
+    for series in 0..rows.len() {
+        let (floats, histograms) = counts(rows, series);
+        bytes += SERIES_BYTES + floats * FLOAT_BYTES + histograms * HISTOGRAM_BYTES;
+        if bytes >= most {
+            return most;
+        }
+    }
+    bytes
+}
+
+/// Writes the `n`th histogram of a series of a matrix.
+fn write_histogram(rows: &Rows, out: &mut Vec<u8>, series: usize, n: usize) {
+    if let Rows::Evaluated(Answer { value: Value::Matrix(all), .. }) = rows {
+        let (ms, histogram) = &all[series].histograms[n];
+        numbers::histogram_sample(out, *ms, histogram);
     }
 }

@@ -102,8 +102,8 @@ impl Buffer {
     /// other.
     pub fn split(&mut self, mut next: Buffer, whole: usize) -> Block {
         next.room = whole.clamp(ROOM_MIN, self.most);
-        let behind = self.bytes.len() - whole;
-        next.is_lent = behind > 0 && !next.try_make_room(behind + 1);
+        let rest_bytes = self.bytes.len() - whole;
+        next.is_lent = rest_bytes > 0 && !next.try_make_room(rest_bytes + 1);
         if !next.is_lent {
             next.bytes.extend_from_slice(&self.bytes[whole..]);
             self.bytes.truncate(whole);

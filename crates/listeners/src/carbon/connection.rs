@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 use super::Carbon;
 use super::buffer::{Buffer, Rest};
-use super::intake::{Source, reject, store, tell};
+use super::intake::{Source, reject, report, store};
 use super::unpacked::{Beginning, Broken, Packed, Unpacked, beginning};
 use crate::admission::{Phase, Place};
 
@@ -209,7 +209,7 @@ impl Running {
         tracing::debug!(text, "a connection of Carbon ended");
         if let Some(reason) = reason {
             let Connection { carbon, source, .. } = &self.connection;
-            tell(carbon, source, reason, text);
+            report(carbon, source, reason, text);
         }
         self.end(reason);
     }

@@ -134,7 +134,7 @@ fn show(carbon: &Carbon, source: &Source, message: RejectedMessage) {
 }
 
 /// Shows and logs why the server closed a connection. The log contains only the first one per minute.
-pub fn tell(carbon: &Carbon, source: &Source, reason: &'static str, text: String) {
+pub fn report(carbon: &Carbon, source: &Source, reason: &'static str, text: String) {
     if carbon.is_new_minute(carbon.env.monotonic()) {
         let (protocol, peer) = (source.protocol.name, source.peer);
         tracing::warn!(

@@ -56,11 +56,15 @@ pub struct CarbonParts {
 
 /// The state that all listeners of Carbon share. Cheap to clone: a handle.
 #[derive(Clone)]
-pub struct Carbon(Arc<Inner>);
+pub struct Carbon(Arc<CarbonState>);
 
 /// See [`Carbon`].
-pub struct Inner {
-    parts: CarbonParts,
+pub struct CarbonState {
+    env: Env,
+    options: sandur_config::Carbon,
+    drain_timeout: Duration,
+    writes: Writes,
+    stopping: ShutdownSignal,
     /// Turns for decoding large blocks.
     decoding: OnceLock<Semaphore>,
     /// The minute after the last one in which the end of a connection was logged.
@@ -74,8 +78,13 @@ pub struct Inner {
 impl Carbon {
     /// The state of listeners of these parts.
     pub fn new(parts: CarbonParts) -> Self {
-        Self(Arc::new(Inner {
-            parts,
+        let CarbonParts { env, options, drain_timeout, writes, stopping } = parts;
+        Self(Arc::new(CarbonState {
+            env,
+            options,
+            drain_timeout,
+            writes,
+            stopping,
             decoding: OnceLock::new(),
             logged: AtomicU64::new(0),
             metrics: CarbonMetrics::default(),
@@ -91,17 +100,9 @@ impl Carbon {
 }
 
 impl Deref for Carbon {
-    type Target = Inner;
+    type Target = CarbonState;
 
-    fn deref(&self) -> &Inner {
+    fn deref(&self) -> &CarbonState {
         &self.0
-    }
-}
-
-impl Deref for Inner {
-    type Target = CarbonParts;
-
-    fn deref(&self) -> &CarbonParts {
-        &self.parts
     }
 }
