@@ -10,4 +10,4 @@ mod serve;
 
 pub use engine::{Opened, open_over};
 pub use relay::check_listener;
-pub use serve::{Server, environment, serve};
+pub use serve::{Server, environment, query_options, serve};

@@ -247,6 +247,18 @@ fn limits_of(limits: &Arc<TenantLimits>) -> LimitsOf {
     Arc::new(move |tenant| limits.of(tenant))
 }
 
+/// The options of queries by the settings.
+pub fn query_options(settings: &Settings) -> QueryOptions {
+    let query = &settings.query;
+    QueryOptions {
+        timeout: query.timeout,
+        lookback: query.lookback_delta,
+        samples_max: query.max_samples,
+        keeps_steps: query.cache_results,
+        slow_after: query.slow_threshold,
+    }
+}
+
 /// The service of queries by the settings.
 fn queries(
     env: &Env,
@@ -254,17 +266,10 @@ fn queries(
     shares: &Shares,
     (sources, limits, graphite): (Sources, &Arc<TenantLimits>, &Arc<GraphiteRules>),
 ) -> Queries {
-    let (query, rules) = (&settings.query, Arc::clone(graphite));
-    let options = QueryOptions {
-        timeout: query.timeout,
-        lookback: query.lookback_delta,
-        samples_max: query.max_samples,
-        keeps_steps: query.cache_results,
-        slow_after: query.slow_threshold,
-    };
+    let rules = Arc::clone(graphite);
     Queries::new(QueryParts {
         env: env.clone(),
-        options,
+        options: query_options(settings),
         sources,
         graphite_rules: Arc::new(move || rules.now()),
         limits_of: limits_of(limits),

@@ -22,10 +22,11 @@ use sandur_model::{Batch, LogBatch, SampleBatch, SampleConflicts, Signal, Tenant
 use sandur_query::{
     FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, RowSelector, SampleSource, Sources,
 };
+use sandur_server::roles::query_options;
 use sandur_service::writes::BODY_PATIENCE;
 use sandur_service::{
-    DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions,
-    QueryParts, WriteMetrics, WriteParts, Writes,
+    DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryParts,
+    WriteMetrics, WriteParts, Writes,
 };
 use tokio::sync::Notify;
 use tower::ServiceExt;
@@ -156,13 +157,13 @@ pub struct Server<I = Arc<Recorder>> {
     pub shutdown: Shutdown,
 }
 
-/// Everything behind the HTTP side.
-pub struct Behind {
+/// What a server consists of, apart from its HTTP side.
+pub struct ServerParts {
     pub env: Env,
     pub settings: Settings,
     pub sources: Sources,
     pub intake: Arc<dyn Intake>,
-    /// Metrics of what is behind it.
+    /// Metrics of these parts.
     pub registry: Registry,
 }
 
@@ -199,14 +200,14 @@ impl Server {
         let sources = sources.of_several_tenants();
         let recorder: Arc<Recorder> = Arc::default();
         let (intake, registry) = (recorder.clone(), Registry::default());
-        Server::before(Behind { env, settings, sources, intake, registry }, recorder)
+        Server::before(ServerParts { env, settings, sources, intake, registry }, recorder)
     }
 }
 
 impl<I> Server<I> {
     /// The HTTP side in front of the given parts; the test keeps `kept`.
-    pub fn before(behind: Behind, kept: I) -> Self {
-        let Behind { env, settings, sources, intake, mut registry } = behind;
+    pub fn before(parts: ServerParts, kept: I) -> Self {
+        let ServerParts { env, settings, sources, intake, mut registry } = parts;
         let (metrics, shutdown) = (ServerMetrics::default(), Shutdown::default());
         let (queries, writes) = services(&env, &settings, sources, intake);
         queries.metrics().register(&mut registry);
@@ -295,13 +296,7 @@ fn services(env: &Env, settings: &Settings, sources: Sources, intake: Arc<dyn In
     let limits_of: LimitsOf = Arc::new(move |tenant| limits.of(tenant));
     let queries = Queries::new(QueryParts {
         env: env.clone(),
-        options: QueryOptions {
-            timeout: query.timeout,
-            lookback: query.lookback_delta,
-            samples_max: query.max_samples,
-            keeps_steps: query.cache_results,
-            slow_after: query.slow_threshold,
-        },
+        options: query_options(settings),
         sources,
         graphite_rules: Arc::new(Default::default),
         limits_of: limits_of.clone(),

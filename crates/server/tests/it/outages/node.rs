@@ -12,7 +12,7 @@ use sandur_server::roles::{Opened, open_over};
 use sandur_store::fault::FaultStore;
 use sandur_store::{Store, StoreOptions};
 
-use crate::harness::{Answer, Behind, Server};
+use crate::harness::{Answer, Server, ServerParts};
 
 /// A server with its engine.
 pub struct Node {
@@ -33,8 +33,8 @@ impl Node {
         let opened = open_over(store, (env, &settings), &shares, (&limits, kept), address).await;
         let opened = opened.unwrap_or_else(|failed| panic!("{}", failed.message()));
         let Opened { engine, sources, intake, registry, .. } = opened;
-        let behind = Behind { env: env.clone(), settings, sources, intake, registry };
-        Self { server: Server::before(behind, ()), engine }
+        let parts = ServerParts { env: env.clone(), settings, sources, intake, registry };
+        Self { server: Server::before(parts, ()), engine }
     }
 
     /// Pushes a line with this age in seconds.
