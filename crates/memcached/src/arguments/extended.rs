@@ -301,10 +301,15 @@ pub(crate) const EXTENDED: &[Extended] = &[
         Ok(())
     }),
     shown("sock_cookie_id", "not used", |_, _| Ok(())),
-    shown("ext_page_size", "segment sizes are chosen automatically; unit of ext_compact_under", |d, v| {
-        d.settings.tuning.ext_page_size = number::<u64>(v, "ext_page_size")? << 20;
-        Ok(())
-    }),
+    works(
+        "ext_page_size",
+        "unit of ext_compact_under and ext_drop_under in megabytes (default: 64); segment sizes are chosen \
+         automatically",
+        |d, v| {
+            d.settings.tuning.ext_page_size = number::<u64>(v, "ext_page_size")? << 20;
+            Ok(())
+        },
+    ),
     shown("ext_wbuf_size", "write buffers are sized automatically", |d, v| {
         d.settings.tuning.ext_wbuf_size = number::<u64>(v, "ext_wbuf_size")? << 20;
         Ok(())
