@@ -40,9 +40,10 @@ mod tests {
 
     #[test]
     fn addresses_are_returned_once_and_can_be_bound() {
-        let told: Vec<SocketAddr> = (0..100).map(|_| free_address().unwrap()).collect();
-        assert_eq!(told.iter().collect::<HashSet<_>>().len(), 100);
-        let held: Vec<TcpListener> = told.iter().map(|address| TcpListener::bind(address).unwrap()).collect();
+        let addresses: Vec<SocketAddr> = (0..100).map(|_| free_address().unwrap()).collect();
+        assert_eq!(addresses.iter().collect::<HashSet<_>>().len(), 100);
+        let held: Vec<TcpListener> =
+            addresses.iter().map(|address| TcpListener::bind(address).unwrap()).collect();
         let other = free_address().unwrap();
         assert!(held.iter().all(|listener| listener.local_addr().unwrap() != other));
     }

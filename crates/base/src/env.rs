@@ -21,7 +21,7 @@ use crate::task::Task;
 pub struct Env(Arc<Inner>);
 
 struct Inner {
-    wall: Wall,
+    wall: WallClock,
     /// Nanoseconds added to the wall clock.
     skew_ns: AtomicI64,
     origin: tokio::time::Instant,
@@ -29,7 +29,7 @@ struct Inner {
     cpu: CpuPool,
 }
 
-enum Wall {
+enum WallClock {
     System,
     /// Nanoseconds since the epoch at `origin`.
     Simulated {
@@ -42,18 +42,18 @@ impl Env {
     pub fn system(cpu_threads: usize) -> Self {
         // RandomState is seeded by the operating system: enough for ids and jitter.
         let seed = RandomState::new().build_hasher().finish();
-        Self::build(Wall::System, seed, CpuPool::start(cpu_threads))
+        Self::build(WallClock::System, seed, CpuPool::start(cpu_threads))
     }
 
     /// A simulated environment: time starts at `start_ns` (nanoseconds since the epoch) and follows the
     /// paused clock of the runtime; random numbers come from `seed`; CPU jobs run inline.
     pub fn simulated(seed: u64, start_ns: i64) -> Self {
-        let wall = Wall::Simulated { start_ns };
+        let wall = WallClock::Simulated { start_ns };
         Self::build(wall, seed, CpuPool::inline())
     }
 
     #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
-    fn build(wall: Wall, seed: u64, cpu: CpuPool) -> Self {
+    fn build(wall: WallClock, seed: u64, cpu: CpuPool) -> Self {
         let random = Mutex::new(Generator::new(seed));
         let skew_ns = AtomicI64::new(0);
         Self(Arc::new(Inner { wall, skew_ns, origin: tokio::time::Instant::now(), random, cpu }))
@@ -63,11 +63,11 @@ impl Env {
     #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     pub fn now_ns(&self) -> i64 {
         let right = match &self.0.wall {
-            Wall::System => {
+            WallClock::System => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH);
                 since.map_or(0, |d| d.as_nanos() as i64)
             }
-            Wall::Simulated { start_ns } => start_ns + self.monotonic().as_nanos() as i64,
+            WallClock::Simulated { start_ns } => start_ns + self.monotonic().as_nanos() as i64,
         };
         right + self.0.skew_ns.load(Ordering::Relaxed)
     }
@@ -121,7 +121,7 @@ impl Env {
     /// Inline under simulation.
     #[allow(clippy::disallowed_methods)] // this module wraps the banned functions
     pub async fn run_blocking<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        if matches!(self.0.wall, Wall::Simulated { .. }) {
+        if matches!(self.0.wall, WallClock::Simulated { .. }) {
             return job();
         }
         match tokio::task::spawn_blocking(job).await {
@@ -150,8 +150,8 @@ impl Env {
     pub fn secret<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         match &self.0.wall {
-            Wall::System => fill_with_secrets(&mut bytes),
-            Wall::Simulated { .. } => {
+            WallClock::System => fill_with_secrets(&mut bytes),
+            WallClock::Simulated { .. } => {
                 let chunks = bytes.chunks_mut(8);
                 chunks.for_each(|c| c.copy_from_slice(&self.random_u64().to_le_bytes()[..c.len()]));
             }

@@ -25,13 +25,13 @@ struct Table {
 /// The places of one key, by number: the one whose turn it is, and those that wait.
 struct Queue {
     front: u64,
-    behind: VecDeque<u64>,
+    others: VecDeque<u64>,
 }
 
 /// A place that is not at the front of all its queues.
 struct Waiting {
     /// The number of such queues.
-    behind: usize,
+    queues: usize,
     news: Arc<Notify>,
 }
 
@@ -56,19 +56,19 @@ impl KeyedTurns {
         let mut table = self.table();
         let number = table.next;
         table.next += 1;
-        let mut behind = 0;
+        let mut queues = 0;
         for key in &keys {
             match table.queues.entry(*key) {
-                Entry::Vacant(new) => drop(new.insert(Queue { front: number, behind: VecDeque::new() })),
+                Entry::Vacant(new) => drop(new.insert(Queue { front: number, others: VecDeque::new() })),
                 Entry::Occupied(mut queue) => {
-                    queue.get_mut().behind.push_back(number);
-                    behind += 1;
+                    queue.get_mut().others.push_back(number);
+                    queues += 1;
                 }
             }
         }
         let news = Arc::new(Notify::new());
-        if behind > 0 {
-            table.waiting.insert(number, Waiting { behind, news: Arc::clone(&news) });
+        if queues > 0 {
+            table.waiting.insert(number, Waiting { queues, news: Arc::clone(&news) });
         }
         drop(table);
         Place { turns: self.clone(), number, keys, news }
@@ -89,17 +89,17 @@ impl Table {
     fn leave(&mut self, key: u64, number: u64) {
         let Some(queue) = self.queues.get_mut(&key) else { return };
         if queue.front != number {
-            queue.behind.retain(|other| *other != number);
+            queue.others.retain(|other| *other != number);
             return;
         }
-        let Some(next) = queue.behind.pop_front() else {
+        let Some(next) = queue.others.pop_front() else {
             self.queues.remove(&key);
             return;
         };
         queue.front = next;
         let Some(waiting) = self.waiting.get_mut(&next) else { return };
-        waiting.behind -= 1;
-        if waiting.behind == 0 {
+        waiting.queues -= 1;
+        if waiting.queues == 0 {
             waiting.news.notify_one();
             self.waiting.remove(&next);
         }
@@ -157,15 +157,15 @@ mod tests {
         let turns = KeyedTurns::default();
         let first = turns.queue([1]);
         let given_up = turns.queue([1, 2]);
-        let mut behind = turns.queue([1]);
+        let mut second = turns.queue([1]);
         drop(given_up);
         let mut later = turns.queue([2]);
         assert!(has_turn(&mut later), "no other place has the key");
         let mut latest = turns.queue([1]);
-        assert!(!has_turn(&mut behind) && !has_turn(&mut latest));
+        assert!(!has_turn(&mut second) && !has_turn(&mut latest));
         drop(first);
-        assert!(has_turn(&mut behind) && !has_turn(&mut latest));
-        drop((behind, later));
+        assert!(has_turn(&mut second) && !has_turn(&mut latest));
+        drop((second, later));
         assert!(has_turn(&mut latest));
         drop(latest);
         assert_eq!(turns.keys(), 0);

@@ -13,7 +13,7 @@
 //!
 //! **Life of a measurement.** [`run::alone`] generates a data set, starts the server on an empty
 //! directory, pushes over several connections, waits until the server is idle, sends queries, and reads
-//! the server's CPU time, memory and disk use from the kernel. [`run::beside`] has an external program
+//! the server's CPU time, memory and disk use from the kernel. [`run::rivals`] has an external program
 //! do the same for several servers one after the other, and collects its results.
 //!
 //! **Invariants.** The data of a second depends only on seed and second, so it does not matter in which

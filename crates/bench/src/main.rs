@@ -312,14 +312,14 @@ async fn measure(env: &Env, arguments: &ArgMatches) -> Result<()> {
     let data = data_set(env, arguments, &directory)?;
     let place = place(server_program(arguments)?, directory.join("server"), arguments);
     let runs = count(arguments, "runs").max(1) as usize;
-    let told = |news: &str| eprintln!("{news}");
+    let report = |news: &str| eprintln!("{news}");
     let Some(dbm) = argument(arguments, "dbm") else {
-        let column = run::alone(env, &run::Alone { place, data, runs }, told).await?;
+        let column = run::alone(env, &run::Alone { place, data, runs }, report).await?;
         println!("{}", run::table(&[column]));
         return Ok(());
     };
     let peer = argument(arguments, "peer").zip(argument(arguments, "peers"));
-    let plan = run::Beside {
+    let plan = run::Rivals {
         place,
         data,
         dbm: dbm.into(),
@@ -330,7 +330,7 @@ async fn measure(env: &Env, arguments: &ArgMatches) -> Result<()> {
         out: directory.join("results"),
         runs,
     };
-    println!("{}", run::table(&run::beside(&plan, told)?));
+    println!("{}", run::table(&run::rivals(&plan, report)?));
     Ok(())
 }
 
@@ -371,7 +371,7 @@ async fn measure_cold(env: &Env, arguments: &ArgMatches) -> Result<()> {
     };
     if !storm.length.is_zero() {
         eprintln!("a storm of {:?}", storm.length);
-        let report = run::storm(env, &plan.place, &plan.data, &bucket.weather, storm).await?;
+        let report = run::storm(env, &plan.place, &plan.data, &bucket.faults, storm).await?;
         print!("\n{}", report.text());
     }
     plan.remove_cache()

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sandur_base::Env;
 use sandur_cache::device::{FilePart, Readers};
-use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, Journaling, NewRecord, Unobserved, Warm};
+use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, Journaling, NewRecord, NoObserver, Warm};
 
 struct Unpark(std::thread::Thread);
 
@@ -52,7 +52,7 @@ fn open(env: &Env, arguments: &Arguments, warm: Warm, uring: bool) -> Flash {
         readers: Readers { uring, ..Readers::default() },
         ..FlashOptions::default()
     };
-    Flash::open(env, options, Arc::new(Unobserved)).unwrap_or_else(|error| panic!("{error}"))
+    Flash::open(env, options, Arc::new(NoObserver)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 struct Arguments {

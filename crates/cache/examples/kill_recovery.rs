@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use sandur_base::Env;
 use sandur_cache::device::FilePart;
-use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, SegmentState, Unobserved, Warm};
+use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, NoObserver, SegmentState, Warm};
 
 /// Number of keys that are rewritten continuously while others are new.
 const HOT: u64 = 1000;
@@ -81,7 +81,7 @@ fn open(env: &Env, arguments: &Arguments, warm: Warm) -> Flash {
     let part = FilePart { path: arguments.file.clone().into(), bytes: arguments.bytes };
     let write_buffer_bytes = WRITE_BUFFER_BYTES;
     let options = FlashOptions { parts: vec![part], warm, write_buffer_bytes, ..FlashOptions::default() };
-    Flash::open(env, options, Arc::new(Unobserved)).unwrap_or_else(|error| panic!("{error}"))
+    Flash::open(env, options, Arc::new(NoObserver)).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn key(number: u64) -> String {

@@ -126,7 +126,7 @@ impl Cache {
         let (hash, key, at): (u64, Box<[u8]>, _) = (inner.hash(key), key.into(), inner.moment());
         Lookup::Pending(Pending::new(async move {
             let found = touched.wait().await.answer;
-            inner.tell_flash_answered((hash, &key), found.as_ref().map(|item| item.length), &read, at);
+            inner.report_flash_answer((hash, &key), found.as_ref().map(|item| item.length), &read, at);
             found
         }))
     }

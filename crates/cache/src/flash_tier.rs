@@ -61,7 +61,7 @@ pub(crate) struct FlashTier {
 
 /// The place of a key on flash. It never names another version of the key later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spot {
+pub(crate) struct FlashPlace {
     pub location: Location,
     segment: u64,
 }
@@ -159,7 +159,7 @@ impl FlashTier {
     }
 
     /// Whether the queue is so full that the next item evicted from memory may find no room.
-    pub fn is_behind(&self) -> bool {
+    pub fn is_nearly_full(&self) -> bool {
         self.write_back.is_half_full()
     }
 
@@ -169,9 +169,9 @@ impl FlashTier {
     }
 
     /// The probable place of a key on flash, if its value is not queued.
-    pub fn find(&self, hash: u64, counted: bool) -> Option<Spot> {
+    pub fn find(&self, hash: u64, counted: bool) -> Option<FlashPlace> {
         let location = if counted { self.flash.lookup(hash) } else { self.flash.peek(hash) }?;
-        Some(Spot { location, segment: self.flash.segment_id(&location) })
+        Some(FlashPlace { location, segment: self.flash.segment_id(&location) })
     }
 
     /// The store on the device.

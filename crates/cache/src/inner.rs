@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use crate::device::Device;
 use crate::error::Error;
 use crate::flash::{FlashItem, FlashOptions, FlashRead, ReadFuture};
-use crate::flash_tier::{FlashTier, Spot};
+use crate::flash_tier::{FlashPlace, FlashTier};
 use crate::flights::Flights;
 use crate::forecast::Forecaster;
 use crate::hint::Hint;
@@ -79,7 +79,7 @@ fn within(memory: u64, wanted: FlashOptions) -> FlashOptions {
 /// Where a key is.
 enum Place {
     Ram(Item),
-    Flash(Spot),
+    Flash(FlashPlace),
     Nowhere,
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum Look {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lead {
     pub hash: u64,
-    pub spot: Spot,
+    pub spot: FlashPlace,
     at: Moment,
 }
 
@@ -262,7 +262,7 @@ impl Inner {
         let flash = self.flash.as_ref()?;
         flash.count_read(found.is_some(), since);
         let length = found.as_ref().map(|found| found.value_bytes);
-        self.tell_flash_answered((lead.hash, &key), length, &read, lead.at);
+        self.report_flash_answer((lead.hash, &key), length, &read, lead.at);
         let found = found?;
         let is_whole = read.range.is_none();
         if is_whole && !read.quiet {
@@ -277,7 +277,7 @@ impl Inner {
     /// Whether an item that was read from flash gets a place in memory.
     fn is_wanted_again(&self, shard: &mut Locked, hash: u64) -> bool {
         let (is_again, has_room) = (shard.was_read_lately(hash), shard.has_room_to_spare());
-        if !has_room && self.flash.as_ref().is_some_and(|flash| flash.is_behind()) {
+        if !has_room && self.flash.as_ref().is_some_and(|flash| flash.is_nearly_full()) {
             // Here a copy of a value that is on flash would evict one that flash cannot accept now.
             return false;
         }
@@ -291,7 +291,7 @@ impl Inner {
 
     /// Reports to the predictor a lookup that needed the device, with the length of the value if it was
     /// found.
-    pub fn tell_flash_answered(
+    pub fn report_flash_answer(
         &self,
         (hash, key): (u64, &[u8]),
         length: Option<u64>,
@@ -363,7 +363,7 @@ impl Inner {
     {
         let hash = self.hash(&key);
         // A place at which a read found nothing of this key.
-        let mut empty: Option<Spot> = None;
+        let mut empty: Option<FlashPlace> = None;
         loop {
             let at = self.moment();
             let (lead, reading) = {
@@ -484,7 +484,7 @@ impl Inner {
                 let was_on_flash;
                 (record.on_flash, was_on_flash) = self.write_through(hash, &record);
                 let was_there = shard.store(hash, record, reserved, at) || was_on_flash;
-                self.tell_stored(shard, (hash, key), length, (put.hint, was_there), at);
+                self.report_stored(shard, (hash, key), length, (put.hint, was_there), at);
             }
             None => {
                 // Memory has no room for it; flash may have.
@@ -501,7 +501,7 @@ impl Inner {
         Stored::Done { cas }
     }
 
-    fn tell_stored(
+    fn report_stored(
         &self,
         shard: &mut Locked,
         (hash, key): (u64, &[u8]),

@@ -105,7 +105,7 @@ impl<'a> Machine<'a> {
                 self.stack.push(top)?;
             }
             b'a' => self.stack.append()?,
-            b'e' => self.stack.append_behind_mark()?,
+            b'e' => self.stack.append_after_mark()?,
             b'l' => self.stack.list_of_mark()?,
             b']' => self.stack.list(Vec::new())?,
             b't' => self.stack.tuple_of_mark()?,

@@ -77,20 +77,20 @@ impl Stack {
     }
 
     /// Returns the range of values after the last mark.
-    fn behind_mark(&self) -> Result<Range<usize>, StackError> {
+    fn after_mark(&self) -> Result<Range<usize>, StackError> {
         let mark = self.values.iter().rposition(|value| matches!(value, Value::Mark));
         mark.map(|mark| mark + 1..self.values.len()).ok_or(StackError::Underflow)
     }
 
     pub(crate) fn pop_mark(&mut self) -> Result<(), StackError> {
-        let items = self.behind_mark()?;
+        let items = self.after_mark()?;
         self.values.truncate(items.start - 1);
         Ok(())
     }
 
     /// Replaces the values after the mark by a tuple of them.
     pub(crate) fn tuple_of_mark(&mut self) -> Result<(), StackError> {
-        let items = self.behind_mark()?;
+        let items = self.after_mark()?;
         let mark = items.start - 1;
         self.tuple(items)?;
         self.values.remove(mark);
@@ -113,7 +113,7 @@ impl Stack {
 
     /// Replaces the values after the mark by a list of them.
     pub(crate) fn list_of_mark(&mut self) -> Result<(), StackError> {
-        let items = self.behind_mark()?;
+        let items = self.after_mark()?;
         let mark = items.start - 1;
         let list = self.values.split_off(items.start);
         self.values.truncate(mark);
@@ -131,8 +131,8 @@ impl Stack {
         Ok(())
     }
 
-    pub(crate) fn append_behind_mark(&mut self) -> Result<(), StackError> {
-        let items = self.behind_mark()?;
+    pub(crate) fn append_after_mark(&mut self) -> Result<(), StackError> {
+        let items = self.after_mark()?;
         let mark = items.start - 1;
         let items = self.values.split_off(items.start);
         self.values.truncate(mark);

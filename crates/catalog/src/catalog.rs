@@ -179,8 +179,8 @@ impl Catalog {
 
     /// Records the log's length outside of the log. In a bucket this happens with checkpoints and
     /// heartbeats, and must happen before the last heartbeat is deleted.
-    pub async fn bear_witness(&self) {
-        self.shared.bear_witness(&self.snapshot()).await;
+    pub async fn write_witness(&self) {
+        self.shared.write_witness(&self.snapshot()).await;
     }
 
     /// Returns entry `number` of the log as it is stored, for display; `None` when it is absent.
@@ -210,18 +210,18 @@ impl Catalog {
     }
 
     /// Fails, and ends all commits, if one of these witnesses has seen a log that differs from this one.
-    pub(crate) async fn confront(&self, witnesses: &[Witness]) -> Result<(), Error> {
-        if self.shared.confront(&self.snapshot(), witnesses).is_ok() {
+    pub(crate) async fn check_witnesses(&self, witnesses: &[Witness]) -> Result<(), Error> {
+        if self.shared.check_witnesses(&self.snapshot(), witnesses).is_ok() {
             return Ok(());
         }
         // The log contains all that they have seen, because they were read before this refresh.
         let snapshot = self.refresh().await?;
-        self.shared.confront(&snapshot, witnesses).map_err(|error| self.lose(error))
+        self.shared.check_witnesses(&snapshot, witnesses).map_err(|error| self.lose(error))
     }
 
     /// Reads all witnesses of the log's length.
-    pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
-        self.shared.hear_witnesses().await
+    pub(crate) async fn read_witnesses(&self) -> Result<Vec<Witness>, Error> {
+        self.shared.read_witnesses().await
     }
 
     pub(crate) fn lose(&self, error: Error) -> Error {

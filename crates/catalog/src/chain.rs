@@ -21,15 +21,15 @@ pub(crate) struct Chain(Arc<LogChain>);
 
 /// The result of comparing a snapshot with a place in the log that a process has seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Testimony {
+pub enum PositionCheck {
     /// The snapshot contains that place.
-    Confirmed,
+    Contained,
     /// The snapshot reaches that place, but no longer has its checksum.
     Unknown,
     /// That place is after the snapshot's end.
-    Longer,
+    Beyond,
     /// At that place the snapshot's log has another entry: the logs differ.
-    Other,
+    Differs,
 }
 
 impl Chain {
@@ -84,14 +84,14 @@ impl Snapshot {
     }
 
     /// Compares the snapshot with a place in the log that a process has seen.
-    pub fn compare(&self, seen: LogPosition) -> Testimony {
+    pub fn compare(&self, seen: LogPosition) -> PositionCheck {
         if seen.number > self.number {
-            return Testimony::Longer;
+            return PositionCheck::Beyond;
         }
         match self.checksum_at(seen.number) {
-            Some(checksum) if seen.checksum != 0 && checksum == seen.checksum => Testimony::Confirmed,
-            Some(_) if seen.checksum != 0 => Testimony::Other,
-            _ => Testimony::Unknown,
+            Some(checksum) if seen.checksum != 0 && checksum == seen.checksum => PositionCheck::Contained,
+            Some(_) if seen.checksum != 0 => PositionCheck::Differs,
+            _ => PositionCheck::Unknown,
         }
     }
 }
@@ -126,15 +126,15 @@ mod tests {
         let seen = |number, checksum| LogPosition { number, checksum };
         assert_eq!(state.position(), seen(10_000, last));
         for (seen, expected) in [
-            (seen(10_000, last), Testimony::Confirmed),
-            (seen(9_999, last - 1), Testimony::Confirmed),
-            (seen(9_999, last), Testimony::Other),
-            (seen(10_000, 0), Testimony::Unknown),
-            (seen(10_001, last), Testimony::Longer),
-            (seen(10_001, 0), Testimony::Longer),
-            (seen(10_001 - CHAIN_LENGTH_MAX as u64, 100), Testimony::Confirmed),
-            (seen(10_000 - CHAIN_LENGTH_MAX as u64, 99), Testimony::Unknown),
-            (seen(0, 0), Testimony::Unknown),
+            (seen(10_000, last), PositionCheck::Contained),
+            (seen(9_999, last - 1), PositionCheck::Contained),
+            (seen(9_999, last), PositionCheck::Differs),
+            (seen(10_000, 0), PositionCheck::Unknown),
+            (seen(10_001, last), PositionCheck::Beyond),
+            (seen(10_001, 0), PositionCheck::Beyond),
+            (seen(10_001 - CHAIN_LENGTH_MAX as u64, 100), PositionCheck::Contained),
+            (seen(10_000 - CHAIN_LENGTH_MAX as u64, 99), PositionCheck::Unknown),
+            (seen(0, 0), PositionCheck::Unknown),
         ] {
             assert_eq!(state.compare(seen), expected, "{seen:?}");
         }

@@ -15,7 +15,7 @@ use sandur_base::Env;
 use sandur_format::catalog_entry::BlockName;
 use sandur_store::{Intent, ObjectInfo, Store};
 
-use crate::chain::Testimony;
+use crate::chain::PositionCheck;
 use crate::check_report::{CheckReport, Severity};
 use crate::check_wal::check_wal;
 use crate::error::Error;
@@ -116,18 +116,18 @@ async fn check_unreferenced(
         Err(problem) => report.add(Severity::Unknown, path, format!("{unknown} ({problem})")),
         Ok(footer) => {
             match footer.index().origin().map(|origin| (origin.seen, snapshot.compare(origin.seen))) {
-                Some((_, Testimony::Confirmed)) => {}
-                Some((seen, Testimony::Longer)) => {
+                Some((_, PositionCheck::Contained)) => {}
+                Some((seen, PositionCheck::Beyond)) => {
                     report.catalog_is_damaged = true;
                     let number = seen.number;
                     report.damage(path, format!("was written after entry {number}, which the catalog lacks"));
                 }
-                Some((seen, Testimony::Other)) => {
+                Some((seen, PositionCheck::Differs)) => {
                     report.catalog_is_damaged = true;
                     let number = seen.number;
                     report.damage(path, format!("was written when entry {number} had other contents"));
                 }
-                Some((_, Testimony::Unknown)) | None => report.add(Severity::Unknown, path, unknown),
+                Some((_, PositionCheck::Unknown)) | None => report.add(Severity::Unknown, path, unknown),
             }
         }
     }

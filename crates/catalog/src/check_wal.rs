@@ -44,7 +44,7 @@ pub(crate) async fn check_wal(
             continue;
         };
         if snapshot.writer(incarnation).is_none() {
-            check_stranger(store, incarnation, report).await?;
+            check_unknown_writer(store, incarnation, report).await?;
         }
     }
     Ok(())
@@ -181,7 +181,7 @@ fn check_numbers(writer: &Writer, frames: &Frames, report: &mut CheckReport) {
 }
 
 /// Reports the WAL of a writer that the catalog does not know.
-async fn check_stranger(store: &Store, incarnation: Id, report: &mut CheckReport) -> Result<(), Error> {
+async fn check_unknown_writer(store: &Store, incarnation: Id, report: &mut CheckReport) -> Result<(), Error> {
     let objects = store.list(&names::wal_of(incarnation), Intent::wal()).await?;
     let mut frames = Frames::default();
     for object in &objects {

@@ -61,7 +61,7 @@ impl Shared {
 
     /// Loads the newest state, and fails when witnesses show that it is incomplete.
     pub(crate) async fn load_whole(&self) -> Result<Arc<Snapshot>, Error> {
-        let witnesses = self.hear_witnesses().await?;
+        let witnesses = self.read_witnesses().await?;
         let mut loaded = self.load().await?;
         if loaded.number() == 0
             && let Err(error) = self.expect_no_data().await
@@ -72,7 +72,7 @@ impl Shared {
                 return Err(error);
             }
         }
-        self.confront(&loaded, &witnesses)?;
+        self.check_witnesses(&loaded, &witnesses)?;
         Ok(loaded)
     }
 
@@ -166,7 +166,7 @@ impl Shared {
         let root = Bytes::from(snapshot.root(id, refs).encode());
         let created = self.store.create(&names::root(number), root, Intent::catalog()).await?;
         self.note_checkpoint(number);
-        self.bear_witness(&snapshot).await;
+        self.write_witness(&snapshot).await;
         if created == Created::New {
             self.metrics.checkpoints.inc();
             tracing::info!(number, blocks = snapshot.block_count(), "wrote a catalog checkpoint");

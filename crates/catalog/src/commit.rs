@@ -283,7 +283,7 @@ impl Round {
         self.shared.metrics.entries.inc();
         let published = self.shared.publish(Arc::new(next));
         if self.shared.witnesses_every_commit() {
-            self.shared.bear_witness(&published).await;
+            self.shared.write_witness(&published).await;
         }
         for waiting in batch.waiting.drain(..) {
             self.answer(waiting, Ok(Arc::clone(&published)));

@@ -95,7 +95,7 @@ mod test_blocks;
 mod witness;
 
 pub use catalog::{Catalog, Housekeeping, Registration};
-pub use chain::Testimony;
+pub use chain::PositionCheck;
 pub use check::check;
 pub use check_block::check_block;
 pub use check_report::{CheckReport, Finding, Severity};

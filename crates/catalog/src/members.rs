@@ -146,7 +146,7 @@ impl Members {
                 Err(error) => failure = Some(error),
             }
         }
-        self.0.catalog.confront(&witnesses).await?;
+        self.0.catalog.check_witnesses(&witnesses).await?;
         failure.map_or(Ok(()), Err)
     }
 
@@ -196,7 +196,7 @@ impl Members {
 
     /// Deletes the own heartbeat at a clean stop.
     pub async fn leave(&self) -> Result<(), Error> {
-        self.0.catalog.bear_witness().await;
+        self.0.catalog.write_witness().await;
         let path = names::member(self.0.own.incarnation);
         self.0.catalog.store().delete(&path, Intent::member()).await?;
         Ok(())

@@ -20,7 +20,7 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::{BlockName, Edit, LogPosition};
 use sandur_store::Intent;
 
-use crate::chain::Testimony;
+use crate::chain::PositionCheck;
 use crate::error::Error;
 use crate::footers::read_footer;
 use crate::gc::{Collector, GcReport, Sighted, is_void};
@@ -72,8 +72,8 @@ impl Collector {
         let found = self.find_unreferenced(own, &mut report).await?;
         let unreferenced = self.proven(found, &mut report).await?;
         if !unreferenced.is_empty() {
-            let witnesses = self.catalog.hear_witnesses().await?;
-            self.catalog.confront(&witnesses).await?;
+            let witnesses = self.catalog.read_witnesses().await?;
+            self.catalog.check_witnesses(&witnesses).await?;
         }
         let mut floors: BTreeMap<Id, Id> = BTreeMap::new();
         let snapshot = self.catalog.snapshot();
@@ -138,12 +138,12 @@ impl Collector {
             let Some(seen) = seen else { continue };
             let number = seen.number;
             match snapshot.compare(seen) {
-                Testimony::Confirmed | Testimony::Unknown => {}
-                Testimony::Other => {
+                PositionCheck::Contained | PositionCheck::Unknown => {}
+                PositionCheck::Differs => {
                     is_contradicted = true;
                     tracing::error!(path, number, "a block was made when this entry had other contents");
                 }
-                Testimony::Longer => {
+                PositionCheck::Beyond => {
                     let evidence = format!("'{path}' was made after entry {number}, which does not exist");
                     return Err(self.catalog.lose(Error::Lost { evidence }));
                 }
@@ -159,7 +159,8 @@ impl Collector {
                 report.left += 1;
                 continue;
             };
-            let confirmed = sighted.seen.is_some_and(|seen| snapshot.compare(seen) == Testimony::Confirmed);
+            let confirmed =
+                sighted.seen.is_some_and(|seen| snapshot.compare(seen) == PositionCheck::Contained);
             match confirmed && !is_contradicted {
                 true => proven.push(orphan),
                 false => report.unproven += 1,

@@ -280,7 +280,7 @@ impl Repair {
             set_aside(path.clone()).await?;
             store.delete(path, Intent::catalog()).await?;
         }
-        shared.bear_witness(&self.state).await;
+        shared.write_witness(&self.state).await;
         Ok(())
     }
 }

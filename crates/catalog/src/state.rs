@@ -228,8 +228,8 @@ impl Plan<'_> {
             }
             Edit::Floor { incarnation, from, to } => {
                 let writer = self.change(*incarnation)?;
-                let behind_fence = writer.fence.is_some_and(|fence| *to > fence);
-                if writer.floor != *from || to < from || behind_fence {
+                let is_after_fence = writer.fence.is_some_and(|fence| *to > fence);
+                if writer.floor != *from || to < from || is_after_fence {
                     return Err(EditFault::Floor);
                 }
                 writer.floor = *to;

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sandur_format::catalog_entry::{Boundary, LogPosition};
 use sandur_store::{Intent, ObjectInfo};
 
-use crate::chain::Testimony;
+use crate::chain::PositionCheck;
 use crate::check_report::{Finding, Severity};
 use crate::error::Error;
 use crate::names::{self, CatalogObject};
@@ -58,8 +58,8 @@ impl Survey {
     pub fn hear(&mut self, object: &str, seen: LogPosition) -> bool {
         let number = self.sound.number();
         match self.sound.compare(seen) {
-            Testimony::Confirmed | Testimony::Unknown => return false,
-            Testimony::Longer => self.damage(
+            PositionCheck::Contained | PositionCheck::Unknown => return false,
+            PositionCheck::Beyond => self.damage(
                 object,
                 format!(
                     "was written after entry {} of the catalog, which can be followed only to {number}: \
@@ -67,7 +67,7 @@ impl Survey {
                     seen.number
                 ),
             ),
-            Testimony::Other => {
+            PositionCheck::Differs => {
                 self.was_replaced = true;
                 let problem =
                     format!("was written when entry {} of the catalog had other contents", seen.number);
@@ -83,7 +83,7 @@ impl Shared {
     /// Reads all of the catalog. An error means that the store could not be read.
     pub(crate) async fn survey(&self) -> Result<Survey, Error> {
         let mut survey = Survey::default();
-        let witnesses = self.hear_witnesses().await?;
+        let witnesses = self.read_witnesses().await?;
         self.survey_witness(&mut survey).await?;
         let boundary = self.survey_boundary(&mut survey).await?;
         survey.objects = self.store.list(names::CATALOG, Intent::catalog()).await?;
@@ -180,7 +180,7 @@ impl Shared {
     ) -> Result<(), Error> {
         let mut state = states.get(&boundary.number).cloned();
         match &state {
-            Some(at) if at.compare(boundary) == Testimony::Other => {
+            Some(at) if at.compare(boundary) == PositionCheck::Differs => {
                 survey.damage(names::BOUNDARY, "does not match the checkpoint at its number");
             }
             None if boundary.number > 0 => {
@@ -255,6 +255,6 @@ impl Survey {
 impl Snapshot {
     /// Whether two states with one number are the same, as far as their checksums can be compared.
     fn agrees(&self, other: &Self) -> bool {
-        self == other && other.compare(self.position()) != Testimony::Other
+        self == other && other.compare(self.position()) != PositionCheck::Differs
     }
 }

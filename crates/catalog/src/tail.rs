@@ -69,7 +69,7 @@ impl Shared {
                 let loaded = self.reload().await?;
                 let witness =
                     Witness { object: "the snapshot of this process".to_owned(), seen: before.position() };
-                self.confront(&loaded, &[witness]).map_err(|error| self.lose(error))?;
+                self.check_witnesses(&loaded, &[witness]).map_err(|error| self.lose(error))?;
                 loaded
             }
         };

@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use sandur_format::catalog_entry::{LogPosition, Member, entry_checksum};
 use sandur_store::{Intent, StoreKind};
 
-use crate::chain::Testimony;
+use crate::chain::PositionCheck;
 use crate::error::Error;
 use crate::names::{self, CatalogObject};
 use crate::shared::Shared;
@@ -39,7 +39,7 @@ pub(crate) struct Witness {
 
 impl Shared {
     /// Reads all witnesses that are cheap to read. Unreadable ones are ignored.
-    pub(crate) async fn hear_witnesses(&self) -> Result<Vec<Witness>, Error> {
+    pub(crate) async fn read_witnesses(&self) -> Result<Vec<Witness>, Error> {
         let mut witnesses = Vec::new();
         let number_of = |path: &str| match CatalogObject::parse(path) {
             Some(CatalogObject::Entry { number } | CatalogObject::Root { number }) => Some(number),
@@ -50,7 +50,7 @@ impl Shared {
         if let Some((number, path)) = newest {
             witnesses.push(Witness { object: path.clone(), seen: LogPosition { number, checksum: 0 } });
         }
-        if let Some(seen) = self.read_witness().await? {
+        if let Some(seen) = self.read_witness_object().await? {
             witnesses.push(Witness { object: names::WITNESS.to_owned(), seen });
         }
         let mut members = self.store.list(names::MEMBERS, Intent::member()).await?;
@@ -64,7 +64,7 @@ impl Shared {
     }
 
     /// Reads the position in the witness object; `None` when the object is absent or damaged.
-    pub(crate) async fn read_witness(&self) -> Result<Option<LogPosition>, Error> {
+    pub(crate) async fn read_witness_object(&self) -> Result<Option<LogPosition>, Error> {
         match self.store.get(names::WITNESS, Intent::catalog()).await {
             Ok(bytes) => Ok(LogPosition::decode_witness(&bytes).ok()),
             Err(error) if error.is_not_found() => Ok(None),
@@ -81,17 +81,17 @@ impl Shared {
     }
 
     /// Fails when the log, read after the witnesses, does not contain the positions that they have seen.
-    pub(crate) fn confront(&self, snapshot: &Snapshot, witnesses: &[Witness]) -> Result<(), Error> {
+    pub(crate) fn check_witnesses(&self, snapshot: &Snapshot, witnesses: &[Witness]) -> Result<(), Error> {
         for Witness { object, seen } in witnesses {
             let number = snapshot.number();
             let evidence = match snapshot.compare(*seen) {
-                Testimony::Confirmed | Testimony::Unknown => continue,
-                Testimony::Longer => format!(
+                PositionCheck::Contained | PositionCheck::Unknown => continue,
+                PositionCheck::Beyond => format!(
                     "'{object}' shows that entry {} existed, but the entries can be followed only to \
                      {number}",
                     seen.number
                 ),
-                Testimony::Other => {
+                PositionCheck::Differs => {
                     format!("'{object}' was written when entry {} had other contents", seen.number)
                 }
             };
@@ -116,7 +116,7 @@ impl Shared {
 
     /// Records the log's length in the witness object. A failure is only logged: the next call records a
     /// later position.
-    pub(crate) async fn bear_witness(&self, snapshot: &Snapshot) {
+    pub(crate) async fn write_witness(&self, snapshot: &Snapshot) {
         let bytes = snapshot.position().encode_witness();
         if let Err(error) = self.store.put(names::WITNESS, bytes.into(), Intent::catalog()).await {
             tracing::warn!(%error, "the witness of the catalog could not be written");

@@ -248,7 +248,7 @@ fn parting(loki: &str, ours: &str) -> Option<String> {
 fn content(left: &[Row], right: &[Row]) -> String {
     let index = |rows: &[Row]| -> BTreeMap<String, Vec<(String, String)>> { rows.iter().cloned().collect() };
     let (loki, ours) = (index(left), index(right));
-    let mut told = vec![format!("{} rows | {} rows", left.len(), right.len())];
+    let mut lines = vec![format!("{} rows | {} rows", left.len(), right.len())];
     let only = |name: &str,
                 a: &BTreeMap<String, Vec<(String, String)>>,
                 b: &BTreeMap<String, Vec<(String, String)>>| {
@@ -258,24 +258,24 @@ fn content(left: &[Row], right: &[Row]) -> String {
             format!("      only {name}: {} ({} values, first {})", short(labels), values.len(), short(&first))
         })
     };
-    told.extend(only("Loki", &loki, &ours));
-    told.extend(only("we  ", &ours, &loki));
+    lines.extend(only("Loki", &loki, &ours));
+    lines.extend(only("we  ", &ours, &loki));
     let lone = |a: &BTreeMap<String, _>, b: &BTreeMap<String, _>| {
         a.keys().find(|labels| !b.contains_key(*labels)).cloned()
     };
     if let (Some(a), Some(b)) = (lone(&loki, &ours), lone(&ours, &loki)) {
-        told.extend(parting(&a, &b));
+        lines.extend(parting(&a, &b));
     }
     let both =
         loki.iter().find_map(|(labels, a)| ours.get(labels).filter(|b| *b != a).map(|b| (labels, a, b)));
     if let Some((labels, a, b)) = both {
-        told.push(format!("      both have {} ({} values | {} values)", short(labels), a.len(), b.len()));
+        lines.push(format!("      both have {} ({} values | {} values)", short(labels), a.len(), b.len()));
         let at = a.iter().zip(b).position(|(x, y)| x != y).unwrap_or(a.len().min(b.len()));
         let value =
             |v: &[(String, String)]| v.get(at).map_or("nothing".to_owned(), |v| format!("{} {}", v.0, v.1));
-        told.push(format!("        at {at}: {}\n               | {}", short(&value(a)), short(&value(b))));
+        lines.push(format!("        at {at}: {}\n               | {}", short(&value(a)), short(&value(b))));
     }
-    told.join("\n")
+    lines.join("\n")
 }
 
 /// Returns the kind if streams differ only among entries with equal times.

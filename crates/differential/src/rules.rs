@@ -298,8 +298,8 @@ pub const RULES: &[Rule] = &[
         "Loki's answer has several series with the same labels, or several values of one series at the same \
          time; ours has one, the sum (or minimum, or maximum) of all. Functions around such an expression \
          get the same series, and binary operators fail to match them.",
-        "After `drop`, `keep`, `label_format`, `label_replace` and `without`, Loki distinguishes series by labels with empty \
-         values, but loses these labels when it passes results between its shards.",
+        "After `drop`, `keep`, `label_format`, `label_replace` and `without`, Loki distinguishes series by \
+         labels with empty values, but loses these labels when it passes results between its shards.",
         |case| {
             let query = case.ask.query_text();
             let removes = ["| drop", "| keep", "label_format", "without", "label_replace"];

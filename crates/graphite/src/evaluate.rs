@@ -17,7 +17,7 @@ use sandur_query::QueryContext;
 
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Computation, Evaluate, Function, Target};
+use crate::function::{Body, Computation, Evaluate, EvaluatingCall, Function, Target};
 use crate::functions;
 use crate::glob::Pattern;
 use crate::grammar::{self, Expr, TARGET_BYTES_MAX, Template, TemplateValue, parse};
@@ -203,9 +203,9 @@ impl<'a> Evaluator<'a> {
         let run: Box<dyn FnOnce() -> Result<Argument> + Send> = match function.body {
             Body::Series(run) => Box::new(move || run(call).map(Argument::Series)),
             Body::Lists(run) => Box::new(move || run(call).map(Argument::Lists)),
-            Body::Again(run) => {
+            Body::EvaluatingCall(run) => {
                 // The function's own computation between targets runs on the query's budget.
-                let again = Again { call, evaluator: self, first };
+                let again = EvaluatingCall { call, evaluator: self, first };
                 return run(again).await.map(Argument::Series);
             }
             Body::SeriesByTag => return Err(Error::invalid("seriesByTag takes texts")),

@@ -107,7 +107,7 @@ pub(crate) enum Body {
     /// Computes lists of series from its arguments alone.
     Lists(fn(Call) -> Result<Vec<Vec<Series>>>),
     /// Evaluates other targets, or its arguments at other times.
-    Again(for<'a> fn(Again<'a>) -> BoxFuture<'a, Result<Vec<Series>>>),
+    EvaluatingCall(for<'a> fn(EvaluatingCall<'a>) -> BoxFuture<'a, Result<Vec<Series>>>),
     /// `seriesByTag`, which the evaluator implements itself.
     SeriesByTag,
 }
@@ -147,13 +147,13 @@ pub trait Evaluate: Send + Sync {
 }
 
 /// A call of a function that evaluates targets.
-pub(crate) struct Again<'a> {
+pub(crate) struct EvaluatingCall<'a> {
     pub(crate) call: Call,
     pub(crate) evaluator: &'a dyn Evaluate,
     pub(crate) first: Target<'a>,
 }
 
-impl Again<'_> {
+impl EvaluatingCall<'_> {
     /// Evaluates the first argument in another scope.
     pub(crate) async fn first_in(&self, scope: &Scope) -> Result<Vec<Series>> {
         self.evaluator.target(self.first, scope).await
@@ -195,8 +195,8 @@ pub async fn call_with_values(
     match function.body {
         Body::Series(run) => run(call).map(crate::Argument::Series),
         Body::Lists(run) => run(call).map(crate::Argument::Lists),
-        Body::Again(run) => {
-            let again = Again { call, evaluator, first: Target::First };
+        Body::EvaluatingCall(run) => {
+            let again = EvaluatingCall { call, evaluator, first: Target::First };
             run(again).await.map(crate::Argument::Series)
         }
         Body::SeriesByTag => Err(Error::invalid("seriesByTag takes no values")),

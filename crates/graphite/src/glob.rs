@@ -10,7 +10,7 @@ use std::sync::Arc;
 use foldhash::{HashSet, HashSetExt};
 use sandur_base::Stopped;
 use sandur_base::job::spend;
-use sandur_model::{FormPiece, SignSet, TextForm, TextForms};
+use sandur_model::{CharSet, FormPiece, TextForm, TextForms};
 use sandur_query::Error as QueryError;
 
 use crate::error::{Error, Result};
@@ -104,7 +104,8 @@ impl Pattern {
         if matches!(nodes.last(), Some(NodePattern::Levels)) {
             nodes.push(NodePattern::parse("*", &mut room)?);
         }
-        let is_escaped = |asked: &str| ["\\*", "\\?", "\\[", "\\{"].iter().any(|sign| asked.contains(sign));
+        let is_escaped =
+            |asked: &str| ["\\*", "\\?", "\\[", "\\{"].iter().any(|character| asked.contains(character));
         let asked = text.split('.').zip(clean.split('.')).enumerate();
         let escaped = asked.filter(|(_, (asked, _))| is_escaped(asked));
         let escaped = escaped.map(|(place, (_, clean))| (place, clean.to_owned())).collect();
@@ -345,16 +346,16 @@ impl Variant {
 
 impl Glob {
     fn parse(text: &str) -> Self {
-        let signs: Vec<char> = text.chars().collect();
+        let chars: Vec<char> = text.chars().collect();
         let (mut pieces, mut at) = (Vec::new(), 0);
-        while let Some(&sign) = signs.get(at) {
+        while let Some(&character) = chars.get(at) {
             at += 1;
-            let piece = match sign {
+            let piece = match character {
                 '*' => Piece::Any,
                 '?' => Piece::One,
-                '[' => match class_end(&signs, at) {
+                '[' => match class_end(&chars, at) {
                     Some(end) => {
-                        let piece = class(&signs[at..end]);
+                        let piece = class(&chars[at..end]);
                         at = end + 1;
                         piece
                     }
@@ -372,9 +373,9 @@ impl Glob {
 
 impl Piece {
     fn regex(&self) -> Option<String> {
-        let sign = |sign: char| match sign.is_ascii_alphanumeric() {
-            true => sign.to_string(),
-            false => format!("\\x{{{:x}}}", u32::from(sign)),
+        let escaped = |character: char| match character.is_ascii_alphanumeric() {
+            true => character.to_string(),
+            false => format!("\\x{{{:x}}}", u32::from(character)),
         };
         match self {
             Self::Char(own) => Some(regex::escape(&own.to_string())),
@@ -383,8 +384,8 @@ impl Piece {
             Self::Class { negated, ranges } => {
                 let ranges = ranges.iter().filter(|(low, high)| low <= high);
                 let parts = ranges.map(|(low, high)| match low == high {
-                    true => sign(*low),
-                    false => format!("{}-{}", sign(*low), sign(*high)),
+                    true => escaped(*low),
+                    false => format!("{}-{}", escaped(*low), escaped(*high)),
                 });
                 match (negated, parts.collect::<String>()) {
                     (false, parts) if parts.is_empty() => None,
@@ -399,29 +400,29 @@ impl Piece {
     fn form(&self) -> FormPiece {
         match self {
             Self::Char(own) => FormPiece::Text(own.to_string()),
-            Self::One => FormPiece::One(SignSet::Any),
-            Self::Any => FormPiece::Many(SignSet::Any),
+            Self::One => FormPiece::One(CharSet::Any),
+            Self::Any => FormPiece::Many(CharSet::Any),
             Self::Class { negated, ranges } => {
-                FormPiece::One(SignSet::Ranges { negated: *negated, ranges: ranges.as_slice().into() })
+                FormPiece::One(CharSet::Ranges { negated: *negated, ranges: ranges.as_slice().into() })
             }
         }
     }
 }
 
 /// The index of the bracket that closes a class. A bracket in first place belongs to the class.
-fn class_end(signs: &[char], from: usize) -> Option<usize> {
+fn class_end(chars: &[char], from: usize) -> Option<usize> {
     let mut at = from;
-    at += usize::from(signs.get(at) == Some(&'!'));
-    at += usize::from(signs.get(at) == Some(&']'));
-    (at..signs.len()).find(|at| signs[*at] == ']')
+    at += usize::from(chars.get(at) == Some(&'!'));
+    at += usize::from(chars.get(at) == Some(&']'));
+    (at..chars.len()).find(|at| chars[*at] == ']')
 }
 
-fn class(signs: &[char]) -> Piece {
-    let negated = signs.first() == Some(&'!');
-    let signs = &signs[usize::from(negated)..];
+fn class(chars: &[char]) -> Piece {
+    let negated = chars.first() == Some(&'!');
+    let chars = &chars[usize::from(negated)..];
     let (mut ranges, mut at) = (Vec::new(), 0);
-    while let Some(&low) = signs.get(at) {
-        match (signs.get(at + 1), signs.get(at + 2)) {
+    while let Some(&low) = chars.get(at) {
+        match (chars.get(at + 1), chars.get(at + 2)) {
             (Some('-'), Some(&high)) => {
                 ranges.push((low, high));
                 at += 3;

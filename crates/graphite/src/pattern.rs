@@ -42,7 +42,7 @@ impl PythonRegex {
     }
 
     /// Reports the work of a search in a number of bytes.
-    fn tell(&self, bytes: usize) -> Result<()> {
+    fn report_work(&self, bytes: usize) -> Result<()> {
         Ok(spend((bytes + 1).saturating_mul(self.bounded.steps_per_byte()))?)
     }
 }
@@ -84,13 +84,13 @@ pub(crate) fn python_regex(text: &str) -> Result<Regex> {
 
 /// Translates the expression to the syntax of the engine.
 fn translate(text: &str) -> Result<String> {
-    let signs: Vec<char> = text.chars().collect();
+    let chars: Vec<char> = text.chars().collect();
     let refuse = |what: &str| Err(Error::invalid(format!("'{text}' uses {what}, which is not supported")));
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     let mut in_class = None;
-    while let Some(&sign) = signs.get(at) {
-        let next = signs.get(at + 1).copied();
-        match (sign, in_class) {
+    while let Some(&character) = chars.get(at) {
+        let next = chars.get(at + 1).copied();
+        match (character, in_class) {
             ('\\', None) if next.is_some_and(|next| matches!(next, '1'..='9')) => {
                 return refuse("a reference back");
             }
@@ -118,14 +118,14 @@ fn translate(text: &str) -> Result<String> {
                 out.push(']');
                 in_class = None;
             }
-            ('[' | ']' | '&' | '~', Some(_)) => out.extend(['\\', sign]),
+            ('[' | ']' | '&' | '~', Some(_)) => out.extend(['\\', character]),
             ('-', Some(begin)) if next == Some('-') || at == begin => out.push_str(r"\-"),
-            ('(', None) if next == Some('?') => match look_around(&signs[at..]) {
+            ('(', None) if next == Some('?') => match look_around(&chars[at..]) {
                 Some(what) => return refuse(what),
                 None => out.push('('),
             },
-            ('{', None) if !is_count(&signs[at..]) => out.push_str(r"\{"),
-            ('}', None) if !closes_count(&signs[..at]) => out.push_str(r"\}"),
+            ('{', None) if !is_count(&chars[at..]) => out.push_str(r"\{"),
+            ('}', None) if !closes_count(&chars[..at]) => out.push_str(r"\}"),
             (other, _) => out.push(other),
         }
         at += 1;
@@ -133,8 +133,8 @@ fn translate(text: &str) -> Result<String> {
     Ok(out)
 }
 
-fn look_around(signs: &[char]) -> Option<&'static str> {
-    match (signs.get(2), signs.get(3)) {
+fn look_around(chars: &[char]) -> Option<&'static str> {
+    match (chars.get(2), chars.get(3)) {
         (Some('=' | '!'), _) | (Some('<'), Some('=' | '!')) => Some("looking around"),
         (Some('('), _) => Some("a condition"),
         (Some('P'), Some('=')) => Some("a reference back"),
@@ -144,19 +144,19 @@ fn look_around(signs: &[char]) -> Option<&'static str> {
 }
 
 /// Whether braces contain a count of repetitions.
-fn is_count(signs: &[char]) -> bool {
-    let Some(end) = signs.iter().position(|sign| *sign == '}') else { return false };
-    let inner = &signs[1..end];
-    let digits = inner.iter().filter(|sign| sign.is_ascii_digit()).count();
-    let commas = inner.iter().filter(|sign| **sign == ',').count();
+fn is_count(chars: &[char]) -> bool {
+    let Some(end) = chars.iter().position(|character| *character == '}') else { return false };
+    let inner = &chars[1..end];
+    let digits = inner.iter().filter(|character| character.is_ascii_digit()).count();
+    let commas = inner.iter().filter(|character| **character == ',').count();
     digits > 0 && commas <= 1 && digits + commas == inner.len() && inner[0] != ','
 }
 
 fn closes_count(before: &[char]) -> bool {
-    let Some(begin) = before.iter().rposition(|sign| *sign == '{') else { return false };
-    let mut signs = before[begin..].to_vec();
-    signs.push('}');
-    is_count(&signs)
+    let Some(begin) = before.iter().rposition(|character| *character == '{') else { return false };
+    let mut chars = before[begin..].to_vec();
+    chars.push('}');
+    is_count(&chars)
 }
 
 /// A parsed replacement: texts and references to groups.
@@ -176,17 +176,17 @@ impl Replacement {
         }
         let wrong = |what: &str| Error::invalid(format!("the replacement '{text}' has {what}"));
         let (mut parts, mut plain) = (Vec::new(), String::new());
-        let mut signs = text.chars();
-        while let Some(sign) = signs.next() {
-            if sign != '\\' {
-                plain.push(sign);
+        let mut chars = text.chars();
+        while let Some(character) = chars.next() {
+            if character != '\\' {
+                plain.push(character);
                 continue;
             }
-            let group = match signs.next() {
+            let group = match chars.next() {
                 Some('g') => {
-                    let inner = signs.as_str().strip_prefix('<').and_then(|rest| rest.split_once('>'));
+                    let inner = chars.as_str().strip_prefix('<').and_then(|rest| rest.split_once('>'));
                     let (name, rest) = inner.ok_or_else(|| wrong(r"\g without <name>"))?;
-                    signs = rest.chars();
+                    chars = rest.chars();
                     match name.parse() {
                         Ok(number) => Part::Group(number),
                         Err(_) => Part::Named(name.to_owned()),
@@ -194,9 +194,9 @@ impl Replacement {
                 }
                 Some(digit) if digit.is_ascii_digit() && digit != '0' => {
                     let mut number = digit.to_digit(10).unwrap_or_default() as usize;
-                    if let Some(second) = signs.clone().next().and_then(|sign| sign.to_digit(10)) {
+                    if let Some(second) = chars.clone().next().and_then(|character| character.to_digit(10)) {
                         number = number * 10 + second as usize;
-                        signs.next();
+                        chars.next();
                     }
                     Part::Group(number)
                 }
@@ -236,7 +236,7 @@ impl Replacement {
         // As in Python, an empty match directly after another match counts.
         loop {
             // Each search may read the complete rest.
-            regex.tell(text.len() - from)?;
+            regex.report_work(text.len() - from)?;
             let Some(captures) = regex.regex.captures_at(text, from) else { break };
             let Some(whole) = captures.get(0) else { break };
             push_within(&mut out, &text[done..whole.start()])?;

@@ -128,7 +128,7 @@ fn is_call(name: &str) -> bool {
 }
 
 /// Reports the work of a name, and returns it; empty if the job was cancelled.
-fn told(name: String) -> String {
+fn with_work_reported(name: String) -> String {
     // The name is stored twice, and its tags may repeat it.
     match spend(name.len().saturating_mul(4)) {
         Ok(()) => name,
@@ -139,7 +139,7 @@ fn told(name: String) -> String {
 impl Series {
     /// A series with the tags in its name.
     pub fn new(name: impl Into<String>, start: i64, end: i64, step: i64, values: Column) -> Self {
-        let name = told(name.into());
+        let name = with_work_reported(name.into());
         let parsed = if is_call(&name) { None } else { parse_name(&name).ok() };
         let tags = parsed.unwrap_or_else(|| Tags::of_name(&name));
         Self::tagged(name, tags, (start, end, step), values)
@@ -159,7 +159,7 @@ impl Series {
         (start, end, step): (i64, i64, i64),
         values: Column,
     ) -> Self {
-        let name = told(name);
+        let name = with_work_reported(name);
         let path_expression = name.as_str().into();
         Self { name, path_expression, tags, start, end, step, values, values_per_point: 1, ..Self::default() }
     }
@@ -172,7 +172,7 @@ impl Series {
 
     /// The series with new values and a new name, which also becomes its expression.
     pub(crate) fn derived(self, name: String, values: Column) -> Self {
-        let name = told(name);
+        let name = with_work_reported(name);
         let path_expression = name.as_str().into();
         let (options, color) = (Vec::new(), None);
         Self { name, path_expression, values, values_per_point: 1, options, color, ..self }
@@ -180,14 +180,14 @@ impl Series {
 
     /// Sets the name, which also becomes its expression.
     pub(crate) fn rename(&mut self, name: String) {
-        self.name = told(name);
+        self.name = with_work_reported(name);
         self.path_expression = self.name.as_str().into();
     }
 
     /// A copy of the series.
     pub(crate) fn copied(&self) -> Result<Self, Stopped> {
         Ok(Self {
-            name: told(self.name.clone()),
+            name: with_work_reported(self.name.clone()),
             path_expression: Arc::clone(&self.path_expression),
             tags: self.tags.clone(),
             values: self.values.copied()?,

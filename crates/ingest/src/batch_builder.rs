@@ -152,7 +152,7 @@ impl<'a> BatchBuilder<'a> {
         let stream = StreamId(u128::from(FixedState::default().hash_one(name)));
         self.refused.count(reason, lines, bytes);
         self.refused.note(reason, first, self.seen - first);
-        self.refused.tell(Cause { reason, stream, number: 0 }, || text);
+        self.refused.report(Cause { reason, stream, number: 0 }, || text);
     }
 
     /// Starts a stream.
@@ -302,7 +302,7 @@ impl<'a> BatchBuilder<'a> {
     fn refuse_entry(&mut self, known: &KnownStream, broken: Broken, bytes: u64) {
         self.refused.count(broken.0, 1, bytes);
         let cause = Cause { reason: broken.0, stream: known.id, number: broken.1 };
-        self.refused.tell(cause, || self.entry_limits.text(broken, &known.labels));
+        self.refused.report(cause, || self.entry_limits.text(broken, &known.labels));
     }
 
     /// Moves `pairs` to the batch with normal names and UTF-8 values, sorted by name. Of pairs with equal

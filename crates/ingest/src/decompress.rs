@@ -148,7 +148,7 @@ mod tests {
     use flate2::Compression;
 
     use super::*;
-    use crate::memory::tests::Purse;
+    use crate::memory::tests::LimitedMemory;
 
     type Open = fn(&[u8], u64, &Meter) -> Result<Vec<u8>, Error>;
 
@@ -215,12 +215,12 @@ mod tests {
     fn memory_is_reserved_before_a_body_grows() {
         let plain: Vec<u8> = (0..200_000u32).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         for (name, open, body) in packed(&plain) {
-            let purse = Purse::of(64 << 20);
+            let purse = LimitedMemory::of(64 << 20);
             let opened = open(&body, 64 << 20, &Meter::new(purse.clone())).unwrap();
             assert_eq!(purse.held.get(), opened.capacity() as u64, "{name}");
             // A block of lz4 is at most 4 MiB, and three blocks are in memory.
             assert!(purse.peak.get() < 4 * plain.len() as u64 + (13 << 20), "{name}: {}", purse.peak.get());
-            let purse = Purse::of(plain.len() as u64);
+            let purse = LimitedMemory::of(plain.len() as u64);
             let refused = open(&body, 64 << 20, &Meter::new(purse.clone()));
             assert!(matches!(refused, Err(Error::MemoryShort { .. })), "{name}");
             assert!(purse.peak.get() <= plain.len() as u64, "{name}");

@@ -74,19 +74,19 @@ pub(crate) mod tests {
     use super::*;
 
     /// An owner with a limit in bytes.
-    pub(crate) struct Purse {
+    pub(crate) struct LimitedMemory {
         pub(crate) limit: u64,
         pub(crate) held: Cell<u64>,
         pub(crate) peak: Cell<u64>,
     }
 
-    impl Purse {
+    impl LimitedMemory {
         pub(crate) fn of(limit: u64) -> Rc<Self> {
             Rc::new(Self { limit, held: Cell::new(0), peak: Cell::new(0) })
         }
     }
 
-    impl Memory for Purse {
+    impl Memory for LimitedMemory {
         fn take(&self, bytes: u64) -> bool {
             if self.held.get() + bytes > self.limit {
                 return false;
@@ -103,7 +103,7 @@ pub(crate) mod tests {
 
     #[test]
     fn old_and_new_buffer_of_a_growing_list_are_both_counted() {
-        let purse = Purse::of(64 * 8 * 3);
+        let purse = LimitedMemory::of(64 * 8 * 3);
         let meter = Meter::new(Rc::clone(&purse) as Rc<dyn Memory>);
         let mut list: Vec<u64> = Vec::new();
         let mut fill = |meter: &Meter| -> Result<(), Error> {

@@ -153,7 +153,7 @@ struct Count {
 
 /// One message and how often it occurred.
 #[derive(Clone, Debug)]
-struct Told {
+struct KeptMessage {
     cause: Cause,
     text: String,
     times: u64,
@@ -184,8 +184,8 @@ pub struct Run {
 #[derive(Clone, Debug, Default)]
 pub struct Refused {
     counts: [Count; Reason::EVERY.len()],
-    told: Vec<Told>,
-    untold: u64,
+    messages: Vec<KeptMessage>,
+    others: u64,
     runs: Vec<Run>,
     /// Whether entries were refused that no run names.
     has_more_runs: bool,
@@ -194,7 +194,7 @@ pub struct Refused {
 impl Refused {
     /// Whether all entries were accepted.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.messages.is_empty()
     }
 
     /// Returns the number of refused lines.
@@ -215,21 +215,21 @@ impl Refused {
 
     /// Returns the plain-text body for the client; `None` when all entries were accepted.
     pub fn text(&self) -> Option<String> {
-        if self.told.is_empty() {
+        if self.messages.is_empty() {
             return None;
         }
         let mut all = String::new();
-        let grouped = self.told.len() > 1 || self.told[0].times > 1 || self.untold > 0;
-        for (n, told) in self.told.iter().enumerate() {
+        let grouped = self.messages.len() > 1 || self.messages[0].times > 1 || self.others > 0;
+        for (n, messages) in self.messages.iter().enumerate() {
             let separator = if n == 0 { "" } else { "; " };
             all.push_str(separator);
             if grouped {
-                let _ = write!(all, "{} errors like: ", told.times);
+                let _ = write!(all, "{} errors like: ", messages.times);
             }
-            all.push_str(&told.text);
+            all.push_str(&messages.text);
         }
-        if self.untold > 0 {
-            let _ = write!(all, "; and {} other errors", self.untold);
+        if self.others > 0 {
+            let _ = write!(all, "; and {} other errors", self.others);
         }
         Some(all)
     }
@@ -251,13 +251,13 @@ impl Refused {
             count.lines += more.lines;
             count.bytes += more.bytes;
         }
-        self.untold += other.untold;
-        for more in other.told {
-            let has_room = self.told.len() < TEXTS_MAX;
-            match self.told.iter_mut().find(|told| told.cause == more.cause) {
-                Some(told) => told.times += more.times,
-                None if has_room => self.told.push(more),
-                None => self.untold += more.times,
+        self.others += other.others;
+        for more in other.messages {
+            let has_room = self.messages.len() < TEXTS_MAX;
+            match self.messages.iter_mut().find(|messages| messages.cause == more.cause) {
+                Some(messages) => messages.times += more.times,
+                None if has_room => self.messages.push(more),
+                None => self.others += more.times,
             }
         }
     }
@@ -301,23 +301,23 @@ impl Refused {
     }
 
     /// Counts refusals for which the client reads no message of their own.
-    pub(crate) fn tell_others(&mut self, times: u64) {
-        self.untold += times;
+    pub(crate) fn count_others(&mut self, times: u64) {
+        self.others += times;
     }
 
     /// Adds one refusal to the client's text; calls `text` only for a message that is kept.
-    pub(crate) fn tell(&mut self, cause: Cause, text: impl FnOnce() -> String) {
-        if let Some(told) = self.told.iter_mut().find(|t| t.cause == cause) {
-            told.times += 1;
-        } else if self.told.len() < TEXTS_MAX {
+    pub(crate) fn report(&mut self, cause: Cause, text: impl FnOnce() -> String) {
+        if let Some(messages) = self.messages.iter_mut().find(|t| t.cause == cause) {
+            messages.times += 1;
+        } else if self.messages.len() < TEXTS_MAX {
             let mut text = text();
             if text.len() > TEXT_LENGTH_MAX {
                 text.truncate(text.floor_char_boundary(TEXT_LENGTH_MAX));
                 text.push_str("...");
             }
-            self.told.push(Told { cause, text, times: 1 });
+            self.messages.push(KeptMessage { cause, text, times: 1 });
         } else {
-            self.untold += 1;
+            self.others += 1;
         }
     }
 }
@@ -334,11 +334,11 @@ mod tests {
     fn a_single_message_has_no_count_and_equal_ones_are_grouped() {
         let mut refused = Refused::default();
         assert_eq!((refused.is_empty(), refused.text()), (true, None));
-        refused.tell(cause(Reason::LineTooLong, 5), || "too long".to_owned());
+        refused.report(cause(Reason::LineTooLong, 5), || "too long".to_owned());
         assert_eq!(refused.text().unwrap(), "too long");
-        refused.tell(cause(Reason::LineTooLong, 5), || unreachable!());
+        refused.report(cause(Reason::LineTooLong, 5), || unreachable!());
         assert_eq!(refused.text().unwrap(), "2 errors like: too long");
-        refused.tell(cause(Reason::TooOld, 5), || "too old".to_owned());
+        refused.report(cause(Reason::TooOld, 5), || "too old".to_owned());
         assert_eq!(refused.text().unwrap(), "2 errors like: too long; 1 errors like: too old");
     }
 
@@ -346,7 +346,7 @@ mod tests {
     fn messages_are_bounded_in_number_and_length() {
         let mut refused = Refused::default();
         for n in 0..1000 {
-            refused.tell(cause(Reason::TooOld, n), || format!("{n}{}", "ä".repeat(5000)));
+            refused.report(cause(Reason::TooOld, n), || format!("{n}{}", "ä".repeat(5000)));
         }
         let text = refused.text().unwrap();
         assert!(text.ends_with("; and 990 other errors"), "{text}");

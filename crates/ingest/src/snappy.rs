@@ -68,7 +68,7 @@ const LITERAL_MAX: usize = 1 << 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::tests::Purse;
+    use crate::memory::tests::LimitedMemory;
     use proptest::prelude::*;
 
     fn open(block: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_before_a_block_is_decompressed() {
-        let (block, purse) = (compress(&vec![b'a'; 1 << 20]), Purse::of((1 << 20) - 1));
+        let (block, purse) = (compress(&vec![b'a'; 1 << 20]), LimitedMemory::of((1 << 20) - 1));
         let refused = super::open(&block, u64::MAX, &Meter::new(purse.clone()));
         assert_eq!(refused.unwrap_err(), Error::MemoryShort { asked: 1 << 20 });
         assert_eq!(purse.held.get(), 0);

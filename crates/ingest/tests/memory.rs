@@ -30,13 +30,13 @@ static ALLOCATOR: Counting<System> = Counting(System);
 /// Memory that is used without a reservation: caches of the thread, texts of refusals, state of decoders.
 const SLACK: u64 = 3 << 20;
 
-struct Purse {
+struct LimitedMemory {
     limit: u64,
     held: Cell<u64>,
     peak: Cell<u64>,
 }
 
-impl Memory for Purse {
+impl Memory for LimitedMemory {
     fn take(&self, bytes: u64) -> bool {
         let held = self.held.get() + bytes;
         if held > self.limit {
@@ -64,7 +64,7 @@ struct Case {
 
 /// Returns the outcome, the most bytes reserved, the bytes reserved at the end, and the most bytes used.
 fn decode(case: &Case, limit: u64) -> (Result<u64, Error>, u64, u64, u64) {
-    let purse = Rc::new(Purse { limit, held: Cell::new(0), peak: Cell::new(0) });
+    let purse = Rc::new(LimitedMemory { limit, held: Cell::new(0), peak: Cell::new(0) });
     let metrics = MetricLimits { creation_grace_period: 0, ..MetricLimits::default() };
     let limits = Limits { max_line_size: 0, reject_old_samples_max_age: 0, metrics, ..Limits::default() };
     let tenant = tenant();

@@ -36,7 +36,7 @@ pub struct Groups {
 
 /// What determines the group of a row within a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ToldBy {
+pub enum GroupSource {
     /// Nothing: all rows of the run are in one group.
     Run,
     /// The detected level alone.
@@ -47,23 +47,23 @@ pub enum ToldBy {
 
 impl KeepIds {
     /// What determines the group of a row within a run. Parsers cannot replace labels of the stream.
-    pub fn told_by(&self, base: &RunLabels<'_>, pipeline: &Pipeline) -> ToldBy {
-        let Self::By(names) = self else { return ToldBy::Row };
+    pub fn group_source(&self, base: &RunLabels<'_>, pipeline: &Pipeline) -> GroupSource {
+        let Self::By(names) = self else { return GroupSource::Row };
         let changing = || pipeline.stages.iter().map(|s| s.effect()).filter(|e| e.changes_labels);
         if changing().any(|effect| !effect.only_extracts) {
-            return ToldBy::Row;
+            return GroupSource::Row;
         }
         let parses = changing().next().is_some();
-        let mut told_by = ToldBy::Run;
+        let mut source = GroupSource::Run;
         for name in names {
             match base.place_of(*name) {
                 Place::Stream => {}
                 Place::Nowhere if !parses && !matches!(*name, ERROR_ID | ERROR_DETAILS_ID) => {}
-                Place::Level if !parses => told_by = ToldBy::Level,
-                _ => return ToldBy::Row,
+                Place::Level if !parses => source = GroupSource::Level,
+                _ => return GroupSource::Row,
             }
         }
-        told_by
+        source
     }
 }
 

@@ -175,19 +175,24 @@ impl Worker {
         if self.filter.is_empty() || ranges.iter().all(Range::is_empty) {
             return Ok(Chosen { rows, lines: None });
         }
-        let mut told = vec![false; self.filters.len()];
-        for (told, filter) in told.iter_mut().zip(&self.filters) {
+        let mut decided = vec![false; self.filters.len()];
+        for (decided, filter) in decided.iter_mut().zip(&self.filters) {
             let Some(automaton) = filter.automaton() else { continue };
-            *told = task.retain(automaton, filter.negated, &mut rows)?;
-            if !*told {
+            *decided = task.retain(automaton, filter.negated, &mut rows)?;
+            if !*decided {
                 break;
             }
         }
-        if !told.contains(&true) {
+        if !decided.contains(&true) {
             return self.choose_by_lines(task, ranges, rows);
         }
-        let rest: Vec<&LineFilter> =
-            self.filters.iter().zip(&told).filter(|(_, told)| !**told).map(|(filter, _)| filter).collect();
+        let rest: Vec<&LineFilter> = self
+            .filters
+            .iter()
+            .zip(&decided)
+            .filter(|(_, decided)| !**decided)
+            .map(|(filter, _)| filter)
+            .collect();
         if rest.is_empty() || !rows.contains(&true) {
             return Ok(Chosen { rows, lines: None });
         }

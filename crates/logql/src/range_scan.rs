@@ -19,7 +19,7 @@ use sandur_query::{
 
 use crate::ast::{Conversion, LogExpr, RangeAggregation, Unwrap};
 use crate::grouping::Grouping;
-use crate::groups::{Groups, KeepIds, ToldBy};
+use crate::groups::{GroupSource, Groups, KeepIds};
 use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
 use crate::names::NameId;
@@ -123,11 +123,11 @@ impl RangeScan {
     fn counts(&self) -> bool {
         let Keep::By(names) = &self.keep else { return false };
         // Such a label exists only if the row's metadata has one of the same name.
-        let told_by_metadata = |name: &String| name.ends_with("_extracted");
+        let is_of_metadata = |name: &String| name.ends_with("_extracted");
         let read = self.pipeline.labels_read();
         self.unwrap.is_none()
             && !self.pipeline.reads_lines()
-            && !names.iter().chain(&read).any(told_by_metadata)
+            && !names.iter().chain(&read).any(is_of_metadata)
     }
 
     fn selection(&self, earliest_ns: i64) -> Selection {
@@ -321,9 +321,9 @@ impl RangeWork {
     ) -> Result<(), Error> {
         let lines = chosen.lines.as_ref();
         let base = RunLabels::new(page, &run.labels, &mut worker.pipeline.scratch.names);
-        let told_by = worker.keep.told_by(&base, &self.scan.pipeline);
+        let source = worker.keep.group_source(&base, &self.scan.pipeline);
         let all_pass = worker.pipeline.stages.is_empty() && !worker.pipeline.filters_lines();
-        if told_by == ToldBy::Run && all_pass && run.suspect.is_none() && self.scan.unwrap.is_none() {
+        if source == GroupSource::Run && all_pass && run.suspect.is_none() && self.scan.unwrap.is_none() {
             return self.whole_run(worker, (page, lines), &base, rows);
         }
         let selected = worker.pipeline.chosen(chosen, rows);
@@ -364,12 +364,12 @@ impl RangeWork {
             if self.scan.ends_with(&row) {
                 return Err(pipeline_error(&row));
             }
-            let place = match told_by {
-                ToldBy::Run => 0,
-                ToldBy::Level | ToldBy::Row => page.level(index) as usize,
+            let place = match source {
+                GroupSource::Run => 0,
+                GroupSource::Level | GroupSource::Row => page.level(index) as usize,
             };
             let group = match known[place] {
-                Some(group) if told_by != ToldBy::Row => group,
+                Some(group) if source != GroupSource::Row => group,
                 _ => *known[place].insert(groups.find(&row, keep, memory)?),
             };
             values.add(memory, group, slot, (timestamp, value))?;

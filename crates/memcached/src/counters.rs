@@ -60,7 +60,7 @@ counters!(Totals, TotalSums, "Counters of a worker that have no class.":
     auth_cmds, auth_errors, http_requests, idle_kicks, bytes_read, bytes_written, conn_yields,
     get_extstore, get_aborted_extstore, miss_from_extstore, total_items, response_oom, input_oom);
 
-counters!(OfClass, ClassSums, "Counters of a worker for one slab class.":
+counters!(ClassItems, ClassSums, "Counters of a worker for one slab class.":
     get_hits, set_cmds, delete_hits, incr_hits, decr_hits, cas_hits, cas_badval, touch_hits, reclaimed);
 
 counters!(Gauges, GaugeSums, "What a worker holds now.": input_buffers, input_bytes, input_bytes_free,
@@ -71,12 +71,12 @@ counters!(Gauges, GaugeSums, "What a worker holds now.": input_buffers, input_by
 pub(super) struct Counters {
     pub totals: Totals,
     pub gauges: Gauges,
-    classes: Box<[OfClass]>,
+    classes: Box<[ClassItems]>,
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        let classes = (0..CLASSES_MAX).map(|_| OfClass::default()).collect();
+        let classes = (0..CLASSES_MAX).map(|_| ClassItems::default()).collect();
         Self { totals: Totals::default(), gauges: Gauges::default(), classes }
     }
 }
@@ -84,7 +84,7 @@ impl Default for Counters {
 impl Counters {
     /// Returns the counters of a slab class.
     #[inline]
-    pub fn class(&self, class: usize) -> &OfClass {
+    pub fn class(&self, class: usize) -> &ClassItems {
         &self.classes[class]
     }
 }

@@ -36,14 +36,14 @@ pub(super) fn turn(server: &Server) {
 /// Applies the options periodically until `stop` becomes readable.
 pub(super) fn run(server: &Server, stop: &OwnedFd) {
     turn(server);
-    let mut told = None;
+    let mut published = None;
     let mut pause = TICK;
     while !is_stopped(stop, pause) {
         let tuning = server.tuning().clone();
         let started = server.env.monotonic();
         demote(server, &tuning);
         pause = TICK.max((server.env.monotonic().saturating_sub(started)) * PAUSE);
-        tell(server, &tuning, &mut told);
+        publish(server, &tuning, &mut published);
     }
 }
 
@@ -86,14 +86,14 @@ fn demote(server: &Server, tuning: &Tuning) {
 }
 
 /// Publishes to watchers of system events what compaction has done since the last call.
-fn tell(server: &Server, tuning: &Tuning, told: &mut Option<Counts>) {
+fn publish(server: &Server, tuning: &Tuning, published: &mut Option<Counts>) {
     if !server.watchers.wants(Stream::System) {
-        *told = None;
+        *published = None;
         return;
     }
     let Some(flash) = server.cache.stats().flash else { return };
     let counts = flash.device.counts;
-    let before = told.replace(counts.clone()).unwrap_or_else(|| counts.clone());
+    let before = published.replace(counts.clone()).unwrap_or_else(|| counts.clone());
     let now_ns = server.env.now_ns();
     let segments = counts.segments_compacted - before.segments_compacted;
     if segments > 0 {

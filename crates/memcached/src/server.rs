@@ -59,7 +59,7 @@ pub(super) struct Server {
     /// The memory limit in bytes, as last set.
     pub memory: AtomicI64,
     /// The minute after the one in which an HTTP request was last logged.
-    told_http: AtomicU32,
+    logged_http: AtomicU32,
     /// By how many nanoseconds tests have moved the clock.
     turned_ns: AtomicI64,
     encryption: Option<Encryption>,
@@ -110,7 +110,7 @@ impl Server {
             None => None,
         };
         Ok(Self {
-            told_http: AtomicU32::new(0),
+            logged_http: AtomicU32::new(0),
             turned_ns: AtomicI64::new(0),
             encryption,
             tls_counts,
@@ -145,9 +145,9 @@ impl Server {
     }
 
     /// Logs that a connection was closed because it sent an HTTP request, at most once per minute.
-    pub fn tell_http_request(&self, now: u32) {
+    pub fn log_http_request(&self, now: u32) {
         let minute = now / 60 + 1;
-        if self.told_http.swap(minute, Ordering::Relaxed) != minute {
+        if self.logged_http.swap(minute, Ordering::Relaxed) != minute {
             self.log.say(
                 "closed a connection that sent an HTTP request, possibly from a web page; further ones \
                  in this minute are counted as http_requests",

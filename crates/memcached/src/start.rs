@@ -274,13 +274,13 @@ mod tests {
     use super::*;
     use crate::settings::{FlashPath, ListenAddress, Tuning};
 
-    fn unheard() -> Arc<dyn Log> {
+    fn silent_log() -> Arc<dyn Log> {
         Arc::new(|_: &str| ())
     }
 
     fn loopback(settings: Settings) -> Running {
         let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
-        Running::start(Env::system(1), Settings { listen: vec![host], threads: 2, ..settings }, unheard())
+        Running::start(Env::system(1), Settings { listen: vec![host], threads: 2, ..settings }, silent_log())
             .unwrap()
     }
 
@@ -449,7 +449,7 @@ mod tests {
         let settings = Settings { tcp_port: -1, buffer_bytes_max: 1, ..Settings::default() };
         let host = ListenAddress { host: "127.0.0.1".to_owned(), port: None, protocol: None, tls: None };
         let settings = Settings { listen: vec![host], threads: 1, ..settings };
-        let running = Running::start(Env::system(1), settings, unheard()).unwrap();
+        let running = Running::start(Env::system(1), settings, silent_log()).unwrap();
         let mut clients: Vec<TcpStream> =
             (0..4).map(|_| TcpStream::connect(address(&running, "tcp:")).unwrap()).collect();
         for client in &mut clients {
@@ -550,7 +550,7 @@ mod tests {
         let path = folder.path().join("socket");
         let settings =
             Settings { unix_socket: Some(path.clone()), unix_mask: 0o700, threads: 1, ..Settings::default() };
-        let running = Running::start(Env::system(1), settings, unheard()).unwrap();
+        let running = Running::start(Env::system(1), settings, silent_log()).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         let mut client = UnixStream::connect(&path).unwrap();
         assert_eq!(ask(&mut client, "mn\r\n", 1), "MN\r\n");

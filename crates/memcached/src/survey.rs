@@ -36,14 +36,14 @@ struct Taken {
 /// The result of a survey.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    pub classes: Vec<OfClass>,
+    pub classes: Vec<ClassItems>,
     /// Number of items by size, in steps of [`SIZE_STEP`] bytes.
     pub sizes: BTreeMap<u64, u64>,
 }
 
 /// The items of one class.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct OfClass {
+pub(crate) struct ClassItems {
     pub items: u64,
     /// Bytes of the items.
     pub bytes: u64,
@@ -76,7 +76,7 @@ fn survey(cache: &Cache, classes: &SlabClasses) -> Found {
     for shard in 0..cache.shards() {
         cache.sweep(shard);
     }
-    let mut found = Found { classes: vec![OfClass::default(); CLASSES_MAX], ..Found::default() };
+    let mut found = Found { classes: vec![ClassItems::default(); CLASSES_MAX], ..Found::default() };
     let mut in_both = 0;
     cache.visit(|key, item| {
         in_both += u64::from(item.meta.on_flash);

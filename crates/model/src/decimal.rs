@@ -27,15 +27,15 @@ fn eight_digits(number: u64) -> u64 {
 }
 
 /// Added to digits to make ASCII characters.
-const SIGNS: u64 = 0x3030_3030_3030_3030;
+const ASCII_ZEROS: u64 = 0x3030_3030_3030_3030;
 
 /// The text of an integer below 10^16, its first character in the lowest byte, and its length.
 #[inline]
-fn sixteen_signs(number: u64) -> (u128, usize) {
-    const ALL: u128 = (SIGNS as u128) << 64 | SIGNS as u128;
+fn sixteen_digits(number: u64) -> (u128, usize) {
+    const ALL: u128 = (ASCII_ZEROS as u128) << 64 | ASCII_ZEROS as u128;
     let digits = u128::from(eight_digits(number / EIGHT)) | u128::from(eight_digits(number % EIGHT)) << 64;
-    let noughts = (digits.trailing_zeros() / 8).min(15);
-    ((digits | ALL) >> (noughts * 8), 16 - noughts as usize)
+    let zeros = (digits.trailing_zeros() / 8).min(15);
+    ((digits | ALL) >> (zeros * 8), 16 - zeros as usize)
 }
 
 /// The most bytes that [`put_whole_float`] writes.
@@ -46,10 +46,10 @@ pub const WHOLE_BYTES: usize = 17;
 #[inline]
 pub fn put_whole_float(out: &mut [u8; WHOLE_BYTES], value: f64) -> Option<usize> {
     let whole = whole_of(value)?;
-    let (signs, count) = sixteen_signs(whole.unsigned_abs());
+    let (digits, count) = sixteen_digits(whole.unsigned_abs());
     let at = usize::from(whole < 0);
     out[0] = b'-';
-    out[at..at + 16].copy_from_slice(&signs.to_le_bytes());
+    out[at..at + 16].copy_from_slice(&digits.to_le_bytes());
     Some(at + count)
 }
 
@@ -67,14 +67,14 @@ fn whole_of(value: f64) -> Option<i64> {
 pub fn push_whole(out: &mut Vec<u8>, number: u64) {
     if number >= EIGHT {
         push_whole(out, number / EIGHT);
-        out.extend_from_slice(&(eight_digits(number % EIGHT) | SIGNS).to_le_bytes());
+        out.extend_from_slice(&(eight_digits(number % EIGHT) | ASCII_ZEROS).to_le_bytes());
         return;
     }
     let digits = eight_digits(number);
-    let noughts = (digits.trailing_zeros() / 8).min(7);
+    let zeros = (digits.trailing_zeros() / 8).min(7);
     // Copies all eight bytes, which is faster than copying only the digits.
-    let length = out.len() + 8 - noughts as usize;
-    out.extend_from_slice(&((digits | SIGNS) >> (noughts * 8)).to_le_bytes());
+    let length = out.len() + 8 - zeros as usize;
+    out.extend_from_slice(&((digits | ASCII_ZEROS) >> (zeros * 8)).to_le_bytes());
     out.truncate(length);
 }
 

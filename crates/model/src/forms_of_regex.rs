@@ -8,7 +8,7 @@
 
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look, Repetition};
 
-use crate::text_form::{FormPiece, SignSet, TextForm};
+use crate::text_form::{CharSet, FormPiece, TextForm};
 
 /// With fewer alternatives an automaton is as fast.
 const FORMS_MIN: usize = 16;
@@ -39,7 +39,7 @@ pub(crate) fn forms_of(anchored: &Hir) -> Option<Vec<TextForm>> {
 
 /// Whether comparing the form follows few positions at a time.
 fn is_followed(form: &TextForm) -> bool {
-    let is_set = |piece: &FormPiece| matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
+    let is_set = |piece: &FormPiece| matches!(piece, FormPiece::Many(CharSet::Ranges { .. }));
     form.pieces().len() <= SET_PIECES_MAX || !form.pieces().iter().any(is_set)
 }
 
@@ -150,9 +150,9 @@ fn repeated(starts: Forms, of: &Repetition, depth: usize) -> Option<Forms> {
     let set = match sub.kind() {
         HirKind::Class(Class::Unicode(class)) => set_of(class)?,
         HirKind::Literal(literal) => {
-            let mut signs = std::str::from_utf8(&literal.0).ok()?.chars();
-            let sign = signs.next().filter(|_| signs.next().is_none())?;
-            SignSet::Ranges { negated: false, ranges: [(sign, sign)].into() }
+            let mut chars = std::str::from_utf8(&literal.0).ok()?.chars();
+            let character = chars.next().filter(|_| chars.next().is_none())?;
+            CharSet::Ranges { negated: false, ranges: [(character, character)].into() }
         }
         _ => return None,
     };
@@ -164,14 +164,14 @@ fn repeated(starts: Forms, of: &Repetition, depth: usize) -> Option<Forms> {
     starts.with(&pieces)
 }
 
-fn set_of(class: &ClassUnicode) -> Option<SignSet> {
+fn set_of(class: &ClassUnicode) -> Option<CharSet> {
     let ranges = class.ranges();
     match ranges {
-        [all] if all.start() == '\0' && all.end() == char::MAX => Some(SignSet::Any),
+        [all] if all.start() == '\0' && all.end() == char::MAX => Some(CharSet::Any),
         _ if ranges.len() > RANGES_MAX => None,
         _ => {
             let ranges = ranges.iter().map(|range| (range.start(), range.end())).collect();
-            Some(SignSet::Ranges { negated: false, ranges })
+            Some(CharSet::Ranges { negated: false, ranges })
         }
     }
 }

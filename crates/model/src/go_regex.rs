@@ -367,14 +367,14 @@ fn counts_of(rest: &str) -> Option<(u32, Option<u32>, &str)> {
     };
     let (least, digits) = number(rest)?;
     let rest = &rest[digits..];
-    let Some(behind) = rest.strip_prefix(',') else {
+    let Some(following) = rest.strip_prefix(',') else {
         return Some((least, Some(least), rest.strip_prefix('}')?));
     };
-    if let Some(rest) = behind.strip_prefix('}') {
+    if let Some(rest) = following.strip_prefix('}') {
         return Some((least, None, rest));
     }
-    let (most, digits) = number(behind)?;
-    Some((least, Some(most), behind[digits..].strip_prefix('}')?))
+    let (most, digits) = number(following)?;
+    Some((least, Some(most), following[digits..].strip_prefix('}')?))
 }
 
 fn char_of_class<'a>(text: &'a str, whole: &str) -> Result<(char, &'a str), Refused> {

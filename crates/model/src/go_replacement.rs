@@ -44,15 +44,15 @@ impl<'r> Iterator for Pieces<'r> {
             self.rest = rest;
             return Some(Piece::Text(text));
         };
-        if let Some(behind) = after.strip_prefix('$') {
-            self.rest = behind;
+        if let Some(following) = after.strip_prefix('$') {
+            self.rest = following;
             return Some(Piece::Text("$"));
         }
-        let Some((name, behind)) = name(after) else {
+        let Some((name, following)) = name(after) else {
             self.rest = after;
             return Some(Piece::Text("$"));
         };
-        self.rest = behind;
+        self.rest = following;
         Some(number(name).map_or(Piece::Named(name), Piece::Group))
     }
 }
@@ -76,9 +76,9 @@ fn name(after: &str) -> Option<(&str, &str)> {
     let inside = after.strip_prefix('{');
     let text = inside.unwrap_or(after);
     let is_end = |c: char| c != '_' && !c.is_alphanumeric();
-    let (name, behind) = text.split_at(text.find(is_end).unwrap_or(text.len()));
-    let behind = if inside.is_some() { behind.strip_prefix('}')? } else { behind };
-    (!name.is_empty()).then_some((name, behind))
+    let (name, following) = text.split_at(text.find(is_end).unwrap_or(text.len()));
+    let following = if inside.is_some() { following.strip_prefix('}')? } else { following };
+    (!name.is_empty()).then_some((name, following))
 }
 
 fn number(name: &str) -> Option<usize> {

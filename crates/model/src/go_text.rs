@@ -277,9 +277,9 @@ fn without_underscores(text: &str) -> Option<Cow<'_, str>> {
     let start = text.len() - unsigned.len() + prefix;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (prefix > 0 && byte.is_ascii_hexdigit());
     let separates = |at: usize| {
-        let behind_prefix = prefix > 0 && at == start;
+        let after_prefix = prefix > 0 && at == start;
         let after_digit = at > start && is_digit(bytes[at - 1]);
-        (behind_prefix || after_digit) && bytes.get(at + 1).is_some_and(|next| is_digit(*next))
+        (after_prefix || after_digit) && bytes.get(at + 1).is_some_and(|next| is_digit(*next))
     };
     let all = text.match_indices('_').all(|(at, _)| separates(at));
     all.then(|| Cow::Owned(text.replace('_', "")))

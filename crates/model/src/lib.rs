@@ -94,7 +94,7 @@ pub use samples::{
 pub use series_labels::SeriesLabels;
 pub use signal::{Dataset, Signal};
 pub use tenant::{TenantError, TenantId};
-pub use text_form::{FormPiece, SignSet, TextForm};
+pub use text_form::{CharSet, FormPiece, TextForm};
 pub use text_forms::TextForms;
 pub use text_pattern::TextPattern;
 pub use time::{DAY_NS, HOUR_NS, MILLISECOND_NS, MINUTE_NS, SECOND_NS, TimeRange};

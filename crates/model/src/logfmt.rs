@@ -64,16 +64,16 @@ impl Line {
         while let Some(at) = rest.find(needs_escape) {
             let (plain, from) = rest.split_at(at);
             self.0.push_str(plain);
-            let mut signs = from.chars();
-            let _ = match signs.next() {
+            let mut chars = from.chars();
+            let _ = match chars.next() {
                 Some('\n') => write!(self.0, "\\n"),
                 Some('\r') => write!(self.0, "\\r"),
                 Some('\t') => write!(self.0, "\\t"),
                 Some(control) if control < ' ' => write!(self.0, "\\u{:04x}", control as u32),
-                Some(sign) => write!(self.0, "\\{sign}"),
+                Some(character) => write!(self.0, "\\{character}"),
                 None => Ok(()),
             };
-            rest = signs.as_str();
+            rest = chars.as_str();
         }
         self.0.push_str(rest);
         self.0.push('"');

@@ -17,14 +17,14 @@ pub enum FormPiece {
     /// A literal text.
     Text(String),
     /// One character of a set.
-    One(SignSet),
+    One(CharSet),
     /// Any number of characters of a set.
-    Many(SignSet),
+    Many(CharSet),
 }
 
 /// A set of characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SignSet {
+pub enum CharSet {
     /// All characters.
     Any,
     /// The characters of some ranges, or all others.
@@ -36,12 +36,12 @@ pub enum SignSet {
     },
 }
 
-impl SignSet {
-    fn takes(&self, sign: char) -> bool {
+impl CharSet {
+    fn takes(&self, character: char) -> bool {
         match self {
             Self::Any => true,
             Self::Ranges { negated, ranges } => {
-                ranges.iter().any(|(low, high)| (*low..=*high).contains(&sign)) != *negated
+                ranges.iter().any(|(low, high)| (*low..=*high).contains(&character)) != *negated
             }
         }
     }
@@ -61,8 +61,8 @@ impl FormPiece {
     pub(crate) fn bytes_at_most(&self) -> usize {
         let own = match self {
             Self::Text(text) => 2 * text.len() + 16,
-            Self::One(SignSet::Any) | Self::Many(SignSet::Any) => 0,
-            Self::One(SignSet::Ranges { ranges, .. }) | Self::Many(SignSet::Ranges { ranges, .. }) => {
+            Self::One(CharSet::Any) | Self::Many(CharSet::Any) => 0,
+            Self::One(CharSet::Ranges { ranges, .. }) | Self::Many(CharSet::Ranges { ranges, .. }) => {
                 size_of_val(&**ranges) + 32
             }
         };
@@ -76,7 +76,7 @@ impl TextForm {
         match (self.pieces.last_mut(), piece) {
             (_, FormPiece::Text(text)) if text.is_empty() => {}
             (Some(FormPiece::Text(last)), FormPiece::Text(text)) => last.push_str(&text),
-            (Some(FormPiece::Many(SignSet::Any)), FormPiece::Many(SignSet::Any)) => {}
+            (Some(FormPiece::Many(CharSet::Any)), FormPiece::Many(CharSet::Any)) => {}
             (_, piece) => self.pieces.push(piece),
         }
     }
@@ -110,7 +110,7 @@ impl TextForm {
     /// Bytes of memory that the form uses.
     pub(crate) fn bytes(&self) -> usize {
         let ranges =
-            |set: &SignSet| if let SignSet::Ranges { ranges, .. } = set { ranges.len() * 8 + 32 } else { 0 };
+            |set: &CharSet| if let CharSet::Ranges { ranges, .. } = set { ranges.len() * 8 + 32 } else { 0 };
         let piece = |piece: &FormPiece| match piece {
             FormPiece::Text(text) => text.capacity() + 16,
             FormPiece::One(set) | FormPiece::Many(set) => ranges(set),
@@ -126,7 +126,7 @@ impl TextForm {
             FormPiece::One(set) | FormPiece::Many(set) => set.width(),
         };
         let once = self.pieces.iter().map(piece).sum::<usize>();
-        let is_set = |piece: &FormPiece| matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
+        let is_set = |piece: &FormPiece| matches!(piece, FormPiece::Many(CharSet::Ranges { .. }));
         let passes = if self.pieces.iter().any(is_set) {
             self.pieces.len() * (text.len() / 2 + 1)
         } else if self.pieces.iter().any(|piece| matches!(piece, FormPiece::Many(_))) {
@@ -139,7 +139,7 @@ impl TextForm {
 
     /// Whether the form accepts a text.
     pub(crate) fn takes(&self, text: &str) -> bool {
-        let is_free = |piece: &FormPiece| !matches!(piece, FormPiece::Many(SignSet::Ranges { .. }));
+        let is_free = |piece: &FormPiece| !matches!(piece, FormPiece::Many(CharSet::Ranges { .. }));
         match self.pieces.iter().all(is_free) {
             true => self.takes_freely(text),
             false => self.takes_by_sets(text),
@@ -164,17 +164,19 @@ impl TextForm {
                 Some(FormPiece::Text(literal)) => {
                     text[at..].starts_with(literal.as_str()).then(|| at + literal.len())
                 }
-                Some(FormPiece::One(set)) => {
-                    text[at..].chars().next().filter(|sign| set.takes(*sign)).map(|sign| at + sign.len_utf8())
-                }
+                Some(FormPiece::One(set)) => text[at..]
+                    .chars()
+                    .next()
+                    .filter(|character| set.takes(*character))
+                    .map(|character| at + character.len_utf8()),
                 None if at == text.len() => return true,
                 None => None,
             };
             (piece, at) = match (next, back) {
                 (Some(next), _) => (piece + 1, next),
                 (None, Some((after, from))) => {
-                    let Some(sign) = text[from..].chars().next() else { return false };
-                    let from = from + sign.len_utf8();
+                    let Some(character) = text[from..].chars().next() else { return false };
+                    let from = from + character.len_utf8();
                     back = Some((after, from));
                     (after, from)
                 }
@@ -199,18 +201,18 @@ impl TextForm {
             }
         };
         enter(&mut now, 0);
-        for sign in text.chars() {
+        for character in text.chars() {
             next.clear();
             for &(piece, met) in &now {
                 match self.pieces.get(piece) {
-                    Some(FormPiece::Text(literal)) if literal[met..].starts_with(sign) => {
-                        match met + sign.len_utf8() {
+                    Some(FormPiece::Text(literal)) if literal[met..].starts_with(character) => {
+                        match met + character.len_utf8() {
                             all if all == literal.len() => enter(&mut next, piece + 1),
                             part => next.push((piece, part)),
                         }
                     }
-                    Some(FormPiece::One(set)) if set.takes(sign) => enter(&mut next, piece + 1),
-                    Some(FormPiece::Many(set)) if set.takes(sign) => enter(&mut next, piece),
+                    Some(FormPiece::One(set)) if set.takes(character) => enter(&mut next, piece + 1),
+                    Some(FormPiece::Many(set)) if set.takes(character) => enter(&mut next, piece),
                     _ => {}
                 }
             }

@@ -186,14 +186,14 @@ mod tests {
     use sandur_base::job::{self, Owner, UNITS};
 
     use super::*;
-    use crate::text_form::{FormPiece, SignSet};
+    use crate::text_form::{CharSet, FormPiece};
 
     fn form(glob: &str) -> TextForm {
         let mut form = TextForm::default();
-        for sign in glob.chars() {
-            form.push(match sign {
-                '*' => FormPiece::Many(SignSet::Any),
-                '?' => FormPiece::One(SignSet::Any),
+        for character in glob.chars() {
+            form.push(match character {
+                '*' => FormPiece::Many(CharSet::Any),
+                '?' => FormPiece::One(CharSet::Any),
                 other => FormPiece::Text(other.to_string()),
             });
         }

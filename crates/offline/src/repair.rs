@@ -48,7 +48,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     };
     let failed = |e: sandur_catalog::Error| Failed::new(format!("cannot repair {}: {e}", store.url()));
     if !dry_run && !matches.get_flag("force") {
-        expect_nobody(&store, &env).await?;
+        expect_no_writer(&store, &env).await?;
     }
     let repair = Repair::plan(&store, &env).await.map_err(failed)?;
     describe(&repair);
@@ -71,7 +71,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 }
 
 /// Fails when another process uses the bucket.
-async fn expect_nobody(store: &Store, env: &Env) -> Result<(), Failed> {
+async fn expect_no_writer(store: &Store, env: &Env) -> Result<(), Failed> {
     if matches!(store.kind(), StoreKind::Local { .. }) {
         // The directory is locked by this process.
         return Ok(());

@@ -28,7 +28,7 @@ pub fn tokenize(text: &str) -> Tokens {
         colon: false,
         duration: false,
         number: false,
-        behind: false,
+        error_is_after: false,
     };
     let mut list = Vec::with_capacity(text.len() / 4 + 2);
     loop {
@@ -42,7 +42,7 @@ pub fn tokenize(text: &str) -> Tokens {
                 }
             }
             Err(what) => {
-                let start = if lexer.behind { lexer.at } else { start };
+                let start = if lexer.error_is_after { lexer.at } else { start };
                 list.push(Token { kind: Kind::Error, span: Span::new(start, end) });
                 return Tokens { list, error: Some((Span::new(start, end), what)) };
             }
@@ -64,7 +64,7 @@ struct Lexer<'a> {
     /// valid.
     number: bool,
     /// Whether the error's place is after the token.
-    behind: bool,
+    error_is_after: bool,
 }
 
 fn is_alpha(c: char) -> bool {
@@ -153,11 +153,11 @@ impl Lexer<'_> {
                 Kind::RightBracket
             }
             ':' if !self.duration => {
-                self.behind = true;
+                self.error_is_after = true;
                 return Err("unexpected colon before duration in duration expression".to_owned());
             }
             ':' if self.colon => {
-                self.behind = true;
+                self.error_is_after = true;
                 return Err("unexpected repeated colon in duration expression".to_owned());
             }
             ':' => {
@@ -208,7 +208,7 @@ impl Lexer<'_> {
 
     fn right_paren(&mut self) -> Result<Kind, String> {
         let Some(parens) = self.parens.checked_sub(1) else {
-            self.behind = true;
+            self.error_is_after = true;
             return Err("unexpected right parenthesis ')'".to_owned());
         };
         self.parens = parens;

@@ -94,7 +94,7 @@ impl Places {
             places.resize(grid.steps, 0);
             bits.resize(words, 0);
         }
-        let (mut window, behind) = (Sliding::default(), times.len().saturating_sub(1));
+        let (mut window, last_sample) = (Sliding::default(), times.len().saturating_sub(1));
         let (mut step, mut samples) = (0, 0);
         let places = self.first.chunks_mut(STEPS_PER_WORD).zip(self.last.chunks_mut(STEPS_PER_WORD));
         let bits = self.some.iter_mut().zip(&mut self.pairs);
@@ -104,7 +104,7 @@ impl Places {
                 let (after, until) = geometry.bounds(geometry.timing.reference(grid.time(step)));
                 let Range { start, end } = window.move_to(times, after, until);
                 let count = end - start;
-                *first = start.min(behind) as u32;
+                *first = start.min(last_sample) as u32;
                 *last = if count > 0 { end as u32 - 1 } else { *first };
                 *some |= u64::from(count > 0) << n;
                 *pairs |= u64::from(count > 1) << n;
@@ -132,16 +132,16 @@ impl Places {
                 continue;
             }
             let (first_at, last_at) = (times[*first as usize], times[*last as usize]);
-            let (before, behind) = (seconds(first_at - start), seconds(end - last_at));
+            let (before, after) = (seconds(first_at - start), seconds(end - last_at));
             let length = seconds(last_at - first_at);
             let average = length / f64::from(last - first);
             let threshold = average * 1.1;
             let bounded = |side: f64| if side >= threshold { average / 2.0 } else { side };
-            let (before, behind) = (bounded(before), bounded(behind));
-            let whole = (length + before + behind) / length;
+            let (before, after) = (bounded(before), bounded(after));
+            let whole = (length + before + after) / length;
             sampled.push(length);
             to_start.push(before);
-            to_end.push(behind);
+            to_end.push(after);
             factor.push(if per_second { whole / seconds(geometry.range) } else { whole });
         }
     }

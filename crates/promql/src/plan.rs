@@ -348,10 +348,10 @@ impl Planner<'_> {
             let inner = self.operator(inner, grid, None);
             self.around.needs_buckets = around;
             let inner = inner?;
-            let is_told = !without || !is_reserved_name(&label.value) && !names.contains(&label.value);
+            let keeps_label = !without || !is_reserved_name(&label.value) && !names.contains(&label.value);
             let label = self.run.pool.text_id(&label.value);
             let by = self.grouping(&names, *without);
-            return Ok(Box::new(CountValues::new(inner, label, is_told, by, grid)));
+            return Ok(Box::new(CountValues::new(inner, label, keeps_label, by, grid)));
         }
         let ranks = matches!(op, Kind::Topk | Kind::Bottomk | Kind::Limitk | Kind::LimitRatio);
         let by = self.grouping(&names, *without);
@@ -429,7 +429,7 @@ fn is_label_name(expr: &Expr) -> bool {
 }
 
 /// A series without samples.
-fn unseen(grid: Grid) -> Column {
+fn empty_series(grid: Grid) -> Column {
     Column::empty(crate::labels::LabelsId::EMPTY, false, grid.steps)
 }
 

@@ -113,7 +113,7 @@ pub struct Run {
     /// The steps of all operators of the plan together.
     pub planned_steps: u64,
     /// Whether a step may take long: functions search labels with regular expressions.
-    pub has_dear_steps: bool,
+    pub has_expensive_steps: bool,
     bytes: u64,
     held: Held,
 }
@@ -131,7 +131,7 @@ impl Run {
             options,
             samples_read: 0,
             planned_steps: 0,
-            has_dear_steps: false,
+            has_expensive_steps: false,
             bytes: 0,
             held: Held::default(),
         }

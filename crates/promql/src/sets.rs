@@ -12,7 +12,7 @@ use crate::run::{Computed, LeafId, Run};
 const LITTLE_STEPS: u64 = 96 << 10;
 
 /// The next item of a selector.
-pub enum Came {
+pub enum SelectorItem {
     /// A batch of stored series.
     Batch(SeriesBatch),
     /// The result of a job over some series.
@@ -29,10 +29,12 @@ pub enum Set {
 
 impl Set {
     /// Waits for the next item; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Came>, Error> {
+    pub async fn next(&mut self) -> Result<Option<SelectorItem>, Error> {
         Ok(match self {
-            Self::Stored(scan) => scan.next().await?.map(Came::Batch),
-            Self::Computed(jobs) => jobs.next().await?.map(|computed| Came::Computed(Box::new(computed))),
+            Self::Stored(scan) => scan.next().await?.map(SelectorItem::Batch),
+            Self::Computed(jobs) => {
+                jobs.next().await?.map(|computed| SelectorItem::Computed(Box::new(computed)))
+            }
         })
     }
 
@@ -92,13 +94,13 @@ impl<'a> Sets<'a> {
     }
 
     /// Hands an item to the operators.
-    pub fn receive(&mut self, run: &mut Run, LeafId(n): LeafId, came: Option<Came>) {
+    pub fn receive(&mut self, run: &mut Run, LeafId(n): LeafId, came: Option<SelectorItem>) {
         let leaf = &mut run.leaves[n];
         leaf.is_done = came.is_none() || self.all[n].as_ref().is_none_or(Set::is_over);
         let series = match &came {
             // A batch may have more samples than steps.
-            Some(Came::Batch(_)) => None,
-            Some(Came::Computed(computed)) => {
+            Some(SelectorItem::Batch(_)) => None,
+            Some(SelectorItem::Computed(computed)) => {
                 let of_floats = computed.columns.iter().all(|column| column.histograms.is_none());
                 of_floats.then_some(computed.columns.len() as u64)
             }
@@ -108,8 +110,8 @@ impl<'a> Sets<'a> {
             *count = count.zip(series).map(|(before, series)| before + series);
         }
         match came {
-            Some(Came::Batch(batch)) => leaf.inbox.push_back(batch),
-            Some(Came::Computed(computed)) => leaf.computed.push_back(*computed),
+            Some(SelectorItem::Batch(batch)) => leaf.inbox.push_back(batch),
+            Some(SelectorItem::Computed(computed)) => leaf.computed.push_back(*computed),
             None => {}
         }
         if leaf.is_done {
@@ -123,6 +125,6 @@ impl<'a> Sets<'a> {
         let fresh = self.fresh.replace(0);
         let series = if std::mem::take(&mut self.has_ended) { self.series } else { fresh };
         let steps = series.map(|series| (series + 1).saturating_mul(run.planned_steps));
-        !run.has_dear_steps && steps.is_some_and(|steps| steps <= LITTLE_STEPS)
+        !run.has_expensive_steps && steps.is_some_and(|steps| steps <= LITTLE_STEPS)
     }
 }

@@ -43,7 +43,7 @@ struct Inner {
     /// Bytes that the query holds, reserved or not.
     account: Account,
     /// Set when the query must end because the process is short of memory.
-    starved: AtomicBool,
+    lacks_memory: AtomicBool,
     admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Warnings,
@@ -77,7 +77,7 @@ impl WatchedQuery {
     pub fn used(&self) -> Option<u64> {
         self.0
             .upgrade()
-            .filter(|query| !query.starved.load(Ordering::Relaxed))
+            .filter(|query| !query.lacks_memory.load(Ordering::Relaxed))
             .map(|query| query.account.used())
     }
 
@@ -87,9 +87,9 @@ impl WatchedQuery {
     }
 
     /// Ends the query at its next check, because the process is short of memory.
-    pub fn starve(&self) {
+    pub fn end_for_memory(&self) {
         if let Some(query) = self.0.upgrade() {
-            query.starved.store(true, Ordering::Relaxed);
+            query.lacks_memory.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -110,7 +110,7 @@ impl QueryContext {
             timeout,
             cancelled: AtomicBool::new(false),
             account: Account::default(),
-            starved: AtomicBool::new(false),
+            lacks_memory: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
             warnings: Warnings::default(),
@@ -280,7 +280,7 @@ impl QueryContext {
         if self.shared.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
-        if self.shared.starved.load(Ordering::Relaxed) {
+        if self.shared.lacks_memory.load(Ordering::Relaxed) {
             return Err(Error::Starved);
         }
         if self.elapsed() > self.shared.timeout {

@@ -323,12 +323,12 @@ mod tests {
 
     /// Counts how many of its jobs run at the same time.
     #[derive(Default)]
-    struct Crowd {
+    struct Concurrency {
         working: AtomicU64,
         most: AtomicU64,
     }
 
-    impl Work for Crowd {
+    impl Work for Concurrency {
         type Output = (u32, i64);
         fn run(&self, number: u32, _: ScanItem) -> Result<Self::Output, Error> {
             let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn parallelism_is_limited_over_all_scans_of_a_query() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let crowd = Arc::new(Crowd::default());
+        let crowd = Arc::new(Concurrency::default());
         let context = QueryContext::new(
             Env::system(4),
             TenantId::default_tenant(),

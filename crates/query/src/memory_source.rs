@@ -212,7 +212,7 @@ struct MemoryPage {
     bounds: (i64, i64),
     lines_asked: bool,
     /// Whether the page can test its lines; about two of three pages can.
-    tells: bool,
+    can_test: bool,
 }
 
 impl MemoryPage {
@@ -246,8 +246,8 @@ impl MemoryPage {
             }
             page.metadata = metadata_columns(&sorted);
         }
-        let tells = bounds.1.rem_euclid(3) > 0;
-        Self { page, lines: LineColumn { bytes: text.into(), ends }, bounds, lines_asked, tells }
+        let can_test = bounds.1.rem_euclid(3) > 0;
+        Self { page, lines: LineColumn { bytes: text.into(), ends }, bounds, lines_asked, can_test }
     }
 }
 
@@ -289,11 +289,11 @@ impl PageTask for MemoryPage {
     }
 
     fn retain(&mut self, test: &LineAutomaton, negated: bool, alive: &mut [bool]) -> Result<bool, Error> {
-        let told = self.tells && self.lines_asked;
-        for (row, alive) in alive.iter_mut().enumerate().filter(|_| told) {
+        let is_tested = self.can_test && self.lines_asked;
+        for (row, alive) in alive.iter_mut().enumerate().filter(|_| is_tested) {
             *alive &= test.passes(self.lines.line(row)) != negated;
         }
-        Ok(told)
+        Ok(is_tested)
     }
 
     fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error> {

@@ -42,7 +42,7 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     let outcome = away_and_back(&folder.join("away"), away, rate)
         .and_then(|()| killed(&folder.join("killed"), rate))
-        .and_then(|()| beside_a_dead_one(&folder.join("tee")));
+        .and_then(|()| with_a_dead_target(&folder.join("tee")));
     std::fs::remove_dir_all(&folder)?;
     outcome
 }
@@ -318,7 +318,7 @@ fn killed(folder: &Path, rate: u64) -> Result<()> {
     Ok(())
 }
 
-fn beside_a_dead_one(folder: &Path) -> Result<()> {
+fn with_a_dead_target(folder: &Path) -> Result<()> {
     for round in 0..3 {
         for has_dead in [false, true] {
             let (port, target_port, dead) = (free_port()?, free_port()?, free_port()?);

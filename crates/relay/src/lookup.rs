@@ -2,7 +2,7 @@
 
 use crate::clean::clean;
 use crate::model::Validation;
-use crate::router::{End, Hands, Router, Scratch};
+use crate::router::{End, RouteSink, Router, Scratch};
 
 /// The destinations of one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ struct Collect<'a> {
     found: Destinations,
 }
 
-impl Hands for Collect<'_> {
+impl RouteSink for Collect<'_> {
     fn is_live(&self, _target: usize) -> bool {
         true
     }

@@ -24,7 +24,7 @@ use crate::line::{Point, parse};
 use crate::memory::Memory;
 use crate::model::aggregate::Output;
 use crate::model::{NAME_BYTES_MAX, Routing, Stage, Validation};
-use crate::router::{BadCluster, End, Hands, Router, Scratch};
+use crate::router::{BadCluster, End, RouteSink, Router, Scratch};
 use crate::senders::Senders;
 use crate::spool::Spool;
 
@@ -422,7 +422,7 @@ struct Sorting<'a, 'b> {
     sorter: &'b mut Sorter,
 }
 
-impl Hands for Sorting<'_, '_> {
+impl RouteSink for Sorting<'_, '_> {
     fn is_live(&self, target: usize) -> bool {
         self.sorter.relay.is_live(target)
     }

@@ -21,7 +21,7 @@ pub struct BadCluster {
 }
 
 /// Receives the decisions of the router while it runs the stages for one point.
-pub trait Hands {
+pub trait RouteSink {
     /// Returns whether a target accepts points now.
     fn is_live(&self, target: usize) -> bool;
     /// Returns whether the data of the point meets a route's condition; `name` is the point's name at
@@ -96,7 +96,7 @@ impl Router {
     }
 
     /// Runs the stages from index `first` on.
-    pub fn route(&self, first: usize, name: &[u8], scratch: &mut Scratch, hands: &mut dyn Hands) {
+    pub fn route(&self, first: usize, name: &[u8], scratch: &mut Scratch, hands: &mut dyn RouteSink) {
         scratch.name.clear();
         scratch.name.extend_from_slice(name);
         let (mut was_sent, mut is_its_own_sum) = (false, false);
@@ -150,14 +150,14 @@ impl Router {
     }
 
     /// Sends to a cluster directly, without running the stages.
-    pub fn send_to(&self, cluster: usize, name: &[u8], scratch: &mut Scratch, hands: &mut dyn Hands) {
+    pub fn send_to(&self, cluster: usize, name: &[u8], scratch: &mut Scratch, hands: &mut dyn RouteSink) {
         scratch.targets.clear();
         self.choose(cluster, name, scratch, hands);
         scratch.targets.iter().for_each(|target| hands.send(*target, name));
     }
 
     /// Sends a point by a route. Returns true when its path ends there.
-    fn follow(&self, route: &Route, scratch: &mut Scratch, hands: &mut dyn Hands) -> bool {
+    fn follow(&self, route: &Route, scratch: &mut Scratch, hands: &mut dyn RouteSink) -> bool {
         let name = std::mem::take(&mut scratch.name);
         let mut is_nowhere = false;
         scratch.targets.clear();
@@ -189,7 +189,7 @@ impl Router {
     }
 
     /// Adds the targets that a cluster chooses for a key.
-    fn choose(&self, cluster: usize, key: &[u8], scratch: &mut Scratch, hands: &dyn Hands) {
+    fn choose(&self, cluster: usize, key: &[u8], scratch: &mut Scratch, hands: &dyn RouteSink) {
         let (Some(own), distribution) = (self.routing.clusters.get(cluster), self.distribution(cluster))
         else {
             return;
@@ -231,7 +231,7 @@ impl Router {
 
 /// Chooses a target by the key's hash, as carbon-c-relay does. The names of an unreachable target are
 /// distributed over the live ones.
-fn any_of(targets: &[usize], key: &[u8], hands: &dyn Hands) -> usize {
+fn any_of(targets: &[usize], key: &[u8], hands: &dyn RouteSink) -> usize {
     let hash = fnv1a_32_signed(key);
     let first = targets[hash as usize % targets.len().max(1)];
     if hands.is_live(first) {
@@ -261,7 +261,7 @@ enum Part {
     Itself,
 }
 
-fn take_part(index: usize, aggregate: &Aggregate, scratch: &mut Scratch, hands: &mut dyn Hands) -> Part {
+fn take_part(index: usize, aggregate: &Aggregate, scratch: &mut Scratch, hands: &mut dyn RouteSink) -> Part {
     if !aggregate.matcher.matches(&scratch.name) {
         return Part::None;
     }

@@ -224,7 +224,7 @@ impl Loop {
         report.write(&mut batches, error.is_none(), took, counts);
         if let Err(why) = self.store(batches).await {
             tracing::error!(target = target.url, error = why, "cannot store a scrape");
-            known.series.untell();
+            known.series.forget_metadata();
             error.get_or_insert(format!("could not be stored: {why}"));
         }
         known.held.shrink(known.held.bytes().saturating_sub(known.series.bytes()));

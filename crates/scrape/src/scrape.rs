@@ -110,7 +110,7 @@ impl ScrapeReader<'_> {
             if number.is_multiple_of(LINES_A_TURN) {
                 (self.give_way)();
             }
-            let (family, told, change): (&str, usize, Change) =
+            let (family, bytes, change): (&str, usize, Change) =
                 match line.map_err(|error| error.to_string())? {
                     ExpositionLine::Sample(sample) => {
                         self.sample(&sample, batches, &mut counts)?;
@@ -125,14 +125,14 @@ impl ScrapeReader<'_> {
                     }
                 };
             if families.len() < FAMILIES_MAX || families.contains_key(family) {
-                batches.add_bytes(FAMILY_BYTES + FAMILY_COPIES * (family.len() + told) as u64);
+                batches.add_bytes(FAMILY_BYTES + FAMILY_COPIES * (family.len() + bytes) as u64);
                 self.pay(batches)?;
                 let new = || MetricMetadata { family: family.into(), ..MetricMetadata::default() };
                 change(families.entry(family).or_insert_with(new));
             }
         }
         let metadata: Vec<MetricMetadata> = families.into_values().collect();
-        if self.memory.tell(&metadata) {
+        if self.memory.is_new_metadata(&metadata) {
             batches.describe(metadata);
         }
         Ok(counts)

@@ -17,7 +17,7 @@ const LABEL_BYTES: u64 = 64;
 /// Number of scrapes after which a series that ended is forgotten.
 const FORGOTTEN_AFTER: u64 = 3;
 /// Number of scrapes after which unchanged descriptions of metrics are stored again.
-const TOLD_AGAIN_AFTER: u64 = 240;
+const STORED_AGAIN_AFTER: u64 = 240;
 
 /// A series, or a text that a rule drops.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct SeriesMemory {
     /// The number, from 1, of the current scrape.
     pub(crate) scrape: u64,
     /// A hash of the descriptions of metrics that were stored last, and the number of their scrape.
-    told: Option<(u64, u64)>,
+    stored_metadata: Option<(u64, u64)>,
 }
 
 impl SeriesMemory {
@@ -89,7 +89,7 @@ impl SeriesMemory {
     }
 
     /// Returns whether descriptions of metrics must be stored: they are new, or were stored long ago.
-    pub(crate) fn tell(&mut self, metadata: &[MetricMetadata]) -> bool {
+    pub(crate) fn is_new_metadata(&mut self, metadata: &[MetricMetadata]) -> bool {
         let mut hasher = Xxh3::new();
         for one in metadata {
             for text in [&one.family, &one.unit, &one.help] {
@@ -98,16 +98,18 @@ impl SeriesMemory {
             }
         }
         let hash = hasher.digest();
-        let known = self.told.is_some_and(|(told, at)| told == hash && self.scrape - at < TOLD_AGAIN_AFTER);
+        let known = self.stored_metadata.is_some_and(|(stored_metadata, at)| {
+            stored_metadata == hash && self.scrape - at < STORED_AGAIN_AFTER
+        });
         if !known {
-            self.told = Some((hash, self.scrape));
+            self.stored_metadata = Some((hash, self.scrape));
         }
         !known
     }
 
     /// Records that the descriptions could not be stored.
-    pub(crate) fn untell(&mut self) {
-        self.told = None;
+    pub(crate) fn forget_metadata(&mut self) {
+        self.stored_metadata = None;
     }
 
     /// Removes everything.

@@ -23,11 +23,11 @@ impl RunningQueries {
 
     /// Cancels the query that holds the most memory, unless it holds less than 1 MiB. Returns the bytes that
     /// it held.
-    pub fn starve_largest(&self) -> Option<u64> {
+    pub fn end_largest(&self) -> Option<u64> {
         let all = self.lock();
         let held = all.iter().filter_map(|query| Some((query.used()?, query)));
         let (used, largest) = held.max_by_key(|(used, _)| *used).filter(|(used, _)| *used >= WORTH_ENDING)?;
-        largest.starve();
+        largest.end_for_memory();
         Some(used)
     }
 }
@@ -61,15 +61,15 @@ mod tests {
             let (small, large) = (context(), context());
             queries.add(&small);
             queries.add(&large);
-            assert_eq!(queries.starve_largest(), None, "no query holds memory");
+            assert_eq!(queries.end_largest(), None, "no query holds memory");
             let held: Vec<Vec<u8>> = [(&small, 2usize << 20), (&large, 4 << 20)]
                 .map(|(context, bytes)| context.account().run(|| vec![0u8; bytes]))
                 .into();
-            assert_eq!(queries.starve_largest(), Some(4 << 20));
+            assert_eq!(queries.end_largest(), Some(4 << 20));
             assert!(small.check().is_ok());
             let refused = large.check().unwrap_err();
             assert!(refused.to_string().contains("short of memory"), "{refused}");
-            assert_eq!(queries.starve_largest(), Some(2 << 20), "the next largest query");
+            assert_eq!(queries.end_largest(), Some(2 << 20), "the next largest query");
             drop((held, small, large));
             queries.add(&context());
             assert_eq!(queries.lock().len(), 1, "queries that ended are forgotten");

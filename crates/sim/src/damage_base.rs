@@ -300,7 +300,7 @@ fn rows_of_block(bytes: &Bytes) -> Result<Vec<Found>> {
             for page in sample_block::pages_of_object(bytes)?.1 {
                 add_page(&page, &series, &mut rows);
             }
-            let (exemplars, metadata) = sample_block::beside_of_object(bytes, &footer)?;
+            let (exemplars, metadata) = sample_block::annotations_of_object(bytes, &footer)?;
             for of in exemplars {
                 rows.extend(of.exemplars.iter().map(|one| exemplar_row(&of.labels, one)));
             }

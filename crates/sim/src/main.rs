@@ -12,7 +12,7 @@ use sandur_sim::{run, run_damage};
 const USAGE: &str = "sandur-sim [--first N] [--seeds N | --seed N | --damage N]";
 
 /// Option values by option name.
-type Given = BTreeMap<String, u64>;
+type OptionValues = BTreeMap<String, u64>;
 
 fn main() -> ExitCode {
     let outcome = given(std::env::args().skip(1)).and_then(|given| asked(&given));
@@ -25,8 +25,8 @@ fn main() -> ExitCode {
     }
 }
 
-fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<Given> {
-    let (mut given, mut arguments) = (Given::new(), arguments);
+fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<OptionValues> {
+    let (mut given, mut arguments) = (OptionValues::new(), arguments);
     while let Some(name) = arguments.next() {
         let number = arguments.next().and_then(|value| value.parse().ok());
         match (name.as_str(), number) {
@@ -37,7 +37,7 @@ fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<Given> {
     Ok(given)
 }
 
-fn asked(given: &Given) -> anyhow::Result<()> {
+fn asked(given: &OptionValues) -> anyhow::Result<()> {
     let number = |name: &str| given.get(name).copied();
     let first = number("--first").unwrap_or(1);
     match (number("--damage"), number("--seed"), number("--seeds")) {

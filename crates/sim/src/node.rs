@@ -170,8 +170,8 @@ impl Node {
         for of in source.exemplars(context, Vec::new(), TimeRange::ALL).await?.series {
             rows.extend(of.exemplars.iter().map(|one| exemplar_row(&of.labels, one)));
         }
-        let told = source.metadata(context, MetadataSelection::default()).await?;
-        rows.extend(told.metrics.iter().map(help_row));
+        let metadata = source.metadata(context, MetadataSelection::default()).await?;
+        rows.extend(metadata.metrics.iter().map(help_row));
         Ok(rows.iter().map(Row::found).collect())
     }
 

@@ -36,7 +36,7 @@ struct Written {
     timestamp: i64,
     /// The contents that were sent under its identity.
     texts: BTreeSet<String>,
-    is_told: bool,
+    is_description: bool,
     fate: Fate,
     /// Number of pushes without an answer.
     pushes: u32,
@@ -62,7 +62,7 @@ pub struct Oracle {
 
 impl Deletion {
     fn names(&self, row: &Written) -> bool {
-        let names_it = !row.is_told && self.range.contains(row.timestamp);
+        let names_it = !row.is_description && self.range.contains(row.timestamp);
         names_it && self.signal == row.signal && self.stream == row.stream
     }
 }
@@ -76,7 +76,7 @@ impl Oracle {
             stream: row.stream.clone(),
             timestamp: row.timestamp,
             texts: BTreeSet::new(),
-            is_told: row.is_told(),
+            is_description: row.is_description(),
             fate: Fate::Unknown,
             pushes: 0,
         });
@@ -147,7 +147,7 @@ impl Oracle {
             if let Some(other) = texts.keys().find(|text| !row.texts.contains(**text)) {
                 bail!("{reader} found '{line}' as '{other}', written was {:?}", row.texts);
             }
-            if texts.values().any(|count| *count > 1) || (texts.len() > 1 && !row.is_told) {
+            if texts.values().any(|count| *count > 1) || (texts.len() > 1 && !row.is_description) {
                 bail!("{reader} found '{line}' several times, {texts:?}; it is {:?}", row.fate);
             }
             if all && row.fate == Fate::Deleted {

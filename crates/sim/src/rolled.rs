@@ -185,13 +185,13 @@ fn steps_of(reader: &str, found: &[FoundSeries]) -> Result<BTreeMap<Step, FoundS
     let mut steps: BTreeMap<Step, FoundStep> = BTreeMap::new();
     for FoundSeries { labels, samples } in found {
         let path = name_of(labels);
-        let told = labels.get(GRAPHITE_ARCHIVE).zip(labels.get(GRAPHITE_ROLLUP));
-        let rollup = told.and_then(|(archive, rollup)| RollupLabels::of(archive, rollup));
+        let names = labels.get(GRAPHITE_ARCHIVE).zip(labels.get(GRAPHITE_ROLLUP));
+        let rollup = names.and_then(|(archive, rollup)| RollupLabels::of(archive, rollup));
         for (ms, value) in samples {
             let (step, bit) = step_of(&path, *ms);
             let of_step = steps.entry(step).or_default();
             match rollup {
-                None if told.is_none() && *value == bit as f64 && of_step.as_sent & bit == 0 => {
+                None if names.is_none() && *value == bit as f64 && of_step.as_sent & bit == 0 => {
                     of_step.as_sent |= bit;
                 }
                 Some(RollupLabels { step: STEP, finest: 1, aggregate }) if bit == 1 => {
@@ -265,8 +265,8 @@ mod tests {
         let check = |series: Vec<FoundSeries>| points.check("r", &series, true);
         assert_eq!(check(raw(&[(begin, 1.0), (begin + 1_000, 2.0)])).unwrap(), 0);
         assert_eq!(check(rolled(begin, 3)).unwrap(), 1);
-        let beside = raw(&[(begin + 3_000, 8.0)]);
-        assert_eq!(check(rolled(begin, 7).into_iter().chain(beside).collect()).unwrap(), 1);
+        let raw_point = raw(&[(begin + 3_000, 8.0)]);
+        assert_eq!(check(rolled(begin, 7).into_iter().chain(raw_point).collect()).unwrap(), 1);
         assert!(check(rolled(begin, 1)).is_err(), "an acknowledged point is not in the rollup");
         assert!(check(raw(&[(begin, 1.0)])).is_err(), "lost");
         let doubled = raw(&[(begin + 1_000, 2.0)]);

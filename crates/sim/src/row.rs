@@ -49,7 +49,7 @@ pub struct Row {
 /// A row as a reader finds it: its identity and its content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
-    /// The identity. One row is found per identity, or several different ones if [`Row::is_told`].
+    /// The identity. One row is found per identity, or several different ones if [`Row::is_description`].
     pub identity: String,
     /// The complete content.
     pub text: String,
@@ -78,7 +78,7 @@ impl Row {
     }
 
     /// Returns whether it describes a metric family, without a time.
-    pub fn is_told(&self) -> bool {
+    pub fn is_description(&self) -> bool {
         matches!(self.content, Content::Help(_))
     }
 }

@@ -119,9 +119,9 @@ impl Scenario {
     fn new(seed: u64) -> Self {
         let env = Env::simulated(seed, START_NS);
         let plan = match env.random_below(3) {
-            0 => FaultPlan::calm(),
-            1 => FaultPlan::cloudy(),
-            _ => FaultPlan::stormy(),
+            0 => FaultPlan::latency_only(),
+            1 => FaultPlan::some_faults(),
+            _ => FaultPlan::many_faults(),
         };
         let world = FaultStore::new(env.clone(), seed ^ 0x5EED, plan);
         let count = 1 + env.random_below(3) as usize;
@@ -161,7 +161,7 @@ impl Scenario {
             self.env.sleep(Duration::from_millis(self.env.random_below(15_000))).await;
             self.check_readers(false).await?;
         }
-        let rolled = self.calm_down().await?;
+        let rolled = self.end_faults().await?;
         let (rows, acknowledged) = self.oracle().counts();
         let (instants, corrections) = lock(&self.corrections).counts();
         let trace = self.world.trace();
@@ -449,7 +449,7 @@ impl Scenario {
 
     /// Turns the faults off: every node must find all acknowledged rows, and so must a node that starts
     /// with an empty cache. Returns the number of steps of the old day that are rolled up.
-    async fn calm_down(&mut self) -> Result<usize> {
+    async fn end_faults(&mut self) -> Result<usize> {
         self.world.quiet(true);
         self.env.set_clock_skew(Duration::ZERO, true);
         let place = self.env.random_below(self.nodes.len() as u64) as usize;

@@ -20,7 +20,7 @@ use crate::request_limits::RequestLimits;
 use crate::window::{Bounds, Cut, Window};
 
 /// The tenant of a request; `None` for the database itself.
-pub(crate) type Whose = Option<Arc<str>>;
+pub(crate) type RequestTenant = Option<Arc<str>>;
 
 /// A lane counts as troubled until this long after the last throttled request or timeout.
 const CALM_AFTER: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ struct State {
     window: Window,
     pace: Pace,
     under_way: u32,
-    turns: Turns<Whose, oneshot::Sender<()>>,
+    turns: Turns<RequestTenant, oneshot::Sender<()>>,
 }
 
 /// The state of a lane, for gauges.
@@ -99,9 +99,14 @@ impl Gate {
     }
 
     /// Waits for a slot; a retry precedes the other requests of its tenant.
-    pub async fn enter(&self, lane: Lane, whose: &Whose, is_repeated: bool) -> Result<Slot, Failure> {
+    pub async fn enter(
+        &self,
+        lane: Lane,
+        tenant: &RequestTenant,
+        is_repeated: bool,
+    ) -> Result<Slot, Failure> {
         let lane = &self.0[lane.index()];
-        if let Some(waiting) = lane.line_up(whose, is_repeated)? {
+        if let Some(waiting) = lane.line_up(tenant, is_repeated)? {
             waiting.until_granted().await;
         }
         let mut slot = Slot { lane: Arc::clone(lane), began: Duration::ZERO };
@@ -157,7 +162,11 @@ impl LaneGate {
     }
 
     /// Takes a slot (`None`: no need to wait), or a place in the queue.
-    fn line_up(self: &Arc<Self>, whose: &Whose, is_repeated: bool) -> Result<Option<Waiting>, Failure> {
+    fn line_up(
+        self: &Arc<Self>,
+        tenant: &RequestTenant,
+        is_repeated: bool,
+    ) -> Result<Option<Waiting>, Failure> {
         let mut state = self.state();
         if state.take() {
             return Ok(None);
@@ -173,10 +182,10 @@ impl LaneGate {
         let (grant, granted) = oneshot::channel();
         // A retry goes to the front: it has waited before.
         let number = match is_repeated {
-            true => state.turns.push_first(whose.clone(), grant),
-            false => state.turns.push(whose.clone(), grant),
+            true => state.turns.push_first(tenant.clone(), grant),
+            false => state.turns.push(tenant.clone(), grant),
         };
-        Ok(Some(Waiting { lane: Arc::clone(self), whose: whose.clone(), number, granted: Some(granted) }))
+        Ok(Some(Waiting { lane: Arc::clone(self), tenant: tenant.clone(), number, granted: Some(granted) }))
     }
 
     fn give_back(&self) {
@@ -206,7 +215,7 @@ impl State {
 /// A place in the queue. Dropping it leaves the queue, or releases a slot that was granted meanwhile.
 struct Waiting {
     lane: Arc<LaneGate>,
-    whose: Whose,
+    tenant: RequestTenant,
     number: u64,
     granted: Option<oneshot::Receiver<()>>,
 }
@@ -224,7 +233,7 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let Some(mut granted) = self.granted.take() else { return };
-        self.lane.state().turns.leave(&self.whose, self.number);
+        self.lane.state().turns.leave(&self.tenant, self.number);
         granted.close();
         if granted.try_recv().is_ok() {
             self.lane.give_back();
@@ -350,11 +359,11 @@ mod tests {
                     let (env, gate, most) = (env.clone(), Arc::clone(&gate), Arc::clone(&most));
                     let name = env.clone();
                     name.spawn("client", async move {
-                        let whose: Whose = Some(format!("{}", n % 3).into());
+                        let tenant: RequestTenant = Some(format!("{}", n % 3).into());
                         env.sleep(Duration::from_millis(env.random_below(20))).await;
                         let patience = Duration::from_millis(env.random_below(40));
                         let entered =
-                            env.timeout(patience, gate.enter(Lane::Write, &whose, n % 7 == 0)).await;
+                            env.timeout(patience, gate.enter(Lane::Write, &tenant, n % 7 == 0)).await;
                         let Some(Ok(slot)) = entered else { return };
                         most.fetch_max(gate.view(Lane::Write).under_way, Ordering::Relaxed);
                         env.sleep(Duration::from_millis(env.random_below(10))).await;

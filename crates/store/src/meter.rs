@@ -24,7 +24,7 @@ use crate::prices::Prices;
 /// Objects on one page of a listing: the page size of S3 and GCS, and the smallest of all stores.
 const LISTED_PER_PAGE: u64 = 1_000;
 
-type Dollars = Counter<f64, AtomicU64>;
+type CostCounter = Counter<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -81,13 +81,13 @@ pub struct Meter {
     errors: Family<ErrorLabels, Counter>,
     bytes: Family<Labels, Counter>,
     seconds: Family<Labels, Histogram, fn() -> Histogram>,
-    dollars: Family<Labels, Dollars>,
+    dollars: Family<Labels, CostCounter>,
     hedges: Family<HedgeLabels, Counter>,
     ranges_wanted: Counter,
     ranges_read: Counter,
     ranges_extra_bytes: Counter,
     pub(crate) tenant_delayed: Counter,
-    pub(crate) tenant_wait_seconds: Dollars,
+    pub(crate) tenant_wait_seconds: CostCounter,
     pub(crate) gauges: Gauges,
     prices: Prices,
     /// Handles by class and operation; made at first use, so that unused pairs have no series.
@@ -102,7 +102,7 @@ struct Cell {
     bytes: Counter,
     errors: Counter,
     seconds: Histogram,
-    dollars: Dollars,
+    dollars: CostCounter,
 }
 
 /// The requests of one class and operation since the store was opened.
@@ -157,7 +157,7 @@ impl Meter {
             ranges_read: Counter::default(),
             ranges_extra_bytes: Counter::default(),
             tenant_delayed: Counter::default(),
-            tenant_wait_seconds: Dollars::default(),
+            tenant_wait_seconds: CostCounter::default(),
             gauges: Gauges::default(),
             prices,
             cells: (0..Class::ALL.len() * Operation::ALL.len()).map(|_| OnceLock::new()).collect(),

@@ -30,13 +30,13 @@ use crate::hedge::Hedges;
 use crate::in_memory;
 use crate::intent::{Class, Intent, Policy};
 use crate::lane::Lane;
+use crate::last_failures::LastFailures;
 use crate::meter::Meter;
 use crate::operation::Operation;
 use crate::prices::Prices;
 use crate::request_limits::{PART_BYTES_MIN, RequestLimits};
 use crate::retry_budgets::RetryBudgets;
 use crate::tenants::Tenants;
-use crate::troubles::Troubles;
 
 /// The most objects that one listing returns: a million names use about 100 MB.
 pub(crate) const LISTED_MAX: usize = 1_000_000;
@@ -65,7 +65,7 @@ pub(crate) struct Requester {
     pub gate: Gate,
     pub meter: Meter,
     pub budgets: RetryBudgets,
-    pub troubles: Troubles,
+    pub last_failures: LastFailures,
     pub hedges: Hedges,
     /// Rate limits of tenants; `None` for a local directory, which only this process uses.
     pub tenants: Option<Tenants>,
@@ -127,7 +127,7 @@ impl Requester {
             gate,
             meter,
             budgets: RetryBudgets::new(opened_at, request_limits.retry_percent),
-            troubles: Troubles::default(),
+            last_failures: LastFailures::default(),
             hedges: Hedges::none(),
             tenants: None,
             opened_at,
@@ -195,7 +195,7 @@ impl Requester {
         let took = self.env.monotonic().saturating_sub(started);
         let failure = outcome.as_ref().err();
         sent.answered(took, failure);
-        self.troubles.note(call, failure);
+        self.last_failures.note(call, failure);
         slot.finish(failure);
         outcome
     }

@@ -151,7 +151,7 @@ impl Store {
     /// Why the last request of a class failed, even while it is being retried; `None` if there was no
     /// failure since its operation last succeeded.
     pub fn latest_failure(&self, class: Class) -> Option<String> {
-        self.0.requester.troubles.of(class)
+        self.0.requester.last_failures.of(class)
     }
 
     /// Reads a complete object.

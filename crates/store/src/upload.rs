@@ -53,11 +53,11 @@ impl Upload {
         let call = Call { intent: &intent, operation: Operation::Upload, path: path.as_ref(), bytes: 0 };
         let at = requester.place(&call);
         let (sender, messages) = mpsc::channel(1);
-        let (tell, outcome) = oneshot::channel();
+        let (sender_of_outcome, outcome) = oneshot::channel();
         let sending = Arc::new(Sending { requester: Arc::clone(requester), path, intent });
         let task = requester.env.spawn("store-upload", async move {
             // The writer may have gone away.
-            let _ = tell.send(sending.run(messages).await);
+            let _ = sender_of_outcome.send(sending.run(messages).await);
         });
         Self {
             requester: Arc::clone(requester),
@@ -178,7 +178,7 @@ enum Parts {
     Plain(Box<dyn MultipartUpload>),
 }
 
-type Landed = Result<Option<PartId>, Error>;
+type UploadedPart = Result<Option<PartId>, Error>;
 
 impl Sending {
     fn call(&self, bytes: u64) -> Call<'_> {
@@ -268,7 +268,7 @@ impl Sending {
         mut messages: mpsc::Receiver<Message>,
     ) -> Result<u64, Error> {
         let (mut total, mut number) = (0, 0);
-        let mut in_flight: VecDeque<Task<Landed>> = VecDeque::new();
+        let mut in_flight: VecDeque<Task<UploadedPart>> = VecDeque::new();
         let mut message = Some(Message::Part(first));
         loop {
             let (part, is_last) = match message {
@@ -297,7 +297,7 @@ impl Sending {
         Ok(total)
     }
 
-    fn send_part(self: &Arc<Self>, parts: &mut Parts, number: usize, part: PutPayload) -> Task<Landed> {
+    fn send_part(self: &Arc<Self>, parts: &mut Parts, number: usize, part: PutPayload) -> Task<UploadedPart> {
         let bytes = part.content_length() as u64;
         self.requester.meter.transferred(self.intent.class, Operation::Upload, bytes);
         let (env, sending) = (self.requester.env.clone(), Arc::clone(self));
@@ -324,7 +324,7 @@ impl Sending {
     }
 
     /// Waits for the oldest part. Parts are collected in the order of their numbers.
-    async fn land(&self, parts: &mut Parts, part: Option<Task<Landed>>) -> Result<(), Error> {
+    async fn land(&self, parts: &mut Parts, part: Option<Task<UploadedPart>>) -> Result<(), Error> {
         let Some(part) = part else { return Ok(()) };
         let landed = part.join().await;
         let landed = landed.map_err(|e| self.failed(Failure::new(Cause::Internal, e.to_string())))??;

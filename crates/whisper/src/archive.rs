@@ -64,8 +64,8 @@ pub(crate) fn faults(archives: &[Archive], form: Form, header: u64, size: u64) -
     let mut finer: Option<(usize, u32)> = None;
     for (n, archive) in archives.iter().enumerate().filter(|(_, archive)| archive.step > 0) {
         let is_divided = finer.is_none_or(|(before, step)| {
-            let is_beside = form == Form::Compressed && archive.step == step && before > 0;
-            archive.step % step == 0 && (archive.step != step || is_beside)
+            let is_further_method = form == Form::Compressed && archive.step == step && before > 0;
+            archive.step % step == 0 && (archive.step != step || is_further_method)
         });
         match finer {
             Some((_, step)) if !is_divided => {

@@ -40,14 +40,14 @@ pub enum Error {
     },
     /// The checksum of a compressed file's header does not match.
     #[error(
-        "the checksum of its header is {found:08x} instead of {told:08x}: it is damaged, or was being \
+        "the checksum of its header is {found:08x} instead of {stated:08x}: it is damaged, or was being \
          written; read it again, or without checksums"
     )]
     HeaderChecksum {
         /// The checksum of the header's bytes.
         found: u32,
         /// The checksum that the file states.
-        told: u32,
+        stated: u32,
     },
 }
 

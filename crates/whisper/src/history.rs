@@ -50,11 +50,11 @@ pub struct Kept {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Points of coarser archives that a finer archive covers.
-    pub told_finer: u64,
+    pub covered_by_finer: u64,
     /// Points whose value is NaN.
     pub not_a_number: u64,
     /// Archives with the same step as another one: further methods of go-carbon's `mix`.
-    pub archives_beside: u64,
+    pub archives_of_same_step: u64,
 }
 
 impl<S: ReadAt> Whisper<S> {
@@ -74,7 +74,7 @@ impl History {
             // If the first archive of a step is damaged, one with another method does not replace it.
             let has_methods = fault.is_none() || file.form() == Form::Compressed;
             if has_methods && before.replace(step) == Some(step) {
-                history.left.archives_beside += 1;
+                history.left.archives_of_same_step += 1;
                 continue;
             }
             if let Some(fault) = fault {
@@ -112,7 +112,7 @@ impl History {
                     leave_out(kept, &archive.kept.points, begin, &cuts);
                 }
             }
-            history.left.told_finer += (before - kept.points.len()) as u64;
+            history.left.covered_by_finer += (before - kept.points.len()) as u64;
         }
         history.archives = all.into_iter().map(|archive| archive.kept).collect();
         Ok(history)
@@ -144,14 +144,14 @@ fn cuts(begins: &[Option<u64>], finer: &[Archived]) -> Vec<u64> {
 
 /// Drops the points whose intervals finer points cover, which begin at `known_from`, unless an interval
 /// is cut.
-fn leave_out(kept: &mut Kept, told: &[Point], known_from: u64, cuts: &[u64]) {
+fn leave_out(kept: &mut Kept, finer_points: &[Point], known_from: u64, cuts: &[u64]) {
     let (step, mut at) = (u64::from(kept.step), 0);
     kept.points.retain(|point| {
         let start = u64::from(point.time);
-        while told.get(at).is_some_and(|finer| u64::from(finer.time) < start) {
+        while finer_points.get(at).is_some_and(|finer| u64::from(finer.time) < start) {
             at += 1;
         }
-        let has_finer = told.get(at).is_some_and(|finer| u64::from(finer.time) < start + step);
+        let has_finer = finer_points.get(at).is_some_and(|finer| u64::from(finer.time) < start + step);
         let next_cut = cuts.get(cuts.partition_point(|cut| *cut <= start));
         let is_cut = next_cut.is_some_and(|cut| *cut < start + step);
         is_cut || start < known_from || !has_finer

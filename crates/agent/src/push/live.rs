@@ -59,7 +59,7 @@ pub struct Live<'a> {
     /// Files that are not text and were reported.
     left_out: HashSet<Identity>,
     /// Failures that were reported.
-    told: HashSet<String>,
+    reported: HashSet<String>,
     changed: Arc<Notify>,
     watcher: Option<RecommendedWatcher>,
     watched: HashSet<PathBuf>,
@@ -75,14 +75,14 @@ impl<'a> Live<'a> {
         let changed = Arc::new(Notify::new());
         let wake = Arc::clone(&changed);
         // Reads are ignored; our own would wake us.
-        let tell = move |event: notify::Result<notify::Event>| {
+        let notify_us = move |event: notify::Result<notify::Event>| {
             if event.is_ok_and(|event| !matches!(event.kind, EventKind::Access(_))) {
                 wake.notify_one();
             }
         };
-        let watcher = follows.then(|| notify::recommended_watcher(tell).ok()).flatten();
+        let watcher = follows.then(|| notify::recommended_watcher(notify_us).ok()).flatten();
         let (files, watched) = (Vec::new(), HashSet::new());
-        let (left_out, told, looked_at) = (HashSet::new(), HashSet::new(), env.monotonic());
+        let (left_out, reported, looked_at) = (HashSet::new(), HashSet::new(), env.monotonic());
         let found_at = None;
         Self {
             shipper,
@@ -92,7 +92,7 @@ impl<'a> Live<'a> {
             stdin,
             files,
             left_out,
-            told,
+            reported,
             changed,
             watcher,
             watched,
@@ -210,7 +210,7 @@ impl<'a> Live<'a> {
             let turn = match self.files[n].read(now_ns, now) {
                 Ok(turn) => turn,
                 Err(error) => {
-                    self.tell(format!("cannot read '{name}' any longer: {error}"));
+                    self.report_once(format!("cannot read '{name}' any longer: {error}"));
                     self.files.remove(n);
                     continue;
                 }
@@ -240,7 +240,7 @@ impl<'a> Live<'a> {
             .notice(&format!("'{name}' was truncated or rewritten: reading it from its start"));
         match followed.anew(self.shipper.recogniser(), self.env.monotonic()) {
             Ok(followed) => self.files.insert(n, followed),
-            Err(error) => self.tell(format!("cannot read '{name}' any longer: {error}")),
+            Err(error) => self.report_once(format!("cannot read '{name}' any longer: {error}")),
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl<'a> Live<'a> {
     /// Starts to follow new files.
     fn discover(&mut self) {
         let inputs = Inputs::find(self.arguments);
-        inputs.failures.into_iter().for_each(|text| self.tell(text));
+        inputs.failures.into_iter().for_each(|text| self.report_once(text));
         for given in inputs.files.iter().filter(|given| !self.shipper.is_own(&given.path)).collect::<Vec<_>>()
         {
             self.follow(given, None);
@@ -277,9 +277,11 @@ impl<'a> Live<'a> {
         let name = given.path.display().to_string();
         match self.open(&given.path, &name, known) {
             Ok(None) => {}
-            Ok(Some(what)) if given.is_named => self.tell(format!("'{name}' is {what}; it is not followed")),
+            Ok(Some(what)) if given.is_named => {
+                self.report_once(format!("'{name}' is {what}; it is not followed"))
+            }
             Ok(Some(what)) => self.shipper.report.notice(&format!("skipped: '{name}' is {what}")),
-            Err(error) => self.tell(format!("cannot read '{name}': {error}")),
+            Err(error) => self.report_once(format!("cannot read '{name}': {error}")),
         }
     }
 
@@ -320,8 +322,8 @@ impl<'a> Live<'a> {
     }
 
     /// Reports a failure once.
-    fn tell(&mut self, text: String) {
-        if self.told.insert(text.clone()) {
+    fn report_once(&mut self, text: String) {
+        if self.reported.insert(text.clone()) {
             self.shipper.report.failure(&text);
         }
     }

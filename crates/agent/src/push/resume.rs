@@ -92,7 +92,7 @@ struct Document {
 
 /// An entry of version 1, whose key is the path.
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct Former {
+struct EntryV1 {
     inode: u64,
     offset: u64,
 }
@@ -104,7 +104,7 @@ pub struct Positions {
     /// Locked while the state is in use.
     _lock: Option<File>,
     files: BTreeMap<Identity, Known>,
-    former: BTreeMap<PathBuf, Former>,
+    former: BTreeMap<PathBuf, EntryV1>,
 }
 
 impl Positions {
@@ -240,9 +240,9 @@ impl Positions {
 
 /// Two pushes with the same state would overwrite each other's points.
 fn lock(path: &str) -> Result<File, Failed> {
-    let beside = format!("{path}.lock");
-    let file = File::options().create(true).append(true).open(&beside);
-    let file = file.map_err(|e| Failed::new(format!("cannot open the lock '{beside}' of --resume: {e}")))?;
+    let name = format!("{path}.lock");
+    let file = File::options().create(true).append(true).open(&name);
+    let file = file.map_err(|e| Failed::new(format!("cannot open the lock '{name}' of --resume: {e}")))?;
     file.try_lock().map_err(|_| {
         Failed::new(format!("another push uses the state file '{path}': wait for it, or name another file"))
     })?;
@@ -257,12 +257,12 @@ fn unknown(path: &str, why: &dyn std::fmt::Display) -> Failed {
 }
 
 fn replace(path: &Path, document: &Document) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let mut file = File::create(&beside)?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let mut file = File::create(&name)?;
     file.write_all(&serde_json::to_vec(document)?)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    fs::rename(&name, path)?;
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()
 }

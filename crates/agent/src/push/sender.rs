@@ -72,11 +72,11 @@ pub enum Sent {
     /// Everything was stored.
     Whole,
     /// The server refused some lines and gave a reason; a retry does not help.
-    Partly(Partly),
+    PartlyRefused(PartlyRefused),
 }
 
 /// A request of which some lines were refused.
-pub struct Partly {
+pub struct PartlyRefused {
     /// The text of the server.
     pub text: String,
     /// First entry, count and reason, if the server names them.
@@ -139,7 +139,7 @@ impl Sender {
                 continue;
             }
             let sent = self.send_to(batch.endpoint(), batch.body(lines.clone())).await?;
-            let Sent::Partly(Partly { text, runs }) = sent else { continue };
+            let Sent::PartlyRefused(PartlyRefused { text, runs }) = sent else { continue };
             requests += 1;
             let fits = |(first, count, _): &(usize, usize, String)| {
                 first.checked_add(*count).is_some_and(|end| end <= lines.len())
@@ -186,7 +186,7 @@ impl Sender {
             // Loki stores the valid part of a push that it answers with 400; 413 is only about the size.
             if refusal.status.is_some_and(|s| matches!(s.as_u16(), 400 | 413)) {
                 self.say_reached();
-                return Ok(Sent::Partly(partly(refusal)));
+                return Ok(Sent::PartlyRefused(partly(refusal)));
             }
             if !refusal.is_retryable() || self.retries.is_some_and(|most| attempt >= most) {
                 return Err(refusal);
@@ -213,13 +213,13 @@ impl Sender {
     }
 }
 
-fn partly(refusal: Refusal) -> Partly {
+fn partly(refusal: Refusal) -> PartlyRefused {
     let (kind, body) = refusal.body;
     let is_json = kind.is_some_and(|kind| kind.starts_with("application/json"));
     let by_entry: Option<ByEntry> = is_json.then(|| serde_json::from_slice(&body).ok()).flatten();
     match by_entry {
-        Some(ByEntry { message, refused }) => Partly { text: message, runs: Some(refused) },
-        None => Partly { text: refusal.text, runs: None },
+        Some(ByEntry { message, refused }) => PartlyRefused { text: message, runs: Some(refused) },
+        None => PartlyRefused { text: refusal.text, runs: None },
     }
 }
 

@@ -233,9 +233,9 @@ fn parameters(ground: &Ground<'_>) {
     std::thread::scope(|scope| {
         for _ in 0..together {
             scope.spawn(|| {
-                let dear = [("from", "-100y"), ("maxDataPoints", "100000000")];
-                render(ground, "movingMedian(attack.graphite.*.*,\"100y\")", &dear);
-                render(ground, "timeStack(attack.graphite.*.*,\"1s\",0,10000)", &dear);
+                let expensive = [("from", "-100y"), ("maxDataPoints", "100000000")];
+                render(ground, "movingMedian(attack.graphite.*.*,\"100y\")", &expensive);
+                render(ground, "timeStack(attack.graphite.*.*,\"1s\",0,10000)", &expensive);
             });
         }
     });

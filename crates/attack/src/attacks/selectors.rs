@@ -19,11 +19,11 @@ const FORM_BYTES: usize = 900 << 10;
 const TOGETHER: usize = 8;
 
 fn run(ground: &Ground<'_>) -> Result<()> {
-    let dear = [r#"{a=~"\\pL{30}"}"#, r#"{a=~"(?i)(?:\\w{1,20}){1,20}"}"#, r#"{a!~"(a?){90}a{90}"}"#];
+    let expensive = [r#"{a=~"\\pL{30}"}"#, r#"{a=~"(?i)(?:\\w{1,20}){1,20}"}"#, r#"{a!~"(a?){90}a{90}"}"#];
     let targets: Vec<String> = (0..FORM_BYTES / 8).map(|n| format!("l{n}")).collect();
     std::thread::scope(|scope| {
         for n in 0..TOGETHER {
-            scope.spawn(move || series(ground, dear[n % dear.len()]));
+            scope.spawn(move || series(ground, expensive[n % expensive.len()]));
         }
     });
     for path in ["index/volume", "index/volume_range"] {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::faults::ProxyFaults;
 use super::message::Head;
-use super::weather::Weather;
 
 const SLOW_DOWN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
     <Message>Please reduce your request rate.</Message></Error>";
@@ -24,7 +24,7 @@ pub struct Proxy {
 
 impl Proxy {
     /// Starts a proxy on a free port for the server at `target` (`host:port`).
-    pub fn start(target: &str, weather: Arc<Weather>) -> io::Result<Self> {
+    pub fn start(target: &str, faults: Arc<ProxyFaults>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?.to_string();
         let ended = Arc::new(AtomicBool::new(false));
@@ -34,10 +34,10 @@ impl Proxy {
                 if stop.load(Ordering::Relaxed) {
                     return;
                 }
-                let (target, weather) = (target.clone(), Arc::clone(&weather));
+                let (target, faults) = (target.clone(), Arc::clone(&faults));
                 let Ok(client) = connection else { continue };
                 // If a connection cannot be served it is closed, which clients handle.
-                let serve = move || drop(Wire::open(client, &target).and_then(|mut wire| wire.run(&weather)));
+                let serve = move || drop(Wire::open(client, &target).and_then(|mut wire| wire.run(&faults)));
                 if thread("connection", serve).is_err() {
                     continue;
                 }
@@ -94,15 +94,15 @@ impl Wire {
     }
 
     /// Forwards requests and responses until either side closes.
-    fn run(&mut self, weather: &Weather) -> io::Result<()> {
+    fn run(&mut self, faults: &ProxyFaults) -> io::Result<()> {
         while let Some(request) = Head::read(&mut self.from_client)? {
             let (method, path) = (request.word(0), request.word(1));
-            if weather.refuses() {
+            if faults.refuses() {
                 self.refuse(&request)?;
                 continue;
             }
-            let (begun, chain) = (weather.monotonic(), weather.begin(method, path));
-            travel(weather.delay(method));
+            let (begun, chain) = (faults.monotonic(), faults.begin(method, path));
+            travel(faults.delay(method));
             self.to_server.write_all(&request.bytes)?;
             request.relay(&mut self.from_client, &mut self.to_server)?;
             self.to_server.flush()?;
@@ -111,9 +111,9 @@ impl Wire {
             let has_body = answer.answers_with_body(method);
             let bytes = if has_body { answer.relay(&mut self.from_server, &mut self.to_client)? } else { 0 };
             // Recorded before the client can have the complete response and send its next request.
-            weather.end(chain);
+            faults.end(chain);
             self.to_client.flush()?;
-            weather.answered(method, path, bytes, weather.monotonic() - begun);
+            faults.answered(method, path, bytes, faults.monotonic() - begun);
             if answer.closes || request.closes {
                 return Ok(());
             }
@@ -163,22 +163,22 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let _guard = runtime.enter();
         let env = Env::system(1);
-        let weather = Arc::new(Weather::new(env.clone()));
+        let faults = Arc::new(ProxyFaults::new(env.clone()));
         std::thread::scope(|scope| {
             scope.spawn(|| echo(&listener, 1));
-            let proxy = Proxy::start(&target, Arc::clone(&weather)).unwrap();
+            let proxy = Proxy::start(&target, Arc::clone(&faults)).unwrap();
             let mut client = Connection::new(proxy.address());
             assert_eq!(client.get("/logs/blocks/a?x=1").unwrap().body, b"/logs/blocks/a?x=1");
-            weather.set_get_delay(Duration::from_millis(30));
+            faults.set_get_delay(Duration::from_millis(30));
             let asked = env.monotonic();
             assert_eq!(client.get("/logs/catalog/1").unwrap().status, 200);
             assert!(env.monotonic() - asked >= Duration::from_millis(30));
-            weather.set_refused_percent(100);
+            faults.set_refused_percent(100);
             let refused = client.post("/logs/blocks/b", &[], b"body").unwrap();
             assert!(refused.status == 503 && refused.text().contains("SlowDown"));
-            weather.set_refused_percent(0);
+            faults.set_refused_percent(0);
             assert_eq!(client.post("/logs/blocks/b", &[], b"body").unwrap().status, 200);
-            let counted = weather.counted();
+            let counted = faults.counted();
             assert_eq!((counted.block_gets, counted.block_bytes), (1, 18));
             assert_eq!((counted.requests, counted.refused), (4, 1));
         });

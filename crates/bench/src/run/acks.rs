@@ -19,7 +19,7 @@ use super::alone::settle;
 use super::cold::Distant;
 use super::report::{Column, median};
 use super::server::{Place, Process};
-use crate::distant::Weather;
+use crate::distant::ProxyFaults;
 use crate::http::Connection;
 use crate::live::PUSH_PATH;
 use crate::pack::{Frame, Manifest, PackReader};
@@ -52,8 +52,8 @@ pub struct Acks {
     pub rate: u64,
 }
 
-/// Runs the measurement and returns a column per server. `told` is called with progress messages.
-pub async fn acks(env: &Env, plan: &Acks, told: impl Fn(&str)) -> Result<Vec<Column>> {
+/// Runs the measurement and returns a column per server. `report` is called with progress messages.
+pub async fn acks(env: &Env, plan: &Acks, report: impl Fn(&str)) -> Result<Vec<Column>> {
     let manifest = Manifest::load(&plan.data).with_context(|| {
         format!("{} is not a data set: make one with `sandur-bench generate`", plan.data.display())
     })?;
@@ -61,13 +61,13 @@ pub async fn acks(env: &Env, plan: &Acks, told: impl Fn(&str)) -> Result<Vec<Col
     for round in 1..=plan.rounds {
         for ((name, place), column) in plan.places.iter().zip(&mut columns) {
             let mut place = place.clone();
-            told(&format!("round {round} of {}: {name}", plan.rounds));
+            report(&format!("round {round} of {}: {name}", plan.rounds));
             place.down(env).await?;
             place.wipe()?;
             std::fs::create_dir_all(&place.directory)?;
             let bucket = Distant::before(env, &mut place, &plan.s3).await?;
             let process = place.up(env).await?;
-            let subject = Subject { env, address: &place.address, process, weather: &bucket.weather };
+            let subject = Subject { env, address: &place.address, process, faults: &bucket.faults };
             let measured = one_round(&subject, plan, &manifest, column).await;
             place.down(env).await?;
             measured.with_context(|| name.clone())?;
@@ -81,7 +81,7 @@ struct Subject<'a> {
     env: &'a Env,
     address: &'a str,
     process: Process,
-    weather: &'a Weather,
+    faults: &'a ProxyFaults,
 }
 
 async fn one_round(
@@ -102,14 +102,14 @@ async fn lone(subject: &Subject<'_>, length: Duration, column: &mut Column) -> R
     let mut connection = Connection::new(subject.address);
     let started = env.monotonic();
     let mut acks = Vec::new();
-    subject.weather.take_wal_puts_us();
+    subject.faults.take_wal_puts_us();
     while env.monotonic() - started < length {
         env.sleep(Duration::from_secs(1)).await;
         let second = env.now_ns() / 1_000_000_000;
         let body = push_body::snappy(&services.between(second - 1, second, 20.0));
         acks.push(push(env, &mut connection, &body)?);
     }
-    let puts = subject.weather.take_wal_puts_us().into_iter().map(|us| us as f64 / 1e3).collect::<Vec<_>>();
+    let puts = subject.faults.take_wal_puts_us().into_iter().map(|us| us as f64 / 1e3).collect::<Vec<_>>();
     let (ack, put) = (median(&acks).unwrap_or_default(), median(&puts).unwrap_or_default());
     column.add("one client: ack p50, ms", ack);
     column.add("one client: ack p99, ms", percentile(&acks, 0.99));
@@ -172,9 +172,9 @@ impl Figures {
 }
 
 async fn under(subject: &Subject<'_>, frames: &Frames, load: Load) -> Result<Figures> {
-    let Subject { env, address, process, weather } = *subject;
-    weather.take_wal_puts_us();
-    let (before, cpu, started) = (weather.counted(), process.cpu_seconds(), env.monotonic());
+    let Subject { env, address, process, faults } = *subject;
+    faults.take_wal_puts_us();
+    let (before, cpu, started) = (faults.counted(), process.cpu_seconds(), env.monotonic());
     let pushed = Mutex::new((0u64, Vec::new()));
     let outcome: Result<()> = std::thread::scope(|scope| {
         let connections: Vec<_> = (0..load.connections)
@@ -195,8 +195,8 @@ async fn under(subject: &Subject<'_>, frames: &Frames, load: Load) -> Result<Fig
         seconds,
         megabytes: bytes as f64 / 1e6,
         acks,
-        put_class: weather.counted().since(before).put_class as f64,
-        wal_puts: weather.take_wal_puts_us().len() as f64,
+        put_class: faults.counted().since(before).put_class as f64,
+        wal_puts: faults.take_wal_puts_us().len() as f64,
         cpu: process.cpu_seconds() - cpu,
     })
 }

@@ -35,8 +35,8 @@ pub struct Alone {
     pub runs: usize,
 }
 
-/// Runs the measurement and returns a column of figures. `told` is called with progress messages.
-pub async fn alone(env: &Env, plan: &Alone, mut told: impl FnMut(&str)) -> Result<Column> {
+/// Runs the measurement and returns a column of figures. `report` is called with progress messages.
+pub async fn alone(env: &Env, plan: &Alone, mut report: impl FnMut(&str)) -> Result<Column> {
     let manifest = Manifest::load(&plan.data).with_context(|| {
         format!("{} is not a data set: make one with `sandur-bench generate`", plan.data.display())
     })?;
@@ -45,7 +45,7 @@ pub async fn alone(env: &Env, plan: &Alone, mut told: impl FnMut(&str)) -> Resul
         plan.place.down(env).await?;
         plan.place.wipe()?;
         let process = plan.place.up(env).await?;
-        told(&format!("run {run} of {}: pushing {} MB", plan.runs, manifest.bytes / 1_000_000));
+        report(&format!("run {run} of {}: pushing {} MB", plan.runs, manifest.bytes / 1_000_000));
         let measured = one_run(env, plan, &manifest, process, &mut column).await;
         plan.place.down(env).await?;
         measured?;

@@ -69,15 +69,15 @@ pub struct ChurnRow {
     pub query_peak: u64,
 }
 
-/// Runs the measurement. `told` is called with progress messages.
-pub async fn churn(env: &Env, plan: &Churn, told: impl Fn(&str)) -> Result<Vec<ChurnRow>> {
+/// Runs the measurement. `report` is called with progress messages.
+pub async fn churn(env: &Env, plan: &Churn, report: impl Fn(&str)) -> Result<Vec<ChurnRow>> {
     let mut rows = Vec::new();
     for percent in &plan.percents {
         let mut place = plan.place.clone();
         place.directory = plan.place.directory.join(percent.to_string());
         place.down(env).await?;
         place.wipe()?;
-        let row = measure(env, plan, &place, *percent, &told).await;
+        let row = measure(env, plan, &place, *percent, &report).await;
         place.down(env).await?;
         place.wipe()?;
         rows.push(row.with_context(|| format!("a day that replaces {percent} % an hour"))?);
@@ -90,14 +90,14 @@ async fn measure(
     plan: &Churn,
     place: &Place,
     percent: u64,
-    told: &impl Fn(&str),
+    report: &impl Fn(&str),
 ) -> Result<ChurnRow> {
     let process = place.up(env).await?;
     let replaced = plan.series * percent / 100;
     let end_ms = env.now_ns() / 1_000_000 / MINUTE_MS * MINUTE_MS;
     let start_ms = end_ms - plan.hours as i64 * HOUR_MS;
     for hour in 0..plan.hours {
-        told(&format!("{percent} % an hour: hour {} of {}", hour + 1, plan.hours));
+        report(&format!("{percent} % an hour: hour {} of {}", hour + 1, plan.hours));
         let living = hour * replaced..hour * replaced + plan.series;
         let hour_ms = start_ms + hour as i64 * HOUR_MS;
         for minute in (0..60).step_by(plan.slice.clamp(1, 60) as usize) {

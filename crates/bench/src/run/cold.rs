@@ -19,7 +19,7 @@ use super::alone::{check_lines, push_all, queries, settle};
 use super::scrape::Scrape;
 use super::series_client::push;
 use super::server::Place;
-use crate::distant::{Counted, Proxy, Weather};
+use crate::distant::{Counted, Proxy, ProxyFaults};
 use crate::http::{Connection, escaped};
 use crate::pack::Manifest;
 use crate::push_body::SampledSeries;
@@ -81,48 +81,48 @@ pub struct ColdReport {
 /// The bucket and its proxy, for the duration of a measurement.
 pub struct Distant {
     /// The latency, errors and counts of the proxy.
-    pub weather: Arc<Weather>,
+    pub faults: Arc<ProxyFaults>,
     // Fields are dropped in this order: the proxy before its server.
     _proxy: Proxy,
     _server: S3Server,
 }
 
-/// Runs the measurement. `told` is called with progress messages. Also returns the bucket, with the data
+/// Runs the measurement. `report` is called with progress messages. Also returns the bucket, with the data
 /// set in it and the server stopped, for further measurements.
-pub async fn cold(env: &Env, plan: &mut Cold, told: impl Fn(&str)) -> Result<(ColdReport, Distant)> {
+pub async fn cold(env: &Env, plan: &mut Cold, report: impl Fn(&str)) -> Result<(ColdReport, Distant)> {
     let manifest = Manifest::load(&plan.data).with_context(|| {
         format!("{} is not a data set: make one with `sandur-bench generate`", plan.data.display())
     })?;
     plan.place.down(env).await?;
     fs::create_dir_all(&plan.place.directory)?;
     let distant = Distant::before(env, &mut plan.place, &plan.s3).await?;
-    load(env, plan, &manifest, &told).await?;
-    distant.weather.set_get_delay(plan.get_delay);
-    let mut report = ColdReport::default();
+    load(env, plan, &manifest, &report).await?;
+    distant.faults.set_get_delay(plan.get_delay);
+    let mut measured = ColdReport::default();
     let panels = panels(manifest.to);
     for (name, path) in queries(&manifest).into_iter().chain(panels.into_iter().filter(|_| plan.series > 0)) {
-        told(&format!("asking: {name}"));
-        let runs = three_runs(env, plan, &distant.weather, &path).await;
+        report(&format!("asking: {name}"));
+        let runs = three_runs(env, plan, &distant.faults, &path).await;
         plan.place.down(env).await?;
-        report.queries.push((name.to_owned(), runs.context(name)?));
+        measured.queries.push((name.to_owned(), runs.context(name)?));
     }
-    Ok((report, distant))
+    Ok((measured, distant))
 }
 
 impl Distant {
     /// Starts an empty bucket and sets it as the bucket of a server.
     pub async fn before(env: &Env, place: &mut Place, s3: &Path) -> Result<Self> {
         let server = S3Server::start(s3, &place.directory.join("bucket"))?;
-        let weather = Arc::new(Weather::new(env.clone()));
-        let proxy = Proxy::start(server.address(), Arc::clone(&weather))?;
+        let faults = Arc::new(ProxyFaults::new(env.clone()));
+        let proxy = Proxy::start(server.address(), Arc::clone(&faults))?;
         place.bucket = Some(S3Server::url(proxy.address(), "bench"));
-        Ok(Self { weather, _proxy: proxy, _server: server })
+        Ok(Self { faults, _proxy: proxy, _server: server })
     }
 }
 
-async fn load(env: &Env, plan: &Cold, manifest: &Manifest, told: &impl Fn(&str)) -> Result<()> {
+async fn load(env: &Env, plan: &Cold, manifest: &Manifest, report: &impl Fn(&str)) -> Result<()> {
     let process = plan.place.up(env).await?;
-    told(&format!("pushing {} MB", manifest.bytes / 1_000_000));
+    report(&format!("pushing {} MB", manifest.bytes / 1_000_000));
     let loaded = async {
         push_all(env, &plan.place.address, &plan.data, manifest)?;
         for hour in (0..HOURS).step_by(BODY_HOURS as usize) {
@@ -142,31 +142,31 @@ async fn load(env: &Env, plan: &Cold, manifest: &Manifest, told: &impl Fn(&str))
 /// After this time, flash has everything that was read.
 const WRITTEN_AFTER: Duration = Duration::from_millis(1_500);
 
-async fn three_runs(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<[Measured; 3]> {
+async fn three_runs(env: &Env, plan: &Cold, faults: &ProxyFaults, path: &str) -> Result<[Measured; 3]> {
     plan.remove_cache()?;
     plan.place.up(env).await?;
-    let first = ask(env, plan, weather, path)?;
-    let second = ask(env, plan, weather, path)?;
+    let first = ask(env, plan, faults, path)?;
+    let second = ask(env, plan, faults, path)?;
     // Data that was just read is on flash within a second; a process that is killed earlier reads it
     // again.
     env.sleep(WRITTEN_AFTER).await;
     plan.place.kill(env).await?;
     plan.place.up(env).await?;
-    let killed = ask(env, plan, weather, path)?;
+    let killed = ask(env, plan, faults, path)?;
     Ok([first, second, killed])
 }
 
-fn ask(env: &Env, plan: &Cold, weather: &Weather, path: &str) -> Result<Measured> {
+fn ask(env: &Env, plan: &Cold, faults: &ProxyFaults, path: &str) -> Result<Measured> {
     let mut connection = Connection::new(&plan.place.address);
-    let (counted, before) = (weather.counted(), Scrape::take(&mut connection)?);
-    weather.begin_round_trips();
+    let (counted, before) = (faults.counted(), Scrape::take(&mut connection)?);
+    faults.begin_round_trips();
     let asked = env.monotonic();
     let answer = connection.get(path)?;
     let ms = (env.monotonic() - asked).as_secs_f64() * 1_000.0;
     if answer.status != 200 {
         bail!("answered with {}: {}", answer.status, answer.text());
     }
-    let (counted, round_trips) = (weather.counted().since(counted), weather.round_trips());
+    let (counted, round_trips) = (faults.counted().since(counted), faults.round_trips());
     let after = Scrape::take(&mut connection)?;
     let grown = |name| after.sum(name) - before.sum(name);
     let ranges = grown("sandur_store_ranges_wanted_total");

@@ -1,13 +1,13 @@
-//! Measurements of a server: [`alone`] with our own client, [`beside`] rivals with an external program,
-//! [`cold`] over a remote bucket and then in a [`storm`], [`acks`] with a bucket and their price,
-//! [`wide`] queries over very many series, [`churn`] of series over a day.
+//! Measurements of a server: [`alone`] with our own client, [`rivals`] of it and other servers with an
+//! external program, [`cold`] over a remote bucket and then in a [`storm`], [`acks`] with a bucket and their
+//! price, [`wide`] queries over very many series, [`churn`] of series over a day.
 
 mod acks;
 mod alone;
-mod beside;
 mod churn;
 mod cold;
 mod report;
+mod rivals;
 mod scrape;
 mod series_client;
 mod server;
@@ -17,10 +17,10 @@ mod wide;
 
 pub use acks::{Acks, acks};
 pub use alone::{Alone, alone};
-pub use beside::{Beside, beside};
 pub use churn::{Churn, ChurnRow, LastHour, churn, churn_table};
 pub use cold::{Cold, ColdReport, Measured, cold};
 pub use report::{Column, Row, median, table};
+pub use rivals::{Rivals, rivals};
 pub use server::{Place, Process, disk_bytes};
 pub use storm::{Storm, StormReport, storm};
 pub use tail::{FollowerReport, TailLoad, TailReport, tail};

@@ -11,7 +11,7 @@ use sandur_base::Env;
 use super::alone::queries;
 use super::scrape::Scrape;
 use super::server::Place;
-use crate::distant::Weather;
+use crate::distant::ProxyFaults;
 use crate::http::Connection;
 use crate::live::{Target, stream};
 use crate::pack::Manifest;
@@ -59,13 +59,13 @@ pub async fn storm(
     env: &Env,
     place: &Place,
     data: &Path,
-    weather: &Weather,
+    faults: &ProxyFaults,
     storm: Storm,
 ) -> Result<StormReport> {
     let manifest = Manifest::load(data).context("no data set")?;
     place.up(env).await?;
-    let measured = through(env, place, &manifest, weather, storm).await;
-    weather.set_requests_per_second(0);
+    let measured = through(env, place, &manifest, faults, storm).await;
+    faults.set_requests_per_second(0);
     place.down(env).await?;
     measured
 }
@@ -74,12 +74,12 @@ async fn through(
     env: &Env,
     place: &Place,
     manifest: &Manifest,
-    weather: &Weather,
+    faults: &ProxyFaults,
     storm: Storm,
 ) -> Result<StormReport> {
     let mut connection = Connection::new(&place.address);
-    let (before, refused) = (Scrape::take(&mut connection)?, weather.counted().refused);
-    weather.set_requests_per_second(storm.requests_per_second);
+    let (before, refused) = (Scrape::take(&mut connection)?, faults.counted().refused);
+    faults.set_requests_per_second(storm.requests_per_second);
     let until = env.monotonic() + storm.length;
     let tally = Tally::default();
     let questions = queries(manifest);
@@ -102,7 +102,7 @@ async fn through(
             (class, grown("sandur_store_requests_total"), grown("sandur_store_retries_total"))
         })
         .into();
-    report.refused = weather.counted().refused - refused;
+    report.refused = faults.counted().refused - refused;
     report.queries = (tally.answered.load(Ordering::Relaxed), tally.failed.load(Ordering::Relaxed));
     report.slowest_ms = tally.slowest_ms.load(Ordering::Relaxed);
     report.query_failure = tally.failure.into_inner().unwrap_or_default();

@@ -55,15 +55,15 @@ pub struct WideRow {
     pub at_once: u64,
 }
 
-/// Runs the measurement. `told` is called with progress messages.
-pub async fn wide(env: &Env, plan: &Wide, told: impl Fn(&str)) -> Result<Vec<WideRow>> {
+/// Runs the measurement. `report` is called with progress messages.
+pub async fn wide(env: &Env, plan: &Wide, report: impl Fn(&str)) -> Result<Vec<WideRow>> {
     let mut rows = Vec::new();
     for series in &plan.series {
         let mut place = plan.place.clone();
         place.directory = plan.place.directory.join(series.to_string());
         place.down(env).await?;
         place.wipe()?;
-        let row = measure(env, plan, &place, *series, &told).await;
+        let row = measure(env, plan, &place, *series, &report).await;
         place.down(env).await?;
         place.wipe()?;
         rows.push(row.with_context(|| format!("{series} series"))?);
@@ -76,11 +76,11 @@ async fn measure(
     plan: &Wide,
     place: &Place,
     series: u64,
-    told: &impl Fn(&str),
+    report: &impl Fn(&str),
 ) -> Result<WideRow> {
     let process = place.up(env).await?;
     let end_ms = env.now_ns() / 1_000_000 / 60_000 * 60_000;
-    told(&format!("pushing {series} series"));
+    report(&format!("pushing {series} series"));
     push(env, &place.address, 0..series, |number| series_of(number, end_ms))?;
     let _ = Connection::new(&place.address).post("/flush", &[], &[]);
     settle(env, process).await;
@@ -89,7 +89,7 @@ async fn measure(
     let process = place.up(env).await?;
     settle(env, process).await;
     let mut row = WideRow { series, at_once: plan.at_once, ..WideRow::default() };
-    told("asking once");
+    report("asking once");
     ask(&place.address, 0, end_ms)?;
     row.idle = process.reset_resident_peak()?;
     let mut seconds = Vec::new();
@@ -100,7 +100,7 @@ async fn measure(
     }
     row.alone_peak = process.resident_peak_bytes();
     row.alone_seconds = super::median(&seconds).unwrap_or_default();
-    told(&format!("asking {} at once", plan.at_once));
+    report(&format!("asking {} at once", plan.at_once));
     process.reset_resident_peak()?;
     let asked = env.monotonic();
     ask_at_once(&place.address, plan.at_once, end_ms)?;

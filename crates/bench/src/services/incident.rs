@@ -3,7 +3,7 @@
 //! Time is divided into periods of [`PERIOD_S`]. Each has at most one incident, which is chosen by seed
 //! and period.
 
-use super::random::Dice;
+use super::random::Random;
 
 /// Seconds of a period.
 const PERIOD_S: i64 = 480;
@@ -24,7 +24,7 @@ pub enum Incident {
 /// Returns the incident of a second, if there is one.
 pub(crate) fn at(seed: u64, second: i64) -> Option<Incident> {
     let period = second.div_euclid(PERIOD_S);
-    let mut dice = Dice::of(&[seed, 0x1C, period as u64]);
+    let mut dice = Random::of(&[seed, 0x1C, period as u64]);
     if !dice.percent(60.0) {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::random::Dice;
+use super::random::Random;
 use super::request::Request;
 
 /// Method and path of requests, by decreasing frequency; `#` becomes a number.
@@ -54,7 +54,7 @@ fn time(request: &Request, after_ms: u64, format: &str) -> String {
 }
 
 /// Apache's combined log format with the duration.
-pub(crate) fn access_line(dice: &mut Dice, request: &Request, status: u16, took_ms: u64) -> String {
+pub(crate) fn access_line(dice: &mut Random, request: &Request, status: u16, took_ms: u64) -> String {
     let when = time(request, took_ms, "%d/%b/%Y:%H:%M:%S +0000");
     let Request { client, user, method, path, .. } = request;
     let bytes = if status == 304 { 0 } else { dice.between(180, 48_000) };
@@ -65,7 +65,7 @@ pub(crate) fn access_line(dice: &mut Dice, request: &Request, status: u16, took_
 }
 
 /// nginx' error log.
-pub(crate) fn gateway_error(dice: &mut Dice, request: &Request, status: u16, took_ms: u64) -> String {
+pub(crate) fn gateway_error(dice: &mut Random, request: &Request, status: u16, took_ms: u64) -> String {
     let when = time(request, took_ms, "%Y/%m/%d %H:%M:%S");
     let Request { client, method, path, .. } = request;
     let what =
@@ -78,7 +78,7 @@ pub(crate) fn gateway_error(dice: &mut Dice, request: &Request, status: u16, too
 }
 
 /// logfmt in the style of Go programs.
-pub(crate) fn auth_line(dice: &mut Dice, request: &Request, accepted: bool, guessing: bool) -> String {
+pub(crate) fn auth_line(dice: &mut Random, request: &Request, accepted: bool, guessing: bool) -> String {
     let when = time(request, 10, "%Y-%m-%dT%H:%M:%S%.3fZ");
     let Request { client, user, trace, .. } = request;
     if accepted {
@@ -97,7 +97,7 @@ pub(crate) fn auth_line(dice: &mut Dice, request: &Request, accepted: bool, gues
 }
 
 /// Log4j's pattern.
-pub(crate) fn catalog_line(dice: &mut Dice, request: &Request, took_ms: u64, missing: bool) -> String {
+pub(crate) fn catalog_line(dice: &mut Random, request: &Request, took_ms: u64, missing: bool) -> String {
     let when = time(request, took_ms, "%Y-%m-%d %H:%M:%S,%3f");
     let worker = dice.between(1, 17);
     let path = &request.path;
@@ -115,7 +115,7 @@ pub(crate) fn catalog_line(dice: &mut Dice, request: &Request, took_ms: u64, mis
 }
 
 /// A Java exception with its stack.
-pub(crate) fn catalog_failure(dice: &mut Dice, request: &Request) -> String {
+pub(crate) fn catalog_failure(dice: &mut Random, request: &Request) -> String {
     let when = time(request, 30, "%Y-%m-%d %H:%M:%S,%3f");
     let line = dice.between(40, 400);
     let Request { path, trace, .. } = request;
@@ -132,7 +132,7 @@ pub(crate) fn catalog_failure(dice: &mut Dice, request: &Request) -> String {
 }
 
 /// The line of a Java program that runs out of memory.
-pub(crate) fn crash_line(dice: &mut Dice, request: &Request) -> String {
+pub(crate) fn crash_line(dice: &mut Random, request: &Request) -> String {
     let when = time(request, 2, "%Y-%m-%d %H:%M:%S,%3f");
     format!(
         "{when} FATAL [worker-{}] shop.Main - java.lang.OutOfMemoryError: Java heap space",
@@ -141,13 +141,13 @@ pub(crate) fn crash_line(dice: &mut Dice, request: &Request) -> String {
 }
 
 /// The line of its restart.
-pub(crate) fn restart_line(dice: &mut Dice, request: &Request) -> String {
+pub(crate) fn restart_line(dice: &mut Random, request: &Request) -> String {
     let when = time(request, 350, "%Y-%m-%d %H:%M:%S,%3f");
     format!("{when} INFO  [main] shop.Main - started in {} ms, 16 workers", dice.between(900, 4_000))
 }
 
 /// JSON with nested objects.
-pub(crate) fn payment_line(dice: &mut Dice, request: &Request, failed: bool, took_ms: u64) -> String {
+pub(crate) fn payment_line(dice: &mut Random, request: &Request, failed: bool, took_ms: u64) -> String {
     let when = time(request, took_ms, "%Y-%m-%dT%H:%M:%S%.6fZ");
     let Request { user, trace, .. } = request;
     let (level, message, status) = match (failed, took_ms > 1_000) {
@@ -167,7 +167,7 @@ pub(crate) fn payment_line(dice: &mut Dice, request: &Request, failed: bool, too
 }
 
 /// Flat JSON.
-pub(crate) fn checkout_line(dice: &mut Dice, request: &Request, failed: bool, took_ms: u64) -> String {
+pub(crate) fn checkout_line(dice: &mut Random, request: &Request, failed: bool, took_ms: u64) -> String {
     let Request { user, trace, .. } = request;
     let order = dice.between(100_000, 999_999);
     let items = dice.between(1, 7);
@@ -179,7 +179,7 @@ pub(crate) fn checkout_line(dice: &mut Dice, request: &Request, failed: bool, to
 }
 
 /// logfmt without a time.
-pub(crate) fn inventory_line(dice: &mut Dice, request: &Request) -> String {
+pub(crate) fn inventory_line(dice: &mut Random, request: &Request) -> String {
     let (shelf, left) = (dice.between(1, 64), dice.below(40));
     let trace = &request.trace;
     let level = match left {
@@ -193,7 +193,7 @@ pub(crate) fn inventory_line(dice: &mut Dice, request: &Request) -> String {
 }
 
 /// Python's logging, sometimes with a traceback.
-pub(crate) fn mailer_line(dice: &mut Dice, request: &Request) -> String {
+pub(crate) fn mailer_line(dice: &mut Random, request: &Request) -> String {
     let when = time(request, 40, "%Y-%m-%d %H:%M:%S,%3f");
     let user = request.user;
     if dice.percent(2.0) {
@@ -208,7 +208,7 @@ pub(crate) fn mailer_line(dice: &mut Dice, request: &Request) -> String {
 }
 
 /// PostgreSQL's log.
-pub(crate) fn postgres_line(dice: &mut Dice, request: &Request, waited_ms: u64) -> String {
+pub(crate) fn postgres_line(dice: &mut Random, request: &Request, waited_ms: u64) -> String {
     let when = time(request, waited_ms, "%Y-%m-%d %H:%M:%S.%3f UTC");
     let pid = dice.between(400, 900);
     let row = dice.between(1, 90_000);
@@ -232,7 +232,7 @@ pub(crate) fn postgres_line(dice: &mut Dice, request: &Request, waited_ms: u64) 
 }
 
 /// The log of the machines.
-pub(crate) fn kernel_line(dice: &mut Dice, request: &Request) -> String {
+pub(crate) fn kernel_line(dice: &mut Random, request: &Request) -> String {
     let when = time(request, 0, "%b %e %H:%M:%S");
     let host = dice.between(1, 9);
     let (pid, port) = (dice.between(300, 60_000), dice.between(1_024, 65_000));

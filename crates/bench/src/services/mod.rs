@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sandur_model::Labels;
 
 pub use incident::Incident;
-use random::Dice;
+use random::Random;
 use second::Second;
 
 /// One line of a service.
@@ -107,7 +107,7 @@ impl Services {
         let regions = ["eu-west", "us-east", "ap-south"];
         let labels = Service::EVERY.iter().flat_map(|service| {
             (0..instances).map(|instance| {
-                let mut dice = Dice::of(&[seed, 0x90D, *service as u64, instance as u64]);
+                let mut dice = Random::of(&[seed, 0x90D, *service as u64, instance as u64]);
                 let pod = format!("{}-{:05x}-{instance}", service.app(), dice.below(1 << 20));
                 let region = regions[instance % regions.len()];
                 let pairs = [("app", service.app()), ("env", "demo"), ("region", region), ("pod", &pod)];

@@ -2,9 +2,9 @@
 
 /// splitmix64 (Steele, Lea, Flood 2014): small, fast, and good enough for generated logs.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(u64);
+pub(crate) struct Random(u64);
 
-impl Dice {
+impl Random {
     /// A generator with a sequence that these words determine.
     pub(crate) fn of(words: &[u64]) -> Self {
         let mut dice = Self(0x5AD0);
@@ -66,7 +66,7 @@ mod tests {
         let rolls = |words: &[u64]| {
             (0..100)
                 .map({
-                    let mut d = Dice::of(words);
+                    let mut d = Random::of(words);
                     move |_| d.below(6)
                 })
                 .collect::<Vec<_>>()
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(rolls(&[1, 2]), rolls(&[1, 2]));
         assert_ne!(rolls(&[1, 2]), rolls(&[2, 1]));
         assert!((0..6).all(|n| rolls(&[3]).contains(&n)) && rolls(&[3]).iter().all(|n| *n < 6));
-        let mut dice = Dice::of(&[4]);
+        let mut dice = Random::of(&[4]);
         let favoured: Vec<usize> = (0..1000).map(|_| *dice.favour(&[0, 1, 2, 3])).collect();
         let count = |n| favoured.iter().filter(|f| **f == n).count();
         assert!(count(0) > 2 * count(3) && count(3) > 0, "{} {}", count(0), count(3));

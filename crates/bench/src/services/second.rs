@@ -4,7 +4,7 @@ use sandur_model::{MILLISECOND_NS, SECOND_NS};
 
 use super::incident::Incident;
 use super::log_templates;
-use super::random::Dice;
+use super::random::Random;
 use super::request::Request;
 use super::{Line, Service};
 
@@ -13,7 +13,7 @@ const REQUEST_MAX_MS: u64 = 400;
 
 /// A second that is being generated.
 pub(crate) struct Second {
-    dice: Dice,
+    dice: Random,
     second: i64,
     incident: Option<Incident>,
     lines: Vec<(Service, u64, Line)>,
@@ -22,7 +22,7 @@ pub(crate) struct Second {
 impl Second {
     /// An empty second.
     pub(crate) fn new(seed: u64, second: i64, incident: Option<Incident>) -> Self {
-        Self { dice: Dice::of(&[seed, second as u64]), second, incident, lines: Vec::new() }
+        Self { dice: Random::of(&[seed, second as u64]), second, incident, lines: Vec::new() }
     }
 
     /// Generates about this many requests, more by day than by night.

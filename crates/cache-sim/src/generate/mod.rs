@@ -121,7 +121,7 @@ impl Generated {
                 self.plan(at_s + i64::from(self.workload.refresh_s.max(1)), Event::Refresh { dashboard });
             }
             Event::Query => {
-                let query = self.queries.by_people(at_s, &mut self.draws);
+                let query = self.queries.of_user(at_s, &mut self.draws);
                 let hint = Hint::Scan { bytes: self.chunks.estimate(&query) };
                 self.chunks.read(&query, hint, at_s, &mut self.ready);
                 let mean_s = HOUR_S as f64 / self.workload.queries_per_hour / self.activity(at_s);

@@ -40,7 +40,7 @@ impl Queries {
     }
 
     /// A query of a user at `now_s`.
-    pub(super) fn by_people(&self, now_s: i64, draws: &mut Draws) -> Query {
+    pub(super) fn of_user(&self, now_s: i64, draws: &mut Draws) -> Query {
         let workload = &self.workload;
         let first = self.popularity.draw(draws) as u32;
         let count = log_uniform(draws, 1.0, f64::from(workload.query_streams.max(1)) + 1.0) as u32;

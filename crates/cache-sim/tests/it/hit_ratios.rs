@@ -11,7 +11,7 @@ use sandur_cache_sim::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu, farthest_nex
 use sandur_cache_sim::{Kind, Measured, Policy, Request, TierOptions, TwoTier, run};
 
 /// Most points by which ours may be below the best of the others.
-const BEHIND_MAX: f64 = 0.5;
+const POINTS_BELOW_MAX: f64 = 0.5;
 /// Fewest points by which ours must be above LRU over FIFO under scans.
 const AHEAD_MIN: f64 = 5.0;
 
@@ -47,7 +47,7 @@ fn ours(requests: &[Request], capacity: u64) -> f64 {
 }
 
 /// Checks that ours is near the best of the others. Returns ours.
-fn check_near_the_best(name: &str, requests: &[Request], capacity: u64, behind_max: f64) -> f64 {
+fn check_near_the_best(name: &str, requests: &[Request], capacity: u64, below_max: f64) -> f64 {
     let lru = percent(Box::new(Lru::new(capacity)), requests);
     let fifo = percent(Box::new(PaperS3Fifo::new(capacity)), requests);
     let lfu = percent(Box::new(WTinyLfu::new(capacity)), requests);
@@ -58,7 +58,7 @@ fn check_near_the_best(name: &str, requests: &[Request], capacity: u64, behind_m
         "{name}, {capacity} bytes: LRU {lru:.2}, S3-FIFO {fifo:.2}, W-TinyLFU {lfu:.2}, RAM {memory:.2}, \
          two tiers {two:.2}, ceiling {ceiling:.2}"
     );
-    let least = lru.max(fifo).max(lfu) - behind_max;
+    let least = lru.max(fifo).max(lfu) - below_max;
     assert!(memory >= least, "{name}, {capacity} bytes: {memory:.2} in RAM, goal {least:.2}");
     assert!(two >= least, "{name}, {capacity} bytes: {two:.2} in two tiers, goal {least:.2}");
     assert!(two <= ceiling && memory <= ceiling, "{name}: more than the upper bound");
@@ -87,7 +87,7 @@ fn popular_keys_are_kept() {
     let keys =
         KeyValues { seed: 2, reads: 300_000, keys: 20_000, skew: 0.8, once_share: 0.0, value_bytes: 10_000 };
     let requests: Vec<Request> = keys.generate().collect();
-    check_near_the_best("Zipf 0.8", &requests, keys.bytes() / 10, BEHIND_MAX);
+    check_near_the_best("Zipf 0.8", &requests, keys.bytes() / 10, POINTS_BELOW_MAX);
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn keys_that_are_read_once_do_not_evict_popular_ones() {
     let keys =
         KeyValues { seed: 3, reads: 300_000, keys: 20_000, skew: 1.0, once_share: 0.25, value_bytes: 10_000 };
     let requests: Vec<Request> = keys.generate().collect();
-    check_near_the_best("Zipf 1.0 and single keys", &requests, keys.bytes() / 10, BEHIND_MAX);
-    check_near_the_best("Zipf 1.0 and single keys", &requests, keys.bytes() * 3 / 10, BEHIND_MAX);
+    check_near_the_best("Zipf 1.0 and single keys", &requests, keys.bytes() / 10, POINTS_BELOW_MAX);
+    check_near_the_best("Zipf 1.0 and single keys", &requests, keys.bytes() * 3 / 10, POINTS_BELOW_MAX);
 }
 
 fn point_read(number: usize, key: u64) -> Request {
@@ -124,14 +124,14 @@ fn ghost_hits_replace_unread_values() {
         KeyValues { seed: 6, reads: 200_000, keys: 4_000, skew: 0.6, once_share: 0.0, value_bytes: 10_000 };
     let before = (0..10_000).map(|number| point_read(number, 1 << 40 | number as u64));
     let requests: Vec<Request> = before.chain(popular.generate()).collect();
-    check_near_the_best("popular keys after single ones", &requests, popular.bytes() / 2, BEHIND_MAX);
+    check_near_the_best("popular keys after single ones", &requests, popular.bytes() / 2, POINTS_BELOW_MAX);
 }
 
 #[test]
 fn reads_of_dashboards_and_users_hit() {
     let workload = Workload { seed: 4, hours: 48, ..Workload::default() };
     let requests: Vec<Request> = small(workload).generate().collect();
-    check_near_the_best("observability", &requests, 800_000_000, BEHIND_MAX);
+    check_near_the_best("observability", &requests, 800_000_000, POINTS_BELOW_MAX);
 }
 
 #[test]
@@ -140,8 +140,9 @@ fn scans_do_not_evict_the_hot_set_with_or_without_hints() {
     let hinted: Vec<Request> = small(workload).generate().collect();
     let capacity = 400_000_000;
     let lru_fifo = percent(Box::new(LruFifo::new(capacity / 20, capacity / 20 * 19)), &hinted);
-    let with_hints = check_near_the_best("mixed scans", &hinted, capacity, BEHIND_MAX);
-    let without = check_near_the_best("mixed scans without hints", &blind(&hinted), capacity, BEHIND_MAX);
+    let with_hints = check_near_the_best("mixed scans", &hinted, capacity, POINTS_BELOW_MAX);
+    let without =
+        check_near_the_best("mixed scans without hints", &blind(&hinted), capacity, POINTS_BELOW_MAX);
     println!("mixed scans: LRU over FIFO {lru_fifo:.2}, ours {with_hints:.2}, without hints {without:.2}");
     assert!(with_hints >= lru_fifo + AHEAD_MIN, "{with_hints:.2} with hints, LRU over FIFO {lru_fifo:.2}");
     assert!(without >= lru_fifo + AHEAD_MIN, "{without:.2} without hints, LRU over FIFO {lru_fifo:.2}");

@@ -13,7 +13,7 @@ use sandur_cache_sim::trace::OracleGeneral;
 use sandur_cache_sim::{Policy, Request, TierOptions, TwoTier, run};
 
 /// Most points by which ours may be below the best of the others.
-const BEHIND_MAX: f64 = 0.5;
+const POINTS_BELOW_MAX: f64 = 0.5;
 
 #[test]
 fn our_hit_ratio_is_near_the_best_on_block_accesses() {
@@ -47,7 +47,7 @@ fn our_hit_ratio_is_near_the_best_on_block_accesses() {
             "{capacity} bytes: LRU {lru:.2}, S3-FIFO {fifo:.2}, W-TinyLFU {lfu:.2}, RAM {ram:.2}, \
              two tiers {flash:.2}"
         );
-        let least = lru.max(fifo).max(lfu) - BEHIND_MAX;
+        let least = lru.max(fifo).max(lfu) - POINTS_BELOW_MAX;
         assert!(ram >= least && flash >= least, "{capacity} bytes: RAM {ram}, two tiers {flash} of {least}");
     }
 }

@@ -26,7 +26,7 @@ const DELAY_MAX: u64 = 8;
 const HANG_MAX: u64 = 80;
 
 /// Called with the number of ticks for which an operation hangs.
-type Meanwhile = Arc<dyn Fn(u32) + Send + Sync>;
+type HangHook = Arc<dyn Fn(u32) + Send + Sync>;
 
 /// One kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Faults {
 pub struct FaultyDevice {
     size: u64,
     state: Mutex<State>,
-    meanwhile: Mutex<Option<Meanwhile>>,
+    meanwhile: Mutex<Option<HangHook>>,
 }
 
 struct State {

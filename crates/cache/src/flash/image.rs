@@ -87,7 +87,7 @@ impl Images {
             // Entries that wait for room in the journal could wait for an unbounded time.
             let is_full = self.journal.fill_percent() >= 100;
             if !is_written && is_full && self.journal.has_waiting() {
-                self.journal.distrust();
+                self.journal.mark_incomplete();
             }
         }
     }

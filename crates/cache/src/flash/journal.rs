@@ -25,7 +25,7 @@ const BLOCKS_PER_WRITE: usize = 64;
 pub(super) struct Journal {
     disk: Arc<Disk>,
     waiting: Mutex<Waiting>,
-    place: Mutex<Whereabouts>,
+    place: Mutex<JournalPosition>,
     /// Held during a write of entries, which several threads may start.
     committing: Mutex<()>,
     arrived: Condvar,
@@ -60,7 +60,7 @@ pub(super) struct CommitsPaused<'a> {
     _guard: MutexGuard<'a, ()>,
 }
 
-struct Whereabouts {
+struct JournalPosition {
     place: Place,
     /// Whether the place is known. Blocks are written only then.
     is_known: bool,
@@ -72,7 +72,7 @@ struct Whereabouts {
     open_at: Option<u32>,
 }
 
-impl Whereabouts {
+impl JournalPosition {
     fn at(place: Place, is_known: bool, other_is_free: bool) -> Self {
         Self { place, is_known, other_is_free, open: Vec::new(), open_at: None }
     }
@@ -83,7 +83,7 @@ impl Whereabouts {
     }
 
     /// The first block after all written ones.
-    fn behind(&self) -> u32 {
+    fn end(&self) -> u32 {
         self.open_at.map_or(self.place.block, |at| self.place.block.max(at + 1))
     }
 
@@ -95,7 +95,7 @@ impl Whereabouts {
         }
         (self.open, self.open_at) = (last.to_vec(), Some(end - 1));
         if is_full {
-            self.place.block = self.behind();
+            self.place.block = self.end();
             (self.open, self.open_at) = (Vec::new(), None);
         }
     }
@@ -105,14 +105,14 @@ impl Journal {
     /// A journal in `half`. Nothing is written before [`Journal::resume`] sets the place.
     pub fn new(half: u8, disk: Arc<Disk>) -> Self {
         let place = Place { half, ..Place::default() };
-        let place = Mutex::new(Whereabouts::at(place, false, false));
+        let place = Mutex::new(JournalPosition::at(place, false, false));
         let (waiting, committing, arrived) = (Mutex::default(), Mutex::default(), Condvar::new());
         Self { disk, waiting, place, committing, arrived, unsynced: AtomicBool::new(false) }
     }
 
     /// Starts writing of blocks, at `place`.
     pub fn resume(&self, place: Place, other_is_free: bool) {
-        *self.lock_place() = Whereabouts::at(place, true, other_is_free);
+        *self.lock_place() = JournalPosition::at(place, true, other_is_free);
     }
 
     /// Adds an entry with a number from `sequence`, which is called in the order of the entries. Returns
@@ -152,7 +152,7 @@ impl Journal {
 
     /// Notes that the device holds records which are not in the index and which no entry voids. Until
     /// the next image a start after a crash discards everything.
-    pub fn distrust(&self) {
+    pub fn mark_incomplete(&self) {
         let mut waiting = self.lock();
         (waiting.lost_since, waiting.wants_root) = (true, true);
     }
@@ -175,7 +175,7 @@ impl Journal {
 
     /// The written share of the present half, in percent.
     pub fn fill_percent(&self) -> u32 {
-        self.lock_place().behind() * 100 / self.disk.layout.journal_blocks.max(1)
+        self.lock_place().end() * 100 / self.disk.layout.journal_blocks.max(1)
     }
 
     /// Number of entries added so far.
@@ -223,7 +223,7 @@ impl Journal {
         let mut whereabouts = self.lock_place();
         if whereabouts.is_known && whereabouts.other_is_free {
             let half = 1 - whereabouts.place.half;
-            *whereabouts = Whereabouts::at(Place { half, epoch: sequence, block: 0 }, true, false);
+            *whereabouts = JournalPosition::at(Place { half, epoch: sequence, block: 0 }, true, false);
         }
     }
 
@@ -246,7 +246,7 @@ impl Journal {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_place(&self) -> MutexGuard<'_, Whereabouts> {
+    fn lock_place(&self) -> MutexGuard<'_, JournalPosition> {
         self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -339,7 +339,7 @@ impl Journal {
         let next = entries.len().min(BLOCKS_PER_WRITE * ENTRIES_PER_BLOCK);
         let all = [&whereabouts.open[..], &entries[..next]].concat();
         let is_copy = JournalBlock::fitting(&all) == all.len();
-        let start = if is_copy { whereabouts.next_copy() } else { whereabouts.behind() };
+        let start = if is_copy { whereabouts.next_copy() } else { whereabouts.end() };
         let room = self.disk.layout.journal_blocks.saturating_sub(start) as usize;
         if room == 0 || !whereabouts.is_known {
             return Ok(None);
@@ -358,9 +358,9 @@ impl Journal {
         if let Err(error) = written {
             // The contents of these blocks are unknown now. Blocks that were durable before are not
             // overwritten.
-            let behind = whereabouts.behind().max(end);
-            let place = Place { block: behind, ..whereabouts.place };
-            *whereabouts = Whereabouts::at(place, true, whereabouts.other_is_free);
+            let block = whereabouts.end().max(end);
+            let place = Place { block, ..whereabouts.place };
+            *whereabouts = JournalPosition::at(place, true, whereabouts.other_is_free);
             return Err(error);
         }
         whereabouts.end_write(is_copy, end, &all[last..taken]);

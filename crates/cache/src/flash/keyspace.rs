@@ -98,9 +98,9 @@ impl Keyspace {
 
     /// As [`Self::note_unindexed`], for many records: until an image covers everything, a start after a
     /// crash discards everything.
-    pub fn distrust(&self) {
+    pub fn mark_incomplete(&self) {
         self.note_unindexed();
-        self.journal.distrust();
+        self.journal.mark_incomplete();
     }
 
     /// Whether a crash could bring back a record of this hash that nothing voids.

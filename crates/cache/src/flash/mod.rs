@@ -70,7 +70,7 @@ pub use index::Location;
 pub use large::LargeAppend;
 pub use listing::KeyInfo;
 pub use new_record::NewRecord;
-pub use observer::{DropEvent, Dropped, Observer, Unobserved};
+pub use observer::{DropEvent, Dropped, NoObserver, Observer};
 pub use options::{FlashError, FlashOptions, Journaling, Warm};
 pub use read::{FlashItem, FlashRead, ReadFuture};
 pub use segments::{Pool, Segment, SegmentState};

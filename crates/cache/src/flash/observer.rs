@@ -107,8 +107,8 @@ pub trait Observer: Send + Sync + 'static {
 }
 
 /// An observer that ignores all events.
-pub struct Unobserved;
+pub struct NoObserver;
 
-impl Observer for Unobserved {
+impl Observer for NoObserver {
     fn dropped(&self, _drop: DropEvent) {}
 }

@@ -69,13 +69,13 @@ pub struct ReadFuture(State);
 
 enum State {
     Done(Option<FlashItem>),
-    Starved(Box<Starved>),
+    WaitingRead(Box<WaitingRead>),
     Reading(Box<Reading>),
     Gathering(Box<Gathering>),
 }
 
 /// A read that waits for a buffer.
-struct Starved {
+struct WaitingRead {
     reader: Arc<Reader>,
     wanted: Wanted,
     /// Offset and number of the bytes to read in its segment.
@@ -181,7 +181,7 @@ impl Reader {
         let align = self.disk.device.read_alignment();
         let (from, upto) = (start / align * align, end.next_multiple_of(align));
         let until = self.disk.env.monotonic() + self.disk.options.read_deadline * STARVED_DEADLINES;
-        let starved = Starved {
+        let waiting = WaitingRead {
             reader: Arc::clone(self),
             wanted: Wanted { range: read.range.clone(), ..wanted },
             from,
@@ -189,14 +189,14 @@ impl Reader {
             lead: (start - from) as usize,
             until,
         };
-        match self.disk.read_pool.take(starved.length) {
+        match self.disk.read_pool.take(waiting.length) {
             Some(buffer) => {
-                let (request, reading) = starved.feed(buffer);
+                let (request, reading) = waiting.feed(buffer);
                 batch.push(request);
                 ReadFuture(State::Reading(Box::new(reading)))
             }
-            None if self.disk.read_pool.holds(starved.length) => {
-                ReadFuture(State::Starved(Box::new(starved)))
+            None if self.disk.read_pool.holds(waiting.length) => {
+                ReadFuture(State::WaitingRead(Box::new(waiting)))
             }
             None => {
                 self.disk.counters.reads_overloaded.add(1);
@@ -316,7 +316,7 @@ fn clamp(range: &Range<u64>, length: u64) -> Range<u64> {
     start..range.end.clamp(start, length)
 }
 
-impl Starved {
+impl WaitingRead {
     /// Creates the read with its buffer, and the state that awaits it.
     fn feed(self, buffer: AlignedBuffer) -> (ReadRequest, Reading) {
         let Self { reader, wanted, from, length, lead, .. } = self;
@@ -419,17 +419,18 @@ impl Future for ReadFuture {
         loop {
             match &mut self.0 {
                 State::Done(item) => return Poll::Ready(item.take()),
-                State::Starved(starved) => {
-                    let (reader, length) = (Arc::clone(&starved.reader), starved.length);
-                    if starved.is_hopeless() {
+                State::WaitingRead(waiting) => {
+                    let (reader, length) = (Arc::clone(&waiting.reader), waiting.length);
+                    if waiting.is_hopeless() {
                         reader.disk.counters.reads_overloaded.add(1);
                         return Poll::Ready(None);
                     }
                     let buffer = ready!(reader.disk.read_pool.poll_take(length, context));
-                    let State::Starved(starved) = std::mem::replace(&mut self.0, State::Done(None)) else {
+                    let State::WaitingRead(waiting) = std::mem::replace(&mut self.0, State::Done(None))
+                    else {
                         return Poll::Ready(None);
                     };
-                    let (request, reading) = starved.feed(buffer);
+                    let (request, reading) = waiting.feed(buffer);
                     reader.disk.device.submit(vec![request]);
                     self.0 = State::Reading(Box::new(reading));
                 }

@@ -166,7 +166,7 @@ impl Reclaimer {
     fn void(&self, slot: u32) {
         if let Err(error) = self.disk.write(self.disk.layout.slot_start(slot), &[0; BLOCK as usize]) {
             self.disk.write_failed("superblock", &error);
-            self.keys.distrust();
+            self.keys.mark_incomplete();
         }
     }
 

@@ -64,14 +64,14 @@ struct Choices {
     /// Bytes of records in sealed segments.
     sealed_bytes: u64,
     /// Bytes of other writes counted so far.
-    besides_bytes: u64,
+    other_bytes: u64,
 }
 
 impl Choices {
     /// A state that allows at most `amplification` bytes written for each byte admitted.
     fn new(amplification: f64) -> Self {
         let reinsertion = Reinsertion::up_to(amplification);
-        Self { reinsertion, spared: 0, sealed_bytes: 0, besides_bytes: 0 }
+        Self { reinsertion, spared: 0, sealed_bytes: 0, other_bytes: 0 }
     }
 
     /// Counts a sealed segment. `written_bytes` is the sum of all writes to the device. Records of open
@@ -81,9 +81,9 @@ impl Choices {
         if is_admitted {
             self.reinsertion.admitted(record_bytes, segment_bytes);
         }
-        let besides = written_bytes.saturating_sub(self.sealed_bytes);
-        self.reinsertion.wrote_besides(besides.saturating_sub(self.besides_bytes), segment_bytes);
-        self.besides_bytes = self.besides_bytes.max(besides);
+        let others = written_bytes.saturating_sub(self.sealed_bytes);
+        self.reinsertion.wrote_other(others.saturating_sub(self.other_bytes), segment_bytes);
+        self.other_bytes = self.other_bytes.max(others);
     }
 
     fn conditions(&self, segment_bytes: u64, arrivals: &Arrivals) -> Conditions {
@@ -190,9 +190,9 @@ mod tests {
         choices.sealed(1000, true, 1050, 1000);
         choices.sealed(500, false, 1550, 1000);
         choices.sealed(1000, true, 2600, 1000);
-        for (admitted, besides) in [(1000, 50), (0, 0), (1000, 50)] {
+        for (admitted, others) in [(1000, 50), (0, 0), (1000, 50)] {
             expected.admitted(admitted, 1000);
-            expected.wrote_besides(besides, 1000);
+            expected.wrote_other(others, 1000);
         }
         assert_eq!(choices.reinsertion, expected);
     }

@@ -56,7 +56,7 @@ impl Recovery<'_> {
             tracing::warn!(
                 "the journal of flash cannot be read: the content of the previous run is discarded"
             );
-            self.keys.distrust();
+            self.keys.mark_incomplete();
             // The journal is restarted with the next root; until then the next start needs it.
             self.roots.begin_journal_anew();
         }
@@ -82,7 +82,7 @@ impl Recovery<'_> {
                 "values were lost while flash was recovered: all records of the earlier run are discarded"
             );
             self.keys.clear_earlier_run();
-            self.keys.distrust();
+            self.keys.mark_incomplete();
         }
         self.keys.earlier.end();
     }

@@ -170,7 +170,7 @@ impl Replay<'_> {
                 Some((_, rows)) => rows,
                 None => {
                     // A footer that cannot be read now may be found after another crash, when it is outdated.
-                    self.keys.distrust();
+                    self.keys.mark_incomplete();
                     self.unread.fetch_add(1, Ordering::Relaxed);
                     Vec::new()
                 }

@@ -159,7 +159,7 @@ impl Writer {
         self.keys.earlier.lose();
         self.space.release(slot, SegmentState::Retired);
         // Images that begin from here on do not name the segment. Earlier ones are invalidated.
-        self.keys.distrust();
+        self.keys.mark_incomplete();
         self.unwritten.forget(slot);
         self.disk.counters.segments_retired.add(1);
         self.keys.drop_segment(Dropped::DeviceError, &segment);

@@ -133,7 +133,7 @@ pub enum MemoryFileError {
 }
 
 /// `FILE.ending`.
-pub(super) fn beside(file: &Path, ending: &str) -> PathBuf {
+pub(super) fn with_ending(file: &Path, ending: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
@@ -141,7 +141,7 @@ pub(super) fn beside(file: &Path, ending: &str) -> PathBuf {
 
 /// The path of the description of `file`, without which `file` is not used.
 pub(super) fn meta_path(file: &Path) -> PathBuf {
-    beside(file, ".meta")
+    with_ending(file, ".meta")
 }
 
 /// Makes renames and removals in the directory of `file` durable.

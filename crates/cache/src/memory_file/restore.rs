@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
-use super::files::{MemoryFileError, Refusal, Restored, RestoredItems, beside, meta_path, sync_directory};
+use super::files::{
+    MemoryFileError, Refusal, Restored, RestoredItems, meta_path, sync_directory, with_ending,
+};
 use super::frames::{Broken, FrameReader};
 use super::item::{HEAD, Head, Next};
 use super::meta::{FORMAT, META_BYTES_MAX, Meta, NotMeta};
@@ -41,7 +43,7 @@ pub(crate) fn restore(inner: &Inner, file: &Path) -> Result<Restored, MemoryFile
 
 /// Reports at the start an error that the stop would have.
 fn try_place(file: &Path) -> Result<(), MemoryFileError> {
-    let draft = beside(file, ".new");
+    let draft = with_ending(file, ".new");
     create(&draft).and_then(|_| fs::remove_file(&draft)).map_err(|error| MemoryFileError::File {
         what: "created",
         path: draft,

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::files::{MemoryFileError, Notes, SaveId, Saved, beside, meta_path, sync_directory};
+use super::files::{MemoryFileError, Notes, SaveId, Saved, meta_path, sync_directory, with_ending};
 use super::frames::FrameWriter;
 use super::item::{Head, Next};
 use super::meta::{FORMAT, Meta};
@@ -117,7 +117,7 @@ fn walk(inner: &Inner, mut see: impl FnMut(&Record) -> io::Result<()>) -> io::Re
 
 /// Writes a file under a temporary name, syncs it, and renames it to `path`.
 fn publish(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<(), MemoryFileError> {
-    let draft = beside(path, ".new");
+    let draft = with_ending(path, ".new");
     let written = create(&draft).and_then(|mut file| {
         write(&mut file)?;
         file.sync_all()

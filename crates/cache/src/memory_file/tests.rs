@@ -316,7 +316,7 @@ fn an_unwritable_path_is_reported_at_the_start() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_leaves_nothing_behind() {
+fn a_failed_write_leaves_no_file() {
     let place = Place::new();
     let _still = place.still.enter();
     let cache = place.open();

@@ -70,7 +70,7 @@ impl Reinsertion {
 
     /// Counts bytes of writes other than records: superblocks, footers, the journal, images. They are
     /// taken from the same allowance.
-    pub fn wrote_besides(&mut self, bytes: u64, segment_bytes: u64) {
+    pub fn wrote_other(&mut self, bytes: u64, segment_bytes: u64) {
         let most = segment_bytes as f64 * SAVED_SEGMENTS_MAX;
         self.allowance = (self.allowance - bytes as f64).max(-most);
     }
@@ -180,15 +180,15 @@ mod tests {
     #[test]
     fn a_hot_cache_rewrites_a_quarter_of_the_admitted_bytes_minus_other_writes() {
         let hot = [RecordFacts { bytes: 10, uses: 3, metadata: false, live: true }; 100];
-        for besides in [0, 50] {
+        for others in [0, 50] {
             let mut reinsertion = Reinsertion::default();
             let mut again = 0u64;
             for _ in 0..100 {
                 reinsertion.admitted(1_000, 1_000);
-                reinsertion.wrote_besides(besides, 1_000);
+                reinsertion.wrote_other(others, 1_000);
                 reinsertion.choose(Class::Protected, 1_000, &hot, |_, _| again += 10);
             }
-            let (least, most) = (24_000 - 100 * besides, 25_000 - 100 * besides);
+            let (least, most) = (24_000 - 100 * others, 25_000 - 100 * others);
             assert!((least..=most).contains(&again), "{again} bytes again for 100,000 admitted");
         }
         let mut never = Reinsertion::up_to(1.0);

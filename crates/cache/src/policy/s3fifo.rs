@@ -238,10 +238,10 @@ impl<T> S3Fifo<T> {
             let (queue, uses) = match queue {
                 SMALL if uses >= PROMOTION_USES => (MAIN, 0),
                 MAIN | PINNED if uses > 0 => (queue, uses - 1),
-                _ => return self.expel(place),
+                _ => return self.evict_at(place),
             };
             if chances == 0 {
-                return self.expel(place);
+                return self.evict_at(place);
             }
             self.slab.node_mut(place).set_uses(uses);
             self.join(place, queue);
@@ -408,7 +408,7 @@ impl<T> S3Fifo<T> {
         protected + u64::from(weight) <= share(self.capacity, OVERFLOW_SHARE)
     }
 
-    fn expel(&mut self, place: u32) -> Option<Evicted<T>> {
+    fn evict_at(&mut self, place: u32) -> Option<Evicted<T>> {
         let node = self.slab.node(place);
         let (hash, weight, uses, fetched) = (node.hash, node.weight, node.uses(), node.was_fetched());
         let from = match node.queue {

@@ -92,15 +92,15 @@ mod tests {
     #[test]
     fn one_split_query_does_not_admit_scans() {
         let reuse = ScanReuse::new(1.0);
-        let refused_beside = |back: u32, others: u64| {
+        let returned_and_refused = |back: u32, others: u64| {
             (0..back).for_each(|at| reuse.note_returned(mix(u64::from(at))));
             (0..others).for_each(|_| reuse.note_refused());
         };
-        refused_beside(150, 4_000);
+        returned_and_refused(150, 4_000);
         assert!(!reuse.is_worthwhile.load(Relaxed), "150 of 1,024 came back, and then no more");
-        refused_beside(600, 100);
+        returned_and_refused(600, 100);
         assert!(reuse.is_worthwhile.load(Relaxed), "600 of 1,024 came back");
-        refused_beside(0, 5 * u64::from(REFUSE_AFTER));
+        returned_and_refused(0, 5 * u64::from(REFUSE_AFTER));
         assert!(!reuse.is_worthwhile.load(Relaxed), "none of a few probes came back");
     }
 

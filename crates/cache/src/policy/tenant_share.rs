@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Number of counters: 16 KiB.
 const SLOTS: usize = 1_024;
 /// The tenant of a free counter.
-const NOBODY: u64 = u64::MAX;
+const NO_TENANT: u64 = u64::MAX;
 
 /// Caps as shares of the capacity.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,7 @@ struct Counter {
 impl TenantShares {
     pub(crate) fn new(mut caps: TenantCaps) -> Self {
         caps.named.sort_by_key(|(tenant, _)| *tenant);
-        let counter = |_| Counter { tenant: AtomicU64::new(NOBODY), bytes: AtomicU64::new(0) };
+        let counter = |_| Counter { tenant: AtomicU64::new(NO_TENANT), bytes: AtomicU64::new(0) };
         let shares =
             Self { counters: (0..SLOTS).map(counter).collect(), default: caps.default, named: caps.named };
         shares.named.iter().for_each(|(tenant, _)| shares.add(*tenant, 0));
@@ -97,7 +97,7 @@ impl TenantShares {
         loop {
             let (counter, is_taken) = self.find(tenant);
             let name = u64::from(tenant);
-            if is_taken || counter.tenant.compare_exchange(NOBODY, name, Relaxed, Relaxed).is_ok() {
+            if is_taken || counter.tenant.compare_exchange(NO_TENANT, name, Relaxed, Relaxed).is_ok() {
                 return counter;
             }
         }
@@ -109,8 +109,8 @@ impl TenantShares {
         for at in home..home + SLOTS {
             let counter = &self.counters[at % SLOTS];
             let name = counter.tenant.load(Relaxed);
-            if name == u64::from(tenant) || name == NOBODY {
-                return (counter, name != NOBODY);
+            if name == u64::from(tenant) || name == NO_TENANT {
+                return (counter, name != NO_TENANT);
             }
         }
         (&self.counters[home], true)

@@ -44,12 +44,12 @@ impl Evictor {
         let eviction =
             Eviction { class: Class::Ram, source: record.hint.into(), tenant, age_s, bytes, fetched };
         self.churn.count(&eviction, u64::from(at.now));
-        self.tell(record, RemovalReason::Evicted, false, at);
+        self.notify(record, RemovalReason::Evicted, false, at);
         Fate::Lost
     }
 
     /// Notifies the listener that an item has left.
-    pub fn tell(&self, record: &Record, why: RemovalReason, looked_up: bool, at: Moment) {
+    pub fn notify(&self, record: &Record, why: RemovalReason, looked_up: bool, at: Moment) {
         let Some(listener) = &self.listener else { return };
         listener.removed(&RemovedItem {
             key: record.key(),

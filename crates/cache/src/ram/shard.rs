@@ -68,7 +68,7 @@ impl Shard {
         let Some(why) = record.dead(at) else { return Ok(act(record, &mut self.counts)) };
         if let Some(record) = self.items.remove(hash, is) {
             self.counts.count_dead(why, record.fetched);
-            self.evictor.tell(&record, why.into(), counted, at);
+            self.evictor.notify(&record, why.into(), counted, at);
         }
         Err(Some(why))
     }
@@ -93,7 +93,7 @@ impl Shard {
         match old.dead(at) {
             Some(why) => {
                 self.counts.count_dead(why, old.fetched);
-                self.evictor.tell(&old, why.into(), false, at);
+                self.evictor.notify(&old, why.into(), false, at);
                 false
             }
             None => {
@@ -115,7 +115,7 @@ impl Shard {
             Some(why) => {
                 self.counts.count_dead(why, record.fetched);
                 self.counts.reclaimed += 1;
-                self.evictor.tell(&record, why.into(), false, at);
+                self.evictor.notify(&record, why.into(), false, at);
             }
             None => match self.evictor.evicted(hash, &record, uses, at) {
                 Fate::WasOnFlash => self.counts.dropped_clean += 1,
@@ -144,7 +144,7 @@ impl Shard {
         for (hash, key, why) in &dead {
             if let Some(record) = self.items.remove(*hash, |record| record.key() == key.as_ref()) {
                 self.counts.count_dead(*why, record.fetched);
-                self.evictor.tell(&record, (*why).into(), false, at);
+                self.evictor.notify(&record, (*why).into(), false, at);
             }
         }
         dead.len()

@@ -223,26 +223,26 @@ fn backpressure_before_the_device_is_given_up() -> u32 {
     let world = World::new(Fault::StallWrite);
     assert!(world.cache.backpressure().is_none(), "nothing waits");
     world.device.inject(Faults::none().with(Fault::StallWrite, 1_000_000));
-    let (mut key, mut told) = (0, 0);
+    let (mut key, mut waits) = (0, 0);
     world.until("slowed down and noticed", || {
         world.set(key);
         key += 1;
         if let Some(backpressure) = world.cache.backpressure() {
             wait(backpressure);
-            told += 1;
+            waits += 1;
         }
         world.health() != Health::Ok
     });
     world.device.heal();
     world.gate.open();
     world.until("caught up", || world.cache.backpressure().is_none());
-    told
+    waits
 }
 
 #[test]
 fn backpressure_ends_before_a_hanging_device_has_failed() {
     // A single wait could have lasted until the device has failed. On a busy machine its deadline of a
     // second may be over before the writer gets that far.
-    let mut told = std::iter::repeat_with(backpressure_before_the_device_is_given_up).take(100);
-    assert!(told.any(|told| told > 1), "more than one wait within a second, once in a hundred times");
+    let mut waits = std::iter::repeat_with(backpressure_before_the_device_is_given_up).take(100);
+    assert!(waits.any(|waits| waits > 1), "more than one wait within a second, once in a hundred times");
 }

@@ -86,7 +86,7 @@ fn memory_is_predicted_at_its_size_and_at_a_quarter() {
 }
 
 #[test]
-fn flash_behind_memory_is_predicted() {
+fn hit_rates_of_both_tiers_are_predicted() {
     let directory = TempDir::new().unwrap();
     let part = FilePart { path: directory.path().join("flash"), bytes: 160 << 20 };
     let flash = FlashOptions { parts: vec![part], ..FlashOptions::default() };

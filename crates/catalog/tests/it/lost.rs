@@ -44,7 +44,7 @@ impl Scene {
             scene.add_block(&catalog, hour, vec![]).await;
             catalog.keep_house().await.unwrap();
         }
-        catalog.bear_witness().await;
+        catalog.write_witness().await;
         (scene, catalog)
     }
 
@@ -187,7 +187,7 @@ async fn a_truncated_log_and_an_old_copy_of_it_are_noticed() {
     for hour in 10..14 {
         scene.add_block(&catalog, hour, vec![]).await;
     }
-    catalog.bear_witness().await;
+    catalog.write_witness().await;
     scene.delete(&entry_path(10)).await;
     let error = scene.refused().await;
     assert!(error.contains("'witness'") && error.contains("entry 10"), "{error}");
@@ -355,7 +355,7 @@ async fn a_merge_is_restored_without_its_inputs() {
     let mut edits = vec![add(&merged)];
     edits.extend(ids.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms: 0 }));
     catalog.commit(scene.writer, edits, vec![]).await.unwrap();
-    catalog.bear_witness().await;
+    catalog.write_witness().await;
     scene.blocks.push(merged);
     scene.delete(&entry_path(6)).await;
     let repair = scene.repair().await;

@@ -374,7 +374,9 @@ async fn join(actors: Vec<Task<()>>) {
 /// Runs one seed and returns its trace.
 async fn scenario(seed: u64) -> Vec<String> {
     let env = Env::simulated(seed, START_NS);
-    let plan = [FaultPlan::calm(), FaultPlan::cloudy(), FaultPlan::stormy()][(seed % 3) as usize].clone();
+    let plan = [FaultPlan::latency_only(), FaultPlan::some_faults(), FaultPlan::many_faults()]
+        [(seed % 3) as usize]
+        .clone();
     let fault = FaultStore::new(env.clone(), seed, plan);
     let (history, stop) = (Mutex::default(), AtomicBool::new(false));
     let (env_of, fault_of) = (env.clone(), fault.clone());
@@ -461,7 +463,7 @@ async fn sabotage(world: &World, store: &Store, what: Sabotage, yesterday: Copie
 /// block is lost, and a repair restores all of them.
 async fn sabotaged(seed: u64, what: Sabotage) {
     let env = Env::simulated(seed, START_NS);
-    let plan = if seed.is_multiple_of(2) { FaultPlan::calm() } else { FaultPlan::cloudy() };
+    let plan = if seed.is_multiple_of(2) { FaultPlan::latency_only() } else { FaultPlan::some_faults() };
     let fault = FaultStore::new(env.clone(), seed, plan);
     let (history, stop) = (Mutex::default(), AtomicBool::new(false));
     let (env_of, fault_of) = (env.clone(), fault.clone());

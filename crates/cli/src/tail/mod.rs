@@ -286,7 +286,7 @@ impl Tail {
                 let begun = self.env.now_ns();
                 caught_up += self.catch_up(from).await?;
                 from = self.recent.known_from(begun.saturating_sub(OVERLAP_NS).max(from));
-                let socket = self.connect(from, 1).await.map_err(Trouble::Refused)?;
+                let socket = self.connect(from, 1).await.map_err(ReconnectFailure::Refused)?;
                 caught_up += self.catch_up(from).await?;
                 Ok(socket)
             };
@@ -298,11 +298,11 @@ impl Tail {
                     eprintln!("connected again: a query returned {caught_up} lines from {from} to {to}");
                     return Ok(socket);
                 }
-                Err(Trouble::Ended(ended)) => return Err(ended),
-                Err(Trouble::Refused(refusal)) if refusal.is_retryable() => {
+                Err(ReconnectFailure::Ended(ended)) => return Err(ended),
+                Err(ReconnectFailure::Refused(refusal)) if refusal.is_retryable() => {
                     eprintln!("{}; trying again in {pause:.1?}", Failed::from(refusal).message());
                 }
-                Err(Trouble::Refused(refusal)) => {
+                Err(ReconnectFailure::Refused(refusal)) => {
                     let (from, text) = (zone.show(lost_ns), Failed::from(refusal));
                     let text = format!("{}; lines after {from} are missing", text.message());
                     return Err(Ended::Done(Err(Failed::new(text))));
@@ -319,14 +319,14 @@ impl Tail {
     }
 
     /// Prints the lines since an instant that were not shown yet. Returns their number.
-    async fn catch_up(&mut self, from: i64) -> Result<usize, Trouble> {
+    async fn catch_up(&mut self, from: i64) -> Result<usize, ReconnectFailure> {
         let end = self.env.now_ns().saturating_add(AHEAD_NS);
         let window = Window { start: from, end, zone: self.printer.zone.clone() };
         let mut paging = Paging::new(window, true, 0, BATCH);
         let mut repeats = self.recent.since(from);
         let mut shown = 0;
         while !paging.is_done() {
-            let ask = paging.ask().map_err(|failed| Trouble::Ended(Ended::Done(Err(failed))))?;
+            let ask = paging.ask().map_err(|failed| ReconnectFailure::Ended(Ended::Done(Err(failed))))?;
             let pairs = [
                 ("query", self.query.clone()),
                 ("limit", ask.limit.to_string()),
@@ -337,26 +337,29 @@ impl Tail {
             let asking = self.client.get("/loki/api/v1/query_range", &pairs);
             let asked = tokio::select! {
                 asked = asking => asked,
-                _ = tokio::signal::ctrl_c() => return Err(Trouble::Ended(Ended::Done(Ok(ExitCode::SUCCESS)))),
+                _ = tokio::signal::ctrl_c() => {
+                    return Err(ReconnectFailure::Ended(Ended::Done(Ok(ExitCode::SUCCESS))));
+                }
             };
             let body = match asked {
                 Ok(body) => body,
                 Err(refusal) if paging.learn_limit(ask, &refusal.text) => continue,
-                Err(refusal) => return Err(Trouble::Refused(refusal)),
+                Err(refusal) => return Err(ReconnectFailure::Refused(refusal)),
             };
-            let answer = results::read(&body).map_err(|failed| Trouble::Ended(Ended::Done(Err(failed))))?;
+            let answer =
+                results::read(&body).map_err(|failed| ReconnectFailure::Ended(Ended::Done(Err(failed))))?;
             let Data::Streams(streams) = answer.data else { return Ok(shown) };
             let mut found = paging.take(ask, streams);
             found.retain(|row| !repeats.take(row));
             shown += found.len();
-            self.show(&found).map_err(Trouble::Ended)?;
+            self.show(&found).map_err(ReconnectFailure::Ended)?;
         }
         Ok(shown)
     }
 }
 
 /// Why an attempt to connect again stopped.
-enum Trouble {
+enum ReconnectFailure {
     Refused(Refusal),
     Ended(Ended),
 }

@@ -59,12 +59,12 @@ async fn answer(world: &World, case: &Value) -> Result<Rendered, String> {
 /// Returns what is wrong with an answer, or `None` if it equals any of the recorded ones.
 fn wrong_in(case: &Value, answer: &Result<Rendered, String>) -> Option<String> {
     let others = ["master", "enforced"].map(|name| &case[name]);
-    let wrong = wrong_beside(case, case, answer)?;
-    let is_right = |other: &&Value| other.is_object() && wrong_beside(case, other, answer).is_none();
+    let wrong = wrong_against(case, case, answer)?;
+    let is_right = |other: &&Value| other.is_object() && wrong_against(case, other, answer).is_none();
     (!others.iter().any(is_right)).then_some(wrong)
 }
 
-fn wrong_beside(case: &Value, expected: &Value, answer: &Result<Rendered, String>) -> Option<String> {
+fn wrong_against(case: &Value, expected: &Value, answer: &Result<Rendered, String>) -> Option<String> {
     let status = expected["status"].as_i64().unwrap_or(200);
     let rendered = match (status, answer) {
         (0, _) => return None,

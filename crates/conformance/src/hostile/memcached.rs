@@ -15,7 +15,7 @@ const SERVERS: &[&[&str]] = &[
 ];
 /// Commands whose answers depend on what the process has used, or on the bytes that have arrived after
 /// them.
-const TOLD_OTHERWISE: &[&[u8]] = &[b"stats", b"dump", b"watch", b"GET /", b"POST /"];
+const VARYING_ANSWERS: &[&[u8]] = &[b"stats", b"dump", b"watch", b"GET /", b"POST /"];
 /// Opcode of `stats` in the binary protocol.
 const BINARY_STATS: u8 = 0x10;
 
@@ -29,7 +29,7 @@ pub fn run(input: &[u8]) {
     let arguments = SERVERS[usize::from(*choice) % SERVERS.len()];
     let Some(whole) = conversation(arguments, [sent]) else { return };
     if sent.contains(&BINARY_STATS)
-        || TOLD_OTHERWISE.iter().any(|text| sent.windows(text.len()).any(|at| at == *text))
+        || VARYING_ANSWERS.iter().any(|text| sent.windows(text.len()).any(|at| at == *text))
     {
         return;
     }

@@ -25,7 +25,7 @@ pub fn run(input: &[u8]) {
         let retention = whisper.archives()[kept.archive].retention();
         assert!(span < retention, "points are within the retention");
     }
-    let points = history.points() + history.left.told_finer + history.left.not_a_number;
+    let points = history.points() + history.left.covered_by_finer + history.left.not_a_number;
     assert!(points * 16 <= whisper.memory_bytes(), "not more memory is used than was announced");
 }
 

@@ -12,7 +12,7 @@ pub type Names = BTreeMap<String, String>;
 
 /// A native histogram as the API returns it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct ShownHistogram {
     /// Number of observations.
     pub count: f64,
     /// Sum of the observations.
@@ -28,7 +28,7 @@ pub enum Point {
     /// A number.
     Float(f64),
     /// A native histogram.
-    Histogram(Told),
+    Histogram(ShownHistogram),
 }
 
 /// A series of an answer: times in milliseconds since the epoch, and samples; floats come first.
@@ -95,14 +95,15 @@ impl Answer {
             EngineValue::String(text) => Data::Text(text),
             EngineValue::Vector(rows) => {
                 let row =
-                    |(labels, point): &(Labels, EnginePoint)| (names(labels), vec![(time_ms, told(point))]);
+                    |(labels, point): &(Labels, EnginePoint)| (names(labels), vec![(time_ms, shown(point))]);
                 Data::Vector(rows.iter().map(row).collect())
             }
             EngineValue::Matrix(series) => {
                 let row = |series: &sandur_promql::Series| {
                     let floats = series.floats.iter().map(|(time, value)| (*time, Point::Float(*value)));
                     let histograms = series.histograms.iter();
-                    let histograms = histograms.map(|(time, h)| (*time, Point::Histogram(Told::of(h))));
+                    let histograms =
+                        histograms.map(|(time, h)| (*time, Point::Histogram(ShownHistogram::of(h))));
                     (names(&series.labels), floats.chain(histograms).collect())
                 };
                 Data::Matrix(series.iter().map(row).collect())
@@ -116,14 +117,14 @@ fn names(labels: &Labels) -> Names {
     labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-fn told(point: &EnginePoint) -> Point {
+fn shown(point: &EnginePoint) -> Point {
     match point {
         EnginePoint::Float(value) => Point::Float(*value),
-        EnginePoint::Histogram(histogram) => Point::Histogram(Told::of(histogram)),
+        EnginePoint::Histogram(histogram) => Point::Histogram(ShownHistogram::of(histogram)),
     }
 }
 
-impl Told {
+impl ShownHistogram {
     fn of(histogram: &FloatHistogram) -> Self {
         let bucket = |bucket: Bucket| {
             let bounds = match (bucket.lower_inclusive, bucket.upper_inclusive) {
@@ -170,7 +171,7 @@ fn data(data: &Value) -> Option<Data> {
                 Some(value) => (time_ms(&value[0])?, Point::Float(number(&value[1])?)),
                 None => {
                     let pair = &row["histogram"];
-                    (time_ms(&pair[0])?, Point::Histogram(Told::from_json(&pair[1])?))
+                    (time_ms(&pair[0])?, Point::Histogram(ShownHistogram::from_json(&pair[1])?))
                 }
             };
             Some((label_names(&row["metric"])?, vec![point]))
@@ -181,7 +182,7 @@ fn data(data: &Value) -> Option<Data> {
                 points.push((time_ms(&pair[0])?, Point::Float(number(&pair[1])?)));
             }
             for pair in row["histograms"].as_array().into_iter().flatten() {
-                points.push((time_ms(&pair[0])?, Point::Histogram(Told::from_json(&pair[1])?)));
+                points.push((time_ms(&pair[0])?, Point::Histogram(ShownHistogram::from_json(&pair[1])?)));
             }
             Some((label_names(&row["metric"])?, points))
         })?),

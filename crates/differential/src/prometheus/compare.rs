@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::answer::{Answer, Data, Names, Point, Row, Told};
+use super::answer::{Answer, Data, Names, Point, Row, ShownHistogram};
 
 /// The permitted difference of numbers, relative to the larger one.
 const TOLERANCE: f64 = 1e-12;
 /// The largest number of warnings, and of infos, that Prometheus's API returns.
-const TOLD_MAX: usize = 10;
+const NOTES_MAX: usize = 10;
 
 /// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -71,21 +71,21 @@ fn compare_error_types(theirs: &Answer, ours: &Answer) -> Option<Difference> {
 }
 
 /// Returns whether an annotation says that others were omitted.
-fn tells_of_more(text: &str) -> bool {
+fn says_omitted(text: &str) -> bool {
     text.ends_with("annotations omitted")
 }
 
 fn compare_notes(kind: Kind, theirs: &[String], ours: &[String]) -> Option<Difference> {
     let sorted = |list: &[String]| {
-        let mut list: Vec<String> = list.iter().filter(|text| !tells_of_more(text)).cloned().collect();
+        let mut list: Vec<String> = list.iter().filter(|text| !says_omitted(text)).cloned().collect();
         list.sort();
         list
     };
     let (left, right) = (sorted(theirs), sorted(ours));
     // Of many annotations the API returns ten, in no particular order.
-    let is_cut = theirs.iter().any(|text| tells_of_more(text)) || ours.iter().any(|text| tells_of_more(text));
+    let is_cut = theirs.iter().any(|text| says_omitted(text)) || ours.iter().any(|text| says_omitted(text));
     let fits = match is_cut {
-        true => left.len().min(right.len()) >= TOLD_MAX,
+        true => left.len().min(right.len()) >= NOTES_MAX,
         false => left == right,
     };
     if fits {
@@ -176,7 +176,7 @@ fn same(left: &Point, right: &Point) -> bool {
     }
 }
 
-fn same_histogram(left: &Told, right: &Told) -> bool {
+fn same_histogram(left: &ShownHistogram, right: &ShownHistogram) -> bool {
     let same_bucket = |((a, x), (b, y)): (&(u64, [f64; 3]), &(u64, [f64; 3]))| {
         a == b && x.iter().zip(y).all(|(x, y)| close(*x, *y))
     };

@@ -201,9 +201,9 @@ pub const RULES: &[Rule] = &[
             match case.difference.kind {
                 Kind::Series => alike_labels(case) || is_rounded && has_other_values(case),
                 Kind::Values => {
-                    is_rounded && (differs_little() || tells_last_digits(&case.text) || overflows(case))
+                    is_rounded && (differs_little() || depends_on_last_digits(&case.text) || overflows(case))
                 }
-                Kind::Samples => is_rounded && is_compared(&case.text) && tells_last_digits(&case.text),
+                Kind::Samples => is_rounded && is_compared(&case.text) && depends_on_last_digits(&case.text),
                 Kind::Warnings => is_rounded && alike_but_digits(&case.theirs.warnings, &case.ours.warnings),
                 _ => false,
             }
@@ -381,7 +381,7 @@ const NOTES_OF_PAIRS: [&str; 4] = [
 
 /// Returns whether the last digits of a large number are significant: in the remainder of a division, in
 /// the position in a period, or in the slope of a line.
-fn tells_last_digits(text: &str) -> bool {
+fn depends_on_last_digits(text: &str) -> bool {
     let has = |names: &[&str]| names.iter().any(|name| text.contains(name));
     let is_large = has(&["^", "exp(", "sinh(", "cosh("]);
     text.contains('%') || (is_large && (is_period_of(text) || has(&["deriv(", "predict_linear("])))
@@ -391,7 +391,7 @@ fn tells_last_digits(text: &str) -> bool {
 /// with significant last digits.
 fn has_other_values(case: &Case<'_>) -> bool {
     case.text.contains("count_values")
-        && tells_last_digits(&case.text)
+        && depends_on_last_digits(&case.text)
         && labels_of(case.theirs).len() == labels_of(case.ours).len()
 }
 

@@ -226,7 +226,7 @@ impl Merger {
         let internal = |error: FormatError| Error::Internal(error.to_string());
         let writer = self.writer.take();
         let writer = writer.ok_or_else(|| Error::Internal("a merge was finished twice".to_owned()))?;
-        (self.counts.beside, self.counts.exemplars) = (writer.beside(), writer.exemplars());
+        (self.counts.beside, self.counts.exemplars) = (writer.annotations(), writer.exemplars());
         let mut output = Vec::new();
         let summary = writer.finish(&mut output).map_err(internal)?;
         let before = self.inputs.iter().map(|input| input.block.meta.rows).sum();

@@ -68,7 +68,7 @@ pub(super) async fn read_metadata(
         for block in reader.open_all::<Footer>(some, context.stats()).await {
             let Some(block) = or_warn(context, block)? else { continue };
             let may_tell = |page: &&MetadataPage| {
-                selection.family.as_deref().is_none_or(|family| page.may_tell_of(family))
+                selection.family.as_deref().is_none_or(|family| page.may_describe(family))
             };
             let pages: Vec<MetadataPage> = block.footer.metadata().iter().filter(may_tell).cloned().collect();
             let end = block.meta.window.end;

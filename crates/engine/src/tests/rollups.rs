@@ -400,7 +400,7 @@ async fn a_failing_store_loses_and_duplicates_nothing() {
         }
         one.flush().await.unwrap();
         world.env.sleep(Duration::from_secs(100)).await;
-        world.bucket.set_plan(FaultPlan::stormy());
+        world.bucket.set_plan(FaultPlan::many_faults());
         world.env.sleep(Duration::from_secs(60) + seed * Duration::from_millis(1_700)).await;
         drop(two);
         world.env.sleep(Duration::from_secs(300)).await;

@@ -208,7 +208,7 @@ async fn several_processes_roll_each_slot_once() {
         day.push(&one, 48).await;
         let two = day.open("two").await;
         day.world.env.sleep(Duration::from_secs(200)).await;
-        day.world.bucket.set_plan(FaultPlan::stormy());
+        day.world.bucket.set_plan(FaultPlan::many_faults());
         day.world.env.sleep(Duration::from_secs(40) + seed * Duration::from_millis(9_700)).await;
         drop(one);
         day.world.env.sleep(Duration::from_secs(200)).await;

@@ -112,10 +112,10 @@ impl IndexBase {
         &mut self,
         sections: &mut Sections<'_>,
         section: u8,
-        tells: OriginParts,
+        parts: OriginParts,
     ) -> Result<(), Error> {
         let (plain, offset) = sections.take(section)?;
-        self.origin = Some(BlockOrigin::get(&plain, offset, tells)?);
+        self.origin = Some(BlockOrigin::get(&plain, offset, parts)?);
         Ok(())
     }
 

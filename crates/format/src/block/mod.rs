@@ -21,5 +21,5 @@ pub use origin::BlockOrigin;
 pub(crate) use origin::OriginParts;
 pub use series::{SeriesStats, SeriesTable};
 pub(crate) use series_order::compare_bounds;
-pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series, is_beside_its_points, tells_how_rolled};
+pub use series_order::{BOUND_NAME, METRIC_NAME, compare_series, is_apart_from_points, is_rollup_label};
 pub(crate) use streams::StreamIndex;

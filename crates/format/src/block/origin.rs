@@ -77,7 +77,7 @@ impl BlockOrigin {
         }
     }
 
-    pub(crate) fn get(bytes: &[u8], offset: u64, tells: OriginParts) -> Result<Self, Error> {
+    pub(crate) fn get(bytes: &[u8], offset: u64, parts: OriginParts) -> Result<Self, Error> {
         let mut reader = Reader::new(PART_FOOTER, offset, bytes);
         let seen = LogPosition { number: reader.varint()?, checksum: reader.u64()? };
         let deletes_through = reader.varint()?;
@@ -86,8 +86,8 @@ impl BlockOrigin {
         for _ in 0..count {
             inputs.push(reader.id()?);
         }
-        let place = if tells.place { reader.varint()? } else { 0 };
-        let block = if tells.block { reader.id()? } else { Id::default() };
+        let place = if parts.place { reader.varint()? } else { 0 };
+        let block = if parts.block { reader.id()? } else { Id::default() };
         reader.finish()?;
         Ok(Self { block, seen, deletes_through, inputs, place })
     }

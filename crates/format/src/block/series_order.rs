@@ -32,7 +32,7 @@ pub fn compare_series<'a, 'b>(
 
 /// Whether a series is a rollup that is ordered next to the series of its points; this holds for series
 /// with tags.
-pub fn is_beside_its_points<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
+pub fn is_apart_from_points<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> bool {
     let (mut is_tagged, mut is_rollup) = (false, false);
     for (name, _) in pairs {
         is_tagged |= name == GRAPHITE_MARK;
@@ -42,7 +42,7 @@ pub fn is_beside_its_points<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>)
 }
 
 /// Whether a label describes how a series was rolled up.
-pub fn tells_how_rolled(name: &str) -> bool {
+pub fn is_rollup_label(name: &str) -> bool {
     name == GRAPHITE_ARCHIVE || name == GRAPHITE_ROLLUP
 }
 
@@ -60,9 +60,9 @@ fn compare_rest<'a, 'b>(
     let mut b = b.filter(|pair| is_plain(*pair, &mut bound_b));
     let plain = loop {
         match (a.next(), b.next()) {
-            (Some(a), Some(b)) if a == b && !tells_how_rolled(a.0) => {}
+            (Some(a), Some(b)) if a == b && !is_rollup_label(a.0) => {}
             (None, None) => break Ordering::Equal,
-            (a, b) if [a, b].into_iter().flatten().any(|(name, _)| tells_how_rolled(name)) => return None,
+            (a, b) if [a, b].into_iter().flatten().any(|(name, _)| is_rollup_label(name)) => return None,
             (a, b) => break a.cmp(&b),
         }
     };
@@ -76,9 +76,9 @@ fn compare_rolled<'a, 'b>(
     a: impl Iterator<Item = (&'a str, &'a str)> + Clone,
     b: impl Iterator<Item = (&'b str, &'b str)> + Clone,
 ) -> Ordering {
-    let (apart_a, apart_b) = (is_beside_its_points(a.clone()), is_beside_its_points(b.clone()));
+    let (apart_a, apart_b) = (is_apart_from_points(a.clone()), is_apart_from_points(b.clone()));
     let (mut bound_a, mut bound_b) = (None, None);
-    let is_own = |name: &str, is_apart: bool| is_apart && tells_how_rolled(name);
+    let is_own = |name: &str, is_apart: bool| is_apart && is_rollup_label(name);
     let plain_a = a.clone().filter(|pair| is_plain(*pair, &mut bound_a) && !is_own(pair.0, apart_a));
     let plain_b = b.clone().filter(|pair| is_plain(*pair, &mut bound_b) && !is_own(pair.0, apart_b));
     let plain = compare_pairs(plain_a, plain_b);

@@ -92,8 +92,8 @@ impl BlockIndex for Footer {
             false => MetadataKeys::default(),
         };
         if trailer.version >= ORIGIN_SINCE {
-            let tells = OriginParts { place: false, block: trailer.version >= NAMED_SINCE };
-            base.read_origin(&mut sections, ORIGIN, tells)?;
+            let parts = OriginParts { place: false, block: trailer.version >= NAMED_SINCE };
+            base.read_origin(&mut sections, ORIGIN, parts)?;
         }
         Ok(Self { base, streams: index, pages, segments, minutes, metadata_keys })
     }
@@ -194,13 +194,13 @@ fn get_segments(
     bytes: &[u8],
     offset: u64,
     footer_offset: u64,
-    tells_words: bool,
+    has_words: bool,
 ) -> Result<Vec<FilterSegment>, Error> {
     let mut reader = Reader::new(PART_FOOTER, offset, bytes);
     let count = reader.count("filter segments", reader.remaining())?;
     let mut segments: Vec<FilterSegment> = Vec::new();
     for _ in 0..count {
-        let segment = FilterSegment::get(&mut reader, tells_words)?;
+        let segment = FilterSegment::get(&mut reader, has_words)?;
         let in_order = segments.last().is_none_or(|before| before.pages().end <= segment.pages().start);
         if !in_order || segment.range().end > footer_offset {
             return Err(reader.malformed("filter segments are not in order or lie beyond the footer"));

@@ -72,7 +72,7 @@ pub(crate) fn put_lines(
 /// The bounds of a column in the block's page directory. A column that exceeds them is refused before
 /// memory is reserved.
 #[derive(Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct LinesEntry {
     /// Offset of the column in the object.
     pub(crate) offset: u64,
     /// Number of lines.
@@ -81,7 +81,7 @@ pub(crate) struct Told {
     pub(crate) text_bytes: u64,
 }
 
-impl Told {
+impl LinesEntry {
     fn text_length(self, reader: &mut Reader<'_>) -> Result<usize, Error> {
         reader.count("text bytes of a page", self.text_bytes.min(u64::from(TEXT_BYTES_MAX)) as usize)
     }
@@ -89,28 +89,28 @@ impl Told {
 
 /// Opens a column for reading parts of it; `None` when its codec has no parts. The caller has verified
 /// the checksum.
-pub(crate) fn open_lines(bytes: &Bytes, told: Told) -> Result<Option<ShapedLines>, Error> {
-    let mut reader = Reader::new(PART_LINES, told.offset, bytes);
+pub(crate) fn open_lines(bytes: &Bytes, entry: LinesEntry) -> Result<Option<ShapedLines>, Error> {
+    let mut reader = Reader::new(PART_LINES, entry.offset, bytes);
     if reader.u8()? != SHAPES {
         return Ok(None);
     }
     if reader.u8()? != 0 {
         return Err(reader.malformed("shapes have no flags"));
     }
-    let length = told.text_length(&mut reader)?;
-    ShapedLines::open(&bytes.slice(reader.position()..), told.rows as usize, length).map(Some)
+    let length = entry.text_length(&mut reader)?;
+    ShapedLines::open(&bytes.slice(reader.position()..), entry.rows as usize, length).map(Some)
 }
 
 /// Decodes a column. The caller has verified the checksum.
-pub(crate) fn get_lines(bytes: &Bytes, timestamps: &[i64], told: Told) -> Result<LineColumn, Error> {
-    let mut reader = Reader::new(PART_LINES, told.offset, bytes);
+pub(crate) fn get_lines(bytes: &Bytes, timestamps: &[i64], entry: LinesEntry) -> Result<LineColumn, Error> {
+    let mut reader = Reader::new(PART_LINES, entry.offset, bytes);
     let codec = reader.u8()?;
     let flags = reader.u8()?;
-    let length = told.text_length(&mut reader)?;
+    let length = entry.text_length(&mut reader)?;
     if flags & !HAS_LENGTHS != 0 {
         return Err(reader.malformed("an unknown flag is set"));
     }
-    let rows = told.rows as usize;
+    let rows = entry.rows as usize;
     let stored_ends = match flags & HAS_LENGTHS {
         0 => None,
         _ => Some(ends_of(&mut reader, rows, length)?),
@@ -127,7 +127,7 @@ pub(crate) fn get_lines(bytes: &Bytes, timestamps: &[i64], told: Told) -> Result
     let text = match codec {
         STORED => bytes.slice(at..),
         ZSTD => Bytes::from(compress::get_zstd(&bytes[at..], length, PART_LINES, reader.offset())?),
-        codec => return Err(Error::UnknownCodec { part: PART_LINES, offset: told.offset, codec }),
+        codec => return Err(Error::UnknownCodec { part: PART_LINES, offset: entry.offset, codec }),
     };
     if text.len() != length {
         return Err(reader.malformed("the text's length differs from the stored one"));

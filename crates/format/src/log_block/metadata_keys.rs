@@ -37,7 +37,7 @@ pub enum Carriers<'a> {
     /// Unknown: every stream may have some.
     Unknown,
     /// No stream has any.
-    Nobody,
+    NoStream,
     /// Exactly these streams have some.
     Streams(&'a RoaringBitmap),
 }
@@ -47,7 +47,7 @@ impl Carriers<'_> {
     pub fn may_include(&self, stream: u32) -> bool {
         match self {
             Self::Unknown => true,
-            Self::Nobody => false,
+            Self::NoStream => false,
             Self::Streams(set) => set.contains(stream),
         }
     }
@@ -59,7 +59,7 @@ impl MetadataKeys {
         let Some(sets) = &self.sets else { return Carriers::Unknown };
         match sets.binary_search_by(|(known, _)| (**known).cmp(key)) {
             Ok(at) => Carriers::Streams(&sets[at].1),
-            Err(_) => Carriers::Nobody,
+            Err(_) => Carriers::NoStream,
         }
     }
 
@@ -167,12 +167,12 @@ mod tests {
         collector.note("trace_id", [1]);
         collector.note("level", 0..1_000);
         collector.note("trace_id", [7]);
-        collector.note("nobody", []);
+        collector.note("no_stream", []);
         let keys = round_trip(&collector, 1_000);
         assert_eq!(keys.known().unwrap().collect::<Vec<_>>(), [("level", 1_000), ("trace_id", 2)]);
         let has = |key, stream| keys.carriers(key).may_include(stream);
         assert!(has("trace_id", 1) && has("trace_id", 7) && !has("trace_id", 2));
-        assert!(has("level", 999) && !has("nobody", 0));
+        assert!(has("level", 999) && !has("no_stream", 0));
         assert!(MetadataKeys::default().carriers("any").may_include(3), "unknown is not absent");
     }
 

@@ -82,20 +82,20 @@ impl PageEntry {
     /// are those of the page's rows: lines that repeat them are stored without them.
     pub fn decode_lines(&self, bytes: &Bytes, timestamps: &[i64]) -> Result<LineColumn, Error> {
         self.lines.check(PART_LINES, bytes)?;
-        lines::get_lines(bytes, timestamps, self.told_of_lines())
+        lines::get_lines(bytes, timestamps, self.lines_entry())
     }
 
     /// Opens the lines from the bytes of [`PageEntry::lines`], after verifying checksums, for reading
     /// parts of them; `None` when they are stored without parts.
     pub fn open_lines(&self, bytes: &Bytes) -> Result<Option<ShapedLines>, Error> {
         self.lines.check(PART_LINES, bytes)?;
-        lines::open_lines(bytes, self.told_of_lines())
+        lines::open_lines(bytes, self.lines_entry())
     }
 
-    fn told_of_lines(&self) -> lines::Told {
+    fn lines_entry(&self) -> lines::LinesEntry {
         // Every line is followed by a separator.
         let text_bytes = self.raw_bytes + u64::from(self.rows);
-        lines::Told { offset: self.lines.offset, rows: self.rows, text_bytes }
+        lines::LinesEntry { offset: self.lines.offset, rows: self.rows, text_bytes }
     }
 }
 

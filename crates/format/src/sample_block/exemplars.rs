@@ -13,7 +13,7 @@ use bytes::Bytes;
 use sandur_model::{Exemplar, Labels, MatchOp, Matcher, TimeRange};
 
 use super::PART_EXEMPLARS;
-use super::beside::{Stored, get_stored, put_page, put_stored};
+use super::annotations::{Stored, get_stored, put_page, put_stored};
 use super::times::touches;
 use crate::block::{METRIC_NAME, compare_series};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};

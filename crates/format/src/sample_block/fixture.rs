@@ -165,9 +165,9 @@ fn check_fixture(object: &'static [u8], version: u16) {
     assert_eq!(footer.origin(), Some(&BlockOrigin { block, place, ..origin() }));
     // A complete object passes too.
     footer.check_header(object).unwrap();
-    let beside = beside_of_object(&Bytes::from_static(object), &footer).unwrap();
-    assert_eq!(format!("{beside:?}"), format!("{:?}", (exemplars(), metadata())));
-    let stale = beside.0[0].exemplars[3].value;
+    let annotations = annotations_of_object(&Bytes::from_static(object), &footer).unwrap();
+    assert_eq!(format!("{annotations:?}"), format!("{:?}", (exemplars(), metadata())));
+    let stale = annotations.0[0].exemplars[3].value;
     assert_eq!(stale.to_bits(), 0x7ff0_0000_0000_0002);
     let series = WholeSeries::of_object(&Bytes::from_static(object), &footer).unwrap();
     for (ordinal, labels) in (0..).zip(of_version) {

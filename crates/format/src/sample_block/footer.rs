@@ -124,9 +124,9 @@ impl BlockIndex for Footer {
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
         let metadata = metadata::get_directory(&mut reader)?;
         reader.finish()?;
-        let tells =
+        let parts =
             OriginParts { place: trailer.version >= PLACED_SINCE, block: trailer.version >= NAMED_SINCE };
-        base.read_origin(&mut sections, ORIGIN, tells)?;
+        base.read_origin(&mut sections, ORIGIN, parts)?;
         let pages = groups.iter().map(|group| group.pages as usize).sum();
         let footer = Self { base, index: Arc::new(index), groups, time_pages, exemplars, metadata, pages };
         footer.check_pieces(trailer.footer.offset)?;

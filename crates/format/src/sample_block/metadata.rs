@@ -5,7 +5,7 @@ use bytes::Bytes;
 use sandur_model::{MetricKind, MetricMetadata};
 
 use super::PART_METADATA;
-use super::beside::{Stored, get_stored, put_page, put_stored};
+use super::annotations::{Stored, get_stored, put_page, put_stored};
 use crate::codec::bitpack::{get_packed_u32, put_packed};
 use crate::codec::varint::{put_blob, put_varint};
 use crate::codec::{Piece, Reader};
@@ -43,7 +43,7 @@ impl MetadataPage {
     }
 
     /// Whether the page may describe a family.
-    pub fn may_tell_of(&self, family: &str) -> bool {
+    pub fn may_describe(&self, family: &str) -> bool {
         (&*self.first_family..=&*self.last_family).contains(&family)
     }
 

@@ -21,9 +21,9 @@
 //! header and footer has a checksum; a page is decoded from its own bytes, its group's head and its
 //! times; decoding bounds every allocation.
 
-mod beside;
+mod annotations;
 #[cfg(test)]
-mod beside_tests;
+mod annotations_tests;
 mod exemplars;
 #[cfg(test)]
 mod fixture;
@@ -50,7 +50,7 @@ pub use metadata::{MetadataPage, metadata_of_plain};
 pub use options::BlockOptions;
 pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
 pub use times::TimePageEntry;
-pub use whole::{beside_of_object, pages_of_object};
+pub use whole::{annotations_of_object, pages_of_object};
 pub use whole_series::WholeSeries;
 pub use writer::{BlockWriter, Floats, Histograms};
 

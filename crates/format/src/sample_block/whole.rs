@@ -40,7 +40,7 @@ pub(super) fn pages_between(
 }
 
 /// Decodes every exemplar and all metadata of an object, in order.
-pub fn beside_of_object(
+pub fn annotations_of_object(
     object: &Bytes,
     footer: &Footer,
 ) -> Result<(Vec<SeriesExemplars>, Vec<MetricMetadata>), Error> {

@@ -265,7 +265,7 @@ impl BlockWriter {
     }
 
     /// Returns the number of exemplars and descriptions that were added and kept.
-    pub fn beside(&self) -> u64 {
+    pub fn annotations(&self) -> u64 {
         self.exemplars.exemplars() + self.metadata.metadata()
     }
 

@@ -62,7 +62,7 @@ struct Stretch {
 }
 
 /// Judges shapes.
-struct Judge<'a> {
+struct ShapeMatcher<'a> {
     automaton: &'a LineAutomaton,
     lines: &'a mut ShapedLines,
     tokens: Vec<Option<Tokens>>,
@@ -103,7 +103,7 @@ impl ShapedLines {
             used[usize::from(shape)] |= alive;
         }
         let tokens = (0..self.fields()).map(|_| None).collect();
-        let mut judge = Judge { automaton: test, lines: self, tokens, images: HashMap::default() };
+        let mut judge = ShapeMatcher { automaton: test, lines: self, tokens, images: HashMap::default() };
         let verdict = |(shape, used)| if used { judge.shape(shape) } else { Ok(Verdict::Unused) };
         used.into_iter().enumerate().map(verdict).collect()
     }
@@ -183,7 +183,7 @@ impl ShapedLines {
     }
 }
 
-impl Judge<'_> {
+impl ShapeMatcher<'_> {
     fn shape(&mut self, shape: usize) -> Result<Verdict, Error> {
         let mut states = States::one(self.automaton.start());
         let (mut stretches, mut open) = (Vec::new(), None::<Stretch>);

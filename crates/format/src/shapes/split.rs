@@ -74,8 +74,8 @@ impl Token {
     #[inline(always)]
     pub(super) fn is_same(self, other: Self, lines: &[u8]) -> bool {
         let same = self.packed == other.packed && self.word == other.word;
-        let told = self.packed > NUMBER || self.len() <= 8;
-        same && (told || same_bytes((lines, self.start()), (lines, other.start()), self.len()))
+        let is_same_by_token = self.packed > NUMBER || self.len() <= 8;
+        same && (is_same_by_token || same_bytes((lines, self.start()), (lines, other.start()), self.len()))
     }
 }
 

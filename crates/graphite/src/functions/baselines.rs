@@ -8,7 +8,7 @@ use crate::aggregation::Aggregation;
 use crate::column::Column;
 use crate::combine::Groups;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Kind, Preset, SERIES, optional};
 use crate::series::Series;
 
@@ -27,7 +27,7 @@ const BASE: Function = Function {
         optional("minAvg", Kind::Float),
     ],
     doc: "Computes the median of each series over several earlier periods.",
-    body: Body::Again(|again| baselines(again, false).boxed()),
+    body: Body::EvaluatingCall(|again| baselines(again, false).boxed()),
 };
 
 pub(super) const TABLE: &[Function] = &[
@@ -35,7 +35,7 @@ pub(super) const TABLE: &[Function] = &[
     Function {
         name: "baselineAberration",
         doc: "Divides each series by its median over several earlier periods.",
-        body: Body::Again(|again| baselines(again, true).boxed()),
+        body: Body::EvaluatingCall(|again| baselines(again, true).boxed()),
         ..BASE
     },
 ];
@@ -51,7 +51,7 @@ struct Bounds {
 }
 
 /// Computes the median of each series over earlier periods, or the series divided by that median.
-async fn baselines(mut again: Again<'_>, is_aberration: bool) -> Result<Vec<Series>> {
+async fn baselines(mut again: EvaluatingCall<'_>, is_aberration: bool) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, text, first, last) = (call.series()?, call.text(1)?, call.integer(2)?, call.integer(3)?);
     let bounds = Bounds { most_absent_percent: call.maybe_float(4)?, least_average: call.maybe_float(5)? };

@@ -7,7 +7,7 @@ use crate::aggregation::{Aggregation, is_enough, percentile};
 use crate::call::Call;
 use crate::combine::rows;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Kind, SERIES, optional, required};
 use crate::pattern::{PythonRegex, Substitution};
 use crate::series::Series;
@@ -134,7 +134,7 @@ pub(super) const TABLE: &[Function] = &[
         ],
         doc: "Fetches other series for the series whose maximum is above a threshold; their names are \
               the result of a regular expression substitution.",
-        body: Body::Again(|again| use_series_above(again).boxed()),
+        body: Body::EvaluatingCall(|again| use_series_above(again).boxed()),
         ..BASE
     },
 ];
@@ -249,7 +249,7 @@ fn remove_zero_series(mut call: Call) -> Result<Vec<Series>> {
     Ok(list)
 }
 
-async fn use_series_above(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn use_series_above(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, value, search, replace) = (call.series()?, call.float(1)?, call.text(2)?, call.text(3)?);
     let named = again.compute(move || {

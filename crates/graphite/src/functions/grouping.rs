@@ -11,7 +11,7 @@ use super::keys::{bound_in, group_by_key, place_in};
 use crate::call::{Call, NodeOrTag};
 use crate::combine::{Groups, aggregate};
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::grammar::TARGET_BYTES_MAX;
 use crate::parameter::{Argument, Kind, Parameter, Preset, SERIES, optional, required};
 use crate::pattern::{REPLACED_BYTES_MAX, replaced};
@@ -80,7 +80,7 @@ pub(super) const TABLE: &[Function] = &[
         ],
         doc: "Evaluates a target once for each distinct path up to a node; `%` in the target stands for \
               this path.",
-        body: Body::Again(|again| apply_by_node(again).boxed()),
+        body: Body::EvaluatingCall(|again| apply_by_node(again).boxed()),
         ..BASE
     },
     Function {
@@ -176,7 +176,7 @@ fn group_by_tags(mut call: Call) -> Result<Vec<Series>> {
     groups.into_groups().map(one).collect()
 }
 
-async fn apply_by_node(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn apply_by_node(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, place, target, name) = (call.series()?, call.integer(1)?, call.text(2)?, call.maybe_text(3)?);
     let mut prefixes = std::collections::BTreeSet::new();

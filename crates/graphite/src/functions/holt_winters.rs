@@ -9,7 +9,7 @@ use super::drawing::area_between;
 use crate::attime::parse_offset;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset, SERIES, optional};
 use crate::series::Series;
 use crate::tags::Tags;
@@ -22,7 +22,7 @@ const BASE: Function = Function {
     aggregates: false,
     parameters: &[SERIES, optional("delta", Kind::Integer).or(Preset::Int(3)), BOOTSTRAP, SEASON],
     doc: "Computes how far each series deviates beyond its Holt-Winters confidence bands.",
-    body: Body::Again(|again| aberration(again).boxed()),
+    body: Body::EvaluatingCall(|again| aberration(again).boxed()),
 };
 
 const BOOTSTRAP: Parameter = optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d"));
@@ -33,25 +33,25 @@ pub(super) const TABLE: &[Function] = &[
     Function {
         name: "holtWintersConfidenceArea",
         doc: "Draws the area between the Holt-Winters confidence bands of a series.",
-        body: Body::Again(|again| confidence_area(again).boxed()),
+        body: Body::EvaluatingCall(|again| confidence_area(again).boxed()),
         ..BASE
     },
     Function {
         name: "holtWintersConfidenceBands",
         doc: "Computes the lower and upper Holt-Winters confidence bands of each series.",
-        body: Body::Again(|again| confidence_bands(again).boxed()),
+        body: Body::EvaluatingCall(|again| confidence_bands(again).boxed()),
         ..BASE
     },
     Function {
         name: "holtWintersForecast",
         parameters: &[SERIES, BOOTSTRAP, SEASON],
         doc: "Computes the Holt-Winters forecast of each series.",
-        body: Body::Again(|again| forecast(again).boxed()),
+        body: Body::EvaluatingCall(|again| forecast(again).boxed()),
         ..BASE
     },
 ];
 
-async fn aberration(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn aberration(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (list, delta) = (again.call.series()?, again.call.float(1)?);
     let history = History::of(&mut again, 2).await?;
     again
@@ -86,7 +86,7 @@ async fn aberration(mut again: Again<'_>) -> Result<Vec<Series>> {
         .await
 }
 
-async fn confidence_area(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn confidence_area(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (delta, history) = (again.call.float(1)?, History::of(&mut again, 2).await?);
     again
         .compute(move || {
@@ -101,12 +101,12 @@ async fn confidence_area(mut again: Again<'_>) -> Result<Vec<Series>> {
         .await
 }
 
-async fn confidence_bands(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn confidence_bands(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (delta, history) = (again.call.float(1)?, History::of(&mut again, 2).await?);
     again.compute(move || history.bands(delta)).await
 }
 
-async fn forecast(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn forecast(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let history = History::of(&mut again, 1).await?;
     again
         .compute(move || {
@@ -202,7 +202,7 @@ struct History {
 
 impl History {
     /// Reads the bootstrap interval from the parameter at `place`, and the season from the next one.
-    async fn of(again: &mut Again<'_>, place: usize) -> Result<Self> {
+    async fn of(again: &mut EvaluatingCall<'_>, place: usize) -> Result<Self> {
         let (bootstrap, season) = (again.call.text(place)?, again.call.text(place + 1)?);
         let (preview, season) = (parse_offset(&bootstrap)?, parse_offset(&season)?);
         if preview < 0 || season < 0 {

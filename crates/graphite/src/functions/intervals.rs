@@ -9,7 +9,7 @@ use crate::attime::{Unit, parse_offset};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Argument, Kind, Parameter, Preset, SERIES, optional, required};
 use crate::series::Series;
 use crate::zone::Moment;
@@ -35,7 +35,7 @@ pub(super) const TABLE: &[Function] = &[
         name: "hitcount",
         parameters: &[SERIES, INTERVAL, optional("alignToInterval", Kind::Boolean).or(Preset::Flag(false))],
         doc: "Converts rates per second to the number of hits in each interval.",
-        body: Body::Again(|again| hitcount(again).boxed()),
+        body: Body::EvaluatingCall(|again| hitcount(again).boxed()),
         ..BASE
     },
     Function {
@@ -49,7 +49,7 @@ pub(super) const TABLE: &[Function] = &[
         ],
         doc: "Aggregates values over intervals that begin with the requested time, or with a calendar \
               unit such as a day or hour.",
-        body: Body::Again(|again| smart_summarize(again).boxed()),
+        body: Body::EvaluatingCall(|again| smart_summarize(again).boxed()),
         ..BASE
     },
 ];
@@ -86,7 +86,7 @@ fn summarize(mut call: Call) -> Result<Vec<Series>> {
     list.into_iter().map(one).collect()
 }
 
-async fn smart_summarize(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn smart_summarize(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (mut list, text, function, unit) = (call.series()?, call.text(1)?, call.text(2)?, call.argument(3));
     let interval = parse_offset(&text)?;
@@ -143,7 +143,7 @@ pub(super) fn summarized(
     Ok((values, at))
 }
 
-async fn hitcount(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn hitcount(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (mut list, text) = (again.call.series()?, again.call.text(1)?);
     let (aligned, interval) = (again.call.flag(2), positive_interval(&text)?);
     if aligned {

@@ -9,7 +9,7 @@ use crate::attime::parse_offset;
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::number::{Number, round};
 use crate::parameter::{Argument, Kind, Parameter, Preset, SERIES, optional, required};
 use crate::series::Series;
@@ -22,7 +22,7 @@ const BASE: Function = Function {
     aggregates: false,
     parameters: &[SERIES, WINDOW, SHARE],
     doc: "Computes the average over a sliding window.",
-    body: Body::Again(|again| moving_by(again, "average").boxed()),
+    body: Body::EvaluatingCall(|again| moving_by(again, "average").boxed()),
 };
 
 const WINDOW: Parameter = required("windowSize", Kind::IntOrInterval);
@@ -33,32 +33,32 @@ pub(super) const TABLE: &[Function] = &[
     Function {
         name: "movingMax",
         doc: "Computes the maximum over a sliding window.",
-        body: Body::Again(|again| moving_by(again, "max").boxed()),
+        body: Body::EvaluatingCall(|again| moving_by(again, "max").boxed()),
         ..BASE
     },
     Function {
         name: "movingMedian",
         doc: "Computes the median over a sliding window.",
-        body: Body::Again(|again| moving_by(again, "median").boxed()),
+        body: Body::EvaluatingCall(|again| moving_by(again, "median").boxed()),
         ..BASE
     },
     Function {
         name: "movingMin",
         doc: "Computes the minimum over a sliding window.",
-        body: Body::Again(|again| moving_by(again, "min").boxed()),
+        body: Body::EvaluatingCall(|again| moving_by(again, "min").boxed()),
         ..BASE
     },
     Function {
         name: "movingSum",
         doc: "Computes the sum over a sliding window.",
-        body: Body::Again(|again| moving_by(again, "sum").boxed()),
+        body: Body::EvaluatingCall(|again| moving_by(again, "sum").boxed()),
         ..BASE
     },
     Function {
         name: "movingWindow",
         parameters: &[SERIES, WINDOW, optional("func", Kind::AggFunc).or(Preset::Text("average")), SHARE],
         doc: "Computes an aggregate over a sliding window.",
-        body: Body::Again(|again| moving_window(again).boxed()),
+        body: Body::EvaluatingCall(|again| moving_window(again).boxed()),
         ..BASE
     },
     Function {
@@ -76,7 +76,7 @@ pub(super) const TABLE: &[Function] = &[
         parameters: &[SERIES, WINDOW],
         doc: "Computes the exponential moving average, with the weight `2 / (windowSize + 1)` for each \
               new value.",
-        body: Body::Again(|again| exponential_moving_average(again).boxed()),
+        body: Body::EvaluatingCall(|again| exponential_moving_average(again).boxed()),
         ..BASE
     },
     Function {
@@ -92,25 +92,25 @@ pub(super) const TABLE: &[Function] = &[
     },
 ];
 
-async fn moving_by(again: Again<'_>, function: &str) -> Result<Vec<Series>> {
+async fn moving_by(again: EvaluatingCall<'_>, function: &str) -> Result<Vec<Series>> {
     let share = again.call.maybe_float(2)?;
     moving(again, function, share).await
 }
 
-async fn moving_window(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn moving_window(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (function, share) = (again.call.text(2)?, again.call.maybe_float(3)?);
     moving(again, &function, share).await
 }
 
 /// Python's `str.capitalize`, for `'average'.capitalize()`.
 fn capitalized(name: &str) -> String {
-    let mut signs = name.chars();
-    let first = signs.next().map(|sign| sign.to_ascii_uppercase());
-    first.into_iter().chain(signs.map(|sign| sign.to_ascii_lowercase())).collect()
+    let mut chars = name.chars();
+    let first = chars.next().map(|character| character.to_ascii_uppercase());
+    first.into_iter().chain(chars.map(|character| character.to_ascii_lowercase())).collect()
 }
 
 /// Aggregates the window up to each point; the window is the second parameter.
-async fn moving(mut again: Again<'_>, function: &str, share: Option<f64>) -> Result<Vec<Series>> {
+async fn moving(mut again: EvaluatingCall<'_>, function: &str, share: Option<f64>) -> Result<Vec<Series>> {
     let list = again.call.series()?;
     if list.is_empty() {
         return Ok(Vec::new());
@@ -167,7 +167,7 @@ fn ewma(mut call: Call) -> Result<Vec<Series>> {
     list.into_iter().map(one).collect()
 }
 
-async fn exponential_moving_average(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn exponential_moving_average(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let list = again.call.series()?;
     if list.is_empty() {
         return Ok(Vec::new());

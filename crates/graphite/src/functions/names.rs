@@ -11,7 +11,7 @@ use crate::aggregation::Aggregation;
 use crate::call::{Call, NodeOrTag};
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::number::Number;
 use crate::parameter::{Argument, Kind, Preset, SERIES, optional, required};
 use crate::pattern::Substitution;
@@ -70,7 +70,7 @@ pub(super) const TABLE: &[Function] = &[
         ],
         doc: "Renames series to a text with the last value of another series, whose target is the result \
               of a regular expression substitution on their name.",
-        body: Body::Again(|again| alias_query(again).boxed()),
+        body: Body::EvaluatingCall(|again| alias_query(again).boxed()),
         ..BASE
     },
     Function {
@@ -85,7 +85,7 @@ pub(super) const TABLE: &[Function] = &[
         aliases: &["toLowerCase"],
         parameters: &[SERIES, optional("pos", Kind::Integer).many()],
         doc: "Converts series names, or the characters at the given positions, to lower case.",
-        body: Body::Series(|call| changed(call, |sign| sign.to_lowercase().collect())),
+        body: Body::Series(|call| changed(call, |character| character.to_lowercase().collect())),
         ..BASE
     },
     Function {
@@ -105,7 +105,7 @@ pub(super) const TABLE: &[Function] = &[
         aliases: &["toUpperCase"],
         parameters: &[SERIES, optional("pos", Kind::Integer).many()],
         doc: "Converts series names, or the characters at the given positions, to upper case.",
-        body: Body::Series(|call| changed(call, |sign| sign.to_uppercase().collect())),
+        body: Body::Series(|call| changed(call, |character| character.to_uppercase().collect())),
         ..BASE
     },
 ];
@@ -164,7 +164,7 @@ fn alias_by_nodes(mut call: Call) -> Result<Vec<Series>> {
     Ok(list)
 }
 
-async fn alias_query(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn alias_query(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (mut list, search, replace, name) = (call.series()?, call.text(1)?, call.text(2)?, call.text(3)?);
     let queries = queries(&again, &list, (search, replace)).await?;
@@ -184,7 +184,7 @@ async fn alias_query(mut again: Again<'_>) -> Result<Vec<Series>> {
 
 /// Computes the targets: the result of the substitution for each series name.
 async fn queries(
-    again: &Again<'_>,
+    again: &EvaluatingCall<'_>,
     list: &[Series],
     (search, replace): (String, String),
 ) -> Result<Vec<String>> {
@@ -233,19 +233,20 @@ fn shorten(name: &str, start: i64, stop: i64) -> String {
 fn changed(mut call: Call, change: fn(char) -> String) -> Result<Vec<Series>> {
     let (mut list, places) = (call.series()?, call.nodes()?);
     for series in &mut list {
-        let signs: Vec<char> = series.name.chars().collect();
-        let mut wanted = vec![places.is_empty(); signs.len()];
+        let chars: Vec<char> = series.name.chars().collect();
+        let mut wanted = vec![places.is_empty(); chars.len()];
         for place in &places {
             let NodeOrTag::Node(place) = place else {
                 return Err(Error::invalid("a place is a whole number"));
             };
-            if let Some(place) = place_in(signs.len(), *place) {
+            if let Some(place) = place_in(chars.len(), *place) {
                 wanted[place] = true;
             }
         }
-        let changed = signs.into_iter().zip(wanted);
-        series.name =
-            changed.map(|(sign, wanted)| if wanted { change(sign) } else { sign.to_string() }).collect();
+        let changed = chars.into_iter().zip(wanted);
+        series.name = changed
+            .map(|(character, wanted)| if wanted { change(character) } else { character.to_string() })
+            .collect();
     }
     Ok(list)
 }

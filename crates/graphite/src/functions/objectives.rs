@@ -6,7 +6,7 @@ use sandur_base::job::spend;
 use super::intervals::positive_interval;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset, SERIES, required};
 use crate::series::Series;
 
@@ -19,7 +19,7 @@ const BASE: Function = Function {
     parameters: &[SERIES, INTERVAL, METHOD, VALUE],
     doc: "Computes the fraction of points in each interval that meet a condition: above or below a \
           value.",
-    body: Body::Again(|again| objectives(again, false).boxed()),
+    body: Body::EvaluatingCall(|again| objectives(again, false).boxed()),
 };
 
 const INTERVAL: Parameter = required("interval", Kind::Interval);
@@ -38,7 +38,7 @@ pub(super) const TABLE: &[Function] = &[
         parameters: &[SERIES, INTERVAL, METHOD, VALUE, required("objective", Kind::Float)],
         doc: "Computes the error budget of an objective that is left in each interval, in seconds; \
               negative if it is exceeded.",
-        body: Body::Again(|again| objectives(again, true).boxed()),
+        body: Body::EvaluatingCall(|again| objectives(again, true).boxed()),
         ..BASE
     },
 ];
@@ -51,7 +51,7 @@ struct Condition {
 }
 
 /// Computes the fraction in each interval, or the remaining error budget in seconds.
-async fn objectives(mut again: Again<'_>, has_objective: bool) -> Result<Vec<Series>> {
+async fn objectives(mut again: EvaluatingCall<'_>, has_objective: bool) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, text, method) = (call.series()?, call.text(1)?, call.text(2)?);
     let value = call.float(3)?;

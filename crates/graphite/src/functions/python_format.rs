@@ -9,38 +9,38 @@ const WIDTH_MAX: usize = 200;
 /// Formats a number with a Python format string, which must have exactly one placeholder.
 pub(super) fn python_format(text: &str, value: f64) -> Result<String> {
     let wrong = || Error::invalid(format!("'{text}' is not a format for one number"));
-    let (mut out, mut signs, mut places) = (String::new(), text.chars().peekable(), 0);
-    while let Some(sign) = signs.next() {
-        if sign != '%' {
-            out.push(sign);
+    let (mut out, mut chars, mut places) = (String::new(), text.chars().peekable(), 0);
+    while let Some(character) = chars.next() {
+        if character != '%' {
+            out.push(character);
             continue;
         }
-        if signs.next_if_eq(&'%').is_some() {
+        if chars.next_if_eq(&'%').is_some() {
             out.push('%');
             continue;
         }
         let mut flags = String::new();
-        while let Some(flag) = signs.next_if(|sign| "-+ 0#".contains(*sign)) {
+        while let Some(flag) = chars.next_if(|character| "-+ 0#".contains(*character)) {
             flags.push(flag);
         }
         let mut digits = || {
             let mut digits = String::new();
-            while let Some(digit) = signs.next_if(char::is_ascii_digit) {
+            while let Some(digit) = chars.next_if(char::is_ascii_digit) {
                 digits.push(digit);
             }
             digits
         };
         let width: usize = digits().parse().unwrap_or(0);
-        let precision = signs.next_if_eq(&'.').is_some();
+        let precision = chars.next_if_eq(&'.').is_some();
         let mut digits = String::new();
-        while let Some(digit) = signs.next_if(char::is_ascii_digit) {
+        while let Some(digit) = chars.next_if(char::is_ascii_digit) {
             digits.push(digit);
         }
         let precision = precision.then(|| digits.parse::<usize>().unwrap_or(0));
         if width.max(precision.unwrap_or(0)) > WIDTH_MAX {
             return Err(Error::Limit(format!("'{text}' has a width of more than {WIDTH_MAX} characters")));
         }
-        let mut written = match (signs.next(), precision) {
+        let mut written = match (chars.next(), precision) {
             (Some('d' | 'i' | 'u'), _) => whole(value).ok_or_else(wrong)?,
             (Some('f' | 'F'), precision) => fixed(value, precision.unwrap_or(6)),
             (Some('g' | 'G'), None) => general(value),

@@ -8,7 +8,7 @@ use crate::attime::{parse_offset, parse_time};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Kind, Preset, SERIES, optional};
 use crate::series::Series;
 use crate::zone::{Moment, Zone};
@@ -21,7 +21,7 @@ const BASE: Function = Function {
     aggregates: false,
     parameters: &[SERIES, optional("startSourceAt", Kind::Date), optional("endSourceAt", Kind::Date)],
     doc: "Computes the linear regression of each series, over the requested time or another one.",
-    body: Body::Again(|again| linear_regression(again).boxed()),
+    body: Body::EvaluatingCall(|again| linear_regression(again).boxed()),
 };
 
 pub(super) const TABLE: &[Function] = &[
@@ -41,7 +41,7 @@ pub(super) const TABLE: &[Function] = &[
     },
 ];
 
-async fn linear_regression(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn linear_regression(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (list, begin, end) = (again.call.series()?, again.call.maybe_text(1)?, again.call.maybe_text(2)?);
     let scope = &again.call.scope;
     let time = |text: Option<String>, instead: Moment| match text {

@@ -5,7 +5,7 @@ use futures_util::FutureExt;
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset, optional, required};
 use crate::scope::Scope;
 use crate::series::{Consolidation, Series};
@@ -31,7 +31,7 @@ pub(super) const TABLE: &[Function] = &[
         group: Group::Special,
         parameters: &[optional("tags", Kind::Text).many()],
         doc: "Counts, for each second, the events that have all the given tags.",
-        body: Body::Again(|again| events(again).boxed()),
+        body: Body::EvaluatingCall(|again| events(again).boxed()),
         ..BASE
     },
     Function {
@@ -40,7 +40,7 @@ pub(super) const TABLE: &[Function] = &[
         group: Group::Special,
         parameters: &[NAME, STEP],
         doc: "Creates a series with a random walk.",
-        body: Body::Again(|again| random_walk(again).boxed()),
+        body: Body::EvaluatingCall(|again| random_walk(again).boxed()),
         ..BASE
     },
     Function {
@@ -101,7 +101,7 @@ fn time(mut call: Call) -> Result<Vec<Series>> {
     Ok(vec![Series::new(name, start, end, step, values).with_share(call.scope.x_files_factor())])
 }
 
-async fn random_walk(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn random_walk(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (name, step) = (again.call.text(0)?, again.call.integer(1)?);
     let steps = same_steps(&again.call.scope, step)?;
     let share = again.call.scope.x_files_factor();
@@ -127,7 +127,7 @@ async fn random_walk(mut again: Again<'_>) -> Result<Vec<Series>> {
         .await
 }
 
-async fn events(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn events(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let tags = again.call.only_texts()?;
     let name = format!("events(\"{}\")", tags.join("\", \""));
     // Without a tag, an empty one is searched for, which no event has.

@@ -8,7 +8,7 @@ use crate::attime::{parse_offset, parse_time};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Again, Body, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::pattern::python_regex;
 use crate::scope::Scope;
@@ -29,7 +29,7 @@ const BASE: Function = Function {
     ],
     doc: "Shows series of an earlier time. With `alignDst`, a shift between summer time and standard \
           time is corrected by an hour in the time zone of the request (`tz`).",
-    body: Body::Again(|again| time_shift(again).boxed()),
+    body: Body::EvaluatingCall(|again| time_shift(again).boxed()),
 };
 
 pub(super) const TABLE: &[Function] = &[
@@ -74,7 +74,7 @@ pub(super) const TABLE: &[Function] = &[
             optional("timeShiftEnd", Kind::Integer).or(Preset::Int(7)),
         ],
         doc: "Shows series of several earlier times.",
-        body: Body::Again(|again| time_stack(again).boxed()),
+        body: Body::EvaluatingCall(|again| time_stack(again).boxed()),
         ..BASE
     },
 ];
@@ -89,7 +89,7 @@ pub(super) fn backwards(text: String) -> Result<(String, i64)> {
 /// The shift of clocks in summer time, in seconds.
 const SUMMER_SECONDS: i64 = 3600;
 
-async fn time_shift(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn time_shift(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let (list, text, keeps_end) = (again.call.series()?, again.call.text(1)?, again.call.flag(2));
     let (text, delta) = backwards(text)?;
     let Some((start, end)) = list.first().map(|series| (series.start, series.end)) else {
@@ -131,7 +131,7 @@ fn summer_correction(request: &Scope, shifted: &Scope) -> i64 {
 /// The most times of a call; the series are fetched again for each.
 const TIMES_MAX: i64 = 1_000;
 
-async fn time_stack(mut again: Again<'_>) -> Result<Vec<Series>> {
+async fn time_stack(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
     let call = &mut again.call;
     let (list, text) = (call.series()?, call.text(1)?);
     let (first, last) = (call.integer(2)?, call.integer(3)?);

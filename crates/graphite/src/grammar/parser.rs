@@ -23,7 +23,8 @@ pub fn parse(text: &str) -> Result<Nested<Expr>> {
     if text.len() > TARGET_BYTES_MAX {
         return Err(Error::Limit(format!("the target is longer than {TARGET_BYTES_MAX} bytes")));
     }
-    let mut reader = Reader { text, at: 0, depth: Depth::default(), attempts: 0, looked_at: 0, untold: 0 };
+    let mut reader =
+        Reader { text, at: 0, depth: Depth::default(), attempts: 0, looked_at: 0, unreported: 0 };
     let expr = reader.expression()?.ok_or_else(|| {
         let shown: String = text.chars().take(80).collect();
         Error::invalid(format!("'{shown}' is not a target: a path or a function call is expected"))
@@ -40,7 +41,7 @@ struct Reader<'a> {
     attempts: u32,
     /// The bytes scanned so far, and those of them that are not yet reported to the job.
     looked_at: usize,
-    untold: usize,
+    unreported: usize,
 }
 
 fn is_word_start(byte: u8) -> bool {
@@ -91,7 +92,7 @@ impl<'a> Reader<'a> {
     /// Counts an attempt; fails beyond the limits.
     fn attempt(&mut self) -> Result<()> {
         self.attempts += 1;
-        spend(std::mem::take(&mut self.untold))?;
+        spend(std::mem::take(&mut self.unreported))?;
         if self.attempts > ATTEMPTS_MAX || self.looked_at > LOOKED_AT_MAX {
             return Err(Error::Limit(
                 "the target takes too many attempts to read; close its brackets".to_owned(),
@@ -103,7 +104,7 @@ impl<'a> Reader<'a> {
     /// Counts scanned bytes.
     fn note(&mut self, bytes: usize) {
         self.looked_at += bytes;
-        self.untold += bytes;
+        self.unreported += bytes;
     }
 
     /// Parses `(template | call | path) ('|' call)*`.

@@ -38,7 +38,7 @@ impl ListingForm {
     }
 
     /// Whether the format includes sizes of files.
-    pub(super) fn tells_sizes(self) -> bool {
+    pub(super) fn has_sizes(self) -> bool {
         !matches!(self, Self::Names(_))
     }
 

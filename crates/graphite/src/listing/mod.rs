@@ -110,7 +110,7 @@ impl Listing {
         let form = self.request.form;
         for path in listed {
             let last = self.source.ages.last(path).await?;
-            let bytes = if form.tells_sizes() { self.source.rules.of(path).whisper_bytes() } else { None };
+            let bytes = if form.has_sizes() { self.source.rules.of(path).whisper_bytes() } else { None };
             form.path(out, &mut self.totals, (path, bytes.unwrap_or(0), last));
         }
         Ok(true)

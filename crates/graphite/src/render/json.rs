@@ -67,20 +67,20 @@ fn push_points(
     times.begin(series.start, step_of(series)?, series.points().len())?;
     let mut count = 0;
     for (place, point) in series.points().enumerate() {
-        let Some(behind) = times.behind(place, series.end) else { break };
+        let Some(ending) = times.after_value(place, series.end) else { break };
         if request.no_null_points && point.is_none_or(f64::is_nan) {
             continue;
         }
         out.extend_from_slice(if count == 0 { b"[" } else { b", [" });
         push_value(out, point, is_whole);
-        out.extend_from_slice(behind);
+        out.extend_from_slice(ending);
         count += 1;
     }
     Ok(count)
 }
 
 /// The bytes of the text after a value, with its end and room for growth.
-const BEHIND_BYTES: u64 = 40;
+const ENDING_BYTES: u64 = 40;
 
 /// The texts after the values of a series's points: `, 1700000000]` and so on.
 #[derive(Default)]
@@ -97,7 +97,7 @@ struct Times {
 impl Times {
     /// Starts a series with points at these times.
     fn begin(&mut self, start: i64, step: i64, points: usize) -> Result<()> {
-        self.held.at_least(points as u64 * BEHIND_BYTES)?;
+        self.held.at_least(points as u64 * ENDING_BYTES)?;
         if (start, step) != (self.start, self.step) {
             self.text.clear();
             self.ends.clear();
@@ -108,7 +108,7 @@ impl Times {
 
     /// The text after the value at a place; places are visited in order. `None` if its time is after the
     /// end.
-    fn behind(&mut self, place: usize, end: i64) -> Option<&[u8]> {
+    fn after_value(&mut self, place: usize, end: i64) -> Option<&[u8]> {
         if place >= self.ends.len() {
             self.text.extend_from_slice(b", ");
             push_signed(&mut self.text, self.next);

@@ -7,7 +7,7 @@ use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Matcher};
 use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch};
 
 use super::matchers::{NAME, of_expressions, of_pattern};
-use super::named::Meant;
+use super::named::SeriesCondition;
 use super::parts::{Part, Rank, merged, split_last_name, with_rollups};
 use super::rolled::{self, KeptAggregate};
 use super::{StoredSeries, TEXT_BYTES};
@@ -22,7 +22,7 @@ const LITTLE: usize = 4096;
 
 /// The parameters of a fetch.
 pub(super) struct Asked {
-    meant: Meant,
+    condition: SeriesCondition,
     window: Window,
     /// The first and the last millisecond that are read.
     times_ms: (i64, i64),
@@ -83,16 +83,16 @@ impl StoredSeries<'_> {
     ) -> Result<Option<(Arc<Asked>, SampleSelection)>, Error> {
         let Some((first, last)) = self.read_times(window) else { return Ok(None) };
         let conditions = context.compute_here(|| Ok(conditions(selector)))?;
-        let Some((matchers, meant)) = conditions else { return Ok(None) };
+        let Some((matchers, condition)) = conditions else { return Ok(None) };
         let first_ms = first.saturating_sub(self.options.lookback).saturating_mul(1000);
         let last_ms = last.saturating_mul(1000).saturating_sub(1);
         let mut selection = SampleSelection::all(matchers, first_ms, last_ms);
         selection.starts = false;
-        if matches!(meant, Meant::Path(_)) {
+        if matches!(condition, SeriesCondition::Path(_)) {
             let labels = [NAME, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP];
             selection.labels = Some(labels.map(str::to_owned).to_vec());
         }
-        Ok(Some((Arc::new(Asked { meant, window, times_ms: (first_ms, last_ms) }), selection)))
+        Ok(Some((Arc::new(Asked { condition, window, times_ms: (first_ms, last_ms) }), selection)))
     }
 }
 
@@ -127,7 +127,7 @@ impl Asked {
     ) -> Result<(Vec<Part>, Option<Reservation>), Error> {
         let (asked, rules) = (Arc::clone(self), Arc::clone(rules));
         let samples: usize = batch.samples.iter().map(|samples| samples.values.len()).sum();
-        let count = samples + batch.labels.len().saturating_mul(asked.meant.steps());
+        let count = samples + batch.labels.len().saturating_mul(asked.condition.steps());
         let fill = move || -> Result<_, Error> {
             let (mut found, mut texts) = (Vec::new(), 0);
             for series in 0..batch.labels.len() {
@@ -150,7 +150,7 @@ impl Asked {
         if samples.times.get(first).is_none_or(|time| *time > last_ms) {
             return Ok(None);
         }
-        let Some(name) = self.meant.name(batch, series) else { return Ok(None) };
+        let Some(name) = self.condition.name(batch, series) else { return Ok(None) };
         let rule = rules.of(&name);
         let Some(reading) = Reading::of(rule.archives, self.window) else { return Ok(None) };
         let step = rule.archives[reading.archive].step;
@@ -170,15 +170,15 @@ impl Asked {
 }
 
 /// The label matchers of a selector, and the exact condition; `None` if no series can match.
-fn conditions(selector: Selector<'_>) -> Option<(Vec<Matcher>, Meant)> {
+fn conditions(selector: Selector<'_>) -> Option<(Vec<Matcher>, SeriesCondition)> {
     Some(match selector {
-        Selector::Path(pattern) => (of_pattern(pattern)?.of_leaves(), Meant::by(selector)),
-        Selector::Tags(expressions) => (of_expressions(expressions).0, Meant::by(selector)),
+        Selector::Path(pattern) => (of_pattern(pattern)?.of_leaves(), SeriesCondition::by(selector)),
+        Selector::Tags(expressions) => (of_expressions(expressions).0, SeriesCondition::by(selector)),
         Selector::Name(name) => {
             let tags = parse_name(name).ok()?;
             let texts: Vec<String> = tags.iter().map(|(tag, value)| format!("{tag}={value}")).collect();
             let expressions = TagExpression::parse_all(texts.iter().map(String::as_str)).ok()?;
-            (of_expressions(&expressions).0, Meant::by(Selector::Name(&canonical_name(&tags))))
+            (of_expressions(&expressions).0, SeriesCondition::by(Selector::Name(&canonical_name(&tags))))
         }
     })
 }

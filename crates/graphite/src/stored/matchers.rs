@@ -114,16 +114,18 @@ pub(super) fn of_expressions(expressions: &[TagExpression]) -> (Vec<Matcher>, bo
 /// Whether an expression of Python has the same meaning in Go: it consists of characters, wildcards,
 /// repetitions, alternatives, groups and plain classes.
 fn means_the_same(spec: &str) -> bool {
-    let mut signs = spec.chars().peekable();
-    while let Some(sign) = signs.next() {
-        let is_plain = match sign {
-            '\\' => signs.next().is_some_and(|next| next.is_ascii_punctuation()),
-            '(' => signs.peek() != Some(&'?'),
+    let mut chars = spec.chars().peekable();
+    while let Some(character) = chars.next() {
+        let is_plain = match character {
+            '\\' => chars.next().is_some_and(|next| next.is_ascii_punctuation()),
+            '(' => chars.peek() != Some(&'?'),
             '[' => {
-                let class: String = signs.by_ref().take_while(|sign| *sign != ']').collect();
+                let class: String = chars.by_ref().take_while(|character| *character != ']').collect();
                 let inner = class.strip_prefix('^').unwrap_or(&class);
                 !inner.is_empty()
-                    && inner.chars().all(|sign| sign.is_ascii_alphanumeric() || "-_.".contains(sign))
+                    && inner
+                        .chars()
+                        .all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
                     && !inner.starts_with('-')
                     && !inner.contains("--")
             }

@@ -10,13 +10,13 @@ use crate::tags::{TagExpression, Tags, canonical_name};
 
 /// The exact condition on a series.
 #[derive(Clone, Debug)]
-pub(super) enum Meant {
+pub(super) enum SeriesCondition {
     Path(Pattern),
     Name(String),
     Tags(Vec<TagExpression>),
 }
 
-impl Meant {
+impl SeriesCondition {
     pub(super) fn by(selector: Selector<'_>) -> Self {
         match selector {
             Selector::Path(pattern) => Self::Path(pattern.clone()),

@@ -9,7 +9,7 @@ use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, QueryContext, SeriesBatch, SeriesRequest, all_texts};
 
 use super::matchers::{NAME, label_of, of_expressions, tag_of};
-use super::named::{Meant, name_of, tags_of};
+use super::named::{SeriesCondition, name_of, tags_of};
 use super::{LITTLE_COMPARED, StoredSeries};
 use crate::source::Selector;
 use crate::tag_api::{NameFilter, Names, Wanted};
@@ -46,17 +46,18 @@ impl StoredSeries<'_> {
         mut look: impl FnMut(&SeriesBatch, usize) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let (matchers, is_exact) = context.compute_here(|| Ok(of_expressions(expressions)))?;
-        let meant = Arc::new(Meant::by(Selector::Tags(expressions)));
+        let condition = Arc::new(SeriesCondition::by(Selector::Tags(expressions)));
         let _turn = context.turn().await?;
         let mut scan = self.samples.series(context, SeriesRequest::new(matchers, self.names_range())).await?;
         while let Some(batch) = scan.next().await? {
             context.check()?;
             let batch = Arc::new(batch);
-            let meant_ones = if is_exact { None } else { Some(meant_ones(context, &meant, &batch).await?) };
+            let matching =
+                if is_exact { None } else { Some(matching_series(context, &condition, &batch).await?) };
             context.compute_here(|| {
                 for series in 0..batch.labels.len() {
                     spend(256)?;
-                    if meant_ones.as_ref().is_none_or(|meant| meant[series]) {
+                    if matching.as_ref().is_none_or(|matching| matching[series]) {
                         look(&batch, series)?;
                     }
                 }
@@ -168,17 +169,17 @@ impl StoredSeries<'_> {
 }
 
 /// For each series of a batch, whether it matches.
-async fn meant_ones(
+async fn matching_series(
     context: &QueryContext,
-    meant: &Arc<Meant>,
+    condition: &Arc<SeriesCondition>,
     batch: &Arc<SeriesBatch>,
 ) -> Result<Vec<bool>, Error> {
-    let (meant, batch) = (Arc::clone(meant), Arc::clone(batch));
-    let is_little = batch.labels.len().saturating_mul(meant.steps()) <= LITTLE_COMPARED;
+    let (condition, batch) = (Arc::clone(condition), Arc::clone(batch));
+    let is_little = batch.labels.len().saturating_mul(condition.steps()) <= LITTLE_COMPARED;
     let job = move || {
         let one = |series| {
             spend(256)?;
-            Ok(meant.name(&batch, series).is_some())
+            Ok(condition.name(&batch, series).is_some())
         };
         (0..batch.labels.len()).map(one).collect()
     };

@@ -36,9 +36,9 @@ pub(super) struct KeptAggregate {
 pub(super) fn of_series(batch: &SeriesBatch, series: usize) -> Option<Result<(RolledSteps, Aggregate), ()>> {
     let (_, rollup) = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ROLLUP)?;
     let archive = batch.pairs(series).find(|(label, _)| *label == GRAPHITE_ARCHIVE);
-    let told = archive.and_then(|(_, archive)| RollupLabels::of(archive, rollup));
+    let labels = archive.and_then(|(_, archive)| RollupLabels::of(archive, rollup));
     let steps = |RollupLabels { step, finest, aggregate }| (RolledSteps { step, finest }, aggregate);
-    Some(told.map(steps).ok_or(()))
+    Some(labels.map(steps).ok_or(()))
 }
 
 impl KeptAggregate {

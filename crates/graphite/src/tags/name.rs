@@ -65,11 +65,16 @@ fn with_braces(path: &str, brace: usize) -> Result<Tags> {
 
 /// Parses a value up to its closing quote; also returns the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
-    let (mut value, mut signs) = (String::new(), text.char_indices());
-    while let Some((at, sign)) = signs.next() {
-        match sign {
+    let (mut value, mut chars) = (String::new(), text.char_indices());
+    while let Some((at, character)) = chars.next() {
+        match character {
             '"' => return Some((value, &text[at + 1..])),
-            '\\' => value.push(signs.next().map(|(_, sign)| sign).filter(|sign| matches!(sign, '"' | '\\'))?),
+            '\\' => value.push(
+                chars
+                    .next()
+                    .map(|(_, character)| character)
+                    .filter(|character| matches!(character, '"' | '\\'))?,
+            ),
             other => value.push(other),
         }
     }

@@ -71,7 +71,7 @@ impl Credentials {
             scopes: Scopes::default(),
             fingerprint: secret::sha256(b""),
         };
-        let stranger = Arc::new(User::new(nobody, secret::HASH_OF_NOBODY.to_owned()));
+        let stranger = Arc::new(User::new(nobody, secret::HASH_WITHOUT_PASSWORD.to_owned()));
         Self { keyed, tokens, users, named, stranger }
     }
 

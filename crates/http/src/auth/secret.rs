@@ -82,7 +82,7 @@ pub fn verify_password(password: &str, hash: &str) -> bool {
 
 /// A hash of the usual cost that no password matches, so that unknown names take as long as users. Its
 /// salt and its 184 bits are zero.
-pub const HASH_OF_NOBODY: &str = "$2b$10$.....................................................";
+pub const HASH_WITHOUT_PASSWORD: &str = "$2b$10$.....................................................";
 
 /// SHA-256.
 pub fn sha256(bytes: &[u8]) -> Digest {
@@ -140,8 +140,8 @@ mod tests {
         assert!(!verify_password("secret\0", &ours) && !verify_password(&"s".repeat(73), &ours));
         let slow = check_password_hash(&theirs.replace("$05$", "$31$")).unwrap_err();
         assert!(slow.contains("between 4 and 14"), "{slow}");
-        check_password_hash(HASH_OF_NOBODY).unwrap();
-        assert!(bcrypt::non_truncating_verify("", HASH_OF_NOBODY).is_ok_and(|same| !same));
+        check_password_hash(HASH_WITHOUT_PASSWORD).unwrap();
+        assert!(bcrypt::non_truncating_verify("", HASH_WITHOUT_PASSWORD).is_ok_and(|same| !same));
         for bad in ["", "secret", "$2y$10$short", "$1$abc$def"] {
             assert!(check_password_hash(bad).is_err(), "{bad}");
         }

@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use axum::routing::on;
-use sandur_graphite::{CarbonserverForm, capabilities as told};
+use sandur_graphite::{CarbonserverForm, capabilities as described};
 
 use super::answer::{failure, known};
 use super::parameters::GraphiteCall;
@@ -30,5 +30,5 @@ pub static ROUTE: Route = Route {
 
 async fn capabilities(call: GraphiteCall) -> Result<Response, Failure> {
     let form = CarbonserverForm::named(call.format().unwrap_or("carbonapi_v3_pb"));
-    known(Ok(told(form.map_err(|error| failure(&error))?, "sandur")))
+    known(Ok(described(form.map_err(|error| failure(&error))?, "sandur")))
 }

@@ -41,9 +41,9 @@ pub static ROUTE: Route = Route {
 async fn event_data(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
     let request = EventsRequest::read(&call.pairs, now(&queries), &Zone::utc());
     let request = request.map_err(|error| failure(&error))?;
-    let told =
+    let described =
         GraphiteRequest { times: Some((request.from, request.until)), ..named("events", &call, &["tags"]) };
-    answer(&queries, &call, told, async |_, context| {
+    answer(&queries, &call, described, async |_, context| {
         let events = KeptEvents(queries.logs()).between(context, request.from, request.until).await?;
         Ok(request.answer(&events))
     })

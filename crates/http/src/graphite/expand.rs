@@ -32,6 +32,6 @@ pub static ROUTE: Route = Route {
 
 async fn expand(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
     let request = ExpandRequest::read(&call.pairs).map_err(|error| failure(&error))?;
-    let told = named("expand", &call, &["query"]);
-    answer(&queries, &call, told, async |series, context| paths(series, context, &request).await).await
+    let described = named("expand", &call, &["query"]);
+    answer(&queries, &call, described, async |series, context| paths(series, context, &request).await).await
 }

@@ -49,8 +49,8 @@ async fn find(State(queries): State<Queries>, mut call: GraphiteCall) -> Result<
     call.settle_format();
     let request =
         FindRequest::read(&call.pairs, now(&queries), &Zone::utc()).map_err(|error| failure(&error))?;
-    let told = GraphiteRequest { kind: "find", text: request.query.clone(), times: request.times };
-    answer(&queries, &call, told, async |series, context| nodes(series, context, &request).await).await
+    let described = GraphiteRequest { kind: "find", text: request.query.clone(), times: request.times };
+    answer(&queries, &call, described, async |series, context| nodes(series, context, &request).await).await
 }
 
 /// Finds several patterns, which carbonapi sends in a body.
@@ -58,8 +58,8 @@ async fn globs(queries: &Queries, call: &GraphiteCall) -> Result<Response, Failu
     let (patterns, from, until) = read_globs(&call.body).map_err(|error| failure(&error))?;
     let until = if until == 0 { now(queries) } else { until };
     let times = (from != 0).then_some((from, until));
-    let told = GraphiteRequest { kind: "find", text: patterns.join(" "), times };
-    answer(queries, call, told, async |series, context| {
+    let described = GraphiteRequest { kind: "find", text: patterns.join(" "), times };
+    answer(queries, call, described, async |series, context| {
         let mut found = Vec::new();
         for text in &patterns {
             found.push(series.find(context, &Pattern::parse(text)?, times).await?);

@@ -3,7 +3,7 @@
 use axum::extract::Path;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_graphite::functions as told;
+use sandur_graphite::functions as described;
 
 use super::answer::{JSONP, known};
 use super::parameters::GraphiteCall;
@@ -30,5 +30,5 @@ pub static ROUTE: Route = Route {
 };
 
 async fn function(Path(name): Path<String>, call: GraphiteCall) -> Result<Response, Failure> {
-    known(told(Some(&name), &call.pairs))
+    known(described(Some(&name), &call.pairs))
 }

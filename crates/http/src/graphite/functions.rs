@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use axum::routing::on;
-use sandur_graphite::functions as told;
+use sandur_graphite::functions as described;
 
 use super::answer::{JSONP, known};
 use super::parameters::GraphiteCall;
@@ -24,5 +24,5 @@ pub static ROUTE: Route = Route {
 };
 
 async fn functions(call: GraphiteCall) -> Result<Response, Failure> {
-    known(told(None, &call.pairs))
+    known(described(None, &call.pairs))
 }

@@ -31,6 +31,7 @@ pub static ROUTE: Route = Route {
 };
 
 async fn index(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
-    let told = named("index", &call, &[]);
-    answer(&queries, &call, told, async |series, context| paths(series, context, &call.pairs).await).await
+    let described = named("index", &call, &[]);
+    answer(&queries, &call, described, async |series, context| paths(series, context, &call.pairs).await)
+        .await
 }

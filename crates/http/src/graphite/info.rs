@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_graphite::{CarbonserverForm, info as told_of, infos, read_info};
+use sandur_graphite::{CarbonserverForm, info as info_of, infos, read_info};
 use sandur_service::Queries;
 use sandur_service::graphite::GraphiteRequest;
 
@@ -34,14 +34,14 @@ async fn info(State(queries): State<Queries>, call: GraphiteCall) -> Result<Resp
     let form = CarbonserverForm::named(call.format().unwrap_or("json")).map_err(|error| failure(&error))?;
     if form == CarbonserverForm::Newer && !call.body.is_empty() {
         let names = read_info(&call.body).map_err(|error| failure(&error))?;
-        let told = GraphiteRequest { kind: "info", text: names.join(" "), times: None };
+        let described = GraphiteRequest { kind: "info", text: names.join(" "), times: None };
         let now = queries.graphite_rules();
         let rules = || names.iter().map(|name| (name.as_str(), now.of(name)));
-        return answer(&queries, &call, told, async |_, _| infos(rules())).await;
+        return answer(&queries, &call, described, async |_, _| infos(rules())).await;
     }
     let target = call.last("target").filter(|target| !target.is_empty());
     let target = target.ok_or_else(|| Failure::invalid("the parameter target is missing"))?;
-    let told = GraphiteRequest { kind: "info", text: target.to_owned(), times: None };
+    let described = GraphiteRequest { kind: "info", text: target.to_owned(), times: None };
     let now = queries.graphite_rules();
-    answer(&queries, &call, told, async |_, _| told_of(form, target, now.of(target))).await
+    answer(&queries, &call, described, async |_, _| info_of(form, target, now.of(target))).await
 }

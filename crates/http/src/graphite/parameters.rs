@@ -81,7 +81,7 @@ impl FromRequest<App> for GraphiteCall {
             kind if kind.starts_with("application/json") && !body.is_empty() => Written::Json(&body),
             _ => Written::Otherwise,
         };
-        let weight = Weight::of(query, written)?;
+        let weight = ParameterSize::of(query, written)?;
         memory.grow(weight.bytes()).await.map_err(|short| sandur_service::Failure::from(&short))?;
         let pairs = read(query, written, weight)?;
         let is_kept = matches!(written, Written::Otherwise);
@@ -104,12 +104,12 @@ enum Written<'a> {
 
 /// The number of parameters and the memory that they need.
 #[derive(Clone, Copy, Default)]
-struct Weight {
+struct ParameterSize {
     pairs: usize,
     bytes: u64,
 }
 
-impl Weight {
+impl ParameterSize {
     fn of(query: &[u8], body: Written<'_>) -> Result<Self, Failure> {
         let mut weight = Self::default();
         each(query, body, &mut |name, value| {
@@ -128,7 +128,7 @@ impl Weight {
     }
 }
 
-fn read(query: &[u8], body: Written<'_>, weight: Weight) -> Result<Pairs, Failure> {
+fn read(query: &[u8], body: Written<'_>, weight: ParameterSize) -> Result<Pairs, Failure> {
     let mut pairs = Vec::with_capacity(if weight.pairs == 0 { 0 } else { weight.pairs + SPARE });
     each(query, body, &mut |name, value| {
         pairs.push((name.to_owned(), value.into_owned()));
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     fn pairs(query: &str, body: Written<'_>) -> Result<Pairs, String> {
-        let weight = Weight::of(query.as_bytes(), body).map_err(|failure| failure.message)?;
+        let weight = ParameterSize::of(query.as_bytes(), body).map_err(|failure| failure.message)?;
         let pairs = super::read(query.as_bytes(), body, weight).map_err(|failure| failure.message)?;
         let text = |text: &String| text.capacity() as u64;
         let texts: u64 = pairs.iter().map(|(name, value)| text(name) + text(value)).sum();

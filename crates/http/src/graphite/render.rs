@@ -69,10 +69,10 @@ async fn render(State(queries): State<Queries>, mut call: GraphiteCall) -> Resul
     call.pairs = Vec::new();
     let targets: Vec<&str> = requests.iter().flat_map(|one| &one.targets).map(String::as_str).collect();
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
-    let told = GraphiteRequest { kind: "render", text: targets.join(" "), times };
+    let described = GraphiteRequest { kind: "render", text: targets.join(" "), times };
     let [request] = requests.as_slice() else {
         // Concatenated protobuf messages are one message.
-        return answer(&queries, &call, told, async |series, context| {
+        return answer(&queries, &call, described, async |series, context| {
             let mut whole = Rendered { content_type: "application/x-carbonapi-v3-pb", body: Vec::new() };
             for request in &requests {
                 whole.body.extend_from_slice(&rendered(series, context, request).await?.body);
@@ -81,7 +81,7 @@ async fn render(State(queries): State<Queries>, mut call: GraphiteCall) -> Resul
         })
         .await;
     };
-    answer(&queries, &call, told, async |series, context| rendered(series, context, request).await).await
+    answer(&queries, &call, described, async |series, context| rendered(series, context, request).await).await
 }
 
 /// Converts a request in carbonapi's body to parameters.

@@ -42,6 +42,7 @@ async fn tag_complete_values(
     State(queries): State<Queries>,
     call: GraphiteCall,
 ) -> Result<Response, Failure> {
-    let told = within(&queries, &call, named("tags", &call, &["expr"]))?;
-    answer(&queries, &call, told, async |series, context| answered(series, context, &call.pairs).await).await
+    let described = within(&queries, &call, named("tags", &call, &["expr"]))?;
+    answer(&queries, &call, described, async |series, context| answered(series, context, &call.pairs).await)
+        .await
 }

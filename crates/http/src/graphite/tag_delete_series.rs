@@ -41,11 +41,11 @@ async fn tag_delete_series(
     State(writes): State<Writes>,
     call: GraphiteCall,
 ) -> Result<Response, Failure> {
-    let told = named("delete", &call, &["path"]);
+    let described = named("delete", &call, &["path"]);
     let tenant = call.call.caller.tenant.clone();
     let requests = deletes::of(&writes, &tenant, Signal::Metrics)?;
     let forget = Requests { requests, tenant, until_ms: queries.env().now_ns().div_euclid(1_000_000) };
-    answer(&queries, &call, told, async |series, context| {
+    answer(&queries, &call, described, async |series, context| {
         let series = series.deleting(&forget);
         answered(&series, context, &call.pairs).await
     })

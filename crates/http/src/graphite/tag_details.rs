@@ -38,7 +38,10 @@ async fn tag_details(
     Path(tag): Path<String>,
     call: GraphiteCall,
 ) -> Result<Response, Failure> {
-    let told = within(&queries, &call, GraphiteRequest { kind: "tags", text: tag.clone(), times: None })?;
-    answer(&queries, &call, told, async |series, context| details(series, context, &tag, &call.pairs).await)
-        .await
+    let described =
+        within(&queries, &call, GraphiteRequest { kind: "tags", text: tag.clone(), times: None })?;
+    answer(&queries, &call, described, async |series, context| {
+        details(series, context, &tag, &call.pairs).await
+    })
+    .await
 }

@@ -31,6 +31,7 @@ pub static ROUTE: Route = Route {
 };
 
 async fn tag_find_series(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {
-    let told = within(&queries, &call, named("tags", &call, &["expr"]))?;
-    answer(&queries, &call, told, async |series, context| answered(series, context, &call.pairs).await).await
+    let described = within(&queries, &call, named("tags", &call, &["expr"]))?;
+    answer(&queries, &call, described, async |series, context| answered(series, context, &call.pairs).await)
+        .await
 }

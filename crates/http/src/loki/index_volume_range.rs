@@ -193,8 +193,8 @@ mod tests {
                     assert_eq!(piece.earlier_ms == 0, to == end && end % 10 != 0);
                 }
             }
-            let behind = if start % 10 == 0 { start + 1 } else { start };
-            assert_eq!(covered, (behind..=end).collect::<Vec<_>>(), "{start}..={end}");
+            let first = if start % 10 == 0 { start + 1 } else { start };
+            assert_eq!(covered, (first..=end).collect::<Vec<_>>(), "{start}..={end}");
         }
         assert!(pieces(TimeRange::new(i64::MAX, i64::MAX), 10).is_empty());
     }

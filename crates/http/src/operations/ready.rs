@@ -40,13 +40,13 @@ pub static ROUTE: Route = Route {
 };
 
 /// The kind of requests that a readiness check is about.
-enum For {
+enum ReadyFor {
     Push,
     Query,
     Any,
 }
 
-impl For {
+impl ReadyFor {
     fn read(params: &Params) -> Result<Self, Failure> {
         match params.get("for") {
             None | Some("") => Ok(Self::Any),
@@ -58,7 +58,7 @@ impl For {
 }
 
 async fn ready(State(app): State<App>, params: Params) -> Result<Response, Failure> {
-    let wanted = For::read(&params)?;
+    let wanted = ReadyFor::read(&params)?;
     if !app.is_ready() {
         return Err(not_ready("starting or stopping"));
     }
@@ -70,8 +70,8 @@ async fn ready(State(app): State<App>, params: Params) -> Result<Response, Failu
         .has_fresh_view()
         .map_err(|stale| format!("answers may lack rows: {}", stale.message));
     let failure = match (wanted, &pushes, &view) {
-        (For::Push, Err(reason), _) | (For::Query, _, Err(reason)) => Some(reason.clone()),
-        (For::Any, Err(refused), Err(stale)) => Some(format!("{refused}; {stale}")),
+        (ReadyFor::Push, Err(reason), _) | (ReadyFor::Query, _, Err(reason)) => Some(reason.clone()),
+        (ReadyFor::Any, Err(refused), Err(stale)) => Some(format!("{refused}; {stale}")),
         _ => None,
     };
     if let Some(reason) = failure {

@@ -45,7 +45,7 @@ async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Fa
     }
     let wanted = |name: &str| params.get(name).is_none_or(|value| value != "false");
     let (flush, terminate) = (wanted("flush"), wanted("terminate"));
-    let (tell, outcome) = oneshot::channel();
+    let (sender, outcome) = oneshot::channel();
     let own = app.clone();
     // The work runs to its end even if the client disconnects.
     let work = app.env.spawn("shutdown by request", async move {
@@ -53,7 +53,7 @@ async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Fa
         if ended.is_err() {
             own.ready.store(true, Ordering::Relaxed);
         }
-        let _ = tell.send(ended);
+        let _ = sender.send(ended);
     });
     *app.ending.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
     let lost = |_| Failure::new(ErrorKind::Internal, "the shutdown failed; the reason is in the log");

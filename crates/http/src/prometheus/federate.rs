@@ -57,7 +57,7 @@ async fn federate(State(queries): State<Queries>, call: Call) -> Result<Response
         Asked::other("federate", &text, times).of_metrics(),
     );
     let work = async {
-        let mut last = Last { all: BTreeMap::new(), memory: context.budget().reserve(0)? };
+        let mut last = LastSamples { all: BTreeMap::new(), memory: context.budget().reserve(0)? };
         for matchers in lists {
             let selection = SampleSelection::all(matchers, first_ms, now_ms);
             last.read(&queries.samples(), &context, selection).await?;
@@ -96,7 +96,7 @@ enum Shown {
 type Key = (Box<str>, Labels);
 
 /// The last samples of series.
-struct Last {
+struct LastSamples {
     all: BTreeMap<Key, (i64, Shown)>,
     memory: Reservation,
 }
@@ -104,7 +104,7 @@ struct Last {
 /// Bytes of an entry in addition to its strings.
 const ENTRY_BYTES: u64 = 160;
 
-impl Last {
+impl LastSamples {
     async fn read(
         &mut self,
         source: &Visible<'_>,

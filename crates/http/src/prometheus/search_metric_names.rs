@@ -42,10 +42,10 @@ async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, R
             return Ok((names, memory, write_name()));
         }
         let selection = MetadataSelection { limit_per_family: Some(1), ..MetadataSelection::default() };
-        let told = queries.samples().metadata(&context, selection).await?;
-        let held = told.held;
+        let metadata = queries.samples().metadata(&context, selection).await?;
+        let held = metadata.held;
         let of: HashMap<Box<str>, MetricMetadata> =
-            told.metrics.into_iter().map(|one| (one.family.clone(), one)).collect();
+            metadata.metrics.into_iter().map(|one| (one.family.clone(), one)).collect();
         let write: Write = Box::new(move |out: &mut Vec<u8>, hit: &Hit| {
             let _ = &held;
             write_with(out, hit, of.get(hit.text.as_str()));
@@ -55,11 +55,13 @@ async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, R
     answer((&queries, &call), &context, search, work).await
 }
 
-fn write_with(out: &mut Vec<u8>, hit: &Hit, told: Option<&MetricMetadata>) {
+fn write_with(out: &mut Vec<u8>, hit: &Hit, metadata: Option<&MetricMetadata>) {
     out.extend_from_slice(b"\"name\":");
     json::utf8(out, &hit.text);
-    let Some(told) = told else { return };
-    for (key, value) in [("type", told.kind.as_str()), ("help", &*told.help), ("unit", &*told.unit)] {
+    let Some(metadata) = metadata else { return };
+    for (key, value) in
+        [("type", metadata.kind.as_str()), ("help", &*metadata.help), ("unit", &*metadata.unit)]
+    {
         if !value.is_empty() {
             json::push(out, format_args!(",\"{key}\":"));
             json::utf8(out, value);

@@ -58,8 +58,8 @@ async fn metadata(
     let mut rows = Vec::new();
     let targets = scraping.targets_of("").into_iter().filter_map(|target| target.labels);
     for labels in targets.filter(|labels| matches_all(&matchers, labels)).take(limit) {
-        let told = scraping.get().map(|state| state.metadata_of(&labels)).unwrap_or_default();
-        for one in told.iter().filter(|one| metric.is_empty() || *one.family == *metric) {
+        let metadata = scraping.get().map(|state| state.metadata_of(&labels)).unwrap_or_default();
+        for one in metadata.iter().filter(|one| metric.is_empty() || *one.family == *metric) {
             let mut row = json!({
                 "target": object(&labels), "type": one.kind.as_str(), "help": one.help, "unit": one.unit,
             });

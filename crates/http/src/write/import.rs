@@ -44,7 +44,7 @@ pub static ROUTE: Route = Route {
 async fn import(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     let params = Params::read(b"", request.uri().query().unwrap_or("").as_bytes());
     let mut options = options(&params)?;
-    options.tell_lines = refused_parts::are_asked(request.headers(), "lines");
+    options.name_lines = refused_parts::are_asked(request.headers(), "lines");
     store(&app, request, options).await
 }
 
@@ -68,13 +68,13 @@ fn options(params: &Params) -> Result<ImportOptions, Failure> {
 /// Stores the samples in the body of a request.
 pub async fn store(app: &App, request: Request, options: ImportOptions) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    let tells_lines = options.tell_lines;
+    let names_lines = options.name_lines;
     let decode = move |samples: sandur_ingest::SamplePush<'_>, body, lent| {
         sandur_ingest::import(samples, &options, body, lent)
     };
     let stored = push_samples(app, &parts, body, decode).await?;
     let Some(text) = stored.refused.text() else { return Ok(reply::empty()) };
-    match stored.refused.runs().filter(|_| tells_lines) {
+    match stored.refused.runs().filter(|_| names_lines) {
         Some(runs) => Ok(refused_parts::answer(runs, &text)),
         None => Err(Failure::invalid(text).with_status(StatusCode::BAD_REQUEST)),
     }

@@ -79,7 +79,7 @@ impl Added {
         for delta in deltas {
             if let Err(rejected) = self.add_point(&mut decoded.batch, delta, limits) {
                 left_out.push(delta.series);
-                tell(decoded, delta, rejected, limits);
+                report(decoded, delta, rejected, limits);
             }
         }
         if !left_out.is_empty() {
@@ -142,7 +142,7 @@ impl Added {
     fn settle(&mut self) {
         let tenant = Arc::clone(&self.tenant);
         let mut table = tenant.table();
-        table.forgo(self.new);
+        table.uncount_new(self.new);
         if self.outcome == Outcome::NotStored {
             return;
         }
@@ -216,8 +216,8 @@ fn show(batch: &mut SampleBatch, delta: DeltaSeries, stream: &Stream) {
 }
 
 /// Counts a refused point and records the message for the client.
-fn tell(decoded: &mut DecodedSamples, delta: DeltaSeries, refused: Refused, limits: &MetricLimits) {
-    let DecodedSamples { batch, refused: told, .. } = decoded;
+fn report(decoded: &mut DecodedSamples, delta: DeltaSeries, refused: Refused, limits: &MetricLimits) {
+    let DecodedSamples { batch, refused: refusals, .. } = decoded;
     let Some(series) = batch.series.get(delta.series as usize) else { return };
     let reason = match refused {
         Refused::Rejected(Rejected::OutOfOrder { .. }, _) => Reason::DeltaOutOfOrder,
@@ -225,8 +225,8 @@ fn tell(decoded: &mut DecodedSamples, delta: DeltaSeries, refused: Refused, limi
         Refused::Rejected(Rejected::TooManyBuckets, _) => Reason::TooManyBuckets,
         Refused::NoRoom => Reason::TooManyDeltaStreams,
     };
-    told.count(reason, 1, 0);
-    told.tell(Cause { reason, stream: series.id, number: 0 }, || {
+    refusals.count(reason, 1, 0);
+    refusals.report(Cause { reason, stream: series.id, number: 0 }, || {
         let shown = ShownSeries(&series.labels);
         match refused {
             Refused::Rejected(Rejected::OutOfOrder { last_ms }, time_ms) => format!(

@@ -56,7 +56,7 @@ pub(super) struct Entry {
 /// The state of a series for a new batch.
 pub(super) enum Loaded {
     Known(Stream),
-    /// A new series. It counts against the limit until [`Table::forgo`] is called.
+    /// A new series. It counts against the limit until [`Table::uncount_new`] is called.
     New,
     /// There is no room for it.
     Full,
@@ -168,7 +168,7 @@ impl Table {
     }
 
     /// Uncounts `new` series that [`Loaded::New`] counted.
-    pub(super) fn forgo(&mut self, new: u64) {
+    pub(super) fn uncount_new(&mut self, new: u64) {
         self.coming = self.coming.saturating_sub(new);
     }
 

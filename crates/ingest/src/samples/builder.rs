@@ -71,7 +71,7 @@ pub(crate) struct SampleBuilder<'a> {
     oldest_ms: i64,
     newest_ms: i64,
     /// Whether all labels and values are in the body, so that it may become the batch's arena.
-    body_tells_all: bool,
+    body_has_all: bool,
     /// Offset of a zero for values that the body omits: directly after the body.
     zero_at: u32,
     has_zero: bool,
@@ -130,7 +130,7 @@ impl<'a> SampleBuilder<'a> {
             deltas: Vec::new(),
             oldest_ms,
             newest_ms,
-            body_tells_all: true,
+            body_has_all: true,
             zero_at: body_bytes as u32,
             has_zero: false,
             named: 0,
@@ -295,7 +295,7 @@ impl<'a> SampleBuilder<'a> {
         self.note_line(reason);
         let cause =
             Cause { reason, stream: StreamId(xxhash_rust::xxh3::xxh3_128(text.as_bytes())), number: 0 };
-        self.refused.tell(cause, || text);
+        self.refused.report(cause, || text);
     }
 
     /// Begins a series, whose samples follow. `text` is the span of its labels in the body.
@@ -327,7 +327,7 @@ impl<'a> SampleBuilder<'a> {
             return Err(Error::TooMany { what: "series", limit: SERIES_MAX as u64 });
         }
         self.memory.widen(&mut self.batch.series, 1, SERIES_MAX)?;
-        self.body_tells_all &= text.is_some();
+        self.body_has_all &= text.is_some();
         self.batch.begin_series(id, labels, text.unwrap_or_default());
         Ok(())
     }
@@ -366,7 +366,7 @@ impl<'a> SampleBuilder<'a> {
             Some(offset) => offset,
             None => {
                 self.has_zero = true;
-                self.body_tells_all &= bits == 0;
+                self.body_has_all &= bits == 0;
                 self.zero_at
             }
         };
@@ -484,7 +484,7 @@ impl<'a> SampleBuilder<'a> {
         self.refused.count(reason, 1, 0);
         self.note_line(reason);
         let stream = self.batch.series.last().map_or(StreamId(0), |series| series.id);
-        self.refused.tell(Cause { reason, stream, number: 0 }, || text);
+        self.refused.report(Cause { reason, stream, number: 0 }, || text);
     }
 
     #[cold]
@@ -499,7 +499,7 @@ impl<'a> SampleBuilder<'a> {
         let Some(series) = self.batch.series.last() else { return };
         self.refused.count(reason, 1, 0);
         let cause = Cause { reason, stream: series.id, number: 0 };
-        self.refused.tell(cause, || {
+        self.refused.report(cause, || {
             let shown = ShownSeries(&series.labels);
             match reason {
                 Reason::TimestampOutOfRange => format!(
@@ -582,7 +582,7 @@ impl<'a> SampleBuilder<'a> {
         label_text: LabelText,
     ) -> Result<DecodedSamples, Error> {
         let pays = self.reads_all() && plain.len() <= self.batch.timestamps.len() * BODY_BYTES_PER_SAMPLE;
-        if !self.body_tells_all || !pays {
+        if !self.body_has_all || !pays {
             self.memory.give(plain.len() as u64);
             return Ok(self.finish());
         }

@@ -262,7 +262,7 @@ mod tests {
 
     use super::super::series_cache::SeriesCache;
     use super::*;
-    use crate::memory::tests::Purse;
+    use crate::memory::tests::LimitedMemory;
     use crate::request::{Push, PushHeaders};
 
     fn decoded(cache: &SeriesCache, lines: &str) -> CarbonBatches {
@@ -270,7 +270,7 @@ mod tests {
         let (limits, tenant) = (Limits { metrics, ..Limits::default() }, TenantId::default_tenant());
         let push = Push { tenant: &tenant, limits: &limits, now_ns: 0, headers: PushHeaders::default() };
         let pushes = [SamplePush::new(push, cache)];
-        let memory: Rc<dyn Memory> = Purse::of(1 << 30);
+        let memory: Rc<dyn Memory> = LimitedMemory::of(1 << 30);
         carbon(&pushes, &|_| 0, (&PLAINTEXT, false), lines.as_bytes(), memory).unwrap()
     }
 

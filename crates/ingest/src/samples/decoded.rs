@@ -89,9 +89,9 @@ impl Accepted {
         }
         for conflict in examples {
             let cause = Cause { reason, stream: conflict.labels.stream_id(), number: conflict.timestamp };
-            refused.tell(cause, || conflict.to_string());
+            refused.report(cause, || conflict.to_string());
         }
-        refused.tell_others((floats + histograms).saturating_sub(examples.len() as u64));
+        refused.count_others((floats + histograms).saturating_sub(examples.len() as u64));
     }
 }
 
@@ -122,7 +122,7 @@ impl DecodedSamples {
                  '{labels}'"
             )
         };
-        positions.iter().for_each(|_| self.refused.tell(cause(id), text));
+        positions.iter().for_each(|_| self.refused.report(cause(id), text));
     }
 
     /// Returns the bytes of memory for adding up the points of delta temporality.

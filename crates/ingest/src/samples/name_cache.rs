@@ -38,7 +38,7 @@ impl From<&KnownSeries> for KnownName {
 }
 
 impl Weighed for KnownName {
-    fn bytes_beside(&self) -> u64 {
+    fn further_bytes(&self) -> u64 {
         0
     }
 }

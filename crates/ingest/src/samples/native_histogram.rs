@@ -109,7 +109,7 @@ impl Parts {
     /// Returns the histogram, or the message why it is invalid.
     fn build(self) -> Result<NewHistogram, String> {
         let integer = matches!(self.count, Number::Integer(_));
-        let told = |error: HistogramError| error.to_string();
+        let text_of = |error: HistogramError| error.to_string();
         let histogram = FloatHistogram {
             reset: match self.reset {
                 1 => CounterReset::Reset,
@@ -122,8 +122,8 @@ impl Parts {
             zero_count: self.zero_count.as_float(),
             count: self.count.as_float(),
             sum: self.sum,
-            positive: self.positive.buckets(integer).map_err(told)?,
-            negative: self.negative.buckets(integer).map_err(told)?,
+            positive: self.positive.buckets(integer).map_err(text_of)?,
+            negative: self.negative.buckets(integer).map_err(text_of)?,
             bounds: if self.schema == CUSTOM_SCHEMA { self.bounds.into() } else { Default::default() },
         };
         if integer {

@@ -31,7 +31,7 @@ pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<V
         symbols: Symbols::read(plain, builder, &memory)?,
         references: Vec::new(),
         name: Vec::new(),
-        told: HashSet::new(),
+        known_metadata: HashSet::new(),
     };
     let mut request = Reader::new(plain);
     let (mut is_own, mut is_other) = (false, false);
@@ -101,7 +101,7 @@ struct Decoder<'a> {
     /// Hashes of the symbols that they refer to.
     name: Vec<u8>,
     /// Metadata that was already added: every series of a family repeats it.
-    told: HashSet<(Box<str>, u64, u32, u32)>,
+    known_metadata: HashSet<(Box<str>, u64, u32, u32)>,
 }
 
 /// The fields of a series other than its samples.
@@ -258,8 +258,8 @@ impl<'a> Decoder<'a> {
             return Ok(());
         }
         let kind_known = MetricKind::from_number(kind).unwrap_or_default();
-        let told = (Box::from(family_of(name, kind_known)), kind, help, unit);
-        if self.told.contains(&told) {
+        let known_metadata = (Box::from(family_of(name, kind_known)), kind, help, unit);
+        if self.known_metadata.contains(&known_metadata) {
             return Ok(());
         }
         let text = |reference: u32| {
@@ -273,9 +273,14 @@ impl<'a> Decoder<'a> {
             builder.refuse_one(Reason::InvalidLabels, what);
             return Ok(());
         };
-        builder.metadata(MetricMetadata { family: told.0.clone(), kind: kind_known, unit, help })?;
-        builder.memory().take((told.0.len() + 64) as u64)?;
-        self.told.insert(told);
+        builder.metadata(MetricMetadata {
+            family: known_metadata.0.clone(),
+            kind: kind_known,
+            unit,
+            help,
+        })?;
+        builder.memory().take((known_metadata.0.len() + 64) as u64)?;
+        self.known_metadata.insert(known_metadata);
         Ok(())
     }
 }

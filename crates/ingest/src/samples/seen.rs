@@ -23,7 +23,7 @@ const PLACE_BYTES: u64 = 24;
 /// The value of an entry.
 pub(super) trait Weighed: Clone {
     /// Bytes that it takes in addition to its entry.
-    fn bytes_beside(&self) -> u64;
+    fn further_bytes(&self) -> u64;
 }
 
 struct Entry<V> {
@@ -144,7 +144,7 @@ impl<V: Weighed> Seen<V> {
         let mut gone: Vec<Ordered<V>> = Vec::new();
         let mut generations = self.write();
         for (key, known) in entries {
-            let bytes = entry_bytes::<V>() + known.bytes_beside();
+            let bytes = entry_bytes::<V>() + known.further_bytes();
             if bytes > self.generation_bytes_max || generations.young.find(key).is_some() {
                 continue;
             }

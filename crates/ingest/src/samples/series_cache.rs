@@ -61,12 +61,12 @@ impl KnownSeries {
 
     /// Returns the bytes of the series in the cache.
     pub(crate) fn bytes(&self) -> u64 {
-        entry_bytes::<Self>() + self.bytes_beside()
+        entry_bytes::<Self>() + self.further_bytes()
     }
 }
 
 impl Weighed for KnownSeries {
-    fn bytes_beside(&self) -> u64 {
+    fn further_bytes(&self) -> u64 {
         let text = self.labels.text_bytes() as u64 + u64::from(self.label_count) * LABEL_BYTES;
         text + SHARED_BYTES
     }

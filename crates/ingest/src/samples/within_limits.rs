@@ -31,7 +31,7 @@ impl DecodedSamples {
             beyond.push(position);
             let rows = series.samples.len() + series.histograms.len();
             refused.count(reason, rows as u64, 0);
-            refused.tell(Cause { reason, stream: series.id, number: 0 }, || text);
+            refused.report(Cause { reason, stream: series.id, number: 0 }, || text);
         }
         let mut decoded = Self { batch, refused, written, deltas: Vec::new(), lines: Vec::new() };
         if !beyond.is_empty() {

@@ -56,31 +56,31 @@ fn bad_lines_are_refused_and_the_others_kept() {
     let text = "up 1\nup one\nup{a} 1\nup{a=\"1\",a=\"2\"} 1\n{a=\"1\"} 1\ndown 0";
     let decoded = imported(&cache(), &ImportOptions::default(), "", text);
     assert_eq!((decoded.written.samples, decoded.refused.lines()), (2, 4));
-    let told = decoded.refused.text().unwrap();
+    let message = decoded.refused.text().unwrap();
     for text in ["line 2: expected a value", "expected \"=\" after", "duplicate label", "no metric name"] {
-        assert!(told.contains(text), "{told} should contain {text}");
+        assert!(message.contains(text), "{message} should contain {text}");
     }
 }
 
 #[test]
 fn numbers_of_refused_lines_are_returned_on_request() {
     let text = "up 1\n\n# HELP up x\nup one\nup two\nup{a} 1\nup 5 99999999999999\ndown 0";
-    let options = ImportOptions { tell_lines: true, ..ImportOptions::default() };
+    let options = ImportOptions { name_lines: true, ..ImportOptions::default() };
     let decoded = imported(&cache(), &options, "", text);
     let runs: Vec<_> = decoded.refused.runs().unwrap().iter().map(|r| (r.first, r.count, r.reason)).collect();
     assert_eq!(
         runs,
         [(3, 2, Reason::InvalidSample), (5, 1, Reason::InvalidLabels), (6, 1, Reason::TimestampOutOfRange)]
     );
-    let told = decoded.refused.text().unwrap();
-    assert!(told.contains("expected a value: 'up one'") && !told.contains("line 4"), "{told}");
+    let message = decoded.refused.text().unwrap();
+    assert!(message.contains("expected a value: 'up one'") && !message.contains("line 4"), "{message}");
     let not_asked = imported(&cache(), &ImportOptions::default(), "", text);
     assert_eq!((not_asked.refused.runs().unwrap().len(), not_asked.refused.lines()), (0, 4));
 }
 
 #[test]
 fn lines_of_series_beyond_the_limit_are_returned() {
-    let options = ImportOptions { tell_lines: true, ..ImportOptions::default() };
+    let options = ImportOptions { name_lines: true, ..ImportOptions::default() };
     let mut decoded = imported(&cache(), &options, "", "a 1\nb x\n# c\nc 1 1\nc 1 2\nd 1");
     assert_eq!(decoded.batch.series.len(), 4);
     decoded.refuse_series(&[1, 2], 2);
@@ -102,7 +102,7 @@ fn open_metrics_has_exemplars_and_times_in_seconds() {
 fn contradictions_in_a_text_for_a_gateway_were_accepted() {
     let extra_labels = vec![("job".to_owned(), "j".to_owned())];
     let gateway = ImportOptions { extra_labels, is_for_gateway: true, ..ImportOptions::default() };
-    for (text, told) in [
+    for (text, message) in [
         ("m{a=\"1\"} 1\nm 1\nm{a=\"1\"} 1\n", "was collected before with the same name and label values"),
         ("m{job=\"x\"} 1\nm{job=\"y\"} 1\n", "was collected before with the same name and label values"),
         ("# TYPE m gauge\nm 1\n# TYPE m gauge\n", "second TYPE line for metric name \"m\""),
@@ -112,7 +112,7 @@ fn contradictions_in_a_text_for_a_gateway_were_accepted() {
     ] {
         let decoded = imported(&cache(), &gateway, "", text);
         let refused = decoded.refused.text().unwrap_or_default();
-        assert!(refused.contains(told), "{text}: {refused}");
+        assert!(refused.contains(message), "{text}: {refused}");
         assert!(imported(&cache(), &ImportOptions::default(), "", text).refused.is_empty(), "{text}");
     }
     let text = "# TYPE h histogram\n# HELP h H.\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 1\nh_sum 1\n\

@@ -68,7 +68,7 @@ fn json_gives_the_same_entries_as_protobuf() {
 #[test]
 fn json_that_is_not_a_push_is_refused_with_an_offset() {
     let limits = Limits::default();
-    for (json, told) in [
+    for (json, text) in [
         (
             r#"{"streams":[{"stream":{"a":"b"},"values":[[1795176000000000000,"x"]]}]}"#,
             "nanoseconds since the epoch as a string",
@@ -91,7 +91,7 @@ fn json_that_is_not_a_push_is_refused_with_an_offset() {
     ] {
         let error = push_json(&limits, json).unwrap_err();
         assert!(matches!(error, Error::Malformed { format: "JSON", .. }), "{json}: {error}");
-        assert!(error.to_string().contains(told), "{json}: {error}");
+        assert!(error.to_string().contains(text), "{json}: {error}");
     }
     let error = push_json(&limits, "{\n\"streams\":\n  7}").unwrap_err();
     assert!(
@@ -137,7 +137,7 @@ fn json_of_before_version_1_was_accepted_and_stored_nowhere() {
         );
         assert!(decoded.refused.text().unwrap().starts_with("error parsing labels '{app='"));
     }
-    for (json, told) in [
+    for (json, text) in [
         (r#"{"streams":[{"labels":"{a=\"b\"}","entries":[{"line":"x"}]}]}"#, r#"an entry needs "ts""#),
         (
             r#"{"streams":[{"labels":"{a=\"b\"}","entries":[{"ts":"2026-11-20T12:00:00Z","msg":"x"}]}]}"#,
@@ -148,7 +148,7 @@ fn json_of_before_version_1_was_accepted_and_stored_nowhere() {
         (r#"{"streams":[{"labels":"{a=\"b\"}","entrys":[]}]}"#, r#"needs "stream" and "values""#),
     ] {
         let error = legacy(json, JSON, json.into()).unwrap_err();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(text), "{error}");
     }
     let legacy =
         r#"{"streams":[{"labels":"{app=\"x\"}","entries":[{"ts":"2026-11-20T12:00:00Z","line":"x"}]}]}"#;

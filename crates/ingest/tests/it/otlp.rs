@@ -226,7 +226,7 @@ fn json_of_another_shape_is_refused() {
     let record =
         |fields: &str| format!(r#"{{"resourceLogs":[{{"scopeLogs":[{{"logRecords":[{{{fields}}}]}}]}}]}}"#);
     assert_eq!(otlp_json(&Limits::default(), record("")).unwrap().lines, 1);
-    for (fields, told) in [
+    for (fields, text) in [
         (r#""timeUnixNano":"x""#, "a whole number, as such or in a string for \"timeUnixNano\""),
         (r#""timeUnixNano":1.5"#, "a whole number"),
         (r#""timeUnixNano":-1"#, "a whole number"),
@@ -238,7 +238,7 @@ fn json_of_another_shape_is_refused() {
         (r#""attributes":[{"key":"k","value":{"bytesValue":"!"}}]"#, "base64"),
     ] {
         let error = otlp_json(&Limits::default(), record(fields)).unwrap_err();
-        assert!(error.to_string().contains(told), "{fields}: {error}");
+        assert!(error.to_string().contains(text), "{fields}: {error}");
     }
 }
 
@@ -269,7 +269,7 @@ fn nesting_is_bounded_in_both_forms() {
 
 #[test]
 fn a_body_without_records_for_misspelt_members_was_accepted_and_stored_nowhere() {
-    for (json, told) in [
+    for (json, text) in [
         (r#"{"resourceLog":[]}"#, r#"'resourceLog' stands where "resourceLogs" is expected"#),
         (r#"{"resourceMetrics":[{}]}"#, r#""resourceLogs" is expected"#),
         (
@@ -282,7 +282,7 @@ fn a_body_without_records_for_misspelt_members_was_accepted_and_stored_nowhere()
         ),
     ] {
         let error = otlp_json(&Limits::default(), json).unwrap_err().to_string();
-        assert!(error.contains(told), "{json}: {error}");
+        assert!(error.contains(text), "{json}: {error}");
     }
     let with_record = r#"{"x":1,"resourceLogs":[{"scopeLogs":[{"y":1,"logRecords":[{"z":1}]}]}]}"#;
     for (json, lines) in [

@@ -181,8 +181,8 @@ fn delta_temporality_is_refused_unless_enabled() {
         point(r#""asInt":"3""#)
     );
     let decoded = json(MetricLimits::default(), &sum);
-    let told = decoded.refused.text().unwrap();
-    assert!(told.contains("invalid temporality and type combination for metric \"io\""), "{told}");
+    let message = decoded.refused.text().unwrap();
+    assert!(message.contains("invalid temporality and type combination for metric \"io\""), "{message}");
     assert_eq!(decoded.written.samples, 0);
     let kept = json(MetricLimits { otel_native_delta_ingestion: true, ..MetricLimits::default() }, &sum);
     assert_eq!((kept.written.samples, kept.refused.text()), (2, None));
@@ -219,7 +219,7 @@ fn truncated_requests_never_panic() {
 fn metrics_without_points_for_misspelt_members_were_accepted_and_stored_nowhere() {
     let of_metric =
         |metric: &str| format!(r#"{{"resourceMetrics":[{{"scopeMetrics":[{{"metrics":[{metric}]}}]}}]}}"#);
-    for (body, told) in [
+    for (body, message) in [
         (r#"{"resourceLogs":[{}]}"#.to_owned(), r#""resourceMetrics" is expected"#),
         (
             of_metric(r#"{"name":"a","guage":{"dataPoints":[]}}"#),
@@ -228,7 +228,7 @@ fn metrics_without_points_for_misspelt_members_were_accepted_and_stored_nowhere(
         (of_metric(r#"{"name":"a","sum":{"datapoints":[{}]}}"#), r#""dataPoints" is expected"#),
     ] {
         let error = decode(MetricLimits::default(), JSON, body.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains(told), "{body}: {error}");
+        assert!(error.contains(message), "{body}: {error}");
     }
     for body in ["{}".to_owned(), of_metric(""), of_metric(r#"{"name":"a","gauge":{"dataPoints":[]}}"#)] {
         assert!(decode(MetricLimits::default(), JSON, body.as_bytes()).unwrap().batch.is_empty(), "{body}");

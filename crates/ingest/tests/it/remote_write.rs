@@ -129,8 +129,8 @@ fn series_that_break_a_limit_are_named_and_the_others_stored() {
     for (bad, text) in cases {
         for _ in ["new", "known"] {
             let decoded = write_to(&cache, &limits, V1, &[bad.clone(), good.clone()].concat()).unwrap();
-            let told = decoded.refused.text().unwrap();
-            assert!(told.contains(text), "{told} should contain {text}");
+            let message = decoded.refused.text().unwrap();
+            assert!(message.contains(text), "{message} should contain {text}");
             assert_eq!((decoded.refused.lines(), decoded.written.samples), (1, 1), "{text}");
             assert_eq!(decoded.batch.series[0].labels.to_string(), r#"{__name__="good"}"#);
         }

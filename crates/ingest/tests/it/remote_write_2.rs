@@ -195,8 +195,8 @@ fn invalid_histograms_are_refused_alone() {
         let good = of(&[number(1, 1), spans(11, &[(0, 1)]), packed(12, &[1])]);
         let request = [symbols(&["", "__name__", "h"]), series(&[references(&[1, 2]), histogram, good])];
         let decoded = write_to(&cache(), &limits, V2, &request.concat()).unwrap();
-        let told = decoded.refused.text().unwrap();
-        assert!(told.contains(text), "{told} should contain {text}");
+        let message = decoded.refused.text().unwrap();
+        assert!(message.contains(text), "{message} should contain {text}");
         assert_eq!((decoded.refused.lines(), decoded.written.histograms), (1, 1), "{text}");
     }
 }
@@ -269,8 +269,8 @@ fn invalid_symbol_references_are_refused_alone() {
     for (bad, text) in cases {
         let request = [symbols(&["", "__name__", "up"]), bad, good.clone()].concat();
         let decoded = write(&cache(), &request);
-        let told = decoded.refused.text().unwrap();
-        assert!(told.contains(text), "{told} should contain {text}");
+        let message = decoded.refused.text().unwrap();
+        assert!(message.contains(text), "{message} should contain {text}");
         assert_eq!(decoded.written.samples, 1, "{text}");
     }
 }

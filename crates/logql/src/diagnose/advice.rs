@@ -141,13 +141,13 @@ fn inside_selector(scene: &Scene<'_>) -> Option<Advice> {
 
 /// `{…} = "x"`, `{…} "x"`, `{…} | "x"`, `{…} =~ "x"`, `{…} | = "x"`
 fn filter_without_bar(scene: &Scene<'_>) -> Option<Advice> {
-    let behind = |offset| matches!(scene.kind(offset), Some(Kind::Word("}") | Kind::String));
+    let ends_operand = |offset| matches!(scene.kind(offset), Some(Kind::Word("}") | Kind::String));
     let text = |offset| match scene.kind(offset) {
         Some(Kind::String) => scene.near(offset).map(|t| scene.source(t)),
         _ => None,
     };
     match scene.token().kind {
-        Kind::Word(operator @ ("=" | "=~")) if behind(-1) => {
+        Kind::Word(operator @ ("=" | "=~")) if ends_operand(-1) => {
             let with_bar = if operator == "=" { "|=" } else { "|~" };
             let text = text(1).unwrap_or("\"text\"");
             here(format!("a line filter is written `{with_bar} {text}`"))
@@ -160,7 +160,7 @@ fn filter_without_bar(scene: &Scene<'_>) -> Option<Advice> {
         Kind::Word("|") if scene.is(-1, "|") => {
             here("alternatives of a filter are joined by `or`: |= \"a\" or \"b\"")
         }
-        Kind::String if behind(-1) || scene.is(-1, "|") || scene.is(-1, "==") => {
+        Kind::String if ends_operand(-1) || scene.is(-1, "|") || scene.is(-1, "==") => {
             here(format!("a line filter is written `|= {}`", text(0)?))
         }
         _ => None,

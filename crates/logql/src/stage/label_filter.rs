@@ -284,7 +284,7 @@ enum Visit<'a> {
     /// Between the sides of the connective at this index.
     Between(usize, &'a Part),
     /// After the right side of the connective at this index.
-    Behind(usize, &'a Part),
+    After(usize, &'a Part),
 }
 
 impl LabelFilter {
@@ -307,7 +307,7 @@ impl LabelFilter {
                 part @ (Part::And(left) | Part::Or(left)) => {
                     f(Visit::Before)?;
                     tasks.extend([
-                        Task::Visit(Visit::Behind(place, part)),
+                        Task::Visit(Visit::After(place, part)),
                         Task::Enter(place - 1),
                         Task::Visit(Visit::Between(place, part)),
                         Task::Enter(*left),
@@ -334,7 +334,7 @@ impl fmt::Display for LabelFilter {
             Visit::Before => f.write_str("( "),
             Visit::Between(_, Part::Or(_)) => f.write_str(" or "),
             Visit::Between(..) => f.write_str(" , "),
-            Visit::Behind(..) => f.write_str(" )"),
+            Visit::After(..) => f.write_str(" )"),
         })
     }
 }
@@ -372,11 +372,11 @@ impl StageNode for LabelFilter {
                     steps.push(Step::SkipWhenTrue(0));
                 }
                 Visit::Between(..) => steps.push(Step::Keep),
-                Visit::Behind(place, Part::Or(_)) => {
+                Visit::After(place, Part::Or(_)) => {
                     let after = steps.len();
                     steps[jumps[place]] = Step::SkipWhenTrue(after);
                 }
-                Visit::Behind(..) => steps.push(Step::AndKept),
+                Visit::After(..) => steps.push(Step::AndKept),
             }
             Ok(())
         });

@@ -127,9 +127,9 @@ impl<'a> Parser<'a> {
         let trims = self.text[..self.at].trim_end().ends_with('-');
         let inside = self.rest();
         let begins = inside.starts_with("/*");
-        let begins_behind_blank =
+        let begins_after_blank =
             trims && inside.starts_with([' ', '\t', '\n', '\r']) && inside[1..].starts_with("/*");
-        if !begins && !begins_behind_blank {
+        if !begins && !begins_after_blank {
             return Ok(false);
         }
         let Some(end) = self.rest().find("*/") else { return Err(self.fail("unclosed comment")) };

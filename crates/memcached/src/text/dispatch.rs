@@ -93,6 +93,6 @@ fn unknown(call: &mut Call<'_>) -> Next {
 /// Closes a connection that sent an HTTP request.
 pub(super) fn end_http_request(context: &CommandContext<'_>) -> Next {
     context.counters.totals.http_requests.add(1);
-    context.server.tell_http_request(context.now);
+    context.server.log_http_request(context.now);
     Next::End(Ending::Error)
 }

@@ -107,7 +107,7 @@ pub fn sum(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
     {
         reconciled |= added.bounds_reconciled;
     }
-    hints.tell(reconciled, site);
+    hints.note(reconciled, site);
     Ok(sum.into())
 }
 
@@ -129,7 +129,7 @@ impl Hints {
         self.not_reset |= histogram.reset == CounterReset::NotReset;
     }
 
-    fn tell(&self, reconciled: bool, site: &mut Site<'_>) {
+    fn note(&self, reconciled: bool, site: &mut Site<'_>) {
         if self.reset && self.not_reset {
             site.note(Note::ResetCollision(HistogramOperation::Aggregation));
         }
@@ -179,7 +179,7 @@ fn average_histogram(window: &Window<'_>, site: &mut Site<'_>) -> Value {
             Err(()) => return incompatible(site),
         }
     }
-    hints.tell(reconciled, site);
+    hints.note(reconciled, site);
     mean.result().into()
 }
 

@@ -26,7 +26,7 @@ pub struct CountValues {
     /// The label for the value.
     label: Text,
     /// Whether the labels of groups include that label.
-    is_told: bool,
+    keeps_label: bool,
     grouping: Grouping,
     grid: Grid,
     counts: Vec<Counts>,
@@ -36,10 +36,10 @@ pub struct CountValues {
 }
 
 impl CountValues {
-    /// A new count. `is_told`: the grouping keeps the label of the value.
-    pub fn new(inner: AnyOperator, label: Text, is_told: bool, grouping: Grouping, grid: Grid) -> Self {
+    /// A new count. `keeps_label`: the grouping keeps the label of the value.
+    pub fn new(inner: AnyOperator, label: Text, keeps_label: bool, grouping: Grouping, grid: Grid) -> Self {
         let (counts, known) = (Vec::new(), HashMap::new());
-        Self { inner, label, is_told, grouping, grid, counts, known, outbox: None }
+        Self { inner, label, keeps_label, grouping, grid, counts, known, outbox: None }
     }
 }
 
@@ -103,7 +103,7 @@ impl CountValues {
             None => plain_number(column.values[step]),
         };
         let mut labels = own;
-        if self.is_told {
+        if self.keeps_label {
             let value = run.pool.text_id(&text);
             labels = run.pool.with(own, self.label, value);
         }

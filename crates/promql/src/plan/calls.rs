@@ -15,7 +15,7 @@ use crate::ops::select::Take;
 use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort, SortBy, scalar};
 use crate::places::KnownPlaces;
 use crate::plan::times::{info_timing, is_invariant};
-use crate::plan::{Looked, NOTED, Planner, Wanted, absent_labels, is_label_name, text_of, unseen};
+use crate::plan::{Looked, NOTED, Planner, Wanted, absent_labels, empty_series, is_label_name, text_of};
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
 use crate::timing::Extension;
@@ -250,7 +250,7 @@ impl Planner<'_> {
         grid: Grid,
         drop_name: bool,
     ) -> Result<AnyOperator, Error> {
-        let (labels, seen) = (absent_labels(arg.unwrapped()), unseen(grid));
+        let (labels, seen) = (absent_labels(arg.unwrapped()), empty_series(grid));
         Ok(Box::new(Absent { inner, labels, seen, is_done: false, drop_name }))
     }
 
@@ -271,7 +271,7 @@ impl Planner<'_> {
     #[inline(never)]
     fn relabel(&mut self, special: Special, call: &Call, grid: Grid) -> Result<AnyOperator, Error> {
         let change = relabeling(special, call)?;
-        self.run.has_dear_steps = true;
+        self.run.has_expensive_steps = true;
         let inner = self.operator(&call.args.0[0], grid, None)?;
         Ok(Box::new(Relabel { inner, gathered: Gathered::default(), change, outbox: None }))
     }
@@ -379,14 +379,14 @@ mod tests {
 
     #[test]
     fn functions_that_search_labels_never_run_on_io_threads() {
-        let is_dear = |query: &str| {
+        let is_expensive = |query: &str| {
             let (expr, mut run) = (crate::parser::parse(query).unwrap(), Run::new(Options::default()));
             plan(&expr, Times { start: 0, end: 0, step: 0 }, &mut run).unwrap();
-            run.has_dear_steps
+            run.has_expensive_steps
         };
-        assert!(is_dear(r#"sum(label_replace(up, "a", "$1", "b", "(.*)"))"#));
-        assert!(is_dear(r#"label_join(up, "a", ",", "b", "c") > 0"#));
-        assert!(!is_dear("sum by (a) (rate(up[5m]))"));
+        assert!(is_expensive(r#"sum(label_replace(up, "a", "$1", "b", "(.*)"))"#));
+        assert!(is_expensive(r#"label_join(up, "a", ",", "b", "c") > 0"#));
+        assert!(!is_expensive("sum by (a) (rate(up[5m]))"));
     }
 
     #[test]

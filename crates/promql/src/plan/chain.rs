@@ -83,7 +83,7 @@ impl<'a> Stages<'a> {
     }
 
     /// An operator that applies all stages to the output of `first`.
-    fn behind(&mut self, first: AnyOperator) -> AnyOperator {
+    fn after(&mut self, first: AnyOperator) -> AnyOperator {
         self.finish();
         chain::Chain::of(first, std::mem::take(&mut self.done))
     }
@@ -107,16 +107,16 @@ impl Planner<'_> {
                 (Type::Vector, true) => self.vectors(&linked, right, grid, &mut stages),
                 (Type::Vector, false) => stages.push(elementwise(&linked, ScalarArg::new(right), grid)),
                 (_, true) => {
-                    let left = stages.behind(std::mem::replace(&mut first, right));
+                    let left = stages.after(std::mem::replace(&mut first, right));
                     stages.push(elementwise(&linked, ScalarArg::new(left), grid));
                 }
                 (_, false) => stages.push(between_scalars(&linked, ScalarArg::new(right), grid)?),
             }
             if n + 1 == outline.invariant {
-                first = Box::new(Broadcast::new(stages.behind(first), grid_of(n + 1)));
+                first = Box::new(Broadcast::new(stages.after(first), grid_of(n + 1)));
             }
         }
-        Ok(stages.behind(first))
+        Ok(stages.after(first))
     }
 
     fn operand(

@@ -22,7 +22,7 @@ use crate::replicas::Rule;
 use crate::ring::Kind;
 
 /// Settings that have an effect; others are ignored with a note.
-const HONOURED: &[&str] = &[
+const SUPPORTED_OPTIONS: &[&str] = &[
     "LINE_RECEIVER_INTERFACE",
     "LINE_RECEIVER_PORT",
     "ENABLE_UDP_LISTENER",
@@ -84,8 +84,8 @@ impl Settings<'_> {
         self.section.option(key).map_or(self.section.line, |entry| entry.line)
     }
 
-    fn beside(&self, key: &str, default: &str) -> Result<Option<Source>, ConfigError> {
-        self.source.beside(self.text(key).unwrap_or(default))
+    fn sibling(&self, key: &str, default: &str) -> Result<Option<Source>, ConfigError> {
+        self.source.sibling(self.text(key).unwrap_or(default))
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) fn read(source: &Source, wanted: Option<&str>, routing: &mut Routing)
     let section = section(source, wanted)?;
     let settings = Settings { source, section: &section };
     let aggregates_too = section.name.starts_with("aggregator");
-    unhonoured(&settings, routing);
+    note_ignored_options(&settings, routing);
     listeners(&settings, routing)?;
     statistics(&settings, aggregates_too, routing)?;
     let known = targets(&settings, routing)?;
@@ -139,9 +139,9 @@ fn section(source: &Source, wanted: Option<&str>) -> Result<Section, ConfigError
     Err(source.wrong(1, format!("there is no section [{}]", names.join("] or ["))))
 }
 
-fn unhonoured(settings: &Settings<'_>, routing: &mut Routing) {
+fn note_ignored_options(settings: &Settings<'_>, routing: &mut Routing) {
     for entry in &settings.section.options {
-        if !HONOURED.iter().any(|key| entry.name.eq_ignore_ascii_case(key)) {
+        if !SUPPORTED_OPTIONS.iter().any(|key| entry.name.eq_ignore_ascii_case(key)) {
             routing.note(settings.source, entry.line, &entry.name.to_ascii_uppercase(), OTHERWISE, false);
         }
     }
@@ -229,11 +229,11 @@ fn lists(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigErr
     if !settings.truth("USE_WHITELIST", false)? {
         return Ok(());
     }
-    if let Some(file) = settings.source.beside("blacklist.conf")? {
+    if let Some(file) = settings.source.sibling("blacklist.conf")? {
         let found = expressions(&file, routing);
         routing.stages.extend(found.map(Stage::Block));
     }
-    if let Some(file) = settings.source.beside("whitelist.conf")? {
+    if let Some(file) = settings.source.sibling("whitelist.conf")? {
         let found = expressions(&file, routing);
         routing.stages.extend(found.map(Stage::Allow));
     }
@@ -242,12 +242,12 @@ fn lists(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigErr
 
 /// Adds the stages of an aggregator that precede its routes.
 fn aggregator(settings: &Settings<'_>, routing: &mut Routing) -> Result<(), ConfigError> {
-    let rewriting = settings.beside("REWRITE_RULES", "rewrite-rules.conf")?;
+    let rewriting = settings.sibling("REWRITE_RULES", "rewrite-rules.conf")?;
     if let Some(file) = &rewriting {
         rewrites(file, "pre", routing);
     }
     let forwards = settings.truth("FORWARD_ALL", true)?;
-    if let Some(file) = settings.beside("AGGREGATION_RULES", "aggregation-rules.conf")? {
+    if let Some(file) = settings.sibling("AGGREGATION_RULES", "aggregation-rules.conf")? {
         let write_back = settings.number("WRITE_BACK_FREQUENCY", u64::MAX)?;
         let intervals = u32::try_from(settings.number("MAX_AGGREGATION_INTERVALS", 5)?).unwrap_or(u32::MAX);
         let rules = aggregates(&file, Some(write_back), intervals.min(1_000), routing);
@@ -271,7 +271,7 @@ fn keys(settings: &Settings<'_>, routing: &mut Routing) -> Result<Vec<Rewrite>, 
     if !settings.text("RELAY_METHOD").unwrap_or("rules").contains("aggregated") {
         return Ok(Vec::new());
     }
-    let Some(file) = settings.beside("AGGREGATION_RULES", "aggregation-rules.conf")? else {
+    let Some(file) = settings.sibling("AGGREGATION_RULES", "aggregation-rules.conf")? else {
         return Ok(Vec::new());
     };
     let rules = aggregates(&file, None, 1, routing);
@@ -301,10 +301,10 @@ fn routes(
     let hash = settings.text("ROUTER_HASH_TYPE").filter(|hash| !hash.is_empty() && *hash != "None");
     let (origin, hash) = match method {
         "rules" => {
-            return match settings.beside("RELAY_RULES", "relay-rules.conf")? {
+            return match settings.sibling("RELAY_RULES", "relay-rules.conf")? {
                 Some(file) => relay_rules(&file, known, routing),
                 None => {
-                    let reason = "RELAY_METHOD is rules, and there is no relay-rules.conf beside this file";
+                    let reason = "RELAY_METHOD is rules, but this directory has no relay-rules.conf";
                     Err(settings.source.wrong(settings.line("RELAY_METHOD"), reason))
                 }
             };

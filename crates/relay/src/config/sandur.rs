@@ -90,7 +90,7 @@ fn import(source: &Source, file: &mut Table<'_>, routing: &mut Routing) -> Resul
     let section = file.text("import_section")?;
     let Some(name) = file.text("import")? else { return Ok(()) };
     let wrong = |why: String| source.wrong(file.line(), why);
-    let other = source.beside(name)?.ok_or_else(|| wrong(format!("import: there is no file {name}")))?;
+    let other = source.sibling(name)?.ok_or_else(|| wrong(format!("import: there is no file {name}")))?;
     if Format::of(&other.text) == Format::Sandur {
         return Err(wrong(format!("import: {name} has this format already; import a file of another relay")));
     }

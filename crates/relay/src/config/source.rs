@@ -46,7 +46,7 @@ impl Source {
     }
 
     /// Opens a file in the same directory, if it exists.
-    pub(super) fn beside(&self, name: &str) -> Result<Option<Self>, ConfigError> {
+    pub(super) fn sibling(&self, name: &str) -> Result<Option<Self>, ConfigError> {
         let path = self.path.parent().unwrap_or(Path::new(".")).join(name);
         if path.exists() { Self::open(&path).map(Some) } else { Ok(None) }
     }

@@ -158,7 +158,7 @@ fn an_aggregator_of_carbon_rewrites_aggregates_and_hashes() {
     assert_eq!(aggregate.interval, 10);
     let mut scratch = Scratch::default();
     struct Sum(String);
-    impl crate::router::Hands for Sum {
+    impl crate::router::RouteSink for Sum {
         fn is_live(&self, _: usize) -> bool {
             true
         }

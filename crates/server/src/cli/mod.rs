@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
 fn run() -> ExitCode {
     let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let arguments: Vec<String> = arguments.collect();
-    logging::foresee(&arguments, sandur_base::environment::variable("SANDUR_LOG_FORMAT"));
+    logging::choose_format(&arguments, sandur_base::environment::variable("SANDUR_LOG_FORMAT"));
     let matches = match command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return usage::report(&error, &arguments),

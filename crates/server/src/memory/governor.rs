@@ -32,7 +32,7 @@ pub struct Governed {
 /// Watches resident memory; never returns.
 pub async fn govern(env: Env, governed: Governed) {
     let Governed { limit, pressure, metrics, bodies, queries } = governed;
-    let mut judge = Judge::new(limit);
+    let mut judge = Decisions::new(limit);
     let mut resident = 0;
     loop {
         let (asked, pause) = (env.monotonic(), judge.pause(resident));
@@ -61,7 +61,7 @@ pub async fn govern(env: Env, governed: Governed) {
             }
         }
         if judge.wants_end(resident)
-            && let Some(held) = queries.running().starve_largest()
+            && let Some(held) = queries.running().end_largest()
         {
             queries.metrics().starved.inc();
             let (resident, held) = (ByteSize(resident).to_string(), ByteSize(held).to_string());
@@ -71,12 +71,12 @@ pub async fn govern(env: Env, governed: Governed) {
 }
 
 /// The governor's decisions, without clock and kernel.
-struct Judge {
+struct Decisions {
     limit: u64,
     high: bool,
 }
 
-impl Judge {
+impl Decisions {
     fn new(limit: u64) -> Self {
         Self { limit, high: false }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn pressure_does_not_flap_and_measurements_are_frequent_near_the_limit() {
-        let mut judge = Judge::new(1_000);
+        let mut judge = Decisions::new(1_000);
         let decided: Vec<Option<bool>> = [910, 920, 910, 850, 849, 910].map(|r| judge.decide(r)).into();
         assert_eq!(decided, [None, Some(true), None, None, Some(false), None]);
         assert!(judge.wants_purge(800) && !judge.wants_purge(799));

@@ -285,8 +285,8 @@ async fn windows_of_compressed_streams_count_for_the_budget() {
         "a window exceeds the limit of one request"
     );
     assert_eq!(counter(&server, "sandur_carbon_ended_connections_total{reason=\"memory\"}").await, "1");
-    let told = get(&server, "/graphite/rejected", "").await;
-    assert!(told.contains("\"reason\":\"memory\"") && told.contains("--memory-limit"), "{told}");
+    let rejected = get(&server, "/graphite/rejected", "").await;
+    assert!(rejected.contains("\"reason\":\"memory\"") && rejected.contains("--memory-limit"), "{rejected}");
     server.stop().await.unwrap();
 
     // A stream with a usual window uses memory that is counted while it is open.

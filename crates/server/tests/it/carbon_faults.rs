@@ -132,23 +132,23 @@ fn with_a_full_disk_senders_wait_until_there_is_space() {
 
 /// A proxy between a server and its bucket that can refuse requests.
 #[derive(Default)]
-struct Weather {
+struct FaultyProxy {
     /// One of this many connections is answered with 503; 0: none.
     refuse_each: AtomicU64,
     connections: AtomicU64,
     refused: AtomicU64,
 }
 
-impl Weather {
+impl FaultyProxy {
     /// Forwards connections to an address; returns the proxy's address.
     fn before(self: &Arc<Self>, bucket: SocketAddr) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (address, weather) = (listener.local_addr().unwrap(), Arc::clone(self));
+        let (address, proxy) = (listener.local_addr().unwrap(), Arc::clone(self));
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let weather = Arc::clone(&weather);
+                let proxy = Arc::clone(&proxy);
                 // A broken connection is a request without an answer.
-                std::thread::spawn(move || weather.pass(client, bucket));
+                std::thread::spawn(move || proxy.pass(client, bucket));
             }
         });
         address
@@ -200,33 +200,33 @@ impl Weather {
 }
 
 /// The URL of a store, with the proxy's address as the endpoint.
-fn by_way_of(store: &str, weather: &Arc<Weather>) -> String {
+fn by_way_of(store: &str, proxy: &Arc<FaultyProxy>) -> String {
     let (before, rest) = store.split_once("endpoint=http://").unwrap();
     let (bucket, after) = rest.split_once('&').unwrap_or((rest, ""));
-    format!("{before}endpoint=http://{}&{after}", weather.before(bucket.parse().unwrap()))
+    format!("{before}endpoint=http://{}&{after}", proxy.before(bucket.parse().unwrap()))
 }
 
 #[test]
 fn with_a_bucket_that_answers_503_senders_wait_until_it_recovers() {
     let Some(store) = s3_store("carbon-503") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let weather = Arc::new(Weather::default());
+    let proxy = Arc::new(FaultyProxy::default());
     let carbon = free_address().unwrap();
-    let setup = Setup::new(by_way_of(&store, &weather), folder.path());
+    let setup = Setup::new(by_way_of(&store, &proxy), folder.path());
     let listen = format!("--carbon-listen={carbon}");
     let setup = setup.with(&[&listen, "--carbon-window=256KiB", "--flush-max-bytes=1MiB"]);
     let (server, base_s) = (setup.start(), base_s());
 
     // Every third request is refused: senders do not notice.
-    weather.refuse_each(3);
+    proxy.refuse_each(3);
     let sender = Sender::start(carbon, base_s, 0);
     until("points are durable despite refusals", &server, || {
-        durable(&server) > 20_000 && weather.refused.load(Ordering::Relaxed) > 5
+        durable(&server) > 20_000 && proxy.refused.load(Ordering::Relaxed) > 5
     });
     // All requests are refused: senders wait.
-    let held = weather.close(&server, &sender);
+    let held = proxy.close(&server, &sender);
     sender.stop();
-    weather.refuse_each(0);
+    proxy.refuse_each(0);
     let first = sender.join();
     assert!(first >= held);
     assert_eq!((durable(&server), stored(&server)), (first, first));
@@ -234,11 +234,11 @@ fn with_a_bucket_that_answers_503_senders_wait_until_it_recovers() {
     // The process is killed while all requests are refused.
     let sender = Sender::start(carbon, base_s, first);
     until("points are durable again", &server, || durable(&server) > first + 20_000);
-    let held = weather.close(&server, &sender);
+    let held = proxy.close(&server, &sender);
     sender.stop();
     server.kill();
     assert!(sender.running.join().unwrap().is_err(), "its connection is broken");
-    weather.refuse_each(0);
+    proxy.refuse_each(0);
     let server = setup.start();
     let found = stored(&server);
     assert!(found >= held, "{held} points were durable, but {found} exist");

@@ -370,9 +370,9 @@ fn completions_and_manual_pages_contain_every_command() {
 
 /// A proxy to a server, or to none.
 #[derive(Clone)]
-struct Way(Arc<Mutex<(Option<SocketAddr>, Vec<TcpStream>)>>);
+struct Proxy(Arc<Mutex<(Option<SocketAddr>, Vec<TcpStream>)>>);
 
-impl Way {
+impl Proxy {
     /// Starts the proxy; returns it with its address.
     fn open() -> (Self, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -426,7 +426,7 @@ fn tail_reconnects_and_shows_missed_lines_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     let setup = Setup::new(store.to_str().unwrap(), folder.path());
-    let (way, address) = Way::open();
+    let (way, address) = Proxy::open();
     let server = setup.start();
     way.set(Some(server.address));
     let push = |server: &Server, names: &str, count: i64| {

@@ -248,7 +248,7 @@ async fn paths_are_listed_with_details_as_in_carbonserver() {
         serde_json::from_str::<serde_json::Value>(&answer.body).unwrap()
     };
     let details = of("/metrics/details/?format=json").await;
-    let told: Vec<(&str, i64)> = details["Metrics"]
+    let metrics: Vec<(&str, i64)> = details["Metrics"]
         .as_array()
         .unwrap()
         .iter()
@@ -260,7 +260,7 @@ async fn paths_are_listed_with_details_as_in_carbonserver() {
         ("servers.web2.cpu.user", 0),
         ("servers.web2.load", 0),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(metrics, expected);
     let below = of("/metrics/list_query/?target=servers.web2").await;
     assert_eq!((&below["Count"], below["Metrics"].as_array().unwrap().len()), (&2.into(), 2), "{below}");
     assert_eq!(of("/metrics/list_query/?target=servers.web2&leaf_only=true").await["Count"], 0);

@@ -46,7 +46,7 @@ fn run(server: &Server, tree: &Path, arguments: &[&str]) -> Output {
     command.arg(tree).args(arguments).output().unwrap()
 }
 
-fn told(output: &Output) -> (Option<i32>, String) {
+fn outcome_of(output: &Output) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stderr).replace(',', ""))
 }
 
@@ -72,45 +72,45 @@ fn history_is_stored_once_even_if_the_import_is_interrupted() {
         fs::write(tree.join(name), whisper(now, f64::from(n))).unwrap();
     }
     let server = Setup::new(folder.path().join("store").to_str().unwrap(), folder.path()).start();
-    let (code, text) = told(&run(&server, &tree, &["--dry-run"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--dry-run"]));
     let all = FILES * points(now);
     assert!(code == Some(0) && text.contains("sent nothing") && text.contains(&all.to_string()), "{text}");
     assert_eq!(stored(&server, now), 0);
 
     let resumed = ["--resume", state.to_str().unwrap()];
-    let (code, text) = told(&run(&server, &tree, &resumed));
+    let (code, text) = outcome_of(&run(&server, &tree, &resumed));
     assert!(code == Some(0) && text.contains("stored 12 files"), "{text}");
     assert_eq!(stored(&server, now), all);
-    let (code, text) = told(&run(&server, &tree, &["--verify", "--window", "20", "--seed", "7"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--verify", "--window", "20", "--seed", "7"]));
     assert!(code == Some(0) && text.contains("24 archives of 12 files: 0 differ"), "{text}");
 
     let (lines, mut random) = (fs::read(&state).unwrap(), Random(19));
     for _ in 0..3 {
         fs::write(&state, &lines[..200 + random.below(lines.len() as u64 - 200) as usize]).unwrap();
-        let (code, text) = told(&run(&server, &tree, &resumed));
+        let (code, text) = outcome_of(&run(&server, &tree, &resumed));
         assert!(code == Some(0) && text.contains("stored before"), "{text}");
         assert_eq!(stored(&server, now), all);
     }
 
     fs::write(tree.join("servers/s2/load2.wsp"), whisper(now, 99.0)).unwrap();
     fs::write(tree.join("servers/cut.wsp"), &whisper(now, 1.0)[..500]).unwrap();
-    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--verify"]));
     assert!(
         code == Some(1) && text.contains("load2.wsp: archive 3600") && text.contains("cut.wsp"),
         "{text}"
     );
-    let (code, text) = told(&run(&server, &tree, &resumed));
+    let (code, text) = outcome_of(&run(&server, &tree, &resumed));
     assert!(code == Some(1) && text.contains("cut.wsp") && text.contains("is truncated"), "{text}");
     assert!(text.contains("stored 1 files") && text.contains("11 files were stored before"), "{text}");
 
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
     for arguments in [&[][..], &["--dry-run"], &["--verify"]] {
-        let (code, text) = told(&run(&server, &empty, arguments));
+        let (code, text) = outcome_of(&run(&server, &empty, arguments));
         assert!(code == Some(1) && text.contains("LOCAL_DATA_DIR"), "{arguments:?}: {text}");
     }
     std::os::unix::fs::symlink(&tree, empty.join("elsewhere")).unwrap();
-    let (code, text) = told(&run(&server, &empty, &[]));
+    let (code, text) = outcome_of(&run(&server, &empty, &[]));
     assert!(code == Some(1) && text.contains("a link to a folder"), "an omission is reported: {text}");
 }
 
@@ -128,19 +128,19 @@ fn salvage_stores_the_intact_archives_of_a_damaged_file() {
     fs::write(tree.join("whole.wsp"), &whole).unwrap();
     let state = folder.path().join("salvaged.state");
     let resume = ["--resume", state.to_str().unwrap()];
-    let (code, text) = told(&run(&server, &tree, &["--dry-run"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--dry-run"]));
     assert!(code == Some(1) && text.contains("--salvage imports the intact parts"), "{text}");
-    let (code, text) = told(&run(&server, &tree, &[&resume[..], &["--salvage"]].concat()));
+    let (code, text) = outcome_of(&run(&server, &tree, &[&resume[..], &["--salvage"]].concat()));
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("cut.wsp: left out: archive 1 is damaged"), "{text}");
     assert!(text.contains("stored 2 files") && text.contains("1 of them are damaged"), "{text}");
     assert_eq!(stored(&server, now), points(now) + FINE);
-    let (code, text) = told(&run(&server, &tree, &resume));
+    let (code, text) = outcome_of(&run(&server, &tree, &resume));
     assert!(
         code == Some(1) && text.contains("cut.wsp: archive 1 is damaged"),
         "it is not in the state file: {text}"
     );
-    let (code, text) = told(&run(&server, &tree, &["--salvage", "--verify"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--salvage", "--verify"]));
     assert!(code == Some(0) && text.contains(" 0 differ"), "{text}");
 }
 
@@ -185,19 +185,19 @@ fn a_comparison_uses_rollups() {
     let options = ["--compaction-interval=200ms", "--retention-change-delay=300ms", &schemas];
     let setup = || Setup::new(store.clone(), folder.path()).with(&options);
     let server = setup().start();
-    let (code, text) = told(&run(&server, &tree, &[]));
+    let (code, text) = outcome_of(&run(&server, &tree, &[]));
     assert_eq!(code, Some(0), "{text}");
-    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--verify"]));
     assert!(code == Some(0) && text.contains(": 0 differ") && !text.contains("rollups"), "{text}");
     assert_eq!(server.terminate(), Some(0));
     let server = setup().with(&["--graphite-rollups"]).start();
     wait_until_rolled(&server);
-    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--verify"]));
     let expected = "rollups in place of 180 of the points";
     assert!(code == Some(0) && text.contains(": 0 differ") && text.contains(expected), "{text}");
     for name in &names[1..] {
         fs::write(tree.join(name), minutes(last, 7.0)).unwrap();
-        let (code, text) = told(&run(&server, &tree, &["--verify"]));
+        let (code, text) = outcome_of(&run(&server, &tree, &["--verify"]));
         let differs = format!("{}: ", name.rsplit('/').next().unwrap());
         assert!(code == Some(1) && text.contains(&differs) && text.contains("a rollup of 3600 s"), "{text}");
     }
@@ -249,7 +249,7 @@ fn renders_of_archives_do_not_change_when_other_points_become_rollups() {
     let options = ["--compaction-interval=200ms", "--retention-change-delay=300ms", &schemas];
     let setup = || Setup::new(store.clone(), folder.path()).with(&options);
     let server = setup().start();
-    let (code, text) = told(&run(&server, &tree, &[]));
+    let (code, text) = outcome_of(&run(&server, &tree, &[]));
     assert_eq!(code, Some(0), "{text}");
     assert!(request(server.address, "POST", "/flush", &[], b"").unwrap().0 < 300);
     let before = renders(&server, last);
@@ -262,7 +262,7 @@ fn renders_of_archives_do_not_change_when_other_points_become_rollups() {
     for (before, after) in before.iter().zip(renders(&server, last)) {
         assert_same(&before.to_string(), &after.to_string());
     }
-    let (code, text) = told(&run(&server, &tree, &["--verify"]));
+    let (code, text) = outcome_of(&run(&server, &tree, &["--verify"]));
     assert!(code == Some(0) && text.contains(": 0 differ") && text.contains("rollups in place"), "{text}");
     assert_eq!(server.terminate(), Some(0));
 }

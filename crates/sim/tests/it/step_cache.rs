@@ -60,7 +60,7 @@ struct World {
 impl World {
     async fn new(seed: u64) -> Self {
         let env = Env::simulated(seed, START_NS);
-        let world = FaultStore::new(env.clone(), seed, FaultPlan::calm());
+        let world = FaultStore::new(env.clone(), seed, FaultPlan::latency_only());
         let client = world.client("node");
         let store = Store::from_object_store(Arc::new(client), env.clone(), StoreOptions::default());
         let mut maintenance = MaintenanceOptions {

@@ -212,11 +212,11 @@ impl FaultPlan {
     /// Latency like that of S3, and a limited number of requests per second: throttling that the client
     /// causes.
     pub fn limited(requests_per_second: f64) -> Self {
-        Self { requests_per_second, requests_burst: requests_per_second / 10.0, ..Self::calm() }
+        Self { requests_per_second, requests_burst: requests_per_second / 10.0, ..Self::latency_only() }
     }
 
     /// Latency like that of S3, without faults.
-    pub fn calm() -> Self {
+    pub fn latency_only() -> Self {
         Self {
             latency_median: Duration::from_millis(20),
             latency_sigma: 0.5,
@@ -228,7 +228,7 @@ impl FaultPlan {
     }
 
     /// About 3 % of the requests fail: a store with problems.
-    pub fn cloudy() -> Self {
+    pub fn some_faults() -> Self {
         Self {
             spike: 0.01,
             spike_max: Duration::from_secs(5),
@@ -250,12 +250,12 @@ impl FaultPlan {
             partial_list: 0.01,
             unordered_list: 0.5,
             delayed_delete: 0.05,
-            ..Self::calm()
+            ..Self::latency_only()
         }
     }
 
     /// About 20 % of the requests fail: protocols must survive this, even if slowly.
-    pub fn stormy() -> Self {
+    pub fn many_faults() -> Self {
         Self {
             spike: 0.05,
             spike_max: Duration::from_secs(20),
@@ -277,7 +277,7 @@ impl FaultPlan {
             partial_list: 0.05,
             unordered_list: 1.0,
             delayed_delete: 0.3,
-            ..Self::calm()
+            ..Self::latency_only()
         }
     }
 }

@@ -78,7 +78,7 @@ async fn race(world: &World, path: &'static str, creators: usize) -> Vec<Attempt
 fn exactly_one_creator_wins_under_any_faults() {
     let (mut failed, mut all) = (0, 0);
     for seed in 0..200 {
-        simulate(seed, FaultPlan::stormy(), |world| async move {
+        simulate(seed, FaultPlan::many_faults(), |world| async move {
             let attempts = race(&world, "catalog/00000000000000000001", 8).await;
             let truth = world.truth().await;
             let real = truth.get("catalog/00000000000000000001", Intent::catalog()).await.ok();
@@ -119,7 +119,7 @@ impl IntoSum for (usize, usize) {
 #[test]
 fn one_seed_gives_one_trace() {
     let trace = |seed| {
-        simulate(seed, FaultPlan::stormy(), |world| async move {
+        simulate(seed, FaultPlan::many_faults(), |world| async move {
             race(&world, "catalog/1", 6).await;
             let store = world.store("x");
             let mut upload = store.upload("blocks/b", Intent::block()).await.unwrap();
@@ -143,7 +143,7 @@ fn one_seed_gives_one_trace() {
 #[test]
 fn updates_are_linearizable_under_any_faults() {
     for seed in 0..100 {
-        simulate(seed, FaultPlan::stormy(), |world| async move {
+        simulate(seed, FaultPlan::many_faults(), |world| async move {
             let path = "catalog/boundary";
             let start = world.faults.objects();
             start.put_opts(&path.into(), "0".into(), Default::default()).await.unwrap();
@@ -190,7 +190,7 @@ async fn count(store: Store, writer: u32) -> Vec<u32> {
 #[test]
 fn acknowledged_objects_are_read_completely() {
     for seed in 0..25 {
-        simulate(seed, FaultPlan::stormy(), |world| async move {
+        simulate(seed, FaultPlan::many_faults(), |world| async move {
             let store = world.store("s");
             let whole = suite::pattern(18 << 20);
             let mut upload = store.upload("blocks/big", Intent::block()).await.unwrap();
@@ -220,7 +220,7 @@ fn acknowledged_objects_are_read_completely() {
 #[test]
 fn dropped_creates_leave_their_own_bytes_or_nothing() {
     for seed in 0..100 {
-        simulate(seed, FaultPlan::cloudy(), |world| async move {
+        simulate(seed, FaultPlan::some_faults(), |world| async move {
             let (a, b) = (world.store("a"), world.store("b"));
             let patience = Duration::from_millis(world.env.random_below(60));
             let dropped =
@@ -256,7 +256,7 @@ fn a_create_has_a_clear_outcome_after_any_single_fault() {
         Fault::Slow(Duration::from_secs(30)),
     ];
     for (seed, fault) in faults.into_iter().enumerate() {
-        simulate(seed as u64, FaultPlan::calm(), |world| async move {
+        simulate(seed as u64, FaultPlan::latency_only(), |world| async move {
             let store = world.store("s");
             world.faults.fail_next(Op::Create, "catalog/", fault);
             world.faults.fail_next(Op::Get, "catalog/", Fault::Truncated);
@@ -273,7 +273,7 @@ fn a_create_has_a_clear_outcome_after_any_single_fault() {
 
 #[test]
 fn an_outage_is_bounded_in_time_and_requests() {
-    simulate(3, FaultPlan::calm(), |world| async move {
+    simulate(3, FaultPlan::latency_only(), |world| async move {
         let client = world.faults.client("s");
         let store =
             Store::from_object_store(Arc::new(client.clone()), world.env.clone(), StoreOptions::default());
@@ -303,7 +303,7 @@ fn an_outage_is_bounded_in_time_and_requests() {
 /// Goal: block reads never take the slots of the WAL or the catalog.
 #[test]
 fn many_block_reads_do_not_delay_the_wal() {
-    simulate(5, FaultPlan::calm(), |world| async move {
+    simulate(5, FaultPlan::latency_only(), |world| async move {
         let store = world.store("s");
         let mut storm = Vec::new();
         for n in 0..500 {
@@ -331,7 +331,7 @@ fn uploads_retry_failed_parts_and_completions() {
     // The start, three parts, and the completion.
     for number in 0..5 {
         for fault in [Fault::Failed, Fault::Throttled, Fault::LostAck, Fault::Hang] {
-            simulate(6, FaultPlan::calm(), |world| async move {
+            simulate(6, FaultPlan::latency_only(), |world| async move {
                 let store = world.store("s");
                 let mut upload = store.upload("blocks/b", Intent::block()).await.unwrap();
                 for _ in 0..number {
@@ -377,7 +377,7 @@ fn every_future_is_send() {
 
 #[test]
 fn equal_block_reads_share_a_request_and_catalog_reads_do_not() {
-    simulate(4, FaultPlan::calm(), |world| async move {
+    simulate(4, FaultPlan::latency_only(), |world| async move {
         let store = world.store("s");
         store.put("blocks/b", Bytes::from("x"), Intent::block()).await.unwrap();
         for (intent, requests) in [(Intent::block(), 1), (Intent::catalog(), 5)] {

@@ -122,7 +122,7 @@ fn queries_slow_down_and_ingest_continues_when_the_store_throttles() {
 
 /// A store with a high latency, so that a simulated minute does not need too many requests.
 fn leisurely() -> FaultPlan {
-    FaultPlan { latency_median: Duration::from_millis(80), ..FaultPlan::calm() }
+    FaultPlan { latency_median: Duration::from_millis(80), ..FaultPlan::latency_only() }
 }
 
 /// Goal: for twenty seconds the store refuses nine of ten requests. Reads wait for the end of this time
@@ -183,7 +183,7 @@ fn windows_adapt_to_the_capacity_of_the_store() {
 #[test]
 fn second_requests_reduce_the_tail_latency_within_their_budget() {
     let slowest_percent = |seed, hedge_percent| {
-        let plan = FaultPlan { spike: 0.02, spike_max: seconds(4), ..FaultPlan::calm() };
+        let plan = FaultPlan { spike: 0.02, spike_max: seconds(4), ..FaultPlan::latency_only() };
         simulate(seed, plan, |world| async move {
             let store = filled(&world, RequestLimits { hedge_percent, ..RequestLimits::default() }).await;
             let mut times = Vec::new();
@@ -214,13 +214,17 @@ fn second_requests_reduce_the_tail_latency_within_their_budget() {
 #[test]
 fn second_requests_do_not_overload_a_slow_store() {
     for seed in 0..5 {
-        simulate(seed, FaultPlan::calm(), |world| async move {
+        simulate(seed, FaultPlan::latency_only(), |world| async move {
             let store = filled(&world, RequestLimits::default()).await;
             let (_, tasks) = readers(&world.env, &store, "a", 8, world.env.monotonic() + seconds(10));
             all(tasks).await;
             let made = |store: &Store| store.meter().hedges().0 + store.meter().hedges().1;
             let (reads, hedges) = (used(&store, Class::Block, Operation::Get).requests, made(&store));
-            world.faults.set_plan(FaultPlan { spike: 1.0, spike_max: seconds(8), ..FaultPlan::calm() });
+            world.faults.set_plan(FaultPlan {
+                spike: 1.0,
+                spike_max: seconds(8),
+                ..FaultPlan::latency_only()
+            });
             let (_, tasks) = readers(&world.env, &store, "a", 32, world.env.monotonic() + seconds(60));
             all(tasks).await;
             let reads = used(&store, Class::Block, Operation::Get).requests - reads;
@@ -245,7 +249,7 @@ fn a_greedy_tenant_does_not_slow_another() {
     let request_limits = RequestLimits { rates_of: Arc::new(move |_| rates), ..RequestLimits::default() };
     for seed in 0..3 {
         let request_limits = request_limits.clone();
-        simulate(seed, FaultPlan::calm(), |world| async move {
+        simulate(seed, FaultPlan::latency_only(), |world| async move {
             let store = filled(&world, request_limits).await;
             let end = world.env.monotonic() + seconds(60);
             let (greedy, some) = readers(&world.env, &store, "greedy", 100, end);
@@ -265,7 +269,7 @@ fn a_greedy_tenant_does_not_slow_another() {
 /// the thousand of another.
 #[test]
 fn tenants_are_served_round_robin_when_slots_are_scarce() {
-    simulate(9, FaultPlan { latency_sigma: 0.0, ..FaultPlan::calm() }, |world| async move {
+    simulate(9, FaultPlan { latency_sigma: 0.0, ..FaultPlan::latency_only() }, |world| async move {
         let request_limits =
             RequestLimits { concurrent_reads_max: 2, hedge_percent: 0, ..RequestLimits::default() };
         let store = filled(&world, request_limits).await;

@@ -81,7 +81,7 @@ static JSON: AtomicBool = AtomicBool::new(false);
 static STARTED: AtomicBool = AtomicBool::new(false);
 
 /// Determines the format before the configuration can be read, so that its errors use it too.
-pub fn foresee(arguments: &[String], variable: Option<String>) {
+pub fn choose_format(arguments: &[String], variable: Option<String>) {
     let mut given = variable;
     for (n, argument) in arguments.iter().enumerate() {
         match argument.strip_prefix("--log-format") {

@@ -36,14 +36,14 @@ struct Waiting {
     writing: bool,
     dropped: u64,
     /// Dropped lines that are not yet reported in the log.
-    untold: u64,
+    unreported: u64,
 }
 
 impl Lines {
     fn new() -> Self {
         // Allocated here: otherwise later growth would be counted for the thread that logs.
         let bytes = Vec::with_capacity(WAITING_MAX);
-        let waiting = Waiting { bytes, writing: false, dropped: 0, untold: 0 };
+        let waiting = Waiting { bytes, writing: false, dropped: 0, unreported: 0 };
         Self { waiting: Mutex::new(waiting), news: Condvar::new(), idle: Condvar::new() }
     }
 
@@ -55,7 +55,7 @@ impl Lines {
         let mut waiting = self.lock();
         if waiting.bytes.len() + line.len() > WAITING_MAX {
             waiting.dropped += 1;
-            waiting.untold += 1;
+            waiting.unreported += 1;
             return;
         }
         waiting.bytes.extend_from_slice(line);
@@ -72,11 +72,11 @@ impl Lines {
         }
         waiting.writing = true;
         std::mem::swap(&mut waiting.bytes, written);
-        std::mem::take(&mut waiting.untold)
+        std::mem::take(&mut waiting.unreported)
     }
 
-    /// Writes lines forever; `tell` creates the line with the number of dropped ones.
-    fn write_to(&self, mut output: impl Write, tell: impl Fn(u64)) {
+    /// Writes lines forever; `report` creates the line with the number of dropped ones.
+    fn write_to(&self, mut output: impl Write, report: impl Fn(u64)) {
         let mut taken = Vec::with_capacity(WAITING_MAX);
         loop {
             let dropped = self.take(&mut taken);
@@ -84,7 +84,7 @@ impl Lines {
             let _ = output.write_all(&taken);
             taken.clear();
             if dropped > 0 {
-                tell(dropped);
+                report(dropped);
             }
         }
     }
@@ -106,9 +106,9 @@ pub fn start() -> io::Result<()> {
     let output = std::fs::File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let lines = Arc::new(Lines::new());
     let writer = Arc::clone(&lines);
-    let tell =
+    let report =
         |lines| tracing::warn!(lines, "lines of this log were dropped because it was not read in time");
-    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write_to(output, tell))?;
+    std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write_to(output, report))?;
     // Only after the thread was started: until then lines are written by the thread that logs.
     let _ = LINES.set(lines);
     Ok(())
@@ -182,9 +182,9 @@ mod tests {
         let lines = Arc::new(Lines::new());
         let ((go_on, may), (shown, taken)) = (channel(), channel());
         let writer = Arc::clone(&lines);
-        let teller = Arc::clone(&lines);
-        let tell = move |dropped: u64| teller.add(format!("dropped {dropped}\n").as_bytes());
-        std::thread::Builder::new().spawn(move || writer.write_to(Reader(may, shown), tell)).unwrap();
+        let reporter = Arc::clone(&lines);
+        let report = move |dropped: u64| reporter.add(format!("dropped {dropped}\n").as_bytes());
+        std::thread::Builder::new().spawn(move || writer.write_to(Reader(may, shown), report)).unwrap();
         lines.add(b"first\n");
         while !lines.lock().writing {
             std::thread::yield_now();

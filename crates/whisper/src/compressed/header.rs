@@ -160,10 +160,10 @@ fn parts(described: &[Described], is_buffered: bool) -> Result<Vec<Part>, Error>
 
 /// Verifies the checksum of the header, which is computed with zeros in place of the checksum.
 fn check_sum(header: &mut [u8]) -> Result<(), Error> {
-    let told = u32_at(header, CHECKSUM_AT).unwrap_or_default();
+    let stated = u32_at(header, CHECKSUM_AT).unwrap_or_default();
     header[CHECKSUM_AT..CHECKSUM_AT + 4].fill(0);
     match checksum_of(header) {
-        found if found == told => Ok(()),
-        found => Err(Error::HeaderChecksum { found, told }),
+        found if found == stated => Ok(()),
+        found => Err(Error::HeaderChecksum { found, stated }),
     }
 }

@@ -16,7 +16,7 @@ fn read(bytes: &[u8], checks: Checks) -> Result<u64, Error> {
         assert!(kept.points.is_sorted_by(|a, b| a.time < b.time));
         assert!(kept.points.iter().all(|point| point.time % kept.step == 0));
     }
-    let points = history.points() + history.left.told_finer + history.left.not_a_number;
+    let points = history.points() + history.left.covered_by_finer + history.left.not_a_number;
     assert!(points * 16 <= whisper.memory_bytes());
     Ok(points)
 }
@@ -58,7 +58,7 @@ fn salvaged(bytes: &[u8]) -> Result<(Vec<(usize, usize)>, Vec<String>), Error> {
         return Ok(Default::default());
     }
     let history = whisper.history(u32::MAX)?;
-    let points = history.points() + history.left.told_finer + history.left.not_a_number;
+    let points = history.points() + history.left.covered_by_finer + history.left.not_a_number;
     assert!(points * 16 <= whisper.memory_bytes());
     Ok((history.archives.iter().map(|kept| (kept.archive, kept.points.len())).collect(), history.damaged))
 }
@@ -141,7 +141,7 @@ fn header(archives: &[[u32; 3]]) -> Vec<u8> {
 
 #[test]
 fn impossible_headers_are_refused_with_the_reason() {
-    for (archives, told) in [
+    for (archives, message) in [
         (&[][..], "no archives"),
         (&[[28, 0, 10]], "10 points of 0 seconds"),
         (&[[28, 60, 0]], "0 points of 60 seconds"),
@@ -155,13 +155,15 @@ fn impossible_headers_are_refused_with_the_reason() {
         let mut bytes = header(archives);
         bytes.resize(1_000, 0);
         let error = read(&bytes, Checks::All).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
     }
-    for (at, word, told) in [(0, 0u32, "method"), (8, 2f32.to_bits(), "xFiles"), (12, u32::MAX, "archives")] {
+    for (at, word, message) in
+        [(0, 0u32, "method"), (8, 2f32.to_bits(), "xFiles"), (12, u32::MAX, "archives")]
+    {
         let mut bytes = header(&[[28, 60, 10]]);
         bytes.resize(1_000, 0);
         bytes[at..at + 4].copy_from_slice(&word.to_be_bytes());
         let error = read(&bytes, Checks::All).unwrap_err().to_string();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(message), "{error}");
     }
 }

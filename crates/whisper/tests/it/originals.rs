@@ -15,7 +15,7 @@ fn expected(writer: &str) -> Value {
 }
 
 /// The times and the bits of the values of an archive.
-fn told(archive: &Value) -> Vec<(u32, u64)> {
+fn expected_bits(archive: &Value) -> Vec<(u32, u64)> {
     let points = archive["points"].as_array().unwrap().iter();
     let bits = |value: &Value| u64::from_str_radix(value.as_str().unwrap(), 16).unwrap();
     points.map(|point| (point[0].as_u64().expect("a time") as u32, bits(&point[1]))).collect()
@@ -35,7 +35,7 @@ fn archives_of_whisper_are_read_as_by_whisper() {
         assert_eq!(f64::from(whisper.x_files_factor()), expected["factor"].as_f64().unwrap(), "{name}");
         for (n, archive) in expected["archives"].as_array().unwrap().iter().enumerate() {
             assert_eq!(u64::from(whisper.archives()[n].step), archive["step"].as_u64().unwrap());
-            assert_eq!(bits(&whisper.points(n, NOW).unwrap()), told(archive), "{name} {n}");
+            assert_eq!(bits(&whisper.points(n, NOW).unwrap()), expected_bits(archive), "{name} {n}");
         }
     }
 }
@@ -53,7 +53,7 @@ fn archives_of_go_carbon_are_read_as_by_go_carbon() {
         assert_eq!(whisper.method().to_string(), expected["method"].as_str().unwrap(), "{name}");
         let finest = whisper.points(0, NOW).unwrap();
         for (n, archive) in expected["archives"].as_array().unwrap().iter().enumerate() {
-            let (ours, theirs) = (bits(&whisper.points(n, NOW).unwrap()), told(archive));
+            let (ours, theirs) = (bits(&whisper.points(n, NOW).unwrap()), expected_bits(archive));
             let ours: BTreeMap<u32, u64> = ours.into_iter().collect();
             let theirs: BTreeMap<u32, u64> = theirs.into_iter().collect();
             let first = theirs.first_key_value().map_or(0, |(time, _)| *time);
@@ -78,14 +78,14 @@ fn an_interval_is_covered_twice_only_at_the_end_of_a_finer_archive() {
             let whisper = Whisper::open(&bytes[..], Checks::All).unwrap();
             let history = whisper.history(NOW).unwrap();
             assert_eq!(bits(&history.archives[0].points), bits(&whisper.points(0, NOW).unwrap()));
-            check_told_once(&history, name);
+            check_covered_once(&history, name);
             let known: u64 = history.archives.iter().map(|kept| lost(&whisper, &history, kept.archive)).sum();
             assert_eq!(known, 0, "{writer} {name}: intervals that only a coarser archive covers are lost");
         }
     }
 }
 
-fn check_told_once(history: &History, name: &str) {
+fn check_covered_once(history: &History, name: &str) {
     for (n, coarse) in history.archives.iter().enumerate() {
         let twice = coarse.points.iter().filter(|point| {
             let interval = point.time..point.time + coarse.step;

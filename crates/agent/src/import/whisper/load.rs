@@ -39,11 +39,11 @@ pub struct Read {
     /// The requests, in order.
     pub requests: Vec<Request>,
     /// Points of coarser archives that finer archives cover.
-    pub told_finer: u64,
+    pub covered_by_finer: u64,
     /// Points that are NaN.
     pub not_a_number: u64,
     /// Archives with the same step as another one.
-    pub archives_beside: u64,
+    pub archives_of_same_step: u64,
     /// Indices of files that cannot be read, with the reasons.
     pub failures: Vec<(usize, String)>,
     /// Indices of files with damaged parts that were left out, with the reasons.
@@ -94,9 +94,9 @@ impl Load {
 }
 
 fn encode(encoder: &mut RemoteWriteEncoder, contents: &Contents, read: &mut Read) -> Result<(), String> {
-    read.told_finer += contents.left.told_finer;
+    read.covered_by_finer += contents.left.covered_by_finer;
     read.not_a_number += contents.left.not_a_number;
-    read.archives_beside += contents.left.archives_beside;
+    read.archives_of_same_step += contents.left.archives_of_same_step;
     for (labels, kept) in &contents.series {
         let mut points = kept.points.as_slice();
         while !points.is_empty() {

@@ -26,11 +26,11 @@ pub struct Report {
     /// Number of files that an earlier import stored.
     pub known: u64,
     /// Points of coarser archives that finer archives cover.
-    pub told_finer: u64,
+    pub covered_by_finer: u64,
     /// Points that are NaN.
     pub not_a_number: u64,
     /// Archives with the same step as another one.
-    pub archives_beside: u64,
+    pub archives_of_same_step: u64,
     /// Number of stored files of which a damaged part was left out.
     pub in_part: u64,
     damages: u64,
@@ -53,9 +53,9 @@ impl Report {
             files: 0,
             points: 0,
             known: 0,
-            told_finer: 0,
+            covered_by_finer: 0,
             not_a_number: 0,
-            archives_beside: 0,
+            archives_of_same_step: 0,
             in_part: 0,
             damages: 0,
             failures: 0,
@@ -102,10 +102,13 @@ impl Report {
         eprintln!("{done} {files} files with {points} points in {seconds:.1} s ({rate} points/s)");
         for (count, what) in [
             (self.known, "files were stored before and have not changed"),
-            (self.told_finer, "points of coarser archives were left out: finer ones cover their intervals"),
+            (
+                self.covered_by_finer,
+                "points of coarser archives were left out: finer ones cover their intervals",
+            ),
             (self.not_a_number, "points were left out: they are NaN"),
             (
-                self.archives_beside,
+                self.archives_of_same_step,
                 "archives were left out: additional methods of go-carbon for the same \
                 step",
             ),

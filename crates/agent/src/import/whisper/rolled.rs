@@ -23,8 +23,8 @@ impl RolledSteps {
         let mut kept: BTreeMap<(i64, i64), BTreeMap<Aggregate, BTreeMap<i64, f64>>> = BTreeMap::new();
         for (labels, values) in series {
             let of_rollup = labels.get(GRAPHITE_ARCHIVE).zip(labels.get(GRAPHITE_ROLLUP));
-            let told = of_rollup.and_then(|(archive, rollup)| RollupLabels::of(archive, rollup));
-            if let Some(RollupLabels { step, finest, aggregate }) = told {
+            let computed = of_rollup.and_then(|(archive, rollup)| RollupLabels::of(archive, rollup));
+            if let Some(RollupLabels { step, finest, aggregate }) = computed {
                 kept.entry((step, finest)).or_default().insert(aggregate, values);
             }
         }
@@ -49,10 +49,12 @@ impl RolledSteps {
             let (first, end) = (i64::from(first.time), i64::from(last.time) + finest);
             let within = |begin: &i64| *begin >= first && begin + step <= end;
             for (begin, stored) in steps.iter().filter(|(begin, _)| within(begin)) {
-                let Some(told) = rollup_of(points, (*begin, begin + step), *finest) else { continue };
-                if stored.count == told.count && !is_same(stored, &told) || stored.count < told.count {
+                let Some(computed) = rollup_of(points, (*begin, begin + step), *finest) else { continue };
+                if stored.count == computed.count && !is_same(stored, &computed)
+                    || stored.count < computed.count
+                {
                     found.push(format!(
-                        "{begin}: a rollup of {step} s is {stored:?}, but that of its points is {told:?}"
+                        "{begin}: a rollup of {step} s is {stored:?}, but that of its points is {computed:?}"
                     ));
                 }
             }
@@ -76,10 +78,10 @@ fn rollup_of(points: &[Point], (begin, end): (i64, i64), finest: i64) -> Option<
     }))
 }
 
-fn is_same(stored: &Rollup, told: &Rollup) -> bool {
-    let is_near =
-        (stored.sum - told.sum).abs() <= SUM_PRECISION * told.sum.abs().max(told.max.abs()).max(1.0);
-    is_near && Rollup { sum: told.sum, ..*stored } == *told
+fn is_same(stored: &Rollup, computed: &Rollup) -> bool {
+    let is_near = (stored.sum - computed.sum).abs()
+        <= SUM_PRECISION * computed.sum.abs().max(computed.max.abs()).max(1.0);
+    is_near && Rollup { sum: computed.sum, ..*stored } == *computed
 }
 
 #[cfg(test)]
@@ -102,24 +104,27 @@ mod tests {
     #[test]
     fn a_rollup_is_compared_with_the_points_of_its_step() {
         let points = points(&[3.0, -1.0, 0.1, 0.2, 0.3, 5.0, 7.0]);
-        let told = rollup_of(&points, (600, 660), 10).unwrap();
-        assert_eq!((told.count, told.min, told.last), (6.0, -1.0, 5.0));
-        assert!(rolled(&told).differences(&points).is_empty());
-        let near = Rollup { sum: told.sum + 1e-14, ..told };
+        let computed = rollup_of(&points, (600, 660), 10).unwrap();
+        assert_eq!((computed.count, computed.min, computed.last), (6.0, -1.0, 5.0));
+        assert!(rolled(&computed).differences(&points).is_empty());
+        let near = Rollup { sum: computed.sum + 1e-14, ..computed };
         assert!(rolled(&near).differences(&points).is_empty());
-        for other in [Rollup { max: 6.0, ..told }, Rollup { count: 5.0, ..told }, Rollup { sum: 8.0, ..told }]
-        {
+        for other in [
+            Rollup { max: 6.0, ..computed },
+            Rollup { count: 5.0, ..computed },
+            Rollup { sum: 8.0, ..computed },
+        ] {
             assert_eq!(rolled(&other).differences(&points).len(), 1, "{other:?}");
         }
         assert!(
-            rolled(&Rollup { count: 7.0, max: 9.0, ..told }).differences(&points).is_empty(),
+            rolled(&Rollup { count: 7.0, max: 9.0, ..computed }).differences(&points).is_empty(),
             "others sent"
         );
         assert!(
-            rolled(&Rollup { max: 6.0, ..told }).differences(&points[..5]).is_empty(),
+            rolled(&Rollup { max: 6.0, ..computed }).differences(&points[..5]).is_empty(),
             "not covered completely"
         );
-        let steps = rolled(&told);
+        let steps = rolled(&computed);
         assert_eq!([599, 600, 659, 660].map(|time| steps.hold(time)), [false, true, true, false]);
     }
 }

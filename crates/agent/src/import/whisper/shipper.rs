@@ -171,9 +171,9 @@ impl Shipper {
             }
             Outcome::Stored => {}
         }
-        self.report.told_finer += read.told_finer;
+        self.report.covered_by_finer += read.covered_by_finer;
         self.report.not_a_number += read.not_a_number;
-        self.report.archives_beside += read.archives_beside;
+        self.report.archives_of_same_step += read.archives_of_same_step;
         self.report.points += points;
         let mut failures: Vec<usize> = read.failures.iter().map(|(n, _)| *n).collect();
         failures.sort_unstable();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::world::{Known, World, name_of, small_options, value_of};
 use crate::device::FilePart;
-use crate::flash::{Class, Dropped, Flash, FlashOptions, FlashRead, NewRecord, Unobserved};
+use crate::flash::{Class, Dropped, Flash, FlashOptions, FlashRead, NewRecord, NoObserver};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -256,7 +256,7 @@ fn records_are_read_from_a_file_with_the_tiers_own_threads() {
         parts: vec![FilePart { path: folder.path().join("flash"), bytes: 64 << 20 }],
         ..FlashOptions::default()
     };
-    let flash = Arc::new(Flash::open(&env, options, Arc::new(Unobserved)).unwrap());
+    let flash = Arc::new(Flash::open(&env, options, Arc::new(NoObserver)).unwrap());
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let put = |key: u32| {
         let (name, value) = (name_of(key), value_of(key, 1, 3000));

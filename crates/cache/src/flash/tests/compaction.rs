@@ -143,7 +143,7 @@ fn a_pool_that_cannot_evict_does_not_block_the_other() {
         refused
     };
     assert_eq!(fill(&mut world, 80_000), 0);
-    world.flash.core.keys.distrust();
+    world.flash.core.keys.mark_incomplete();
     assert!(!world.flash.core.images.has_room_for_image());
     assert_eq!(fill(&mut world, 20_000), 0);
     assert!(!world.flash.core.journal.has_lost(), "room was made and the image written");

@@ -10,7 +10,7 @@ use super::world::{
     Known, Model, World, is_possible, name_of, small_options, version_of, warm_options as options,
 };
 use crate::device::{Device, FaultyDevice, ReadRequest};
-use crate::flash::{Class, Flash, FlashOptions, Journaling, Pool, Segment, SegmentState, Unobserved, Warm};
+use crate::flash::{Class, Flash, FlashOptions, Journaling, NoObserver, Pool, Segment, SegmentState, Warm};
 
 #[test]
 fn a_clean_stop_loses_nothing() {
@@ -218,7 +218,7 @@ fn an_unreadable_journal_discards_everything_at_this_and_later_starts() {
     let block = world.flash.core.disk.layout.journal_block(0, 0);
     let device = Arc::new(world.device.after_kill(1));
     let unreadable = Arc::new(Unreadable(Arc::clone(&device), block..block + 1));
-    let flash = Flash::open_on(&Env::system(1), unreadable, options(), Arc::new(Unobserved)).unwrap();
+    let flash = Flash::open_on(&Env::system(1), unreadable, options(), Arc::new(NoObserver)).unwrap();
     flash.step();
     assert_eq!((flash.stats().records, flash.is_recovering()), (0, false));
     // The next start can read it, but the journal is not complete any more.

@@ -62,8 +62,8 @@ fn a_full_or_read_only_disk_never_blocks_a_write() {
         }
         assert!(refused > 200, "{fault:?}: {refused} refused");
         assert_eq!(world.flash.health(), Health::Degraded, "{fault:?}");
-        let told = world.tally.of(Dropped::DeviceDegraded) + world.tally.of(Dropped::BuffersFull);
-        assert!(told + world.tally.of(Dropped::NoFreeSegment) >= refused, "{fault:?}");
+        let reported = world.tally.of(Dropped::DeviceDegraded) + world.tally.of(Dropped::BuffersFull);
+        assert!(reported + world.tally.of(Dropped::NoFreeSegment) >= refused, "{fault:?}");
         assert!(world.check(5), "{fault:?}: earlier records are still read");
         recovers(&mut world);
     }

@@ -22,7 +22,7 @@ use crate::device::FaultyDevice;
 use crate::flash::expiry::Coarse;
 use crate::flash::index::{Entry, Location};
 use crate::flash::threads::Threads;
-use crate::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, Unobserved, Warm, lock};
+use crate::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, NoObserver, Warm, lock};
 
 const KEYS: u32 = 300;
 const WRITERS: u32 = 3;
@@ -76,7 +76,7 @@ impl Life {
         let options = FlashOptions { warm: Warm::Crash, segment_bytes, kept_bytes, ..small_options() };
         let options = FlashOptions { write_delay: std::time::Duration::from_millis(1), ..options };
         let env = Env::system(1);
-        let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, Arc::new(Unobserved)).unwrap();
+        let flash = Flash::open_on(&env, Arc::clone(&device) as _, options, Arc::new(NoObserver)).unwrap();
         let threads = Threads::start(&flash.core, lock(&flash.unrecovered).take()).unwrap();
         *lock(&flash.threads) = Some(threads);
         let (done, stopped) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -218,7 +218,7 @@ const LOOKING: usize = 16;
 #[test]
 fn a_record_that_recovery_undoes_is_not_found_at_its_end() {
     let device = Arc::new(FaultyDevice::new(DEVICE_BYTES, 1));
-    let flash = Flash::open_on(&Env::system(1), device, small_options(), Arc::new(Unobserved)).unwrap();
+    let flash = Flash::open_on(&Env::system(1), device, small_options(), Arc::new(NoObserver)).unwrap();
     let core = &flash.core;
     // A record in a slot that is not used in this run.
     let location =

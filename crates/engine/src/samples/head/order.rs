@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use roaring::RoaringBitmap;
-use sandur_format::block::{BOUND_NAME, METRIC_NAME, compare_series, is_beside_its_points, tells_how_rolled};
+use sandur_format::block::{BOUND_NAME, METRIC_NAME, compare_series, is_apart_from_points, is_rollup_label};
 
 use super::table::Snapshot;
 
@@ -113,7 +113,7 @@ impl Parts {
     fn of(snapshot: &Snapshot) -> Self {
         let texts = |n: &u32| snapshot.texts.get(*n);
         let number = |name| (0..snapshot.texts.len() as u32).find(|n| texts(n) == name);
-        let of_rollups = (0..snapshot.texts.len() as u32).filter(|n| tells_how_rolled(texts(n))).collect();
+        let of_rollups = (0..snapshot.texts.len() as u32).filter(|n| is_rollup_label(texts(n))).collect();
         Self { metric: number(METRIC_NAME), bound: number(BOUND_NAME), of_rollups }
     }
 
@@ -122,7 +122,7 @@ impl Parts {
         let Some(nth) = depth.checked_sub(1) else {
             return pairs.find(|(name, _)| Some(*name) == self.metric);
         };
-        let is_beside = !self.of_rollups.is_empty() && is_beside_its_points(snapshot.texts_of(number));
+        let is_beside = !self.of_rollups.is_empty() && is_apart_from_points(snapshot.texts_of(number));
         let is_own = |name: &u32| is_beside && self.of_rollups.contains(name);
         let is_part = |name: &u32| Some(*name) != self.metric && Some(*name) != self.bound && !is_own(name);
         pairs.filter(|(name, _)| is_part(name)).nth(nth)

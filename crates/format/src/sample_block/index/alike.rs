@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use super::series_page::SeriesPage;
-use crate::block::{BOUND_NAME, METRIC_NAME, compare_bounds, tells_how_rolled};
+use crate::block::{BOUND_NAME, METRIC_NAME, compare_bounds, is_rollup_label};
 
 /// The equal values found so far in two pages. Valid only for these two pages.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ impl Alike {
             }
             let (Some(value), Some(other_value)) = (column.value(a), other.value(b)) else { return None };
             match column.name() {
-                name if tells_how_rolled(name) => return None,
+                name if is_rollup_label(name) => return None,
                 METRIC_NAME => metric = value.cmp(other_value),
                 BOUND_NAME => bound = compare_bounds(Some(value), Some(other_value)),
                 _ => plain = plain.then_with(|| value.cmp(other_value)),

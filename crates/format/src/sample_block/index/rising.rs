@@ -110,8 +110,8 @@ impl RisingValues {
             self.end_texts(level)?;
         }
         self.open_lists.end_last();
-        let beside = usize::from(self.first_lists.is_none());
-        let is_full = self.open_lists.lists.len() + beside >= PAGE_LISTS;
+        let others = usize::from(self.first_lists.is_none());
+        let is_full = self.open_lists.lists.len() + others >= PAGE_LISTS;
         if is_full || self.open_lists.rests >= PAGE_LIST_BYTES {
             self.end_lists(level)?;
         }

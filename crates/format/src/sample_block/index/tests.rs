@@ -61,8 +61,8 @@ fn page_of(index: &Index, number: u32) -> Result<SeriesPage, Error> {
 }
 
 /// Returns the complete contents of the index: labels by ordinal, and series by label and value.
-#[allow(clippy::type_complexity)] // a test: what is told is compared at once
-fn told(index: &Index) -> Result<(Vec<Pairs>, Vec<(String, String, Vec<u32>)>), Error> {
+#[allow(clippy::type_complexity)] // a test: the contents are compared at once
+fn contents(index: &Index) -> Result<(Vec<Pairs>, Vec<(String, String, Vec<u32>)>), Error> {
     let (mut series, mut lists) = (Vec::new(), Vec::new());
     for number in 0..index.pages().len() as u32 {
         let page = page_of(index, number)?;
@@ -169,7 +169,7 @@ fn a_large_page_of_similar_texts_is_written_without_sharing() {
 fn an_index_of_several_pages_is_read_back() {
     let series = some_series(9_000);
     let index = read(sections(&index_of(&series))).unwrap();
-    let (found, lists) = told(&index).unwrap();
+    let (found, lists) = contents(&index).unwrap();
     assert_eq!(found, series);
     for (name, value, list) in lists {
         let has = |ordinal: &u32| series[*ordinal as usize].contains(&(name.clone(), value.clone()));
@@ -264,7 +264,7 @@ fn no_changed_byte_of_a_section_causes_a_panic() {
             for with in [0, 1, 0x7F, 0x80, 0xFF] {
                 let mut changed = whole.clone();
                 changed[section][at] = with;
-                let _ = read(changed).and_then(|index| told(&index));
+                let _ = read(changed).and_then(|index| contents(&index));
             }
             let mut cut = whole.clone();
             cut[section].truncate(at);
@@ -281,7 +281,7 @@ proptest! {
         series in prop::collection::vec(prop::collection::btree_map("[a-c_]{1,2}", ".{1,3}", 0..4), 0..80),
     ) {
         let series = sorted(series.into_iter().map(|labels| labels.into_iter().collect()).collect());
-        let (found, lists) = told(&read(sections(&index_of(&series))).unwrap()).unwrap();
+        let (found, lists) = contents(&read(sections(&index_of(&series))).unwrap()).unwrap();
         prop_assert_eq!(&found, &series);
         let listed: usize = lists.iter().map(|(_, _, list)| list.len()).sum();
         prop_assert_eq!(listed, series.iter().map(Vec::len).sum::<usize>());

@@ -9,12 +9,12 @@
 //! samples, histograms, exemplars and metadata (LEB128 each); the labels ([`labels`]); packed numbers of
 //! float samples of each series; packed timestamps, each as zigzag difference from the one before; value
 //! offsets, if the form has them; whether there are start times (u8), and if so these, packed, as zigzag
-//! differences from the timestamps; [`histograms`]; exemplars and metadata ([`beside`]).
+//! differences from the timestamps; [`histograms`]; exemplars and metadata ([`annotations`]).
 //!
 //! **Invariants.** A written batch is read back unchanged, floats bit for bit. Spans of an arena ascend
 //! and do not overlap; all text of labels together is at most [`LABEL_BYTES_MAX`].
 
-mod beside;
+mod annotations;
 mod histograms;
 mod labels;
 
@@ -128,8 +128,8 @@ pub(crate) fn put_batch(batch: &SampleBatch) -> Result<(Arena, Vec<u8>), Error> 
     };
     let SampleBatch { series, values, histograms, exemplars, metadata, .. } = batch;
     let counts = [series.len(), labels.labels, labels.symbols];
-    let beside = [values.len(), histograms.len(), exemplars.len(), metadata.len()];
-    counts.into_iter().chain(beside).for_each(|count| put_varint(&mut out, count as u64));
+    let further = [values.len(), histograms.len(), exemplars.len(), metadata.len()];
+    counts.into_iter().chain(further).for_each(|count| put_varint(&mut out, count as u64));
     out.extend_from_slice(&labels.columns);
     put_packed(&mut out, &series.iter().map(|s| s.samples.len() as u64).collect::<Vec<u64>>());
     let mut before = 0i64;
@@ -140,7 +140,7 @@ pub(crate) fn put_batch(batch: &SampleBatch) -> Result<(Arena, Vec<u8>), Error> 
     }
     put_starts(batch, &mut out);
     histograms::put(batch, &mut out)?;
-    beside::put(batch, &mut out);
+    annotations::put(batch, &mut out);
     Ok((arena, out))
 }
 
@@ -224,7 +224,7 @@ pub(crate) fn get_batch(
     };
     get_starts(reader, &mut batch)?;
     histograms::get(reader, counts.histograms, &mut batch)?;
-    beside::get(reader, counts.exemplars, counts.metadata, &mut batch)?;
+    annotations::get(reader, counts.exemplars, counts.metadata, &mut batch)?;
     // The spans of the labels are meaningless without the text.
     batch.series.iter_mut().for_each(|series| series.text = sandur_model::Span::default());
     Ok(batch)

@@ -167,8 +167,8 @@ fn meaning(batch: &SampleBatch) -> String {
         let floats = [h.zero_threshold, h.zero_count, h.count, h.sum];
         let counts = [bits(&floats), bits(&h.positive.counts), bits(&h.negative.counts), bits(&h.bounds)];
         let indices = (&h.positive.indices, &h.negative.indices);
-        let told = (sample.timestamp, sample.start, sample.integer);
-        format!("{told:?} {:?} {} {indices:?} {counts:?}", h.reset, h.schema)
+        let times = (sample.timestamp, sample.start, sample.integer);
+        format!("{times:?} {:?} {} {indices:?} {counts:?}", h.reset, h.schema)
     };
     let exemplar = |of: &sandur_model::SeriesExemplar| {
         let e = &of.exemplar;
@@ -251,8 +251,8 @@ fn a_compressed_body_is_stored_unchanged_with_few_bytes_more() {
     let (_, compressed) = batch.arena.compressed.clone().unwrap();
     let record = Record::of_samples(&batch).unwrap();
     assert_eq!(record.arena().as_ptr(), compressed.as_ptr());
-    let beside = record.frame_bytes() - compressed.len();
-    assert!(beside < 5 * batch.values.len(), "{beside} bytes in addition to the body");
+    let added = record.frame_bytes() - compressed.len();
+    assert!(added < 5 * batch.values.len(), "{added} bytes in addition to the body");
 }
 
 #[test]
@@ -303,11 +303,11 @@ fn labels_that_share_long_texts_are_bounded() {
 fn memory_is_known_before_decoding() {
     for batch in all() {
         let (arena, columns) = put_batch(&batch).unwrap();
-        let told = memory_bytes(&columns, arena.bytes.len());
+        let announced = memory_bytes(&columns, arena.bytes.len());
         let mut reader = Reader::new("test", 0, &columns);
         let read = get_batch(&mut reader, tenant(), &arena.bytes).unwrap();
         let labels = read.series.iter().map(|s| s.labels.text_bytes() + s.labels.len() * 48).sum::<usize>();
-        assert!(told >= read.memory_bytes() + labels as u64, "{told}");
+        assert!(announced >= read.memory_bytes() + labels as u64, "{announced}");
     }
     assert!(memory_bytes(&[], 5) >= 5);
 }

@@ -43,6 +43,6 @@ async fn found(
     let query = patterns.into_iter().next().unwrap_or_default();
     let pairs = [("query".to_owned(), query), ("format".to_owned(), "carbonapi_v2_pb".to_owned())];
     let request = FindRequest::read(&pairs, now(queries), &Zone::utc()).map_err(|error| failure(&error))?;
-    let told = GraphiteRequest { kind: "find", text: request.query.clone(), times: None };
-    done(queries, &call, told, async |series, context| nodes(series, context, &request).await).await
+    let described = GraphiteRequest { kind: "find", text: request.query.clone(), times: None };
+    done(queries, &call, described, async |series, context| nodes(series, context, &request).await).await
 }

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
 use sandur_base::Reservation;
-use sandur_graphite::{CarbonserverForm, Rendered, info as told_of, read_info};
+use sandur_graphite::{CarbonserverForm, Rendered, info as info_of, read_info};
 use sandur_service::Queries;
 use sandur_service::graphite::GraphiteRequest;
 
@@ -30,10 +30,10 @@ pub static ROUTE: Route = Route {
 };
 
 async fn info(State(queries): State<Queries>, Opened(call): Opened) -> Response {
-    one(told(&queries, call).await)
+    one(answer(&queries, call).await)
 }
 
-async fn told(
+async fn answer(
     queries: &Queries,
     call: Result<GraphiteCall, Failure>,
 ) -> Result<(Rendered, Reservation), Failure> {
@@ -43,7 +43,7 @@ async fn told(
     if name.is_empty() {
         return Err(Failure::invalid("the request names no series"));
     }
-    let told = GraphiteRequest { kind: "info", text: name.clone(), times: None };
+    let request = GraphiteRequest { kind: "info", text: name.clone(), times: None };
     let now = queries.graphite_rules();
-    done(queries, &call, told, async |_, _| told_of(CarbonserverForm::Older, &name, now.of(&name))).await
+    done(queries, &call, request, async |_, _| info_of(CarbonserverForm::Older, &name, now.of(&name))).await
 }

@@ -39,8 +39,8 @@ pub async fn listed(
 ) -> Result<(Rendered, Reservation), Failure> {
     let call = call?;
     let wanted = ListingRequest { pattern: None, leaves_only: false, form };
-    let told = named("list", &call, &[]);
-    done(queries, &call, told, async |series, context| {
+    let described = named("list", &call, &[]);
+    done(queries, &call, described, async |series, context| {
         let mut listing = series.listing(context, wanted, now(queries)).await?;
         let (mut body, mut held) = (Vec::new(), Vec::new());
         while !listing.is_over() {

@@ -51,7 +51,7 @@ async fn begun(queries: &Queries, call: Result<GraphiteCall, Failure>) -> Result
     let requests = requests.map_err(|error| failure(&error))?;
     let text = fetches.iter().map(|fetch| fetch.name.as_str()).collect::<Vec<_>>().join(" ");
     let times = requests.first().map(|one| (one.from.epoch, one.until.epoch));
-    let told = GraphiteRequest { kind: "render", text, times };
+    let described = GraphiteRequest { kind: "render", text, times };
     let open = |context: &QueryContext| Messages {
         queries: queries.clone(),
         context: context.clone(),
@@ -59,7 +59,7 @@ async fn begun(queries: &Queries, call: Result<GraphiteCall, Failure>) -> Result
         times,
         sent: 0,
     };
-    let (begun, sending) = streamed(queries, &call, told, open).await?;
+    let (begun, sending) = streamed(queries, &call, described, open).await?;
     Ok(written_as_messages(begun, sending))
 }
 

@@ -38,7 +38,7 @@ pub struct ImportOptions {
     pub is_for_gateway: bool,
     /// Whether [`Refused::runs`](crate::Refused::runs) names the refused lines, counted from 0. The text
     /// then does not contain line numbers.
-    pub tell_lines: bool,
+    pub name_lines: bool,
 }
 
 /// Most metric families of one request whose descriptions are kept.
@@ -123,8 +123,8 @@ impl Gateway {
 
 impl<'a> Import<'a> {
     fn read(&mut self, mut reader: ExpositionReader<'_>) -> Result<(), Error> {
-        let tells_lines = self.options.tell_lines;
-        if tells_lines {
+        let names_lines = self.options.name_lines;
+        if names_lines {
             self.builder.reserve_notes()?;
         }
         while let Some(line) = reader.next() {
@@ -132,17 +132,17 @@ impl<'a> Import<'a> {
                 continue;
             }
             let number = u32::try_from(reader.line().saturating_sub(1)).unwrap_or(u32::MAX);
-            if tells_lines {
+            if names_lines {
                 self.builder.begin_line(number);
             }
             match line {
                 Ok(line) => self.line(line)?,
-                Err(ExpositionError { what, shown, .. }) if tells_lines => {
+                Err(ExpositionError { what, shown, .. }) if names_lines => {
                     self.builder.refuse_line(Reason::InvalidSample, format!("{what}: '{shown}'"));
                 }
                 Err(error) => self.builder.refuse_line(Reason::InvalidSample, error.to_string()),
             }
-            if tells_lines {
+            if names_lines {
                 self.builder.end_line(number)?;
             }
         }

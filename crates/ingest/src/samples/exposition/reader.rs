@@ -269,10 +269,10 @@ mod tests {
     fn a_bad_line_is_reported_and_the_next_one_is_read() {
         let lines =
             read("up one\nup 1 x\nup 1 2 3\n{ 1\nup 1\n# TYPE up what\n", ExpositionFormat::Prometheus);
-        let told: Vec<String> =
+        let errors: Vec<String> =
             lines.iter().filter_map(|line| line.as_ref().err()).map(|e| e.to_string()).collect();
         assert_eq!(
-            told,
+            errors,
             [
                 "line 1: expected a value: 'up one'",
                 "line 2: expected a timestamp: 'up 1 x'",

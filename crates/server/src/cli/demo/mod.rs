@@ -103,7 +103,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     };
     eprintln!("\nstopping: flushing to {store} ...");
     server.stop().await?;
-    demo.farewell(&store).await?;
+    demo.print_stored(&store).await?;
     outcome.map(|()| ExitCode::SUCCESS)
 }
 
@@ -197,7 +197,7 @@ impl Demo {
     /// Ships what the shop wrote before the second `to` and was not shipped yet.
     async fn ship(&mut self, to: i64) -> Result<(), Failed> {
         let written = self.shop.write(&self.env, self.next, to).await;
-        if let Sent::Partly(partly) = self.sender.send(written.body).await? {
+        if let Sent::PartlyRefused(partly) = self.sender.send(written.body).await? {
             return Err(Failed::new(format!("the server refused lines: {}", partly.text)));
         }
         self.next = to;
@@ -293,7 +293,7 @@ impl Demo {
     }
 
     /// Prints what the stopped server has stored.
-    async fn farewell(&self, store: &str) -> Result<(), Failed> {
+    async fn print_stored(&self, store: &str) -> Result<(), Failed> {
         let stored = open_store(store, &self.env).await?;
         let catalog = Catalog::open(stored, self.env.clone(), CatalogOptions::default()).await;
         let catalog =

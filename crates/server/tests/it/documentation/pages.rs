@@ -65,7 +65,7 @@ impl Page {
     pub fn blocks(&self) -> Vec<Block> {
         let mut blocks = Vec::new();
         let mut lines = self.text.lines().enumerate().peekable();
-        let mut is_behind_empty = true;
+        let mut is_after_empty = true;
         while let Some((number, line)) = lines.next() {
             let place = format!("{}:{}", self.name, number + 1);
             let mut body = Vec::new();
@@ -78,7 +78,7 @@ impl Page {
                         .map(|(_, line)| line)
                         .take_while(|line| !line.trim_start().starts_with("```")),
                 );
-            } else if is_behind_empty && line.starts_with("    ") {
+            } else if is_after_empty && line.starts_with("    ") {
                 body.push(line);
                 while let Some((_, line)) =
                     lines.next_if(|(_, line)| line.starts_with("    ") || line.is_empty())
@@ -87,10 +87,10 @@ impl Page {
                 }
                 // Empty lines at the end are not part of it.
             } else {
-                is_behind_empty = line.is_empty();
+                is_after_empty = line.is_empty();
                 continue;
             }
-            is_behind_empty = true;
+            is_after_empty = true;
             let filled = body.iter().filter(|line| !line.is_empty());
             let margin = filled.map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
             let body: Vec<&str> = body.into_iter().map(|line| line.get(margin..).unwrap_or("")).collect();

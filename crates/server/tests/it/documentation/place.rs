@@ -48,7 +48,7 @@ pub struct Place {
 }
 
 /// How to detect that a command is running.
-enum Sign {
+enum RunningWhen {
     /// A server whose protocol is not implemented here.
     Listens(SocketAddr),
     IsReady(SocketAddr),
@@ -121,25 +121,28 @@ impl Place {
                 let listen = words.iter().position(|word| word == "--listen").unwrap() + 1;
                 let port = words[listen].parse::<SocketAddr>().unwrap().port();
                 let address = ([127, 0, 0, 1], port).into();
-                let sign =
-                    if has("--tls-cert-file") { Sign::Listens(address) } else { Sign::IsReady(address) };
+                let sign = if has("--tls-cert-file") {
+                    RunningWhen::Listens(address)
+                } else {
+                    RunningWhen::IsReady(address)
+                };
                 self.run_until(at, &words, &sign, "TERM");
             }
             ["cache", "serve"] => {
                 let (host, port) = (self.cache.ip().to_string(), self.cache.port().to_string());
                 words.extend(["-l".to_owned(), host, "-p".to_owned(), port]);
-                self.run_until(at, &words, &Sign::Listens(self.cache), "TERM");
+                self.run_until(at, &words, &RunningWhen::Listens(self.cache), "TERM");
             }
             ["relay", "--config"] if !has("--check") => {
-                self.run_until(at, &words, &Sign::Listens(self.relay), "TERM");
+                self.run_until(at, &words, &RunningWhen::Listens(self.relay), "TERM");
             }
             ["tail", ..] => {
-                self.run_until(at, &words, &Sign::Writes(self.folder.path().join("output")), "INT");
+                self.run_until(at, &words, &RunningWhen::Writes(self.folder.path().join("output")), "INT");
             }
             ["push", ..] if has("--follow") => {
                 let state = call.words.iter().position(|word| word == "--resume").unwrap() + 1;
                 let state = self.work().join(&call.words[state]);
-                self.run_until(at, &words, &Sign::Writes(state), "INT");
+                self.run_until(at, &words, &RunningWhen::Writes(state), "INT");
             }
             _ => self.run_to_the_end(at, &words),
         }
@@ -166,7 +169,7 @@ impl Place {
         }
     }
 
-    fn run_until(&self, at: &str, words: &[String], sign: &Sign, signal: &str) {
+    fn run_until(&self, at: &str, words: &[String], sign: &RunningWhen, signal: &str) {
         let output = self.folder.path().join("output");
         let file = File::create(&output).unwrap();
         let mut command = self.command(words);
@@ -239,7 +242,7 @@ pub fn parse(at: &str, call: &Call) {
     assert!(is_right, "{at}: {:?}: {said}", call.words);
 }
 
-impl Sign {
+impl RunningWhen {
     fn is_there(&self) -> bool {
         match self {
             Self::Listens(address) => TcpStream::connect(address).is_ok(),

@@ -37,7 +37,7 @@ pub struct Outage {
 /// The result of a request: the second in which it was sent, the one in which it was answered, and the
 /// outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Met {
+struct RequestResult {
     sent: u64,
     answered: u64,
     how: &'static str,
@@ -46,9 +46,9 @@ struct Met {
 /// The events, by seconds since the outage began.
 pub struct Course {
     outage: Outage,
-    pushes: Vec<Met>,
-    queries: Vec<Met>,
-    ready: [Vec<Met>; 3],
+    pushes: Vec<RequestResult>,
+    queries: Vec<RequestResult>,
+    ready: [Vec<RequestResult>; 3],
     alerts: Vec<(String, u64, Option<u64>)>,
     log: Vec<(u64, Line)>,
 }
@@ -80,7 +80,7 @@ pub async fn course(outage: Outage) -> Course {
                 let sent = since(&env);
                 let how = if is_push { push(&node, second).await } else { query(&node).await };
                 let answered = since(&env).unwrap_or_default();
-                met.lock().unwrap().extend(sent.map(|sent| Met { sent, answered, how }));
+                met.lock().unwrap().extend(sent.map(|sent| RequestResult { sent, answered, how }));
             }));
         }
         for (asked, met) in WANTED.iter().zip(&mut ready) {
@@ -90,7 +90,7 @@ pub async fn course(outage: Outage) -> Course {
                 503 => "503",
                 other => panic!("/ready answers {other}: {}", answer.body),
             };
-            met.extend(since(&env).map(|now| Met { sent: now, answered: now, how }));
+            met.extend(since(&env).map(|now| RequestResult { sent: now, answered: now, how }));
         }
         if second % SCRAPE_S == 0 {
             monitor.look(Some(&node)).await;
@@ -101,7 +101,7 @@ pub async fn course(outage: Outage) -> Course {
     for task in tasks {
         task.join().await.unwrap();
     }
-    let of = |met: &Arc<Mutex<Vec<Met>>>| {
+    let of = |met: &Arc<Mutex<Vec<RequestResult>>>| {
         let mut met = met.lock().unwrap().clone();
         met.sort_by_key(|met| met.sent);
         met
@@ -193,8 +193,8 @@ fn shown(second: u64) -> u64 {
 const EXACT_S: u64 = 15;
 
 /// Consecutive requests with the same result, by the second in which they were sent.
-fn runs(all: &[Met]) -> String {
-    let alike = |met: &Met| match met.answered - met.sent {
+fn runs(all: &[RequestResult]) -> String {
+    let alike = |met: &RequestResult| match met.answered - met.sent {
         0 => met.how.to_owned(),
         _ => format!("{} at {}", met.how, shown(met.answered)),
     };

@@ -20,7 +20,7 @@ const OURS: &str = "sandur";
 
 /// The options of the measurement.
 #[derive(Clone, Debug)]
-pub struct Beside {
+pub struct Rivals {
     /// Our server.
     pub place: Place,
     /// The data set, which must be one of the measuring program, because of its queries.
@@ -41,9 +41,9 @@ pub struct Beside {
     pub runs: usize,
 }
 
-/// Runs the measurement and returns a column of figures per server. `told` is called with progress
+/// Runs the measurement and returns a column of figures per server. `report` is called with progress
 /// messages.
-pub fn beside(plan: &Beside, mut told: impl FnMut(&str)) -> Result<Vec<Column>> {
+pub fn rivals(plan: &Rivals, mut report: impl FnMut(&str)) -> Result<Vec<Column>> {
     if !plan.rivals.is_empty() && plan.peer.is_none() {
         bail!("rivals need --peer and --peers: the command that starts them, and its directory");
     }
@@ -55,7 +55,7 @@ pub fn beside(plan: &Beside, mut told: impl FnMut(&str)) -> Result<Vec<Column>> 
         for n in 0..names.len() {
             // the first server changes from round to round
             let at = (n + run - 1) % names.len();
-            told(&format!("run {run} of {}: {}", plan.runs, names[at]));
+            report(&format!("run {run} of {}: {}", plan.runs, names[at]));
             measure(plan, names[at], &out)?;
             gather(&out, names[at], &mut columns[at])?;
         }
@@ -63,7 +63,7 @@ pub fn beside(plan: &Beside, mut told: impl FnMut(&str)) -> Result<Vec<Column>> 
     Ok(columns)
 }
 
-fn measure(plan: &Beside, name: &str, out: &Path) -> Result<()> {
+fn measure(plan: &Rivals, name: &str, out: &Path) -> Result<()> {
     let mut command = Command::new(fs::canonicalize(plan.scripts.join("servers.sh"))?);
     command.args([if name == OURS { "custom" } else { name }, "push", "query"]);
     command.env("DBM", fs::canonicalize(&plan.dbm)?).env("DATA", fs::canonicalize(&plan.data)?);
@@ -107,7 +107,7 @@ fn measure(plan: &Beside, name: &str, out: &Path) -> Result<()> {
 }
 
 /// Stops a server after its turn, so that the next one has the machine to itself.
-fn stop(plan: &Beside, name: &str) {
+fn stop(plan: &Rivals, name: &str) {
     let stopped = match &plan.peer {
         Some((peer, _)) if name != OURS => {
             Command::new("sh").args(["-c", &format!("{peer} down {name} && {peer} wipe {name}")]).status()

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandur_base::Env;
 
 /// What the proxy does to requests. It can be changed while the proxy runs.
-pub struct Weather {
+pub struct ProxyFaults {
     env: Env,
     get_delay_us: AtomicU64,
     refused_percent: AtomicU64,
@@ -53,7 +53,7 @@ impl Counted {
     }
 }
 
-impl Weather {
+impl ProxyFaults {
     /// Without delays and errors.
     pub fn new(env: Env) -> Self {
         let zero = || AtomicU64::new(0);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn writes_and_lists_are_in_the_expensive_class() {
-        let weather = Weather::new(Env::simulated(1, 0));
+        let faults = ProxyFaults::new(Env::simulated(1, 0));
         let took = Duration::from_millis(3);
         for (method, path) in [
             ("PUT", "/logs/a/wal/1"),
@@ -210,41 +210,41 @@ mod tests {
             ("HEAD", "/logs/a/wal/1"),
             ("DELETE", "/logs/a/wal/1"),
         ] {
-            weather.answered(method, path, 0, took);
+            faults.answered(method, path, 0, took);
         }
-        assert_eq!(weather.counted().put_class, 4);
-        assert_eq!((weather.take_wal_puts_us(), weather.take_wal_puts_us()), (vec![3_000], vec![]));
+        assert_eq!(faults.counted().put_class, 4);
+        assert_eq!((faults.take_wal_puts_us(), faults.take_wal_puts_us()), (vec![3_000], vec![]));
     }
 
     #[test]
     fn concurrent_reads_are_one_round_trip_and_sequential_ones_a_chain() {
-        let weather = Weather::new(Env::simulated(1, 0));
-        let begin = |method| weather.begin(method, "/logs/a/blocks/1?x=1");
+        let faults = ProxyFaults::new(Env::simulated(1, 0));
+        let begin = |method| faults.begin(method, "/logs/a/blocks/1?x=1");
         let (first, second) = (begin("GET"), begin("GET"));
-        weather.end(first);
+        faults.end(first);
         let third = begin("GET");
-        weather.end(second);
-        weather.end(begin("PUT"));
-        assert_eq!((weather.round_trips(), third), (1, 2));
-        weather.end(third);
-        assert_eq!(weather.round_trips(), 2);
-        weather.begin_round_trips();
-        assert_eq!(weather.round_trips(), 0);
+        faults.end(second);
+        faults.end(begin("PUT"));
+        assert_eq!((faults.round_trips(), third), (1, 2));
+        faults.end(third);
+        assert_eq!(faults.round_trips(), 2);
+        faults.begin_round_trips();
+        assert_eq!(faults.round_trips(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn requests_over_the_limit_and_random_ones_are_refused() {
         let env = Env::simulated(1, 0);
-        let weather = Weather::new(env.clone());
-        weather.set_requests_per_second(100);
+        let faults = ProxyFaults::new(env.clone());
+        faults.set_requests_per_second(100);
         env.sleep(Duration::from_secs(1)).await;
-        assert_eq!((0..50).filter(|_| weather.refuses()).count(), 40);
+        assert_eq!((0..50).filter(|_| faults.refuses()).count(), 40);
         env.sleep(Duration::from_millis(50)).await;
-        assert_eq!((0..50).filter(|_| weather.refuses()).count(), 45);
-        weather.set_requests_per_second(0);
-        weather.set_refused_percent(90);
-        let refused = (0..1_000).filter(|_| weather.refuses()).count();
+        assert_eq!((0..50).filter(|_| faults.refuses()).count(), 45);
+        faults.set_requests_per_second(0);
+        faults.set_refused_percent(90);
+        let refused = (0..1_000).filter(|_| faults.refuses()).count();
         assert!((850..950).contains(&refused), "{refused}");
-        assert_eq!(weather.counted().refused as usize, 85 + refused);
+        assert_eq!(faults.counted().refused as usize, 85 + refused);
     }
 }

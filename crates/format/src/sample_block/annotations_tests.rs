@@ -34,18 +34,18 @@ fn of(name: &str, exemplars: Vec<Exemplar>) -> SeriesExemplars {
     SeriesExemplars { labels: Labels::from_pairs([("__name__", name), ("pod", "a")]), exemplars }
 }
 
-fn told(family: &str, help: &str) -> MetricMetadata {
+fn description(family: &str, help: &str) -> MetricMetadata {
     MetricMetadata { family: family.into(), kind: MetricKind::Gauge, unit: "".into(), help: help.into() }
 }
 
 #[test]
 fn a_block_without_series_holds_exemplars_and_metadata() {
-    let (exemplars, metadata) = (vec![of("a", vec![exemplar(5_000, "x")])], vec![told("a", "Of a.")]);
+    let (exemplars, metadata) = (vec![of("a", vec![exemplar(5_000, "x")])], vec![description("a", "Of a.")]);
     let (block, footer) = block_of(&exemplars, &metadata);
-    assert_eq!(beside_of_object(&block, &footer).unwrap(), (exemplars, metadata.clone()));
+    assert_eq!(annotations_of_object(&block, &footer).unwrap(), (exemplars, metadata.clone()));
     assert_eq!((footer.info().rows, footer.info().min_ts), (0, 5_000_000_000));
     let (block, footer) = block_of(&[], &metadata);
-    assert_eq!(beside_of_object(&block, &footer).unwrap(), (Vec::new(), metadata));
+    assert_eq!(annotations_of_object(&block, &footer).unwrap(), (Vec::new(), metadata));
     assert_eq!((footer.info().min_ts, footer.info().max_ts), (0, 0), "the start of its window");
 }
 
@@ -55,12 +55,12 @@ fn duplicate_exemplars_are_dropped_and_the_newest_are_kept() {
     let mut twice: Vec<Exemplar> = many.collect();
     twice.extend(twice.clone());
     let (block, footer) = block_of(&[of("a", twice)], &[]);
-    let (found, _) = beside_of_object(&block, &footer).unwrap();
+    let (found, _) = annotations_of_object(&block, &footer).unwrap();
     let times: Vec<i64> = found[0].exemplars.iter().map(|one| one.timestamp).collect();
     assert_eq!(times, (10..EXEMPLARS_OF_SERIES_MAX as i64 + 10).collect::<Vec<_>>());
     let long = "x".repeat(1 << 19);
     let (block, footer) = block_of(&[of("a", (0..5).map(|n| exemplar(n, &long)).collect())], &[]);
-    let (found, _) = beside_of_object(&block, &footer).unwrap();
+    let (found, _) = annotations_of_object(&block, &footer).unwrap();
     assert_eq!(found[0].exemplars, [exemplar(4, &long)], "bounded by bytes");
 }
 
@@ -69,8 +69,8 @@ fn exemplars_and_metadata_too_large_for_a_page_are_dropped() {
     let long = "x".repeat(2 << 20);
     let labels = Labels::from_pairs([("__name__", long.as_str())]);
     let series = SeriesExemplars { labels, exemplars: vec![exemplar(1, "x")] };
-    let (block, footer) = block_of(&[of("a", vec![exemplar(1, &long)]), series], &[told("a", &long)]);
-    assert_eq!(beside_of_object(&block, &footer).unwrap(), (Vec::new(), Vec::new()));
+    let (block, footer) = block_of(&[of("a", vec![exemplar(1, &long)]), series], &[description("a", &long)]);
+    assert_eq!(annotations_of_object(&block, &footer).unwrap(), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn unsorted_input_is_refused() {
     assert!(writer.push_exemplars(of("b", vec![exemplar(2, "x")])).is_err());
     assert!(writer.push_exemplars(of("a", vec![exemplar(2, "x")])).is_err());
     assert!(writer.push_exemplars(of("c", vec![exemplar(i64::MAX, "x")])).is_err(), "out of range");
-    writer.push_metadata(&told("b", "2")).unwrap();
-    assert!(writer.push_metadata(&told("b", "2")).is_err());
-    assert!(writer.push_metadata(&told("a", "2")).is_err());
+    writer.push_metadata(&description("b", "2")).unwrap();
+    assert!(writer.push_metadata(&description("b", "2")).is_err());
+    assert!(writer.push_metadata(&description("a", "2")).is_err());
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn pages_are_found_by_metric_time_and_family() {
     let exemplars: Vec<SeriesExemplars> =
         (0..40).map(|n| of(&format!("m{n:02}"), times(n * 1_000))).collect();
     let help = "x".repeat(4_000);
-    let metadata: Vec<MetricMetadata> = (0..100).map(|n| told(&format!("m{n:02}"), &help)).collect();
+    let metadata: Vec<MetricMetadata> = (0..100).map(|n| description(&format!("m{n:02}"), &help)).collect();
     let (block, footer) = block_of(&exemplars, &metadata);
-    assert_eq!(beside_of_object(&block, &footer).unwrap(), (exemplars, metadata));
+    assert_eq!(annotations_of_object(&block, &footer).unwrap(), (exemplars, metadata));
     assert!(footer.exemplars().len() > 4 && footer.metadata().len() > 2);
     let may_hold = |value: &str, range| {
         let name = Matcher::new("__name__", MatchOp::Equal, value).unwrap();
@@ -101,20 +101,20 @@ fn pages_are_found_by_metric_time_and_family() {
     };
     assert!((1..=2).contains(&may_hold("m07", TimeRange::ALL)));
     assert_eq!((may_hold("zz", TimeRange::ALL), may_hold("m07", TimeRange::new(0, 1))), (0, 0));
-    let may_tell = footer.metadata().iter().filter(|page| page.may_tell_of("m50")).count();
-    assert_eq!(may_tell, 1);
+    let may_describe = footer.metadata().iter().filter(|page| page.may_describe("m50")).count();
+    assert_eq!(may_describe, 1);
 }
 
 #[test]
 fn every_flipped_byte_is_detected() {
     let exemplars = vec![of("a", (0..20).map(|n| exemplar(n, &format!("{n:032x}"))).collect())];
-    let (block, footer) = block_of(&exemplars, &[told("a", "1"), told("b", "2")]);
+    let (block, footer) = block_of(&exemplars, &[description("a", "1"), description("b", "2")]);
     for at in 8..block.len() {
         let mut damaged = block.to_vec();
         damaged[at] ^= 0x10;
         let damaged = Bytes::from(damaged);
         let read = Footer::open(damaged.slice(footer.offset() as usize..));
-        let read = read.and_then(|footer| beside_of_object(&damaged, &footer));
+        let read = read.and_then(|footer| annotations_of_object(&damaged, &footer));
         assert!(read.is_err(), "byte {at}");
     }
 }
@@ -148,7 +148,7 @@ proptest! {
         let bits = |all: &[SeriesExemplars]| -> Vec<u64> {
             all.iter().flat_map(|of| &of.exemplars).map(|one| one.value.to_bits()).collect()
         };
-        let (found, _) = beside_of_object(&block, &footer).unwrap();
+        let (found, _) = annotations_of_object(&block, &footer).unwrap();
         prop_assert_eq!(bits(&found), bits(&all));
         prop_assert_eq!(format!("{found:?}"), format!("{all:?}"));
     }

@@ -12,9 +12,9 @@ use crate::operation::Operation;
 
 /// The last failures of one store.
 #[derive(Default)]
-pub(crate) struct Troubles(Mutex<[Option<(Operation, String)>; Class::ALL.len()]>);
+pub(crate) struct LastFailures(Mutex<[Option<(Operation, String)>; Class::ALL.len()]>);
 
-impl Troubles {
+impl LastFailures {
     fn all(&self) -> MutexGuard<'_, [Option<(Operation, String)>; Class::ALL.len()]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -47,16 +47,16 @@ mod tests {
 
     #[test]
     fn successful_reads_do_not_clear_the_failure_of_writes() {
-        let troubles = Troubles::default();
+        let last_failures = LastFailures::default();
         let wal = Intent::wal();
         let call = |operation| Call { intent: &wal, operation, path: "wal/1", bytes: 0 };
         let failure = |cause| Failure::new(cause, "403 Forbidden");
-        troubles.note(&call(Operation::Create), Some(&failure(Cause::Denied)));
-        troubles.note(&call(Operation::Get), Some(&failure(Cause::NotFound)));
-        troubles.note(&call(Operation::Get), None);
-        assert_eq!(troubles.of(Class::Wal).as_deref(), Some("403 Forbidden"));
-        assert_eq!(troubles.of(Class::Catalog), None);
-        troubles.note(&call(Operation::Create), None);
-        assert_eq!(troubles.of(Class::Wal), None);
+        last_failures.note(&call(Operation::Create), Some(&failure(Cause::Denied)));
+        last_failures.note(&call(Operation::Get), Some(&failure(Cause::NotFound)));
+        last_failures.note(&call(Operation::Get), None);
+        assert_eq!(last_failures.of(Class::Wal).as_deref(), Some("403 Forbidden"));
+        assert_eq!(last_failures.of(Class::Catalog), None);
+        last_failures.note(&call(Operation::Create), None);
+        assert_eq!(last_failures.of(Class::Wal), None);
     }
 }
