@@ -3,6 +3,7 @@
 
 use sandur_base::ErrorKind;
 use sandur_base::units::ByteSize;
+use sandur_protobuf::Malformed;
 
 /// A request that cannot be decoded. None of its entries is kept; the client reads the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,5 +101,12 @@ impl Error {
 
     pub(crate) fn malformed(format: &'static str, offset: usize, what: impl Into<String>) -> Self {
         Self::Malformed { format, offset: offset as u64, what: what.into() }
+    }
+}
+
+impl From<Malformed> for Error {
+    #[cold]
+    fn from(Malformed { offset, what }: Malformed) -> Self {
+        Self::malformed("protobuf", offset, what)
     }
 }

@@ -10,12 +10,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 use sandur_model::SECOND_NS;
+use sandur_protobuf::Writer as _;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::Error;
 use crate::loki_json_legacy::LegacyEntries;
 use crate::memory::Meter;
-use crate::protobuf_writer::Writer;
+use crate::metered_writer::MeteredWriter;
 
 /// The forms of a stream that are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +29,7 @@ pub(crate) enum Streams {
 
 /// Returns the protobuf form of a JSON request.
 pub(crate) fn translate(body: &[u8], streams: Streams, memory: &Meter) -> Result<Vec<u8>, Error> {
-    let mut writer = Writer::with_capacity(body.len(), memory)?;
+    let mut writer = MeteredWriter::with_capacity(body.len(), memory)?;
     let mut json = serde_json::Deserializer::from_slice(body);
     Request(&mut writer, streams)
         .deserialize(&mut json)
@@ -60,7 +61,7 @@ macro_rules! seed {
 
 pub(crate) use seed;
 
-struct Request<'w>(&'w mut Writer, Streams);
+struct Request<'w>(&'w mut MeteredWriter, Streams);
 seed!(Request, deserialize_map);
 
 impl<'de> Visitor<'de> for Request<'_> {
@@ -82,7 +83,7 @@ impl<'de> Visitor<'de> for Request<'_> {
     }
 }
 
-struct StreamList<'w>(&'w mut Writer, Streams);
+struct StreamList<'w>(&'w mut MeteredWriter, Streams);
 seed!(StreamList, deserialize_seq);
 
 impl<'de> Visitor<'de> for StreamList<'_> {
@@ -98,7 +99,7 @@ impl<'de> Visitor<'de> for StreamList<'_> {
     }
 }
 
-struct Stream<'w>(&'w mut Writer, Streams);
+struct Stream<'w>(&'w mut MeteredWriter, Streams);
 seed!(Stream, deserialize_map);
 
 impl<'de> Visitor<'de> for Stream<'_> {
@@ -162,7 +163,7 @@ fn without_entries(unknown: &str) -> String {
 
 /// Writes labels as the text that protobuf clients send, so that both forms share the parser and the
 /// cache.
-struct LabelSet<'w>(&'w mut Writer);
+struct LabelSet<'w>(&'w mut MeteredWriter);
 seed!(LabelSet, deserialize_map);
 
 impl<'de> Visitor<'de> for LabelSet<'_> {
@@ -174,23 +175,23 @@ impl<'de> Visitor<'de> for LabelSet<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let open = self.0.open(1);
-        self.0.extend(b"{");
+        self.0.put(b"{");
         let mut separator: &[u8] = b"";
         while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            self.0.extend(separator);
-            self.0.extend(name.as_bytes());
-            self.0.extend(b"=\"");
+            self.0.put(separator);
+            self.0.put(name.as_bytes());
+            self.0.put(b"=\"");
             map.next_value_seed(LabelValue(self.0))?;
-            self.0.extend(b"\"");
+            self.0.put(b"\"");
             separator = b",";
         }
-        self.0.extend(b"}");
+        self.0.put(b"}");
         self.0.close(open);
         Ok(())
     }
 }
 
-struct LabelValue<'w>(&'w mut Writer);
+struct LabelValue<'w>(&'w mut MeteredWriter);
 seed!(LabelValue, deserialize_any);
 
 impl<'de> Visitor<'de> for LabelValue<'_> {
@@ -204,32 +205,32 @@ impl<'de> Visitor<'de> for LabelValue<'_> {
         for piece in value.as_bytes().split_inclusive(|b| matches!(b, b'"' | b'\\')) {
             match piece.split_last() {
                 Some((&last @ (b'"' | b'\\'), plain)) => {
-                    self.0.extend(plain);
-                    self.0.extend(&[b'\\', last]);
+                    self.0.put(plain);
+                    self.0.put(&[b'\\', last]);
                 }
-                _ => self.0.extend(piece),
+                _ => self.0.put(piece),
             }
         }
         Ok(())
     }
 
     fn visit_bool<E>(self, value: bool) -> Result<(), E> {
-        self.0.extend(if value { b"true" } else { b"false" });
+        self.0.put(if value { b"true" } else { b"false" });
         Ok(())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
-        self.0.extend(value.to_string().as_bytes());
+        self.0.put(value.to_string().as_bytes());
         Ok(())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
-        self.0.extend(value.to_string().as_bytes());
+        self.0.put(value.to_string().as_bytes());
         Ok(())
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        self.0.extend(value.to_string().as_bytes());
+        self.0.put(value.to_string().as_bytes());
         Ok(())
     }
 
@@ -239,7 +240,7 @@ impl<'de> Visitor<'de> for LabelValue<'_> {
     }
 }
 
-struct Values<'w>(&'w mut Writer);
+struct Values<'w>(&'w mut MeteredWriter);
 seed!(Values, deserialize_any);
 
 impl<'de> Visitor<'de> for Values<'_> {
@@ -259,7 +260,7 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 }
 
-struct Entry<'w>(&'w mut Writer);
+struct Entry<'w>(&'w mut MeteredWriter);
 seed!(Entry, deserialize_any);
 
 impl<'de> Visitor<'de> for Entry<'_> {
@@ -290,7 +291,7 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 }
 
-struct Timestamp<'w>(&'w mut Writer);
+struct Timestamp<'w>(&'w mut MeteredWriter);
 seed!(Timestamp, deserialize_str);
 
 impl<'de> Visitor<'de> for Timestamp<'_> {
@@ -312,7 +313,7 @@ impl<'de> Visitor<'de> for Timestamp<'_> {
 }
 
 /// Writes a string as a field of type `string`.
-pub(crate) struct Text<'w>(pub(crate) &'w mut Writer, pub(crate) u32);
+pub(crate) struct Text<'w>(pub(crate) &'w mut MeteredWriter, pub(crate) u32);
 seed!(Text, deserialize_bytes);
 
 impl<'de> Visitor<'de> for Text<'_> {
@@ -329,7 +330,7 @@ impl<'de> Visitor<'de> for Text<'_> {
 }
 
 /// Writes an object of structured metadata as pairs.
-pub(crate) struct Metadata<'w>(pub(crate) &'w mut Writer);
+pub(crate) struct Metadata<'w>(pub(crate) &'w mut MeteredWriter);
 seed!(Metadata, deserialize_map);
 
 impl<'de> Visitor<'de> for Metadata<'_> {

@@ -11,13 +11,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 use sandur_model::Rfc3339;
+use sandur_protobuf::Writer as _;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::loki_json::{Metadata, Text, seed};
-use crate::protobuf_writer::Writer;
+use crate::metered_writer::MeteredWriter;
 
 /// The list of entries of a stream.
-pub(crate) struct LegacyEntries<'w>(pub(crate) &'w mut Writer);
+pub(crate) struct LegacyEntries<'w>(pub(crate) &'w mut MeteredWriter);
 seed!(LegacyEntries, deserialize_option);
 
 impl<'de> Visitor<'de> for LegacyEntries<'_> {
@@ -41,7 +42,7 @@ impl<'de> Visitor<'de> for LegacyEntries<'_> {
     }
 }
 
-struct Entry<'w>(&'w mut Writer);
+struct Entry<'w>(&'w mut MeteredWriter);
 seed!(Entry, deserialize_map);
 
 impl<'de> Visitor<'de> for Entry<'_> {
@@ -76,7 +77,7 @@ impl<'de> Visitor<'de> for Entry<'_> {
     }
 }
 
-struct Time<'w>(&'w mut Writer);
+struct Time<'w>(&'w mut MeteredWriter);
 seed!(Time, deserialize_str);
 
 impl<'de> Visitor<'de> for Time<'_> {
@@ -98,7 +99,7 @@ impl<'de> Visitor<'de> for Time<'_> {
 }
 
 /// Structured metadata, which may be `null`.
-struct OptionalMetadata<'w>(&'w mut Writer);
+struct OptionalMetadata<'w>(&'w mut MeteredWriter);
 seed!(OptionalMetadata, deserialize_option);
 
 impl<'de> Visitor<'de> for OptionalMetadata<'_> {

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use sandur_model::{Labels, LabelsError, Limits, SECOND_NS, Span, TenantId};
+use sandur_protobuf::{Reader, Wire};
 
 use crate::batch_builder::{BatchBuilder, OpenStream, RawEntry};
 use crate::error::Error;
@@ -15,7 +16,6 @@ use crate::labels_cache::{Naming, Rules, stream_of};
 use crate::limits_check::LABELS_TEXT_MAX;
 use crate::loki_json::{self, Streams};
 use crate::memory::{Memory, Meter};
-use crate::protobuf::{Reader, Wire};
 use crate::refused::Reason;
 use crate::request::{Decoded, Format, Push, PushHeaders, open_loki, plain_limit};
 use crate::service_name;

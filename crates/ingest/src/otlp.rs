@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use sandur_model::{Labels, Limits, Span, TenantId};
+use sandur_protobuf::{Reader, Wire, Writer as _};
 
 use crate::batch_builder::{BatchBuilder, OpenStream, RawEntry};
 use crate::error::Error;
@@ -18,8 +19,6 @@ use crate::limits_check::LABELS_TEXT_MAX;
 use crate::memory::{Memory, Meter};
 use crate::otlp_json;
 use crate::otlp_value::{Value, ValueWriter, any_value, check_depth, key_value, write_hex};
-use crate::protobuf::{Reader, Wire};
-use crate::protobuf_writer::Writer;
 use crate::refused::Reason;
 use crate::request::{Decoded, Format, Push, PushHeaders, open_otlp, plain_limit};
 use crate::service_name;
@@ -87,9 +86,9 @@ fn decode(push: Push<'_>, body: Bytes, memory: &Meter) -> Result<Decoded, Error>
 
 /// Returns the body of an OTLP error response: a protobuf `google.rpc.Status` with this message.
 pub fn otlp_status(message: &str) -> Bytes {
-    let mut writer = Writer::default();
-    writer.bytes(2, message.as_bytes());
-    writer.into_bytes().unwrap_or_default().into()
+    let mut status = Vec::new();
+    status.bytes(2, message.as_bytes());
+    status.into()
 }
 
 type Pairs = Vec<(Span, Span)>;
@@ -112,9 +111,9 @@ enum Unlabelled {
     Failed(Error),
 }
 
-impl From<Error> for Unlabelled {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
+impl<E: Into<Error>> From<E> for Unlabelled {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
     }
 }
 

@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use sandur_protobuf::{Writer as _, zigzag};
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Unexpected, Visitor,
 };
@@ -18,7 +19,7 @@ use crate::error::Error;
 use crate::limits_check::VALUE_DEPTH_MAX;
 use crate::loki_json::{malformed, shown};
 use crate::memory::Meter;
-use crate::protobuf_writer::Writer;
+use crate::metered_writer::MeteredWriter;
 
 /// Returns the protobuf form of a JSON request.
 pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
@@ -27,7 +28,7 @@ pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
 
 /// Returns the protobuf form of a JSON message with these fields.
 pub(crate) fn translate_as(fields: &'static [Field], body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
-    let writer = Writer::with_capacity(body.len(), memory)?;
+    let writer = MeteredWriter::with_capacity(body.len(), memory)?;
     let mut out = Translation { writer, records: 0, unknown: None };
     let mut json = serde_json::Deserializer::from_slice(body);
     let message = MessageSeed { out: &mut out, fields };
@@ -45,7 +46,7 @@ pub(crate) fn translate_as(fields: &'static [Field], body: &[u8], memory: &Meter
 
 /// The state of one translation.
 struct Translation {
-    writer: Writer,
+    writer: MeteredWriter,
     /// Records so far: log records or data points.
     records: u64,
     /// The message about the first unknown member at a place where records are expected.
@@ -193,7 +194,7 @@ impl FieldSeed<'_> {
         let field = self.field.2;
         match self.field.3 {
             Fixed64 | SignedFixed64 => self.out.writer.fixed64(field, value),
-            Zigzag => self.out.writer.varint(field, (value << 1) ^ ((value as i64 >> 63) as u64)),
+            Zigzag => self.out.writer.varint(field, zigzag(value as i64)),
             Fixed32 => self.out.writer.fixed32(field, value as u32),
             Double => self.out.writer.fixed64(field, (value as f64).to_bits()),
             _ => self.out.writer.varint(field, value),

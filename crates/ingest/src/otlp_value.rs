@@ -9,10 +9,10 @@ use std::io::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sandur_model::Span;
+use sandur_protobuf::{Reader, Wire};
 
 use crate::error::Error;
 use crate::limits_check::VALUE_DEPTH_MAX;
-use crate::protobuf::{Reader, Wire};
 
 /// A value whose nested values are still encoded.
 #[derive(Clone, Copy)]
@@ -51,7 +51,7 @@ pub(crate) fn any_value(mut message: Reader<'_>) -> Result<Value<'_>, Error> {
             (1, Wire::Bytes) => Value::Text(message.span()?),
             (2, Wire::Varint) => Value::Bool(message.varint()? != 0),
             (3, Wire::Varint) => Value::Int(message.varint()? as i64),
-            (4, Wire::Fixed64) => Value::Double(f64::from_bits(message.fixed64()?)),
+            (4, Wire::Fixed64) => Value::Double(message.double()?),
             (5, Wire::Bytes) => Value::List(message.message()?),
             (6, Wire::Bytes) => Value::Map(message.message()?),
             (7, Wire::Bytes) => Value::Bytes(message.span()?),

@@ -22,7 +22,8 @@ use sandur_ingest::{
     otlp_logs_within, otlp_metrics, remote_write,
 };
 use sandur_model::{Limits, MetricLimits};
-use wire::{NOON, tenant};
+use sandur_protobuf::Writer as _;
+use wire::{JSON, NOON, bytes as field, fixed64, message, number, snappy, tenant};
 
 #[global_allocator]
 static ALLOCATOR: Counting<System> = Counting(System);
@@ -80,21 +81,6 @@ fn gzip(plain: &[u8]) -> Bytes {
     encoder.finish().unwrap().into()
 }
 
-fn varint(mut value: usize, into: &mut Vec<u8>) {
-    while value >= 0x80 {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
-
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut message = vec![number << 3 | 2];
-    varint(bytes.len(), &mut message);
-    message.extend_from_slice(bytes);
-    message
-}
-
 /// A Loki push in protobuf with these entries in one stream.
 fn protobuf(entry: impl Fn(usize) -> Vec<u8>, count: usize) -> Vec<u8> {
     let mut stream = field(1, br#"{app="a"}"#);
@@ -102,12 +88,6 @@ fn protobuf(entry: impl Fn(usize) -> Vec<u8>, count: usize) -> Vec<u8> {
     field(1, &stream)
 }
 
-fn snappy(plain: &[u8]) -> Bytes {
-    snap::raw::Encoder::new().compress_vec(plain).unwrap().into()
-}
-
-const JSON: PushHeaders<'static> =
-    PushHeaders { content_type: Some("application/json"), content_encoding: None };
 const PACKED_JSON: PushHeaders<'static> = PushHeaders { content_encoding: Some("gzip"), ..JSON };
 
 fn cases() -> Vec<Case> {
@@ -186,20 +166,6 @@ fn cache() -> SeriesCache {
     SeriesCache::new(64 << 10, 7)
 }
 
-fn message(number: u8, fields: &[Vec<u8>]) -> Vec<u8> {
-    field(number, &fields.concat())
-}
-
-fn fixed64(number: u8, value: u64) -> Vec<u8> {
-    [&[number << 3 | 1][..], &value.to_le_bytes()].concat()
-}
-
-fn number(field: u8, value: usize) -> Vec<u8> {
-    let mut bytes = vec![field << 3];
-    varint(value, &mut bytes);
-    bytes
-}
-
 fn cases_of_samples() -> Vec<Case> {
     let write: Decoder = |push, body, memory| {
         Ok(remote_write(SamplePush::new(push, &cache()), body, memory)?.batch.memory_bytes())
@@ -234,7 +200,7 @@ fn cases_of_samples() -> Vec<Case> {
     let by_symbols: Vec<u8> = (4..60_000)
         .flat_map(|n| {
             let mut references = vec![1, 2, 3];
-            varint(n, &mut references);
+            references.raw_varint(n);
             message(5, &[field(1, &references), message(2, &[number(2, 5)])])
         })
         .collect();

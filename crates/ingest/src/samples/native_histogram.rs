@@ -8,11 +8,11 @@
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset, HistogramError, Span};
+use sandur_protobuf::{Reader, Wire, unzigzag};
 
 use super::builder::{NewHistogram, SampleBuilder};
 use crate::error::Error;
 use crate::memory::Meter;
-use crate::protobuf::{Reader, Wire};
 
 /// Most bytes of memory per byte of the message: a delta of one byte becomes eight bytes twice, each in a
 /// list that doubles, and an index.
@@ -83,12 +83,12 @@ fn parts(mut message: Reader<'_>) -> Result<Parts, Error> {
     while let Some(key) = message.key()? {
         match key {
             (1, Wire::Varint) => parts.count = Number::Integer(message.varint()?),
-            (2, Wire::Fixed64) => parts.count = Number::Float(f64::from_bits(message.fixed64()?)),
-            (3, Wire::Fixed64) => parts.sum = f64::from_bits(message.fixed64()?),
-            (4, Wire::Varint) => parts.schema = zigzag(message.varint()?) as i32,
-            (5, Wire::Fixed64) => parts.zero_threshold = f64::from_bits(message.fixed64()?),
+            (2, Wire::Fixed64) => parts.count = Number::Float(message.double()?),
+            (3, Wire::Fixed64) => parts.sum = message.double()?,
+            (4, Wire::Varint) => parts.schema = unzigzag(message.varint()?) as i32,
+            (5, Wire::Fixed64) => parts.zero_threshold = message.double()?,
             (6, Wire::Varint) => parts.zero_count = Number::Integer(message.varint()?),
-            (7, Wire::Fixed64) => parts.zero_count = Number::Float(f64::from_bits(message.fixed64()?)),
+            (7, Wire::Fixed64) => parts.zero_count = Number::Float(message.double()?),
             (8, Wire::Bytes) => parts.negative.spans.push(span(message.message()?)?),
             (9, wire) => integers(&mut message, wire, &mut parts.negative.deltas)?,
             (10, wire) => doubles(&mut message, wire, &mut parts.negative.counts)?,
@@ -172,7 +172,7 @@ fn span(mut message: Reader<'_>) -> Result<Span, Error> {
     let mut span = Span { offset: 0, length: 0 };
     while let Some(key) = message.key()? {
         match key {
-            (1, Wire::Varint) => span.offset = zigzag(message.varint()?) as i32,
+            (1, Wire::Varint) => span.offset = unzigzag(message.varint()?) as i32,
             (2, Wire::Varint) => span.length = message.varint()? as u32,
             (_, wire) => message.skip(wire)?,
         }
@@ -180,19 +180,14 @@ fn span(mut message: Reader<'_>) -> Result<Span, Error> {
     Ok(span)
 }
 
-/// Decodes a signed integer from protobuf's zigzag encoding.
-pub(super) fn zigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
 /// Reads signed integers, packed or single.
 fn integers(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<i64>) -> Result<(), Error> {
     match wire {
-        Wire::Varint => into.push(zigzag(message.varint()?)),
+        Wire::Varint => into.push(unzigzag(message.varint()?)),
         Wire::Bytes => {
             let mut packed = message.message()?;
             while !packed.is_at_end() {
-                into.push(zigzag(packed.varint()?));
+                into.push(unzigzag(packed.varint()?));
             }
         }
         _ => message.skip(wire)?,
@@ -203,11 +198,11 @@ fn integers(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<i64>) -> Result
 /// Reads floats, packed or single.
 pub(super) fn doubles(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<f64>) -> Result<(), Error> {
     match wire {
-        Wire::Fixed64 => into.push(f64::from_bits(message.fixed64()?)),
+        Wire::Fixed64 => into.push(message.double()?),
         Wire::Bytes => {
             let mut packed = message.message()?;
             while !packed.is_at_end() {
-                into.push(f64::from_bits(packed.fixed64()?));
+                into.push(packed.double()?);
             }
         }
         _ => message.skip(wire)?,

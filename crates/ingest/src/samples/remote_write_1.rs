@@ -6,6 +6,7 @@
 //! request. So a known series is found by a hash of these bytes, without parsing them.
 
 use sandur_model::{MetricKind, MetricMetadata, Span};
+use sandur_protobuf::{Reader, Wire};
 
 use super::builder::{LABELS_MAX, SampleBuilder, too_many_labels};
 use super::labels_check::Refusal;
@@ -13,7 +14,6 @@ use super::native_histogram;
 use super::series_cache::KnownSeries;
 use super::series_key::SeriesNaming;
 use crate::error::Error;
-use crate::protobuf::{Reader, Wire};
 
 /// Reads a complete request.
 pub(crate) fn request(builder: &mut SampleBuilder<'_>, plain: &[u8]) -> Result<(), Error> {
@@ -136,8 +136,8 @@ fn label(mut message: Reader<'_>) -> Result<(&[u8], &[u8]), Error> {
     let (mut name, mut value) = (&b""[..], &b""[..]);
     while let Some(key) = message.key()? {
         match key {
-            (1, Wire::Bytes) => name = message.message()?.rest(),
-            (2, Wire::Bytes) => value = message.message()?.rest(),
+            (1, Wire::Bytes) => name = message.bytes()?,
+            (2, Wire::Bytes) => value = message.bytes()?,
             (_, wire) => message.skip(wire)?,
         }
     }
@@ -182,9 +182,9 @@ fn metadata(builder: &mut SampleBuilder<'_>, mut message: Reader<'_>) -> Result<
             (1, Wire::Varint) => {
                 metadata.kind = MetricKind::from_number(message.varint()?).unwrap_or_default();
             }
-            (2, Wire::Bytes) => metadata.family = text(message.message()?.rest()),
-            (4, Wire::Bytes) => metadata.help = text(message.message()?.rest()),
-            (5, Wire::Bytes) => metadata.unit = text(message.message()?.rest()),
+            (2, Wire::Bytes) => metadata.family = text(message.bytes()?),
+            (4, Wire::Bytes) => metadata.help = text(message.bytes()?),
+            (5, Wire::Bytes) => metadata.unit = text(message.bytes()?),
             (_, wire) => message.skip(wire)?,
         }
     }

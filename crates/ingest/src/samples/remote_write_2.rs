@@ -7,6 +7,7 @@
 
 use foldhash::{HashSet, HashSetExt};
 use sandur_model::{MetricKind, MetricMetadata, Span};
+use sandur_protobuf::{Reader, Wire};
 
 use super::builder::{LABELS_MAX, SampleBuilder, too_many_labels};
 use super::labels_check::{METRIC_NAME, Refusal};
@@ -16,7 +17,6 @@ use super::series_cache::{KnownSeries, SeriesCache};
 use super::series_key::SeriesNaming;
 use crate::error::Error;
 use crate::memory::Meter;
-use crate::protobuf::{Reader, Wire};
 use crate::refused::Reason;
 
 /// Most symbols of one request.
@@ -336,7 +336,7 @@ fn references(message: &mut Reader<'_>, wire: Wire, into: &mut Vec<u32>) -> Resu
             into.push(narrow(message.varint()?));
             if into.len() > 2 * LABELS_MAX { Err(too_many_labels()) } else { Ok(None) }
         }
-        _ => message.skip(wire).map(|()| None),
+        _ => Ok(message.skip(wire).map(|()| None)?),
     }
 }
 

@@ -11,7 +11,7 @@ fn text(value: &str) -> Vec<u8> {
 }
 
 /// A `KeyValue` in a field.
-fn attribute(field: u64, key: &str, value: Vec<u8>) -> Vec<u8> {
+fn attribute(field: u32, key: &str, value: Vec<u8>) -> Vec<u8> {
     message(field, &[bytes(1, key), bytes(2, value)])
 }
 

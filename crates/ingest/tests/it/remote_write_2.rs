@@ -6,6 +6,7 @@
 use sandur_ingest::{DecodedSamples, PushHeaders, RemoteWriteEncoder, SeriesCache};
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset};
 use sandur_model::{LabelText, Labels, Limits, MetricKind, MetricLimits};
+use sandur_protobuf::zigzag;
 
 use crate::remote_write::{NOON_MS, V1, cache, label, sample, stored, time_series, write_to};
 use crate::wire::*;
@@ -32,15 +33,11 @@ fn write(cache: &SeriesCache, plain: &[u8]) -> DecodedSamples {
 }
 
 /// Encodes a `sint64`.
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
-fn packed(field: u64, deltas: &[i64]) -> Vec<u8> {
+fn packed(field: u32, deltas: &[i64]) -> Vec<u8> {
     bytes(field, deltas.iter().flat_map(|delta| varint(zigzag(*delta))).collect::<Vec<u8>>())
 }
 
-fn spans(field: u64, spans: &[(i64, u64)]) -> Vec<u8> {
+fn spans(field: u32, spans: &[(i64, u64)]) -> Vec<u8> {
     spans.iter().flat_map(|(o, l)| message(field, &[number(1, zigzag(*o)), number(2, *l)])).collect()
 }
 

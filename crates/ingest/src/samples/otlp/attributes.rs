@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use sandur_protobuf::{Reader, Wire};
+
 use super::{Export, names};
 use crate::error::Error;
 use crate::otlp_value::{ValueWriter, key_value};
-use crate::protobuf::{Reader, Wire};
 use crate::samples::builder::{LABELS_MAX, too_many_labels};
 use crate::samples::labels_check::METRIC_NAME;
 

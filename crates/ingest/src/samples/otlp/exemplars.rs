@@ -3,11 +3,12 @@
 //!
 //! An attribute is left out if the labels would have more than 128 characters with it.
 
+use sandur_protobuf::{Reader, Wire};
+
 use super::Export;
 use super::attributes::Label;
 use super::metric::time;
 use crate::error::Error;
-use crate::protobuf::{Reader, Wire};
 
 /// Most characters of the labels of an exemplar.
 const CHARACTERS_MAX: usize = 128;
@@ -57,10 +58,10 @@ impl<'a> Export<'a> {
         while let Some(key) = fields.key()? {
             match key {
                 (2, Wire::Fixed64) => time_ms = time(&mut fields)?,
-                (3, Wire::Fixed64) => value = f64::from_bits(fields.fixed64()?),
+                (3, Wire::Fixed64) => value = fields.double()?,
                 (6, Wire::Fixed64) => value = fields.fixed64()? as i64 as f64,
-                (4, Wire::Bytes) => labels.extend(id("span_id", fields.message()?.rest())),
-                (5, Wire::Bytes) => labels.extend(id("trace_id", fields.message()?.rest())),
+                (4, Wire::Bytes) => labels.extend(id("span_id", fields.bytes()?)),
+                (5, Wire::Bytes) => labels.extend(id("trace_id", fields.bytes()?)),
                 (_, wire) => fields.skip(wire)?,
             }
         }

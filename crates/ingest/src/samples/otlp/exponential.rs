@@ -7,12 +7,11 @@
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Buckets, CounterReset, SCHEMA_MAX, SCHEMA_MIN};
+use sandur_protobuf::{Reader, Wire, unzigzag};
 
 use super::Export;
 use super::metric::{Family, PointHead, time};
 use crate::error::Error;
-use crate::protobuf::{Reader, Wire};
-use crate::samples::native_histogram::zigzag;
 
 /// Most bytes of memory per byte of a point: a count of one byte is eight bytes in a list that doubles,
 /// and a bucket of twelve bytes in lists that double.
@@ -110,8 +109,8 @@ fn read(mut fields: Reader<'_>) -> Result<Point, Error> {
             (2, Wire::Fixed64) => point.head.start_ms = time(&mut fields)?,
             (3, Wire::Fixed64) => point.head.time_ms = time(&mut fields)?,
             (4, Wire::Fixed64) => point.count = fields.fixed64()?,
-            (5, Wire::Fixed64) => point.sum = f64::from_bits(fields.fixed64()?),
-            (6, Wire::Varint) => point.scale = i64::from(zigzag(fields.varint()?) as i32),
+            (5, Wire::Fixed64) => point.sum = fields.double()?,
+            (6, Wire::Varint) => point.scale = i64::from(unzigzag(fields.varint()?) as i32),
             (7, Wire::Fixed64) => point.zero_count = fields.fixed64()?,
             (8, Wire::Bytes) => point.positive = side(fields.message()?)?,
             (9, Wire::Bytes) => point.negative = side(fields.message()?)?,
@@ -126,7 +125,7 @@ fn side(mut message: Reader<'_>) -> Result<Side, Error> {
     let mut side = Side::default();
     while let Some(key) = message.key()? {
         match key {
-            (1, Wire::Varint) => side.offset = i64::from(zigzag(message.varint()?) as i32),
+            (1, Wire::Varint) => side.offset = i64::from(unzigzag(message.varint()?) as i32),
             (2, Wire::Varint) => side.counts.push(message.varint()?),
             (2, Wire::Bytes) => {
                 let mut packed = message.message()?;

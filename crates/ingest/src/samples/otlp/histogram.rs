@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset};
 use sandur_model::{FloatHistogram, STALE_BITS};
+use sandur_protobuf::{Reader, Wire};
 
 use super::Export;
 use super::attributes::LabelMap;
 use super::metric::{Family, PointHead, decimal, time};
 use crate::error::Error;
-use crate::protobuf::{Reader, Wire};
 use crate::samples::builder::NewHistogram;
 use crate::samples::labels_check::METRIC_NAME;
 use crate::samples::native_histogram::{check_count, doubles};
@@ -148,7 +148,7 @@ fn read(mut fields: Reader<'_>) -> Result<Point, Error> {
             (2, Wire::Fixed64) => point.head.start_ms = time(&mut fields)?,
             (3, Wire::Fixed64) => point.head.time_ms = time(&mut fields)?,
             (4, Wire::Fixed64) => point.count = fields.fixed64()?,
-            (5, Wire::Fixed64) => point.sum = Some(f64::from_bits(fields.fixed64()?)),
+            (5, Wire::Fixed64) => point.sum = Some(fields.double()?),
             (6, Wire::Fixed64) => point.counts.push(fields.fixed64()?),
             (6, Wire::Bytes) => {
                 let mut packed = fields.message()?;

@@ -4,12 +4,12 @@
 //! summary=11}`; each kind is `{data_points=1, aggregation_temporality=2, is_monotonic=3}`.
 
 use sandur_model::{MetricKind, MetricMetadata, STALE_BITS};
+use sandur_protobuf::{Reader, Wire};
 
 use super::attributes::LabelMap;
 use super::names::{Naming, metric_name, unit_name};
 use super::{Export, milliseconds};
 use crate::error::Error;
-use crate::protobuf::{Reader, Wire};
 use crate::refused::Reason;
 
 const DELTA: u64 = 1;

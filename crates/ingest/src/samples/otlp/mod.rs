@@ -19,12 +19,12 @@ mod summary;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use sandur_protobuf::{Reader, Wire};
 
 use super::builder::{SampleBuilder, SamplePush};
 use super::decoded::DecodedSamples;
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
-use crate::protobuf::{Reader, Wire};
 use crate::request::{Format, open_otlp, plain_limit};
 use attributes::Label;
 use resource::Resource;

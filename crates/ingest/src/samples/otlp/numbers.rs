@@ -1,10 +1,11 @@
 //! Decodes points of gauges and sums: `{start_time=2, time=3, as_double=4, exemplars=5, as_int=6,
 //! attributes=7, flags=8}`.
 
+use sandur_protobuf::{Reader, Wire};
+
 use super::Export;
 use super::metric::{Family, PointHead, time};
 use crate::error::Error;
-use crate::protobuf::{Reader, Wire};
 
 impl<'a> Export<'a> {
     pub(super) fn number_point(&mut self, family: &Family, point: Reader<'a>) -> Result<(), Error> {
@@ -14,7 +15,7 @@ impl<'a> Export<'a> {
             match key {
                 (2, Wire::Fixed64) => head.start_ms = time(&mut fields)?,
                 (3, Wire::Fixed64) => head.time_ms = time(&mut fields)?,
-                (4, Wire::Fixed64) => value = f64::from_bits(fields.fixed64()?),
+                (4, Wire::Fixed64) => value = fields.double()?,
                 (6, Wire::Fixed64) => value = fields.fixed64()? as i64 as f64,
                 (8, Wire::Varint) => head.flags = fields.varint()?,
                 (_, wire) => fields.skip(wire)?,

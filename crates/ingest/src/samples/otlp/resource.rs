@@ -2,11 +2,11 @@
 //! series, and `target_info` with its other attributes.
 
 use sandur_model::{MetricKind, MetricMetadata};
+use sandur_protobuf::Reader;
 
 use super::attributes::{Label, LabelMap, join};
 use super::{Export, names};
 use crate::error::Error;
-use crate::protobuf::Reader;
 use crate::samples::labels_check::METRIC_NAME;
 
 const SERVICE_NAME: &str = "service.name";

@@ -1,10 +1,11 @@
 //! Converts points of summaries, `{start_time=2, time=3, count=4, sum=5, quantile_values=6:{quantile=1,
 //! value=2}, attributes=7, flags=8}`, to `_sum`, `_count` and a series for each quantile.
 
+use sandur_protobuf::{Reader, Wire};
+
 use super::Export;
 use super::metric::{Family, PointHead, decimal, time};
 use crate::error::Error;
-use crate::protobuf::{Reader, Wire};
 use crate::samples::labels_check::METRIC_NAME;
 
 impl<'a> Export<'a> {
@@ -16,7 +17,7 @@ impl<'a> Export<'a> {
                 (2, Wire::Fixed64) => head.start_ms = time(&mut fields)?,
                 (3, Wire::Fixed64) => head.time_ms = time(&mut fields)?,
                 (4, Wire::Fixed64) => count = fields.fixed64()?,
-                (5, Wire::Fixed64) => sum = f64::from_bits(fields.fixed64()?),
+                (5, Wire::Fixed64) => sum = fields.double()?,
                 (8, Wire::Varint) => head.flags = fields.varint()?,
                 (_, wire) => fields.skip(wire)?,
             }
@@ -53,8 +54,8 @@ fn quantile_value(mut message: Reader<'_>) -> Result<(f64, f64), Error> {
     let (mut quantile, mut value) = (0.0, 0.0);
     while let Some(key) = message.key()? {
         match key {
-            (1, Wire::Fixed64) => quantile = f64::from_bits(message.fixed64()?),
-            (2, Wire::Fixed64) => value = f64::from_bits(message.fixed64()?),
+            (1, Wire::Fixed64) => quantile = message.double()?,
+            (2, Wire::Fixed64) => value = message.double()?,
             (_, wire) => message.skip(wire)?,
         }
     }

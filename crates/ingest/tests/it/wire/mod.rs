@@ -1,51 +1,48 @@
-//! A small encoder of push requests, independent of the crate's code, and shortcuts for tests.
+//! Messages in pieces that tests assemble, also wrongly, and shortcuts for tests.
 
 #![allow(dead_code, clippy::unwrap_used)] // each test binary uses a part; all of it is test code
 
 use bytes::Bytes;
 use sandur_ingest::{Decoded, Error, PushHeaders, loki_push, otlp_logs};
 use sandur_model::{Limits, SECOND_NS, TenantId};
+use sandur_protobuf::{Writer as _, loki};
 
 /// 2026-11-20T12:00:00Z.
 pub const NOON: i64 = 1_795_176_000 * SECOND_NS;
 
-pub fn varint(mut value: u64) -> Vec<u8> {
+fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while value > 127 {
-        bytes.push((value % 128 + 128) as u8);
-        value /= 128;
-    }
-    bytes.push(value as u8);
+    write(&mut bytes);
     bytes
 }
 
-pub fn bytes(field: u64, value: impl AsRef<[u8]>) -> Vec<u8> {
-    let value = value.as_ref();
-    [varint(field * 8 + 2), varint(value.len() as u64), value.to_vec()].concat()
+pub fn varint(value: u64) -> Vec<u8> {
+    written(|out| out.raw_varint(value))
 }
 
-pub fn number(field: u64, value: u64) -> Vec<u8> {
-    [varint(field * 8), varint(value)].concat()
+pub fn bytes(field: u32, value: impl AsRef<[u8]>) -> Vec<u8> {
+    written(|out| out.bytes(field, value.as_ref()))
 }
 
-pub fn fixed64(field: u64, value: u64) -> Vec<u8> {
-    [varint(field * 8 + 1), value.to_le_bytes().to_vec()].concat()
+pub fn number(field: u32, value: u64) -> Vec<u8> {
+    written(|out| out.varint(field, value))
 }
 
-pub fn fixed32(field: u64, value: u32) -> Vec<u8> {
-    [varint(field * 8 + 5), value.to_le_bytes().to_vec()].concat()
+pub fn fixed64(field: u32, value: u64) -> Vec<u8> {
+    written(|out| out.fixed64(field, value))
 }
 
-pub fn message(field: u64, fields: &[Vec<u8>]) -> Vec<u8> {
+pub fn fixed32(field: u32, value: u32) -> Vec<u8> {
+    written(|out| out.fixed32(field, value))
+}
+
+pub fn message(field: u32, fields: &[Vec<u8>]) -> Vec<u8> {
     bytes(field, fields.concat())
 }
 
 /// An entry of a Loki push: timestamp, line, structured metadata.
 pub fn entry(timestamp: i64, line: impl AsRef<[u8]>, metadata: &[(&str, &str)]) -> Vec<u8> {
-    let (seconds, nanos) = (timestamp.div_euclid(SECOND_NS), timestamp.rem_euclid(SECOND_NS));
-    let mut fields = vec![message(1, &[number(1, seconds as u64), number(2, nanos as u64)]), bytes(2, line)];
-    fields.extend(metadata.iter().map(|(n, v)| message(3, &[bytes(1, n), bytes(2, v)])));
-    message(2, &fields)
+    written(|out| loki::entry(out, timestamp, line.as_ref(), metadata.iter().copied()))
 }
 
 pub fn stream(labels: impl AsRef<[u8]>, entries: &[Vec<u8>]) -> Vec<u8> {

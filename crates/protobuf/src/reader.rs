@@ -1,37 +1,56 @@
-//! A pull decoder of protobuf's wire format over a slice. It allocates nothing.
+//! Reads the fields of a message in a slice. It allocates nothing.
 //!
 //! Positions are offsets into the complete message, also inside a nested one, so that they can become
-//! spans of the arena. Unknown fields are skipped. Groups are refused: no protocol here uses them.
+//! spans of an arena. They have 32 bits: callers that use them bound messages to 4 GiB. Unknown fields are skipped. Groups are refused: no protocol here uses them.
 
 use sandur_model::Span;
 
-use crate::error::Error;
+/// A message that is not valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Malformed {
+    /// Offset into the complete message.
+    pub offset: usize,
+    /// The fault at that offset.
+    pub what: &'static str,
+}
 
 /// The wire type of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub enum Wire {
+    /// An integer of up to ten bytes.
     Varint,
+    /// Eight bytes.
     Fixed64,
+    /// Text, bytes, a message or packed numbers, after their length.
     Bytes,
+    /// Four bytes.
     Fixed32,
 }
 
+/// Returns the signed integer of a zigzag form.
+#[inline]
+pub fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
 /// Reads the fields of one message, which ends where `bytes` ends.
-#[derive(Clone, Copy)]
-pub(crate) struct Reader<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Reader<'a> {
     /// Returns a reader of a complete message.
-    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
     /// Returns the next field's number and wire type; `None` at the end of the message.
     #[inline(always)] // callers match on the result at once; a call costs 10 % of the time of a request
-    pub(crate) fn key(&mut self) -> Result<Option<(u32, Wire)>, Error> {
+    pub fn key(&mut self) -> Result<Option<(u32, Wire)>, Malformed> {
         if self.at == self.bytes.len() {
             return Ok(None);
         }
@@ -41,17 +60,17 @@ impl<'a> Reader<'a> {
             1 => Wire::Fixed64,
             2 => Wire::Bytes,
             5 => Wire::Fixed32,
-            _ => return Err(self.error("an unsupported wire type (a group?)")),
+            _ => return Err(self.malformed("an unsupported wire type (a group?)")),
         };
         match u32::try_from(key >> 3) {
             Ok(field) if field > 0 => Ok(Some((field, wire))),
-            _ => Err(self.error("an invalid field number")),
+            _ => Err(self.malformed("an invalid field number")),
         }
     }
 
     /// Reads a variable-length integer.
     #[inline]
-    pub(crate) fn varint(&mut self) -> Result<u64, Error> {
+    pub fn varint(&mut self) -> Result<u64, Malformed> {
         match self.bytes.get(self.at) {
             Some(&byte) if byte < 0x80 => {
                 self.at += 1;
@@ -61,7 +80,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn long_varint(&mut self) -> Result<u64, Error> {
+    fn long_varint(&mut self) -> Result<u64, Malformed> {
         let mut value = 0u64;
         for (n, &byte) in self.bytes[self.at..].iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7F) << (7 * n);
@@ -70,85 +89,111 @@ impl<'a> Reader<'a> {
                 return Ok(value);
             }
         }
-        Err(self.error("an integer is truncated or too long"))
+        Err(self.malformed("an integer is truncated or too long"))
+    }
+
+    /// Reads the length of a value, moves after the value, and returns where it starts.
+    #[inline]
+    fn delimited(&mut self) -> Result<usize, Malformed> {
+        let len = self.varint()?;
+        if len > (self.bytes.len() - self.at) as u64 {
+            return Err(self.malformed("a length exceeds the rest of the message"));
+        }
+        let start = self.at;
+        self.at += len as usize;
+        Ok(start)
     }
 
     /// Reads a length-delimited value as a span.
     #[inline]
-    pub(crate) fn span(&mut self) -> Result<Span, Error> {
-        let len = self.varint()?;
-        if len > (self.bytes.len() - self.at) as u64 {
-            return Err(self.error("a length exceeds the rest of the message"));
-        }
-        let span = Span { start: self.at as u32, len: len as u32 };
-        self.at += len as usize;
-        Ok(span)
+    pub fn span(&mut self) -> Result<Span, Malformed> {
+        let start = self.delimited()?;
+        Ok(Span { start: start as u32, len: (self.at - start) as u32 })
+    }
+
+    /// Reads a length-delimited value.
+    #[inline]
+    pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let start = self.delimited()?;
+        Ok(&self.bytes[start..self.at])
     }
 
     /// Reads a length-delimited value as a nested message.
     #[inline]
-    pub(crate) fn message(&mut self) -> Result<Reader<'a>, Error> {
-        let span = self.span()?;
-        Ok(self.nested(span))
+    pub fn message(&mut self) -> Result<Reader<'a>, Malformed> {
+        let start = self.delimited()?;
+        Ok(Reader { bytes: &self.bytes[..self.at], at: start })
     }
 
     /// Returns a reader of the nested message at `span`, which this reader has returned.
-    pub(crate) fn nested(&self, span: Span) -> Reader<'a> {
+    #[inline]
+    pub fn nested(&self, span: Span) -> Reader<'a> {
         Reader { bytes: &self.bytes[..span.end()], at: span.start as usize }
     }
 
     /// Returns the bytes of a span that this reader has returned.
-    pub(crate) fn bytes_of(&self, span: Span) -> &'a [u8] {
+    #[inline]
+    pub fn bytes_of(&self, span: Span) -> &'a [u8] {
         &self.bytes[span.start as usize..span.end()]
     }
 
     /// Returns the rest of the message.
-    pub(crate) fn rest(&self) -> &'a [u8] {
+    #[inline]
+    pub fn rest(&self) -> &'a [u8] {
         &self.bytes[self.at..]
     }
 
     /// Returns the reader's position, as an offset into the complete message.
     #[inline]
-    pub(crate) fn position(&self) -> u32 {
+    pub fn position(&self) -> u32 {
         self.at as u32
     }
 
     /// Whether the reader is at the end of the message.
     #[inline]
-    pub(crate) fn is_at_end(&self) -> bool {
+    pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
 
     /// Reads eight bytes, little-endian.
-    pub(crate) fn fixed64(&mut self) -> Result<u64, Error> {
+    #[inline]
+    pub fn fixed64(&mut self) -> Result<u64, Malformed> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
+    /// Reads a float of eight bytes.
+    #[inline]
+    pub fn double(&mut self) -> Result<f64, Malformed> {
+        self.fixed64().map(f64::from_bits)
+    }
+
     /// Reads four bytes, little-endian.
-    pub(crate) fn fixed32(&mut self) -> Result<u32, Error> {
+    #[inline]
+    pub fn fixed32(&mut self) -> Result<u32, Malformed> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
         let array = self.bytes[self.at..].first_chunk().copied();
-        let array = array.ok_or_else(|| self.error("a number is truncated"))?;
+        let array = array.ok_or_else(|| self.malformed("a number is truncated"))?;
         self.at += N;
         Ok(array)
     }
 
     /// Skips a value.
     #[inline]
-    pub(crate) fn skip(&mut self, wire: Wire) -> Result<(), Error> {
+    pub fn skip(&mut self, wire: Wire) -> Result<(), Malformed> {
         match wire {
             Wire::Varint => self.varint().map(|_| ()),
             Wire::Fixed64 => self.fixed64().map(|_| ()),
-            Wire::Bytes => self.span().map(|_| ()),
+            Wire::Bytes => self.delimited().map(|_| ()),
             Wire::Fixed32 => self.fixed32().map(|_| ()),
         }
     }
 
     /// Returns the first length-delimited value of a field; the reader does not move.
-    pub(crate) fn find(&self, field: u32) -> Result<Option<Span>, Error> {
+    pub fn find(&self, field: u32) -> Result<Option<Span>, Malformed> {
         let mut reader = *self;
         while let Some((number, wire)) = reader.key()? {
             if (number, wire) == (field, Wire::Bytes) {
@@ -159,10 +204,11 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
+    /// Returns an error at the reader's position.
     #[cold]
     #[inline(never)]
-    fn error(&self, what: &'static str) -> Error {
-        Error::malformed("protobuf", self.at, what)
+    pub fn malformed(&self, what: &'static str) -> Malformed {
+        Malformed { offset: self.at, what }
     }
 }
 
@@ -203,7 +249,7 @@ mod tests {
             b"\x02\x00",                                         // field 0
         ];
         for bytes in broken {
-            assert!(matches!(Reader::new(bytes).find(7), Err(Error::Malformed { .. })), "{bytes:?}");
+            assert!(matches!(Reader::new(bytes).find(7), Err(Malformed { .. })), "{bytes:?}");
         }
     }
 
