@@ -13,6 +13,7 @@ mod graphite_clients;
 mod memcached;
 mod nightly;
 mod process;
+mod record;
 mod rings;
 mod rival_environments;
 mod rivals;
@@ -59,6 +60,12 @@ const COMMANDS: &[Command] = &[
         arguments: "loki|prometheus|graphite [--seed N] ...",
         about: "compare our answers with those of a real Loki, Prometheus or graphite-web",
         run: differential::run_differential,
+    },
+    Command {
+        name: "record",
+        arguments: "promql|logql|graphite [--seed N] ...",
+        about: "record the answers of a real Prometheus, Loki or graphite-web for the tests",
+        run: record::run,
     },
     Command {
         name: "graphite-clients",

@@ -7,8 +7,12 @@
 //! reduces the query of a difference. [`prometheus`] has the same parts for metrics, [`graphite`] for
 //! Graphite.
 //!
-//! **What it is not.** It is not part of the product or of `cargo xtask test`: it needs a Loki, which
-//! `cargo xtask differential loki` builds. It does not measure speed.
+//! Answers of the originals to some of these requests are recorded in this repository; [`recorded`]
+//! records them, and its tests compare them with ours.
+//!
+//! **What it is not.** It is not part of the product. Except for the recorded answers, it is not part of
+//! `cargo xtask test` either: it needs a Loki, which `cargo xtask differential loki` builds. It does not
+//! measure speed.
 //!
 //! **Life of a case.** Seed and number determine the request completely. It is sent to both servers at
 //! the same time; equal answers are discarded. If no rule explains a difference, the request is sent
@@ -25,9 +29,11 @@ pub mod corpus;
 pub mod endpoints;
 pub mod grammar;
 pub mod graphite;
+pub mod in_memory;
 pub mod peer;
 pub mod prometheus;
 pub mod random;
+pub mod recorded;
 pub mod rules;
 pub mod run;
 pub mod servers;

@@ -12,7 +12,7 @@ use sandur_differential::endpoints::random_endpoint;
 use sandur_differential::grammar::Query;
 use sandur_differential::run::Report;
 use sandur_differential::servers::{self, Programs, Servers};
-use sandur_differential::{graphite, prometheus, rules, templates};
+use sandur_differential::{graphite, prometheus, recorded, rules, templates};
 
 fn main() -> Result<ExitCode> {
     let matches = command().get_matches();
@@ -21,6 +21,9 @@ fn main() -> Result<ExitCode> {
     }
     if let Some(("graphite", matches)) = matches.subcommand() {
         return graphite::command::run(&Env::system(1), matches);
+    }
+    if let Some(("record", matches)) = matches.subcommand() {
+        return recorded::command::run(&Env::system(1), matches);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     if matches.get_flag("rules") {
@@ -41,6 +44,7 @@ fn command() -> Command {
         .about("Send the same requests to Loki and Sandur and compare the answers")
         .subcommand(prometheus::command::command())
         .subcommand(graphite::command::command())
+        .subcommand(recorded::command::command())
         .arg(text("loki", "PROGRAM", "Path of the Loki program").default_value(".tools/bin/loki"))
         .arg(text("sandur", "PROGRAM", "Path of our program").default_value("target/debug/sandur"))
         .arg(text("templates", "PATH", "Folder pkg/logql/bench/queries of Loki's sources"))

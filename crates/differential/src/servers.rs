@@ -32,6 +32,23 @@ impl Drop for Running {
     }
 }
 
+/// A Loki alone.
+pub struct Loki {
+    /// Its client.
+    pub peer: Peer,
+    _process: Running,
+}
+
+impl Loki {
+    /// Starts it and waits until it is ready.
+    pub async fn start(env: &Env, program: &Path, directory: &Path) -> Result<Self> {
+        let (port, grpc_port, _) = free_ports()?;
+        let mut process = start_loki(program, directory, port, grpc_port)?;
+        ready(env, &address(port), &mut process).await.context("Loki did not start")?;
+        Ok(Self { peer: Peer::new(&address(port)), _process: process })
+    }
+}
+
 /// Both servers.
 pub struct Servers {
     /// Loki, or another Sandur.

@@ -120,7 +120,7 @@ pub use parser::parse;
 pub use patterns::{PatternSeries, PatternsRequest, patterns};
 pub use pretty::pretty;
 pub use range::RangeFunction;
-pub use reference::reference;
+pub use reference::{function_names, reference, stage_names, template_function_names};
 pub use request::{Kind, Request, check_length};
 pub use stage::node::StageNode;
 pub use tail::LogQuery;

@@ -102,6 +102,22 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
+/// The names of the stages that begin with a keyword.
+pub fn stage_names() -> impl Iterator<Item = &'static str> {
+    STAGES.iter().map(|stage| stage.name)
+}
+
+/// The names of the functions over windows and over vectors.
+pub fn function_names() -> impl Iterator<Item = &'static str> {
+    let of_windows = range::FUNCTIONS.iter().copied().flatten().map(|function| function.name);
+    of_windows.chain(vector::FUNCTIONS.iter().map(|function| function.name))
+}
+
+/// The names of the functions of templates.
+pub fn template_function_names() -> impl Iterator<Item = &'static str> {
+    template::FUNCTIONS.iter().copied().flatten().map(|function| function.name)
+}
+
 /// Writes the text of `docs/reference/logql.md`.
 pub fn reference() -> String {
     let mut page = String::from(HEAD);

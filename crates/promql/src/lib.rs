@@ -88,6 +88,8 @@ mod reference;
 mod run;
 mod sets;
 mod span;
+#[cfg(test)]
+mod tests;
 mod text;
 mod timing;
 mod token;

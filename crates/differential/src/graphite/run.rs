@@ -29,10 +29,10 @@ pub struct Pair {
 impl Pair {
     /// Returns how both answers differ, and the rule that explains it. graphite-web answers with and
     /// without checks of arguments; our answer may agree with either.
-    fn unexplained(&mut self, ask: &Ask) -> Result<Outcome> {
+    pub fn unexplained(&mut self, ask: &Ask) -> Result<Outcome> {
         let (theirs, ours) = (self.theirs.ask(ask, false)?, self.ours.ask(ask));
         let text = ask.text();
-        let cancels = CANCELLING.iter().any(|name| text.contains(name));
+        let cancels = cancels(&text);
         let Some(difference) = compare(&theirs, &ours, cancels) else { return Ok(Outcome::Equal(theirs)) };
         let strict = self.theirs.ask(ask, true)?;
         if !matches!(strict, Answer::Failed(_)) && compare(&strict, &ours, cancels).is_none() {
@@ -44,9 +44,17 @@ impl Pair {
     }
 }
 
-enum Outcome {
+/// The comparison of the answers to a request.
+pub enum Outcome {
+    /// graphite-web's answer, which is ours.
     Equal(Answer),
+    /// The difference, and the rule that explains it.
     Differs(Difference, Option<&'static str>),
+}
+
+/// Returns whether the results of these targets contain differences of large numbers.
+pub fn cancels(targets: &str) -> bool {
+    CANCELLING.iter().any(|name| targets.contains(name))
 }
 
 /// The result of a run.

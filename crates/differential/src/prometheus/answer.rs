@@ -113,6 +113,32 @@ impl Answer {
     }
 }
 
+/// The number of annotations of a kind that the API returns; if there are more, it says so in a further
+/// one.
+pub const NOTES_MAX: usize = 10;
+
+/// Returns whether an annotation says that others were omitted.
+pub fn says_omitted(text: &str) -> bool {
+    text.ends_with("annotations omitted")
+}
+
+impl Answer {
+    /// Replaces the texts of the error and of the annotations by empty ones. Annotations that the API
+    /// would omit are removed.
+    pub fn without_texts(self) -> Self {
+        let counted = |texts: Vec<String>| {
+            let count = texts.iter().filter(|text| !says_omitted(text)).count();
+            vec![String::new(); count.min(NOTES_MAX)]
+        };
+        Self {
+            outcome: self.outcome.map_err(|_| String::new()),
+            error_type: None,
+            warnings: counted(self.warnings),
+            infos: counted(self.infos),
+        }
+    }
+}
+
 fn names(labels: &Labels) -> Names {
     labels.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }

@@ -2,12 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::answer::{Answer, Data, Names, Point, Row, ShownHistogram};
+use super::answer::{Answer, Data, NOTES_MAX, Names, Point, Row, ShownHistogram, says_omitted};
 
 /// The permitted difference of numbers, relative to the larger one.
 const TOLERANCE: f64 = 1e-12;
-/// The largest number of warnings, and of infos, that Prometheus's API returns.
-const NOTES_MAX: usize = 10;
 
 /// The kind of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,11 +66,6 @@ fn compare_error_types(theirs: &Answer, ours: &Answer) -> Option<Difference> {
         }
         _ => None,
     }
-}
-
-/// Returns whether an annotation says that others were omitted.
-fn says_omitted(text: &str) -> bool {
-    text.ends_with("annotations omitted")
 }
 
 fn compare_notes(kind: Kind, theirs: &[String], ours: &[String]) -> Option<Difference> {

@@ -304,7 +304,7 @@ fn called(random: &mut Random, function: &Function, depth: i64) -> Expression {
             return expression!(Kind::Vector; "label_join(", inner, labels);
         }
         "histogram_quantiles" => {
-            let inner = vector(random, depth - 1);
+            let inner = histograms(random, depth - 1);
             let label = format!(", \"{}\", ", random.pick(&["q", "le", "job"]));
             let (first, second) = (scalar(random, 0), scalar(random, 0));
             return expression!(Kind::Vector; "histogram_quantiles(", inner, label, first, ", ", second, ")");
@@ -320,6 +320,13 @@ fn called(random: &mut Random, function: &Function, depth: i64) -> Expression {
             ]);
             return expression!(Kind::Vector; "info(", inner, selector);
         }
+        // Other factors than those between 0 and 1 are errors.
+        "double_exponential_smoothing" if random.chance(80) => {
+            let (level, trend) = (random.pick(&["0.1", "0.5", "0.9"]), random.pick(&["0.2", "0.5", "0.99"]));
+            let inner = matrix(random, depth - 1);
+            let factors = format!(", {level}, {trend})");
+            return expression!(Kind::Vector; "double_exponential_smoothing(", inner, factors);
+        }
         "sort_by_label" | "sort_by_label_desc" => {
             let inner = vector(random, depth - 1);
             let labels = format!(", \"{}\", \"{}\")", random.pick(&LABELS), random.pick(&LABELS));
@@ -327,6 +334,11 @@ fn called(random: &mut Random, function: &Function, depth: i64) -> Expression {
         }
         _ => {}
     }
+    plain_call(random, function, depth)
+}
+
+/// Returns a call whose arguments have the types of the parameters.
+fn plain_call(random: &mut Random, function: &Function, depth: i64) -> Expression {
     let mut count = function.args.len();
     if function.variadic != 0 && random.chance(30) {
         count -= 1;
@@ -346,10 +358,40 @@ fn called(random: &mut Random, function: &Function, depth: i64) -> Expression {
             _ => Kind::Vector,
         };
         let depth = if kind == Kind::Scalar { (depth - 2).max(0) } else { depth - 1 };
-        parts.push(of_kind(random, kind, depth).into());
+        parts.push(match kind {
+            Kind::Vector if function.name.starts_with("histogram_") => histograms(random, depth).into(),
+            _ => of_kind(random, kind, depth).into(),
+        });
     }
     parts.push(")".into());
     Expression { kind: Kind::Vector, parts }
+}
+
+/// Returns a vector that often has histograms.
+fn histograms(random: &mut Random, depth: i64) -> Expression {
+    if random.chance(40) {
+        return of_kind(random, Kind::Vector, depth);
+    }
+    let metric = random.pick(&[
+        "native_seconds",
+        "native_float",
+        "native_gauge",
+        "nan_seconds",
+        "custom_seconds",
+        "custom_around_zero",
+        "mixed",
+        "latency_seconds_bucket",
+    ]);
+    let window = window(random);
+    Expression::text(
+        Kind::Vector,
+        match random.below(4) {
+            0 => metric.to_owned(),
+            1 => format!("rate({metric}{window})"),
+            2 => format!("sum by (le, job) ({metric})"),
+            _ => format!("avg_over_time({metric}{window})"),
+        },
+    )
 }
 
 fn label_replace(random: &mut Random, depth: i64) -> Expression {

@@ -171,7 +171,8 @@ impl Engine {
         Ok(Self { env: Env::system(1), source, runtime })
     }
 
-    fn ask(&self, ask: &Ask) -> Answer {
+    /// Evaluates a query.
+    pub fn ask(&self, ask: &Ask) -> Answer {
         let budget = MemoryBudget::root("query", QUERY_BYTES);
         let context = QueryContext::new(self.env.clone(), TenantId::default_tenant(), budget, PATIENCE);
         let (text, options) = (ask.expression.to_string(), Options::default());

@@ -56,7 +56,12 @@ fn zigzag(value: i64) -> u64 {
 
 /// Returns bodies that together contain all samples, in order of time.
 pub fn bodies(series: &[RandomSeries]) -> Vec<Vec<u8>> {
-    let mut bodies = Vec::new();
+    requests(series).iter().map(|request| compressed(request)).collect()
+}
+
+/// Returns the bodies before compression.
+pub fn requests(series: &[RandomSeries]) -> Vec<Vec<u8>> {
+    let mut requests = Vec::new();
     let mut from = BEGIN_MS - SLICE_MS;
     while from <= BEGIN_MS + LENGTH_MS + SLICE_MS {
         let mut request = Message::default();
@@ -68,11 +73,11 @@ pub fn bodies(series: &[RandomSeries]) -> Vec<Vec<u8>> {
             }
         }
         if !request.0.is_empty() {
-            bodies.push(compressed(&request.0));
+            requests.push(request.0);
         }
         from += SLICE_MS;
     }
-    bodies
+    requests
 }
 
 fn compressed(body: &[u8]) -> Vec<u8> {

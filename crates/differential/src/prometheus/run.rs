@@ -30,9 +30,19 @@ impl Pair {
 
     fn unexplained(&mut self, ask: &Ask) -> Option<(Difference, Option<&'static str>)> {
         let (theirs, ours) = self.both(ask);
-        let difference = compare(&theirs, &ours, ask.is_ordered())?;
+        self.judged(ask, &theirs, &ours)
+    }
+
+    /// Returns how two answers differ, and the rule that explains it.
+    pub fn judged(
+        &mut self,
+        ask: &Ask,
+        theirs: &Answer,
+        ours: &Answer,
+    ) -> Option<(Difference, Option<&'static str>)> {
+        let difference = compare(theirs, ours, ask.is_ordered())?;
         let text = ask.expression.to_string();
-        let case = Case { ask, text, difference: &difference, theirs: &theirs, ours: &ours };
+        let case = Case { ask, text, difference: &difference, theirs, ours };
         let mut rules = RULES.iter().filter(|rule| (rule.explains)(&case));
         let rule = rules.find(|rule| {
             let controls = (rule.controls)(&case);
