@@ -1,9 +1,10 @@
 //! carbonserver's answers other than values, nodes and listings: its protocols, and the retention of a
 //! series.
 
+use sandur_protobuf::Writer as _;
 use serde_json::json;
 
-use crate::encoding::protobuf::{Field, each, float, integer, message, text};
+use crate::encoding::protobuf::{float, items, text};
 use crate::error::{Error, Result};
 use crate::render::Rendered;
 use crate::schemas::{Archive, Rule};
@@ -58,8 +59,8 @@ pub fn capabilities(form: CarbonserverForm, server: &str) -> Rendered {
         return Rendered { content_type: JSON, body: body.to_string().into_bytes() };
     }
     let mut body = Vec::new();
-    protocols.iter().for_each(|protocol| text(&mut body, 1, protocol));
-    text(&mut body, 2, server);
+    protocols.iter().for_each(|protocol| body.text(1, protocol));
+    body.text(2, server);
     Rendered { content_type: NEWER, body }
 }
 
@@ -74,45 +75,40 @@ const NAMES_MAX: usize = 1_000;
 /// Parses the names in a request for `info` in the third protocol.
 pub fn read_info(body: &[u8]) -> std::result::Result<Vec<String>, Error> {
     let mut names = Vec::new();
-    let read = each(body, |number, field| {
-        match (number, field) {
-            (1, Field::Bytes(name)) if names.len() < NAMES_MAX => {
-                names.push(std::str::from_utf8(name).ok()?.to_owned());
-            }
-            (1, _) => return None,
-            _ => {}
+    let read = items(body, NAMES_MAX, |message, key| match key.0 {
+        1 => {
+            names.push(text(message)?);
+            Ok(())
         }
-        Some(())
+        _ => message.skip(key.1),
     });
     let wrong = || format!("the body is not a MultiMetricsInfoRequest of at most {NAMES_MAX} names");
-    read.map(|()| names).ok_or_else(|| Error::invalid(wrong()))
+    read.map(|()| names).map_err(|_| Error::invalid(wrong()))
 }
 
 /// Answers a request for the retentions of several names in the third protocol.
 pub fn infos<'a>(rules: impl Iterator<Item = (&'a str, Rule<'a>)>) -> std::result::Result<Rendered, Error> {
     let mut body = Vec::new();
     for (name, rule) in rules {
-        message(&mut body, 1, |out| write_info(out, name, rule, |number| number))?;
+        body.message(1, |out| write_info(out, name, rule, |number| number));
     }
     Ok(Rendered { content_type: NEWER, body })
 }
 
 /// Writes the message with the retention of a series. `fitting` limits integers to the width of their
 /// fields.
-fn write_info(out: &mut Vec<u8>, name: &str, rule: Rule<'_>, fitting: fn(i64) -> i64) -> Result<()> {
+fn write_info(out: &mut Vec<u8>, name: &str, rule: Rule<'_>, fitting: fn(i64) -> i64) {
     let retention = rule.archives.last().map_or(0, |archive| archive.retention);
-    text(out, 1, name);
-    text(out, 2, rule.method.name());
-    integer(out, 3, fitting(retention));
+    out.text(1, name);
+    out.text(2, rule.method.name());
+    out.number(3, fitting(retention) as u64);
     float(out, 4, rule.x_files_factor as f32);
     for archive in rule.archives {
-        message(out, 5, |out| {
-            integer(out, 1, fitting(archive.step));
-            integer(out, 2, fitting(archive.retention / archive.step.max(1)));
-            Ok(())
-        })?;
+        out.message(5, |out| {
+            out.number(1, fitting(archive.step) as u64);
+            out.number(2, fitting(archive.retention / archive.step.max(1)) as u64);
+        });
     }
-    Ok(())
 }
 
 /// Answers a request for the retention of a series, by the rules for its name.
@@ -134,7 +130,7 @@ pub fn info(form: CarbonserverForm, name: &str, rule: Rule<'_>) -> std::result::
         }
         CarbonserverForm::Older => {
             let mut body = Vec::new();
-            write_info(&mut body, name, rule, short)?;
+            write_info(&mut body, name, rule, short);
             Ok(Rendered { content_type: OLDER, body })
         }
         CarbonserverForm::Newer => infos([(name, rule)].into_iter()),

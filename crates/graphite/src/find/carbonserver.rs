@@ -1,8 +1,10 @@
 //! `carbonapi_v2_pb` and `carbonapi_v3_pb`: nodes in carbonserver's messages for carbonapi, and its
 //! requests.
 
+use sandur_protobuf::{Wire, Writer as _};
+
 use super::{FindFormat, FindRequest, Node};
-use crate::encoding::protobuf::{Field, each, flag, message, text};
+use crate::encoding::protobuf::{items, message, text};
 use crate::error::{Error, Result};
 use crate::source::Found;
 
@@ -27,13 +29,12 @@ pub(super) const NEWER: FindFormat = FindFormat {
 const PATTERNS_MAX: usize = 1000;
 
 fn glob<'a>(out: &mut Vec<u8>, query: &str, nodes: impl Iterator<Item = (&'a str, bool)>) -> Result<()> {
-    text(out, 1, query);
+    out.text(1, query);
     for (path, is_leaf) in nodes {
-        message(out, 2, |out| {
-            text(out, 1, path);
-            flag(out, 2, is_leaf);
-            Ok(())
-        })?;
+        out.message(2, |out| {
+            out.text(1, path);
+            out.number(2, is_leaf.into());
+        });
     }
     Ok(())
 }
@@ -72,21 +73,18 @@ pub fn write_globs(globs: &[Glob<'_>]) -> std::result::Result<Vec<u8>, Error> {
 /// Parses a request in the third protocol: its patterns and its time range, with 0 for no bound.
 pub fn read_globs(body: &[u8]) -> std::result::Result<(Vec<String>, i64, i64), Error> {
     let (mut patterns, mut from, mut until) = (Vec::new(), 0, 0);
-    let read = each(body, |number, field| {
-        match (number, field) {
-            (1, Field::Bytes(pattern)) if patterns.len() < PATTERNS_MAX => {
-                patterns.push(std::str::from_utf8(pattern).ok()?.to_owned());
-            }
-            (1, _) => return None,
-            (2, Field::Number(time)) => from = time as i64,
-            (3, Field::Number(time)) => until = time as i64,
-            _ => {}
+    let read = items(body, PATTERNS_MAX, |message, key| {
+        match key {
+            (1, _) => patterns.push(text(message)?),
+            (2, Wire::Varint) => from = message.varint()? as i64,
+            (3, Wire::Varint) => until = message.varint()? as i64,
+            (_, wire) => message.skip(wire)?,
         }
-        Some(())
+        Ok(())
     });
     match read {
-        Some(()) => Ok((patterns, from, until)),
-        None => Err(Error::invalid(format!(
+        Ok(()) => Ok((patterns, from, until)),
+        Err(_) => Err(Error::invalid(format!(
             "the body is not a MultiGlobRequest of at most {PATTERNS_MAX} patterns"
         ))),
     }
@@ -95,20 +93,19 @@ pub fn read_globs(body: &[u8]) -> std::result::Result<(Vec<String>, i64, i64), E
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::encoding::protobuf::integer;
 
     #[test]
     fn requests_of_several_patterns_are_parsed_and_bounded() {
         let mut body = Vec::new();
-        text(&mut body, 1, "a.*");
-        text(&mut body, 1, "b.*");
-        integer(&mut body, 2, 100);
-        integer(&mut body, 3, 200);
+        body.text(1, "a.*");
+        body.text(1, "b.*");
+        body.number(2, 100);
+        body.number(3, 200);
         assert_eq!(read_globs(&body).unwrap(), (vec!["a.*".to_owned(), "b.*".to_owned()], 100, 200));
         assert!((1..body.len()).all(|end| read_globs(&body[..end]).is_ok_and(|(read, ..)| read.len() < 3)
             || read_globs(&body[..end]).is_err()));
         let mut many = Vec::new();
-        (0..=PATTERNS_MAX).for_each(|_| text(&mut many, 1, "a"));
+        (0..=PATTERNS_MAX).for_each(|_| many.text(1, "a"));
         assert!(read_globs(&many).unwrap_err().to_string().contains("1000"));
     }
 

@@ -1,8 +1,9 @@
 //! The formats of listings, which are go-carbon's.
 
+use sandur_protobuf::Writer as _;
+
 use crate::carbonserver::CarbonserverForm;
 use crate::encoding::json::quoted;
-use crate::encoding::protobuf::{integer, message, text};
 
 /// The format of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ impl ListingForm {
         totals.shown += 1;
         let written = match self {
             Self::Names(CarbonserverForm::Json) => quoted(path),
-            Self::Names(_) => return text(out, 1, path),
+            Self::Names(_) => return out.text(1, path),
             Self::Details(CarbonserverForm::Json) => {
                 format!("{{\"Size\":{bytes},\"ModTime\":{last},\"Name\":{}}}", quoted(path))
             }
@@ -93,14 +94,12 @@ impl ListingForm {
 
 /// Writes an entry of the map in a `MetricDetailsResponse`.
 fn entry(out: &mut Vec<u8>, (path, bytes, last): (&str, u64, i64)) {
-    // A path has at most some thousand bytes, so the message never exceeds its limit.
-    let _ = message(out, 1, |out| {
-        text(out, 1, path);
-        message(out, 2, |out| {
-            integer(out, 2, i64::try_from(bytes).unwrap_or(i64::MAX));
-            integer(out, 3, last);
-            Ok(())
-        })
+    out.message(1, |out| {
+        out.text(1, path);
+        out.message(2, |out| {
+            out.number(2, bytes.min(i64::MAX as u64));
+            out.number(3, last as u64);
+        });
     });
 }
 

@@ -2,11 +2,13 @@
 //!
 //! The second protocol lists the places without a value; the third one has NaN at them.
 
+use sandur_base::job::spend;
+use sandur_protobuf::{Malformed, Reader, Wire, Writer as _};
+
 use super::{Format, RenderRequest};
-use crate::encoding::protobuf::{Field, each, float, head, integer, message, text};
+use crate::encoding::protobuf::{float, items, message, text};
 use crate::error::{Error, Result};
 use crate::series::Series;
-use sandur_base::job::spend;
 
 pub(super) const OLDER: Format = Format {
     name: "carbonapi_v2_pb",
@@ -48,49 +50,41 @@ pub struct FetchRequest {
 /// Parses a request in the third protocol.
 pub fn read_fetches(body: &[u8]) -> std::result::Result<Vec<FetchRequest>, Error> {
     let mut requests = Vec::new();
-    let read = each(body, |number, field| {
-        match (number, field) {
-            (1, Field::Bytes(request)) if requests.len() < FETCHES_MAX => {
-                requests.push(read_fetch(request)?);
-            }
-            (1, _) => return None,
-            _ => {}
+    let read = items(body, FETCHES_MAX, |message, key| match key.0 {
+        1 => {
+            requests.push(read_fetch(message.message()?)?);
+            Ok(())
         }
-        Some(())
+        _ => message.skip(key.1),
     });
     let wrong = || format!("the body is not a MultiFetchRequest of at most {FETCHES_MAX} patterns");
-    read.map(|()| requests).ok_or_else(|| Error::invalid(wrong()))
+    read.map(|()| requests).map_err(|_| Error::invalid(wrong()))
 }
 
 /// The messages of the series in an answer, in order.
 pub fn each_series(answer: &[u8]) -> Vec<&[u8]> {
-    let mut found = Vec::new();
+    let (mut found, mut messages) = (Vec::new(), Reader::new(answer));
     // The messages were written here, so they are well-formed.
-    let _ = each(answer, |_, field| {
-        if let Field::Bytes(series) = field {
-            found.push(series);
-        }
-        Some(())
-    });
+    while let Ok(Some(_)) = messages.key() {
+        found.extend(messages.bytes());
+    }
     found
 }
 
-fn read_fetch(body: &[u8]) -> Option<FetchRequest> {
+fn read_fetch(mut fields: Reader<'_>) -> std::result::Result<FetchRequest, Malformed> {
     let mut request = FetchRequest::default();
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
-    each(body, |number, field| {
-        match (number, field) {
-            (1, Field::Bytes(name)) => request.name = text(name)?,
-            (2, Field::Number(time)) => request.from = time as i64,
-            (3, Field::Number(time)) => request.until = time as i64,
-            (5, Field::Bytes(expression)) => request.path_expression = text(expression)?,
-            (7, Field::Number(most)) => request.max_data_points = most as i64,
-            (1..=3 | 5 | 7, _) => return None,
-            _ => {}
+    while let Some(key) = fields.key()? {
+        match key {
+            (1, Wire::Bytes) => request.name = text(&mut fields)?,
+            (2, Wire::Varint) => request.from = fields.varint()? as i64,
+            (3, Wire::Varint) => request.until = fields.varint()? as i64,
+            (5, Wire::Bytes) => request.path_expression = text(&mut fields)?,
+            (7, Wire::Varint) => request.max_data_points = fields.varint()? as i64,
+            (1..=3 | 5 | 7, _) => return Err(fields.malformed("a field has another type")),
+            (_, wire) => fields.skip(wire)?,
         }
-        Some(())
-    })?;
-    Some(request)
+    }
+    Ok(request)
 }
 
 fn write_older(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
@@ -98,14 +92,12 @@ fn write_older(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Res
         let count = series.points().len();
         spend(count.saturating_mul(2))?;
         message(out, 1, |out| {
-            text(out, 1, &series.name);
-            integer(out, 2, series.start);
-            integer(out, 3, series.end);
-            integer(out, 4, series.step);
-            head(out, 5, 8 * count);
-            series.points().for_each(|value| out.extend_from_slice(&value.unwrap_or(0.0).to_le_bytes()));
-            head(out, 6, count);
-            out.extend(series.points().map(|value| u8::from(value.is_none_or(f64::is_nan))));
+            out.text(1, &series.name);
+            out.number(2, series.start as u64);
+            out.number(3, series.end as u64);
+            out.number(4, series.step as u64);
+            out.doubles(5, series.points().map(|value| value.unwrap_or(0.0)));
+            out.packed(6, series.points().map(|value| value.is_none_or(f64::is_nan).into()));
             Ok(())
         })?;
     }
@@ -117,17 +109,16 @@ fn write_newer(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) 
         let count = series.points().len();
         spend(count)?;
         message(out, 1, |out| {
-            text(out, 1, &series.name);
-            text(out, 2, request.path_expression.as_deref().unwrap_or(&series.path_expression));
-            text(out, 3, series.consolidation.name());
-            integer(out, 4, series.start);
-            integer(out, 5, series.end);
-            integer(out, 6, series.step);
+            out.text(1, &series.name);
+            out.text(2, request.path_expression.as_deref().unwrap_or(&series.path_expression));
+            out.text(3, series.consolidation.name());
+            out.number(4, series.start as u64);
+            out.number(5, series.end as u64);
+            out.number(6, series.step as u64);
             float(out, 7, series.x_files_factor as f32);
-            head(out, 9, 8 * count);
-            series.points().for_each(|value| out.extend_from_slice(&value.unwrap_or(f64::NAN).to_le_bytes()));
-            integer(out, 11, request.from.epoch);
-            integer(out, 12, request.until.epoch);
+            out.doubles(9, series.points().map(|value| value.unwrap_or(f64::NAN)));
+            out.number(11, request.from.epoch as u64);
+            out.number(12, request.until.epoch as u64);
             Ok(())
         })?;
     }
@@ -141,26 +132,26 @@ mod tests {
     use crate::zone::Zone;
 
     /// The numbers and contents of the fields of the only series.
-    fn fields(format: &Format, values: &[Option<f64>]) -> Vec<(u64, Vec<u8>)> {
+    fn fields(format: &Format, values: &[Option<f64>]) -> Vec<(u32, Vec<u8>)> {
         let pairs = [("from", "100"), ("until", "160")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         let request = RenderRequest::read(&pairs, 200, &Zone::utc()).unwrap();
         let column = Column::collect(values.len(), values.iter().copied()).unwrap();
         let mut list = [Series::new("a.b", 120, 180, 30, column)];
         let (mut out, mut fields) = (Vec::new(), Vec::new());
         (format.write)(&request, &mut list, &mut out).unwrap();
-        each(&out, |number, field| {
-            let Field::Bytes(series) = field else { return None };
-            assert_eq!(number, 1);
-            each(series, |number, field| {
-                fields.push(match field {
-                    Field::Number(value) => (number, value.to_le_bytes().to_vec()),
-                    Field::Bytes(bytes) => (number, bytes.to_vec()),
-                    Field::Other => (number, Vec::new()),
-                });
-                Some(())
-            })
-        })
-        .unwrap();
+        let mut answer = Reader::new(&out);
+        assert_eq!(answer.key(), Ok(Some((1, Wire::Bytes))));
+        let mut series = answer.message().unwrap();
+        while let Some((number, wire)) = series.key().unwrap() {
+            fields.push((
+                number,
+                match wire {
+                    Wire::Varint => series.varint().unwrap().to_le_bytes().to_vec(),
+                    _ => series.bytes().unwrap().to_vec(),
+                },
+            ));
+        }
+        assert!(answer.is_at_end());
         fields
     }
 
@@ -177,15 +168,13 @@ mod tests {
     #[test]
     fn requests_of_carbonapi_are_parsed_and_bounded() {
         let fetch = |out: &mut Vec<u8>, name: &str| {
-            message(out, 1, |out| {
-                text(out, 1, name);
-                integer(out, 2, 100);
-                integer(out, 3, 160);
-                text(out, 5, "a.*");
-                integer(out, 7, 500);
-                Ok(())
-            })
-            .unwrap();
+            out.message(1, |out| {
+                out.text(1, name);
+                out.number(2, 100);
+                out.number(3, 160);
+                out.text(5, "a.*");
+                out.number(7, 500);
+            });
         };
         let mut body = Vec::new();
         fetch(&mut body, "a.b");
