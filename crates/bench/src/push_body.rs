@@ -1,6 +1,6 @@
 //! Push bodies as protobuf in a snappy block: Loki's from generated streams, remote write 1 from series.
 
-use sandur_model::SECOND_NS;
+use sandur_protobuf::{loki, prometheus};
 
 use crate::services::Stream;
 
@@ -8,26 +8,13 @@ use crate::services::Stream;
 pub fn protobuf(streams: &[Stream]) -> Vec<u8> {
     let text: u64 = streams.iter().map(Stream::text_bytes).sum();
     let mut request = Vec::with_capacity(text as usize * 5 / 4);
-    let (mut stream_bytes, mut entry) = (Vec::new(), Vec::new());
     for stream in streams {
-        stream_bytes.clear();
-        field(&mut stream_bytes, 1, stream.labels.to_string().as_bytes());
-        for line in &stream.lines {
-            entry.clear();
-            let mut time = Vec::with_capacity(16);
-            number(&mut time, 1, line.timestamp.div_euclid(SECOND_NS) as u64);
-            number(&mut time, 2, line.timestamp.rem_euclid(SECOND_NS) as u64);
-            field(&mut entry, 1, &time);
-            field(&mut entry, 2, line.text.as_bytes());
-            for (name, value) in &line.metadata {
-                let mut pair = Vec::with_capacity(name.len() + value.len() + 4);
-                field(&mut pair, 1, name.as_bytes());
-                field(&mut pair, 2, value.as_bytes());
-                field(&mut entry, 3, &pair);
+        loki::stream(&mut request, &stream.labels.to_string(), |entries| {
+            for line in &stream.lines {
+                let metadata = line.metadata.iter().map(|(name, value)| (&**name, &**value));
+                loki::entry(entries, line.timestamp, line.text.as_bytes(), metadata);
             }
-            field(&mut stream_bytes, 2, &entry);
-        }
-        field(&mut request, 1, &stream_bytes);
+        });
     }
     request
 }
@@ -49,50 +36,18 @@ pub struct SampledSeries {
 
 /// Encodes a body of Prometheus's remote write 1 as it is sent.
 pub fn remote_write(series: &[SampledSeries]) -> Vec<u8> {
-    let (mut request, mut one, mut part) = (Vec::new(), Vec::new(), Vec::new());
+    let mut request = Vec::new();
     for SampledSeries { labels, samples } in series {
-        one.clear();
-        for (name, value) in labels {
-            part.clear();
-            field(&mut part, 1, name.as_bytes());
-            field(&mut part, 2, value.as_bytes());
-            field(&mut one, 1, &part);
-        }
-        for (time, value) in samples {
-            part.clear();
-            varint(&mut part, 1 << 3 | 1);
-            part.extend_from_slice(&value.to_le_bytes());
-            number(&mut part, 2, *time as u64);
-            field(&mut one, 2, &part);
-        }
-        field(&mut request, 1, &one);
+        let pairs = labels.iter().map(|(name, value)| (*name, value.as_str()));
+        prometheus::series(&mut request, pairs, samples.iter().copied());
     }
     snap::raw::Encoder::new().compress_vec(&request).expect("a push is far below snappy's 4 GiB")
-}
-
-fn varint(into: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
-
-fn number(into: &mut Vec<u8>, field: u64, value: u64) {
-    varint(into, field << 3);
-    varint(into, value);
-}
-
-fn field(into: &mut Vec<u8>, field: u64, value: &[u8]) {
-    varint(into, field << 3 | 2);
-    varint(into, value.len() as u64);
-    into.extend_from_slice(value);
 }
 
 #[cfg(test)]
 mod tests {
     use sandur_ingest::{PushHeaders, loki_push};
-    use sandur_model::{Level, Limits, TenantId};
+    use sandur_model::{Level, Limits, SECOND_NS, TenantId};
 
     use super::*;
     use crate::services::Services;
