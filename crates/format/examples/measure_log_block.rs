@@ -22,6 +22,7 @@ use sandur_model::{
     Arena, ArenaCodec, AutomatonParts, AutomatonState, Batch, Entry, Labels, Level, LineAutomaton, LogBatch,
     MatchOp, Matcher, Span, StreamEntries, TenantId, TimeRange,
 };
+use sandur_protobuf::Reader;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -108,54 +109,26 @@ fn read_packs(folder: &Path) -> Result<Vec<LogBatch>> {
     Ok(batches)
 }
 
-/// Reads a field of a protobuf message: number, varint value, or position and length of its bytes.
-fn field(bytes: &[u8], at: &mut usize) -> (u64, u64, Span) {
-    let tag = varint(bytes, at);
-    let value = varint(bytes, at);
-    let mut span = Span::default();
-    if tag & 7 == 2 {
-        span = Span { start: *at as u32, len: value as u32 };
-        *at += value as usize;
-    }
-    (tag >> 3, value, span)
-}
-
-fn varint(bytes: &[u8], at: &mut usize) -> u64 {
-    let (mut value, mut shift) = (0, 0);
-    loop {
-        let byte = bytes[*at];
-        *at += 1;
-        value |= u64::from(byte & 0x7F) << shift;
-        shift += 7;
-        if byte < 0x80 {
-            return value;
-        }
-    }
-}
-
 fn decode_push(compressed: Bytes) -> Result<LogBatch> {
     let bytes = Bytes::from(snappy(&compressed)?);
-    let (mut streams, mut at) = (Vec::new(), 0);
-    while at < bytes.len() {
-        let (_, _, stream) = field(&bytes, &mut at);
-        streams.push(decode_stream(&bytes, stream)?);
+    let (mut streams, mut request) = (Vec::new(), Reader::new(&bytes));
+    while request.key()?.is_some() {
+        streams.push(decode_stream(request.message()?)?);
     }
     let arena = Arena { bytes, compressed: Some((ArenaCodec::Snappy, compressed)) };
     Ok(LogBatch { tenant: TenantId::default_tenant(), arena, metadata: Vec::new(), streams })
 }
 
 fn snappy(block: &[u8]) -> Result<Vec<u8>> {
-    let mut at = 0;
-    let length = varint(block, &mut at) as usize;
+    let length = Reader::new(block).varint()? as usize;
     Ok(sandur_format::codec::compress::get_snappy(block, length, "request", 0)?)
 }
 
-fn decode_stream(bytes: &[u8], stream: Span) -> Result<StreamEntries> {
-    let (mut labels, mut entries, mut at) = (Labels::default(), Vec::new(), stream.start as usize);
-    while at < stream.end() {
-        let (number, _, span) = field(bytes, &mut at);
+fn decode_stream(mut stream: Reader<'_>) -> Result<StreamEntries> {
+    let (mut labels, mut entries) = (Labels::default(), Vec::new());
+    while let Some((number, _)) = stream.key()? {
         if number == 1 {
-            labels = Labels::parse(std::str::from_utf8(span.of(bytes))?)?;
+            labels = Labels::parse(std::str::from_utf8(stream.bytes()?)?)?;
             continue;
         }
         let mut entry = Entry {
@@ -165,19 +138,18 @@ fn decode_stream(bytes: &[u8], stream: Span) -> Result<StreamEntries> {
             metadata_len: 0,
             level: Level::None,
         };
-        let mut at = span.start as usize;
-        while at < span.end() {
-            let (number, _, part) = field(bytes, &mut at);
-            match number {
-                1 => {
-                    let mut at = part.start as usize;
-                    while at < part.end() {
-                        let (number, value, _) = field(bytes, &mut at);
-                        entry.timestamp += value as i64 * if number == 1 { 1_000_000_000 } else { 1 };
+        let mut fields = stream.message()?;
+        while let Some(key) = fields.key()? {
+            match key {
+                (1, _) => {
+                    let mut timestamp = fields.message()?;
+                    while let Some((number, _)) = timestamp.key()? {
+                        let unit = if number == 1 { 1_000_000_000 } else { 1 };
+                        entry.timestamp += timestamp.varint()? as i64 * unit;
                     }
                 }
-                2 => entry.line = part,
-                _ => {}
+                (2, _) => entry.line = fields.span()?,
+                (_, wire) => fields.skip(wire)?,
             }
         }
         entries.push(entry);

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use sandur_model::{GraphiteName, LabelText, Labels, SampleBatch, Span};
+use sandur_protobuf::{self as protobuf, Malformed, Wire};
 
 use super::{Counts, Form, LABEL_BYTES_MAX};
 use crate::codec::Reader;
@@ -172,16 +173,12 @@ pub(super) fn get(
             batch.begin_series(labels.stream_id(), Arc::new(labels), span);
             continue;
         }
-        let mut pairs = Vec::new();
-        let mut text = Reader::new(PART, reader.offset(), span.of(texts));
-        while text.remaining() > 0 {
-            pairs.push(match form {
-                Form::References => {
-                    (symbol(&mut text, texts, &symbols)?, symbol(&mut text, texts, &symbols)?)
-                }
-                Form::Own | Form::Messages | Form::Names => get_message(&mut text)?,
-            });
-        }
+        let malformed = |what| Error::Malformed { part: PART, offset: reader.offset(), what };
+        let pairs = match form {
+            Form::References => references(protobuf::Reader::new(span.of(texts)), texts, &symbols),
+            Form::Own | Form::Messages | Form::Names => messages(protobuf::Reader::new(span.of(texts))),
+        };
+        let pairs = pairs.map_err(|error| malformed(error.what))?;
         total = pairs.iter().fold(total, |sum, (name, value)| sum.saturating_add(name.len() + value.len()));
         check_total(total)?;
         let labels = Arc::new(Labels::from_pairs(pairs));
@@ -213,35 +210,51 @@ fn get_rising(reader: &mut Reader<'_>, count: usize, arena_len: usize) -> Result
     Ok(spans)
 }
 
-fn symbol<'a>(text: &mut Reader<'_>, arena: &'a [u8], symbols: &[Span]) -> Result<&'a str, Error> {
-    let number = text.varint32()?;
-    let span = symbols.get(number as usize);
-    let span = span.ok_or_else(|| text.malformed("a label names a symbol that does not exist"))?;
-    std::str::from_utf8(span.of(arena)).map_err(|_| text.malformed("a label is not valid UTF-8"))
+/// The names and values of a series.
+type Pairs<'a> = Vec<(&'a str, &'a str)>;
+
+/// Reads references to symbols, with the reader that the decoder of requests uses: what one accepts the
+/// other must accept.
+fn references<'a>(
+    mut text: protobuf::Reader<'_>,
+    arena: &'a [u8],
+    symbols: &[Span],
+) -> Result<Pairs<'a>, Malformed> {
+    let mut pairs = Vec::new();
+    while !text.is_at_end() {
+        let mut symbol = || {
+            let number = usize::try_from(text.varint()?).unwrap_or(usize::MAX);
+            let missing = || text.malformed("a label names a symbol that does not exist");
+            utf8(text, symbols.get(number).ok_or_else(missing)?.of(arena))
+        };
+        pairs.push((symbol()?, symbol()?));
+    }
+    Ok(pairs)
 }
 
-/// Reads one label message. Skips fields that are neither name nor value, like decoders of requests.
-fn get_message<'a>(text: &mut Reader<'a>) -> Result<(&'a str, &'a str), Error> {
-    const LABEL: u64 = 1 << 3 | 2;
-    if text.varint()? != LABEL {
-        return Err(text.malformed("the text of labels is not a label message"));
-    }
-    let offset = text.offset();
-    let mut message = Reader::new(PART, offset, text.blob()?);
-    let (mut name, mut value) = ("", "");
-    while message.remaining() > 0 {
-        let tag = message.varint()?;
-        match (tag >> 3, tag & 7) {
-            (1, 2) => name = message.text()?,
-            (2, 2) => value = message.text()?,
-            (_, 0) => drop(message.varint()?),
-            (_, 1) => drop(message.bytes(8)?),
-            (_, 2) => drop(message.blob()?),
-            (_, 5) => drop(message.bytes(4)?),
-            _ => return Err(message.malformed("a label message has an unknown wire type")),
+/// Reads label messages with the reader that the decoder of requests uses, by the same rules: other fields
+/// are skipped, and of a repeated field the last one counts.
+fn messages(mut text: protobuf::Reader<'_>) -> Result<Pairs<'_>, Malformed> {
+    let mut pairs = Vec::new();
+    while let Some(key) = text.key()? {
+        if key != (1, Wire::Bytes) {
+            return Err(text.malformed("the text of labels is not a label message"));
         }
+        let (mut message, mut name, mut value) = (text.message()?, &b""[..], &b""[..]);
+        while let Some(key) = message.key()? {
+            match key {
+                (1, Wire::Bytes) => name = message.bytes()?,
+                (2, Wire::Bytes) => value = message.bytes()?,
+                (_, wire) => message.skip(wire)?,
+            }
+        }
+        pairs.push((utf8(text, name)?, utf8(text, value)?));
     }
-    Ok((name, value))
+    Ok(pairs)
+}
+
+fn utf8<'a>(text: protobuf::Reader<'_>, bytes: &'a [u8]) -> Result<&'a str, Malformed> {
+    std::str::from_utf8(bytes).map_err(|_| text.malformed("a label is not valid UTF-8"))
 }
 
 fn get_own(

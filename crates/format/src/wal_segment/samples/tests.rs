@@ -377,3 +377,31 @@ proptest! {
         let _ = get_batch(&mut reader, tenant(), &Bytes::from_static(&[0; 64]));
     }
 }
+
+/// Regression: labels were read by stricter rules than the decoder of requests applies, so one request
+/// with an odd encoding made its whole frame unreadable.
+#[test]
+fn labels_in_an_odd_encoding_are_read() {
+    // 1 as a varint of ten bytes, whose last one has bits beyond the 64th.
+    let long = b"\x81\x80\x80\x80\x80\x80\x80\x80\x80\x7e";
+    let odd = [
+        // A name twice, the first time not in UTF-8.
+        b"\x0a\x0e\x0a\x01\xff\x0a\x03job\x12\x04prod".to_vec(),
+        // An unknown field with such an integer.
+        [&b"\x0a\x16\x0a\x03job\x12\x04prod\x48"[..], long].concat(),
+    ];
+    for label in odd {
+        let mut body = b"\x0a\x0e\x0a\x08__name__\x12\x02up".to_vec();
+        body.extend_from_slice(&label);
+        let labels = Arc::new(Labels::from_pairs([("__name__", "up"), ("job", "prod")]));
+        let mut batch = SampleBatch::new(tenant());
+        batch.begin_series(labels.stream_id(), labels, Span { start: 0, len: body.len() as u32 });
+        batch.push_stored_sample(NOW, 1.0, body.len() as u32);
+        body.extend_from_slice(&1f64.to_le_bytes());
+        batch.arena.bytes = body.into();
+        batch.label_text = LabelText::Messages;
+        let read = read(&frame_of(vec![batch]));
+        let labels = read[0].series[0].labels.to_string();
+        assert_eq!(labels, r#"{__name__="up", job="prod"}"#, "{label:?}");
+    }
+}
