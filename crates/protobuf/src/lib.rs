@@ -7,8 +7,8 @@
 //! crate alone reads or writes are in that crate.
 //!
 //! **What it is not.** No schemas and no types for messages: each decoder matches field numbers, and
-//! builds its own batch. [Decision 0024](../../../docs/decisions/0024-one-crate-has-the-protobuf-wire-format.md)
-//! has the measurements against `prost`. No gRPC: its framing is in `http`.
+//! builds its own batch. Decision 0024 (`docs/decisions`) has the measurements against `prost`. No gRPC:
+//! its framing is in `http`.
 //!
 //! **Example.**
 //!

@@ -1,7 +1,8 @@
 //! Reads the fields of a message in a slice. It allocates nothing.
 //!
 //! Positions are offsets into the complete message, also inside a nested one, so that they can become
-//! spans of an arena. They have 32 bits: callers that use them bound messages to 4 GiB. Unknown fields are skipped. Groups are refused: no protocol here uses them.
+//! spans of an arena. They have 32 bits: callers that use them bound messages to 4 GiB. Unknown fields are
+//! skipped. Groups are refused: no protocol here uses them.
 
 use sandur_model::Span;
 
