@@ -29,8 +29,7 @@ const STEPS_MAX: i64 = 5;
 /// The largest length of a recorded case in bytes.
 const CASE_BYTES_MAX: usize = 3_000;
 
-/// Parts of the language without recorded cases: a rule explains the answers to `rate_counter`, the
-/// answers to `now` and `timeago` depend on the time, and the others are not in the grammar.
+/// Parts of the language without recorded cases.
 pub const LEFT_OUT: &[&str] = &[];
 
 /// Filters, operators and modifiers.

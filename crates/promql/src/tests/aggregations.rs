@@ -96,7 +96,8 @@ fn equal_values_are_counted() {
             ("count_values by (g) (\"v\", m{i=\"1\"})", r#"{g="a",v="1"} 1; {g="b",v="10"} 1"#),
             ("count_values without (i) (\"v\", m{g=\"a\"})", r#"{g="a",v="1"} 1; {g="a",v="3"} 1"#),
             ("count_values without (i) (\"i\", m{g=\"a\"})", r#"{g="a"} 2"#),
-            ("count_values(\"bad label\", n)", "error: invalid label name"),
+            ("count_values(\"a b\", n)", r#"{a b="2"} 1; {a b="4"} 2; {a b="6"} 1"#),
+            ("count_values(\"\", n)", "error: invalid label name"),
         ],
     );
 }

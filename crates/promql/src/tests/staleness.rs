@@ -9,6 +9,7 @@ fn series() -> Table {
         t 1 stale
         u 1 stale 3
         c 0 1 2 3 4 5
+        n 1,1/2
         ",
     )
 }
@@ -44,6 +45,13 @@ fn a_window_excludes_its_start_and_includes_its_end() {
         ],
     );
     series().check(119, &[("count_over_time(c[1m])", "{} 1"), ("c[1m]", "c{} 1@60000")]);
+}
+
+#[test]
+fn a_histogram_is_read_for_less_than_five_minutes() {
+    series().check(299, &[("histogram_count(n)", "{} 2")]);
+    series().check(300, &[("histogram_count(n)", ""), ("count_over_time(n[5m])", "")]);
+    series().check_range((240, 360, 60), "histogram_count(n)", "{} 2 _ _");
 }
 
 #[test]
