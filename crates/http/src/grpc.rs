@@ -18,6 +18,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use sandur_base::{Env, Reservation};
 use sandur_ingest::Refused;
+use sandur_protobuf::Writer as _;
 
 use crate::failed_request::Failure;
 
@@ -136,10 +137,10 @@ pub fn answer(message: &[u8]) -> Response {
 pub fn export_response(refused: &Refused) -> Vec<u8> {
     let mut response = Vec::new();
     if let Some(text) = refused.text() {
-        let mut partial = vec![0x08]; // rejected_log_records or rejected_data_points
-        varint(&mut partial, refused.lines());
-        field(&mut partial, 2, text.as_bytes());
-        field(&mut response, 1, &partial);
+        response.message(1, |partial| {
+            partial.varint(1, refused.lines()); // rejected_log_records or rejected_data_points
+            partial.bytes(2, text.as_bytes());
+        });
     }
     response
 }
@@ -194,33 +195,17 @@ pub fn failure(failure: &Failure) -> Response {
 /// Encodes a `google.rpc.Status` with this code and text, with a `RetryInfo` if the client may retry
 /// after this time.
 fn status(code: Code, text: &str, retry_after_s: Option<u8>) -> Vec<u8> {
-    let mut status = vec![0x08, code as u8];
-    field(&mut status, 2, text.trim_end().as_bytes());
+    let mut status = Vec::new();
+    status.varint(1, code as u64);
+    status.bytes(2, text.trim_end().as_bytes());
     if let Some(seconds) = retry_after_s {
-        let mut info = Vec::new();
-        field(&mut info, 1, &[0x08, seconds]); // retry_delay: a Duration with its field `seconds`
-        let mut any = Vec::new();
-        field(&mut any, 1, b"type.googleapis.com/google.rpc.RetryInfo");
-        field(&mut any, 2, &info);
-        field(&mut status, 3, &any);
+        status.message(3, |any| {
+            any.text(1, "type.googleapis.com/google.rpc.RetryInfo");
+            // retry_delay: a Duration with its field `seconds`
+            any.message(2, |info| info.message(1, |delay| delay.varint(1, seconds.into())));
+        });
     }
     status
-}
-
-/// Appends a protobuf field of bytes; the number must be below 16.
-pub fn field(to: &mut Vec<u8>, number: u8, bytes: &[u8]) {
-    to.push(number << 3 | 2);
-    varint(to, bytes.len() as u64);
-    to.extend_from_slice(bytes);
-}
-
-/// Appends a protobuf varint.
-pub fn varint(to: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        to.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    to.push(value as u8);
 }
 
 /// Percent-encodes a text for `grpc-message`: everything but printable ASCII, and `%` itself.

@@ -1,6 +1,9 @@
 //! Prometheus's messages in requests of remote write 1.0 and in answers of remote read:
 //! `WriteRequest{timeseries=1: TimeSeries}` and `QueryResult{timeseries=1: TimeSeries}` with
 //! `TimeSeries{labels=1:{name=1, value=2}, samples=2:{value=1, timestamp=2}, histograms=4}`.
+//!
+//! Zeros are written too, so that the recordings of `differential`, which contain a digest of the requests,
+//! stay valid.
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::Buckets;
@@ -34,7 +37,7 @@ pub fn labels<'a>(series: &mut impl Writer, pairs: impl IntoIterator<Item = (&'a
 pub fn sample(series: &mut impl Writer, time_ms: i64, value: f64) {
     series.message(2, |sample| {
         sample.double(1, value);
-        sample.number(2, time_ms as u64);
+        sample.varint(2, time_ms as u64);
     });
 }
 
@@ -46,7 +49,7 @@ pub fn histogram(series: &mut impl Writer, time_ms: i64, of: &FloatHistogram, in
             false => histogram.double(2, of.count),
         }
         histogram.double(3, of.sum);
-        histogram.number(4, zigzag(i64::from(of.schema)));
+        histogram.varint(4, zigzag(i64::from(of.schema)));
         histogram.double(5, of.zero_threshold);
         match integer {
             true => histogram.varint(6, of.zero_count as u64),
@@ -54,8 +57,8 @@ pub fn histogram(series: &mut impl Writer, time_ms: i64, of: &FloatHistogram, in
         }
         buckets(histogram, 8, &of.negative, integer);
         buckets(histogram, 11, &of.positive, integer);
-        histogram.number(14, of.reset as u64);
-        histogram.number(15, time_ms as u64);
+        histogram.varint(14, of.reset as u64);
+        histogram.varint(15, time_ms as u64);
         histogram.doubles(16, of.bounds.iter().copied());
     });
 }
@@ -64,8 +67,8 @@ pub fn histogram(series: &mut impl Writer, time_ms: i64, of: &FloatHistogram, in
 fn buckets(histogram: &mut impl Writer, field: u32, buckets: &Buckets, integer: bool) {
     for span in buckets.spans() {
         histogram.message(field, |message| {
-            message.number(1, zigzag(i64::from(span.offset)));
-            message.number(2, u64::from(span.length));
+            message.varint(1, zigzag(i64::from(span.offset)));
+            message.varint(2, u64::from(span.length));
         });
     }
     if integer {

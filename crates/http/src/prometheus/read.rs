@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::on;
 use bytes::Bytes;
+use sandur_protobuf::{Writer as _, prometheus};
 use sandur_query::{Error, QueryContext, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch};
 use sandur_service::Queries;
 use sandur_service::promql::selector_text;
@@ -17,7 +18,7 @@ use sandur_service::query_log::{Asked, Outcome, QueryLog, Times};
 use sandur_service::writes::parties;
 
 use super::read_chunks::{self, Chunk};
-use super::read_request::{self as protobuf, ReadQuery, ReadRequest};
+use super::read_request::{ReadQuery, ReadRequest};
 use super::refused::Refused;
 use crate::app::App;
 use crate::body::BodyLimits;
@@ -123,7 +124,7 @@ fn decode(body: &[u8]) -> Result<ReadRequest, String> {
         return Err(format!("{length} bytes are declared, at most {PLAIN_MAX}"));
     }
     let plain = snap::raw::Decoder::new().decompress_vec(body).map_err(|error| error.to_string())?;
-    ReadRequest::decode(&plain)
+    ReadRequest::decode(&plain).map_err(|unreadable| unreadable.0)
 }
 
 async fn open(
@@ -169,7 +170,7 @@ async fn samples(service: &Queries, context: &QueryContext, queries: Vec<ReadQue
                 .await?;
             memory.grow((result.len() - before) as u64 * 2)?;
         }
-        protobuf::bytes(&mut message, 1, &result);
+        message.bytes(1, &result);
     }
     memory.grow(snap::raw::max_compress_len(message.len()) as u64)?;
     let packed = context.compute(move || {
@@ -189,22 +190,22 @@ impl AsRef<[u8]> for Held {
 }
 
 fn batch_of_samples(out: &mut Vec<u8>, batch: &SeriesBatch, bounds: (i64, i64)) -> Result<(), Error> {
-    let mut series = Vec::new();
     for (n, samples) in batch.samples.iter().enumerate() {
         let (floats, histograms) = within(samples, bounds);
         if floats.is_empty() && histograms.is_empty() {
             continue;
         }
         sandur_base::job::spend(512 + floats.len() * 16 + histograms.len() * 1_024)?;
-        series.clear();
-        protobuf::labels(&mut series, 1, batch.pairs(n));
-        for at in floats {
-            protobuf::sample(&mut series, 2, samples.times[at], samples.values[at]);
-        }
-        for at in histograms {
-            protobuf::histogram(&mut series, 4, samples.histogram_times[at], &samples.histograms[at]);
-        }
-        protobuf::bytes(out, 1, &series);
+        out.message(1, |series| {
+            prometheus::labels(series, batch.pairs(n));
+            for at in floats {
+                prometheus::sample(series, samples.times[at], samples.values[at]);
+            }
+            for at in histograms {
+                let (time_ms, histogram) = (samples.histogram_times[at], &samples.histograms[at]);
+                prometheus::histogram(series, time_ms, histogram, false);
+            }
+        });
     }
     Ok(())
 }
@@ -308,7 +309,7 @@ fn frames_of(batch: &SeriesBatch, query: u64, bounds: (i64, i64)) -> Result<Vec<
         chunks.extend(read_chunks::histograms(&samples.histogram_times[histograms], of_histograms));
         chunks.sort_by_key(|chunk| chunk.bounds_ms);
         let mut labels = Vec::new();
-        protobuf::labels(&mut labels, 1, batch.pairs(n));
+        prometheus::labels(&mut labels, batch.pairs(n));
         let mut series = labels.clone();
         let last = chunks.len();
         for (at, chunk) in chunks.iter().enumerate() {
@@ -323,20 +324,20 @@ fn frames_of(batch: &SeriesBatch, query: u64, bounds: (i64, i64)) -> Result<Vec<
 }
 
 fn write_chunk(out: &mut Vec<u8>, chunk: &Chunk) {
-    let mut message = Vec::with_capacity(chunk.bytes.len() + 32);
-    protobuf::number(&mut message, 1, chunk.bounds_ms.0 as u64);
-    protobuf::number(&mut message, 2, chunk.bounds_ms.1 as u64);
-    protobuf::number(&mut message, 3, chunk.kind as u64);
-    protobuf::bytes(&mut message, 4, &chunk.bytes);
-    protobuf::bytes(out, 2, &message);
+    out.message(2, |message| {
+        message.number(1, chunk.bounds_ms.0 as u64);
+        message.number(2, chunk.bounds_ms.1 as u64);
+        message.number(3, chunk.kind as u64);
+        message.bytes(4, &chunk.bytes);
+    });
 }
 
 /// Appends a frame: length of the message, its CRC-32C, the message.
 fn frame(out: &mut Vec<u8>, series: &[u8], query: u64) {
     let mut message = Vec::with_capacity(series.len() + 16);
-    protobuf::bytes(&mut message, 1, series);
-    protobuf::number(&mut message, 2, query);
-    protobuf::varint(out, message.len() as u64);
+    message.bytes(1, series);
+    message.number(2, query);
+    out.raw_varint(message.len() as u64);
     out.extend_from_slice(&crc32c::crc32c(&message).to_be_bytes());
     out.extend_from_slice(&message);
 }
