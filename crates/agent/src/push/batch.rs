@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use sandur_model::{Labels, SECOND_NS};
+use sandur_model::Labels;
+use sandur_protobuf::loki;
 
 use super::dates::Dates;
 
@@ -91,21 +92,12 @@ impl Batch {
 
     /// Loki's push request for these lines: protobuf in a snappy block.
     pub fn body(&self, lines: Range<usize>) -> Bytes {
-        let mut stream = Vec::with_capacity(self.text.len() + 32 * lines.len() + 64);
-        field_bytes(&mut stream, 1, self.labels.to_string().as_bytes());
-        for n in lines {
-            let timestamp = self.lines[n].timestamp_ns;
-            let mut stamp = Vec::with_capacity(16);
-            field_number(&mut stamp, 1, timestamp.div_euclid(SECOND_NS) as u64);
-            field_number(&mut stamp, 2, timestamp.rem_euclid(SECOND_NS) as u64);
-            let text = self.text(n);
-            let mut entry = Vec::with_capacity(stamp.len() + text.len() + 8);
-            field_bytes(&mut entry, 1, &stamp);
-            field_bytes(&mut entry, 2, text);
-            field_bytes(&mut stream, 2, &entry);
-        }
-        let mut plain = Vec::with_capacity(stream.len() + 8);
-        field_bytes(&mut plain, 1, &stream);
+        let mut plain = Vec::with_capacity(self.text.len() + 32 * lines.len() + 64);
+        loki::stream(&mut plain, &self.labels.to_string(), |stream| {
+            for n in lines {
+                loki::entry(stream, self.lines[n].timestamp_ns, self.text(n), []);
+            }
+        });
         let packed = snap::raw::Encoder::new().compress_vec(&plain);
         packed.expect("a batch is far below snappy's limit of 4 GiB").into()
     }
@@ -113,25 +105,6 @@ impl Batch {
 
 fn is_not_utf8(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_err()
-}
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn field_number(out: &mut Vec<u8>, field: u64, value: u64) {
-    varint(out, field << 3);
-    varint(out, value);
-}
-
-fn field_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
-    varint(out, field << 3 | 2);
-    varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
 }
 
 #[cfg(test)]
