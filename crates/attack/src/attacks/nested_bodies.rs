@@ -2,6 +2,7 @@
 //! json`.
 
 use anyhow::Result;
+use sandur_protobuf::Writer as _;
 
 use super::Attack;
 use crate::ground::Ground;
@@ -39,17 +40,12 @@ fn run(ground: &Ground<'_>) -> Result<()> {
 
 /// Encodes an OTLP request of nested array values, from the inside out.
 fn nested_protobuf(depth: usize) -> Vec<u8> {
-    let mut value = vec![0x0A, 1, b'x'];
+    let mut value = Vec::new();
+    value.text(1, "x");
     // body of a record, array value, its values: each a field of its own
-    for field in std::iter::repeat_n([0x0A, 0x2A], depth).flatten() {
-        let mut outer = vec![field];
-        let mut length = value.len();
-        while length >= 0x80 {
-            outer.push(length as u8 | 0x80);
-            length >>= 7;
-        }
-        outer.push(length as u8);
-        outer.append(&mut value);
+    for field in std::iter::repeat_n([1, 5], depth).flatten() {
+        let mut outer = Vec::new();
+        outer.bytes(field, &value);
         value = outer;
     }
     value

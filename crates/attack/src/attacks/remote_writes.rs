@@ -2,6 +2,7 @@
 //! histograms whose spans name more buckets than there are, and bodies that decode to many series.
 
 use anyhow::{Context, Result};
+use sandur_protobuf::{Writer as _, prometheus};
 
 use super::Attack;
 use crate::ground::Ground;
@@ -83,41 +84,16 @@ fn many_series(ground: &Ground<'_>, client: usize) {
         for n in 0..10_000 {
             let id = format!("{client}-{round}-{n}");
             let pairs = [("__name__", "churn"), ("id", id.as_str())];
-            plain.extend(sample_series(&pairs, [(now, n as f64)].into_iter()));
+            prometheus::series(&mut plain, pairs, [(now, n as f64)]);
         }
         let Ok(body) = snap::raw::Encoder::new().compress_vec(&plain) else { return };
         ground.ask("POST", PATH, V1, &body);
     }
 }
 
-/// Encodes a series of version 1: labels, and samples as milliseconds and value.
-pub(super) fn sample_series(pairs: &[(&str, &str)], samples: impl Iterator<Item = (i64, f64)>) -> Vec<u8> {
-    let labels = pairs.iter().flat_map(|(name, value)| {
-        field(1, &[field(1, name.as_bytes()), field(2, value.as_bytes())].concat())
-    });
-    let mut series: Vec<u8> = labels.collect();
-    for (time_ms, value) in samples {
-        let mut sample = vec![0x09];
-        sample.extend_from_slice(&value.to_bits().to_le_bytes());
-        sample.push(0x10);
-        put_varint(&mut sample, time_ms as u64);
-        series.extend(field(2, &sample));
-    }
-    field(1, &series)
-}
-
 /// Encodes a field of bytes.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut out = vec![number << 3 | 2];
-    put_varint(&mut out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
+fn field(number: u32, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.bytes(number, bytes);
     out
-}
-
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }

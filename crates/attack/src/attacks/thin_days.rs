@@ -9,10 +9,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use sandur_protobuf::prometheus;
 use serde_json::{Value, json};
 
 use super::Attack;
-use super::remote_writes::{V1, sample_series};
+use super::remote_writes::V1;
 use crate::draws::Draws;
 use crate::ground::{ATTACKER, Ground};
 use crate::raw;
@@ -91,7 +92,8 @@ impl Storm<'_> {
             let times: Vec<i64> = (0..days).map(|day| now_ms - day * DAY_MS - shift).collect();
             let stream = format!("{round}-{series}");
             let pairs = [("__name__", "thin"), ("id", stream.as_str())];
-            let plain = sample_series(&pairs, times.iter().map(|time| (*time, 1.0)));
+            let mut plain = Vec::new();
+            prometheus::series(&mut plain, pairs, times.iter().map(|time| (*time, 1.0)));
             let body =
                 snap::raw::Encoder::new().compress_vec(&plain).context("snappy can compress any bytes")?;
             if self.ask("POST", "/api/v1/write", V1, &body).is_some() {
