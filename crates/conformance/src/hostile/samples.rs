@@ -128,6 +128,7 @@ fn check(decoded: &DecodedSamples, limits: &Limits) {
     for exemplar in &batch.exemplars {
         assert!((exemplar.series as usize) < batch.series.len());
     }
+    super::wal::is_read_as_written(batch.clone());
     if batch.label_text == LabelText::None {
         assert!(batch.arena.bytes.is_empty() && batch.value_offsets.is_empty());
         return;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use sandur_base::Env;
 use sandur_config::Settings;
+use sandur_protobuf::Writer as _;
 use sandur_query::MemorySource;
 use sandur_server::roles::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -129,17 +130,15 @@ async fn points_of_every_protocol_are_stored_except_invalid_ones() {
         "1"
     );
 
-    let mut point = vec![0x08];
-    let mut rest = at as u64;
-    while rest >= 0x80 {
-        point.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    point.push(rest as u8);
-    point.push(0x11);
-    point.extend_from_slice(&9f64.to_le_bytes());
-    let metric = [&[0x0a, 3][..], b"g.a", &[0x12, point.len() as u8], &point].concat();
-    send(protobuf, &framed(&[&[0x0a, metric.len() as u8][..], &metric].concat())).await;
+    let mut payload = Vec::new();
+    payload.message(1, |metric| {
+        metric.text(1, "g.a");
+        metric.message(2, |point| {
+            point.varint(1, at as u64);
+            point.double(2, 9.0);
+        });
+    });
+    send(protobuf, &framed(&payload)).await;
     assert_eq!(value(&server, "g.a", "").await.as_deref(), Some("9"));
     server.stop().await.unwrap();
 }

@@ -1,6 +1,6 @@
 //! carbonserver's gRPC: the responses of the service `CarbonV2`.
 //!
-//! Method: calls go directly to the router as HTTP/2 requests; messages are built by hand.
+//! Method: calls go directly to the router as HTTP/2 requests.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -10,6 +10,7 @@ use axum::body::Body;
 use axum::http::{Request, Response, Version};
 use http_body_util::BodyExt;
 use sandur_model::graphite_path_labels;
+use sandur_protobuf::Writer as _;
 use sandur_query::MemorySeries;
 use tower::ServiceExt;
 
@@ -64,21 +65,15 @@ pub(crate) async fn answer(response: Response<Body>) -> (u16, Vec<Vec<u8>>) {
     (code.to_str().unwrap().parse().unwrap(), messages)
 }
 
-fn varint(mut value: u64) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-    bytes
-}
-
 /// A `FetchRequest` within a `MultiFetchRequest`.
 pub(crate) fn fetch(name: &str, from: i64, until: i64) -> Vec<u8> {
-    let (from, until) = (varint(from as u64), varint(until as u64));
-    let message = [&[0x0a, name.len() as u8][..], name.as_bytes(), &[0x10], &from, &[0x18], &until].concat();
-    [&[0x0a, message.len() as u8][..], &message].concat()
+    let mut request = Vec::new();
+    request.message(1, |fetch| {
+        fetch.text(1, name);
+        fetch.number(2, from as u64);
+        fetch.number(3, until as u64);
+    });
+    request
 }
 
 fn contains(message: &[u8], text: &str) -> bool {
@@ -93,8 +88,10 @@ async fn every_series_is_a_separate_message() {
     let (code, series) = call(&server, "Render", &asked).await;
     assert_eq!((code, series.len()), (0, 2));
     for (message, name) in series.iter().zip(["servers.web1.load", "servers.web2.load"]) {
-        let expected = [&[0x0a, name.len() as u8][..], name.as_bytes(), &[0x10], &varint((from + 60) as u64)];
-        assert!(message.starts_with(&expected.concat()), "{message:?}");
+        let mut expected = Vec::new();
+        expected.text(1, name);
+        expected.number(2, (from + 60) as u64);
+        assert!(message.starts_with(&expected), "{message:?}");
         let values = [2.0_f64, 3.0, 4.0].map(f64::to_le_bytes).concat();
         assert!(message.windows(values.len()).any(|window| window == values), "{message:?}");
     }

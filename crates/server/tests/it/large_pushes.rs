@@ -9,6 +9,7 @@ use std::path::Path;
 
 use sandur_ingest::RemoteWriteEncoder;
 use sandur_model::Labels;
+use sandur_protobuf::{Writer as _, prometheus};
 use serde_json::json;
 
 use crate::process::{Server, Setup, encode, now_ns, request};
@@ -40,66 +41,41 @@ fn labels(name: &str, series: usize) -> Vec<(String, String)> {
     std::iter::once(("__name__".to_owned(), name.to_owned())).chain(own).collect()
 }
 
-fn put(bytes: &mut Vec<u8>, field: u8, content: &[u8]) {
-    bytes.push(field << 3 | 2);
-    varint(bytes, content.len() as u64);
-    bytes.extend_from_slice(content);
-}
-
-fn varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
-}
-
-fn pair(name: &str, value: &[u8], field: u8) -> Vec<u8> {
-    let mut pair = Vec::new();
-    put(&mut pair, 1, name.as_bytes());
-    put(&mut pair, field, value);
-    pair
-}
-
 /// A request of remote write 1.0.
-fn version_1(name: &str, now_ms: u64) -> Vec<u8> {
-    let (mut request, mut series, mut sample) = (Vec::new(), Vec::new(), vec![1 << 3 | 1]);
-    sample.extend_from_slice(&1f64.to_le_bytes());
-    sample.push(2 << 3);
-    varint(&mut sample, now_ms);
+fn version_1(name: &str, now_ms: i64) -> Vec<u8> {
+    let mut request = Vec::new();
     for n in 0..SERIES {
-        series.clear();
-        labels(name, n)
-            .iter()
-            .for_each(|(name, value)| put(&mut series, 1, &pair(name, value.as_bytes(), 2)));
-        put(&mut series, 2, &sample);
-        put(&mut request, 1, &series);
+        let labels = labels(name, n);
+        let pairs = labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        prometheus::series(&mut request, pairs, [(now_ms, 1.0)]);
     }
     snap::raw::Encoder::new().compress_vec(&request).unwrap()
 }
 
 /// An OTLP request with as many points as an exporter sends at once.
-fn otlp(name: &str, now_ms: u64) -> Vec<u8> {
-    let (mut points, mut metric, mut scope) = (Vec::new(), Vec::new(), Vec::new());
+fn otlp(name: &str, now_ms: i64) -> Vec<u8> {
+    let mut gauge = Vec::new();
     for n in 0..8_192 {
-        let mut point = vec![3 << 3 | 1];
-        point.extend_from_slice(&(now_ms * 1_000_000).to_le_bytes());
-        point.push(4 << 3 | 1);
-        point.extend_from_slice(&1f64.to_le_bytes());
-        for (name, value) in labels(name, n).iter().skip(1) {
-            let mut text = Vec::new();
-            put(&mut text, 1, value.as_bytes());
-            put(&mut point, 7, &pair(name, &text, 2));
-        }
-        put(&mut points, 1, &point);
+        gauge.message(1, |point| {
+            point.fixed64(3, now_ms as u64 * 1_000_000);
+            point.double(4, 1.0);
+            for (name, value) in labels(name, n).iter().skip(1) {
+                point.message(7, |attribute| {
+                    attribute.text(1, name);
+                    attribute.message(2, |any| any.text(1, value));
+                });
+            }
+        });
     }
-    put(&mut metric, 1, name.as_bytes());
-    put(&mut metric, 5, &points);
-    put(&mut scope, 2, &metric);
-    let mut resource = Vec::new();
-    put(&mut resource, 2, &scope);
     let mut request = Vec::new();
-    put(&mut request, 1, &resource);
+    request.message(1, |resource| {
+        resource.message(2, |scope| {
+            scope.message(2, |metric| {
+                metric.text(1, name);
+                metric.bytes(5, &gauge);
+            });
+        });
+    });
     request
 }
 
@@ -107,11 +83,11 @@ fn otlp(name: &str, now_ms: u64) -> Vec<u8> {
 fn samples_of_ten_thousand_new_series_are_stored_in_128_mebibytes() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path());
-    let now_ms = now_ns() as u64 / 1_000_000;
+    let now_ms = now_ns() / 1_000_000;
     let mut second = RemoteWriteEncoder::new();
     let mut text = String::new();
     for n in 0..SERIES {
-        second.series(&Labels::from_pairs(labels("second", n)), [(now_ms as i64, 1.0)]);
+        second.series(&Labels::from_pairs(labels("second", n)), [(now_ms, 1.0)]);
         let own: Vec<_> =
             labels("", n).iter().skip(1).map(|(name, value)| format!("{name}={value:?}")).collect();
         text.push_str(&format!("text{{{}}} 1 {now_ms}\n", own.join(",")));

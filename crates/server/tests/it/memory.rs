@@ -13,8 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::process::{Random, Setup, encode, now_ns, push, request};
+use sandur_protobuf::loki;
 use serde_json::json;
+
+use crate::process::{Random, Setup, encode, now_ns, push, request};
 
 const LIMIT: u64 = 256 << 20;
 /// Minimum duration of a load.
@@ -103,36 +105,17 @@ fn resident_memory_stays_under_the_limit() {
     assert_eq!(server.terminate(), Some(0));
 }
 
-fn varint(mut value: usize, into: &mut Vec<u8>) {
-    while value >= 0x80 {
-        into.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    into.push(value as u8);
-}
-
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut message = vec![number << 3 | 2];
-    varint(bytes.len(), &mut message);
-    message.extend_from_slice(bytes);
-    message
-}
-
 /// A push of about this many plain bytes that compresses very well: protobuf with snappy.
 fn packed_protobuf(client: usize, plain: usize) -> Vec<u8> {
-    let mut stream = field(1, format!(r#"{{job="packed",client="{client}"}}"#).as_bytes());
     let line = "the same words again and again, as services say them ".repeat(5);
     let now = now_ns();
-    for n in 0..(plain / line.len()) as i64 {
-        let (seconds, nanos) = ((now + n) / 1_000_000_000, (now + n) % 1_000_000_000);
-        let mut timestamp = vec![8];
-        varint(seconds as usize, &mut timestamp);
-        timestamp.push(16);
-        varint(nanos as usize, &mut timestamp);
-        let entry = [field(1, &timestamp), field(2, line.as_bytes())].concat();
-        stream.extend(field(2, &entry));
-    }
-    snap::raw::Encoder::new().compress_vec(&field(1, &stream)).unwrap()
+    let mut request = Vec::new();
+    loki::stream(&mut request, &format!(r#"{{job="packed",client="{client}"}}"#), |stream| {
+        for n in 0..(plain / line.len()) as i64 {
+            loki::entry(stream, now + n, line.as_bytes(), []);
+        }
+    });
+    snap::raw::Encoder::new().compress_vec(&request).unwrap()
 }
 
 /// The same as JSON with gzip.

@@ -1,7 +1,7 @@
 //! Goal: records from OTLP exporters over gRPC are stored, and the status code tells exporters whether to
 //! retry.
 //!
-//! Method: calls go directly to the router as HTTP/2 requests; messages are built by hand.
+//! Method: calls go directly to the router as HTTP/2 requests.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use sandur_base::ErrorKind;
 use sandur_config::Settings;
+use sandur_protobuf::Writer as _;
 use sandur_query::MemorySource;
 use sandur_service::Failure;
 use tower::ServiceExt;
@@ -23,31 +24,26 @@ use crate::harness::{NOW, Server};
 
 const EXPORT: &str = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
 
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    assert!(bytes.len() < 1 << 14);
-    let mut field = vec![number << 3 | 2, bytes.len() as u8 | 0x80, (bytes.len() >> 7) as u8];
-    field.extend_from_slice(bytes);
-    field
-}
-
-fn text_value(text: &str) -> Vec<u8> {
-    field(1, text.as_bytes())
-}
-
 /// An `ExportLogsServiceRequest` with one record per line, all at `seconds`.
 fn export(seconds: i64, lines: &[&str]) -> Vec<u8> {
-    let attribute = [field(1, b"service.name"), field(2, &text_value("svc"))].concat();
-    let records: Vec<u8> = lines
-        .iter()
-        .flat_map(|line| {
-            let mut record = vec![1 << 3 | 1]; // time_unix_nano
-            record.extend_from_slice(&(seconds * 1_000_000_000).to_le_bytes());
-            record.extend(field(5, &text_value(line)));
-            field(2, &record)
-        })
-        .collect();
-    let resource_logs = [field(1, &field(1, &attribute)), field(2, &records)].concat();
-    field(1, &resource_logs)
+    let mut request = Vec::new();
+    request.message(1, |resource_logs| {
+        resource_logs.message(1, |resource| {
+            resource.message(1, |attribute| {
+                attribute.text(1, "service.name");
+                attribute.message(2, |value| value.text(1, "svc"));
+            });
+        });
+        resource_logs.message(2, |scope_logs| {
+            for line in lines {
+                scope_logs.message(2, |record| {
+                    record.fixed64(1, seconds as u64 * 1_000_000_000); // time_unix_nano
+                    record.message(5, |body| body.text(1, line));
+                });
+            }
+        });
+    });
+    request
 }
 
 fn framed(flag: u8, message: &[u8]) -> Vec<u8> {

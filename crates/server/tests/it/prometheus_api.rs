@@ -524,18 +524,20 @@ async fn remote_read_returns_samples_and_chunks() {
     use axum::body::Body;
     use axum::http::Request;
     use http_body_util::BodyExt;
+    use sandur_protobuf::{Reader, Writer as _};
     use tower::ServiceExt;
 
     let server = server();
     // One query: __name__="up" over all times; field 2 contains the response types that the client
     // accepts.
-    let matcher = b"\x12\x08__name__\x1a\x02up";
-    let mut query = vec![0x10];
-    query.extend([0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01]); // the end: 2^49
-    query.extend([0x1A, matcher.len() as u8]);
-    query.extend(matcher);
-    let mut request = vec![0x0A, query.len() as u8];
-    request.extend(&query);
+    let mut request = Vec::new();
+    request.message(1, |query| {
+        query.number(2, 1 << 49); // the end
+        query.message(3, |matcher| {
+            matcher.text(2, "__name__");
+            matcher.text(3, "up");
+        });
+    });
     let ask = |accepted: &[u8]| {
         let mut message = request.clone();
         message.extend(accepted);
@@ -560,16 +562,9 @@ async fn remote_read_returns_samples_and_chunks() {
     // Frames: length, checksum, message.
     let (mut rest, mut frames) = (&body[..], 0);
     while !rest.is_empty() {
-        let (mut length, mut shift) = (0usize, 0);
-        loop {
-            let byte = rest[0];
-            rest = &rest[1..];
-            length |= usize::from(byte & 0x7F) << shift;
-            shift += 7;
-            if byte < 0x80 {
-                break;
-            }
-        }
+        let mut prefix = Reader::new(rest);
+        let length = prefix.varint().unwrap() as usize;
+        rest = prefix.rest();
         let checksum = u32::from_be_bytes(rest[..4].try_into().unwrap());
         assert_eq!(crc32c::crc32c(&rest[4..4 + length]), checksum);
         rest = &rest[4 + length..];

@@ -10,47 +10,25 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use sandur_protobuf::prometheus;
+
 use crate::process::{Server, Setup, now_ns, request};
 
 const SAMPLES: i64 = 240;
 const SPACING_MS: i64 = 15_000;
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-fn message(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
-    out.push(field << 3 | 2);
-    varint(out, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
 
 /// `up` and `requests_total` of two instances until `end_ms`, as a body of remote write 1.0.
 fn body(end_ms: i64) -> Vec<u8> {
     let mut write = Vec::new();
     for instance in 1..=2 {
         for name in ["up", "requests_total"] {
-            let mut series = Vec::new();
             let instance_text = instance.to_string();
-            for (label, value) in [("__name__", name), ("instance", &instance_text), ("job", "api")] {
-                let mut pair = Vec::new();
-                message(&mut pair, 1, label.as_bytes());
-                message(&mut pair, 2, value.as_bytes());
-                message(&mut series, 1, &pair);
-            }
-            for n in 0..SAMPLES {
+            let labels = [("__name__", name), ("instance", &instance_text), ("job", "api")];
+            let samples = (0..SAMPLES).map(|n| {
                 let value = if name == "up" { 1.0 } else { (n * 30 * instance) as f64 };
-                let mut sample = vec![0x09];
-                sample.extend(value.to_le_bytes());
-                sample.push(0x10);
-                varint(&mut sample, (end_ms - (SAMPLES - 1 - n) * SPACING_MS) as u64);
-                message(&mut series, 2, &sample);
-            }
-            message(&mut write, 1, &series);
+                (end_ms - (SAMPLES - 1 - n) * SPACING_MS, value)
+            });
+            prometheus::series(&mut write, labels, samples);
         }
     }
     snap::raw::Encoder::new().compress_vec(&write).unwrap()

@@ -1,7 +1,7 @@
 //! Goal: senders of samples get the statuses, headers and texts that they need to decide what to send
 //! again.
 //!
-//! Method: requests go directly to the router; messages are built by hand.
+//! Method: requests go directly to the router.
 
 #![allow(clippy::unwrap_used)] // a test: a panic is its failure
 
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::harness::{Answer, NOW, Server};
 use sandur_base::ErrorKind;
 use sandur_model::{Labels, SampleConflict, SampleConflicts};
+use sandur_protobuf::{Writer as _, prometheus};
 use sandur_query::MemorySource;
 use sandur_service::Failure;
 
@@ -24,35 +25,26 @@ fn server() -> Server {
     Server::over(Arc::new(MemorySource::new(Vec::new())), |_| {})
 }
 
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
-    [&[number << 3 | 2, bytes.len() as u8][..], bytes].concat()
-}
-
-fn sample(time_ms: i64) -> Vec<u8> {
-    let mut sample = vec![1 << 3 | 1];
-    sample.extend_from_slice(&1f64.to_le_bytes());
-    sample.push(2 << 3);
-    let mut time = time_ms as u64;
-    while time >= 0x80 {
-        sample.push(time as u8 | 0x80);
-        time >>= 7;
-    }
-    sample.push(time as u8);
-    field(2, &sample)
-}
-
 /// A `WriteRequest` with one series per time.
 fn version_1(times_ms: &[i64]) -> Vec<u8> {
-    let label = field(1, &[field(1, b"__name__"), field(2, b"up")].concat());
-    let series = times_ms.iter().flat_map(|time| field(1, &[label.clone(), sample(*time)].concat()));
-    series.collect()
+    let mut request = Vec::new();
+    for time in times_ms {
+        prometheus::series(&mut request, [("__name__", "up")], [(*time, 1.0)]);
+    }
+    request
 }
 
 /// The same in version 2.0.
 fn version_2(times_ms: &[i64]) -> Vec<u8> {
-    let symbols = [field(4, b""), field(4, b"__name__"), field(4, b"up")].concat();
-    let series = times_ms.iter().flat_map(|time| field(5, &[field(1, &[1, 2]), sample(*time)].concat()));
-    [symbols, series.collect()].concat()
+    let mut request = Vec::new();
+    ["", "__name__", "up"].iter().for_each(|symbol| request.bytes(4, symbol.as_bytes()));
+    for time in times_ms {
+        request.message(5, |series| {
+            series.packed(1, [1, 2]);
+            prometheus::sample(series, *time, 1.0);
+        });
+    }
+    request
 }
 
 async fn write(server: &Server, headers: &[(&str, &str)], plain: &[u8]) -> Answer {
