@@ -84,7 +84,7 @@ fn gzip(plain: &[u8]) -> Bytes {
 /// A Loki push in protobuf with these entries in one stream.
 fn protobuf(entry: impl Fn(usize) -> Vec<u8>, count: usize) -> Vec<u8> {
     let mut stream = field(1, br#"{app="a"}"#);
-    (0..count).for_each(|n| stream.extend(field(2, &entry(n))));
+    (0..count).for_each(|n| stream.extend(field(2, entry(n))));
     field(1, &stream)
 }
 
@@ -96,16 +96,16 @@ fn cases() -> Vec<Case> {
     let plain = PushHeaders { content_type: None, content_encoding: None };
     let line = field(2, "the same line over and over, which packs very well indeed ".repeat(4).as_bytes());
     let pairs = {
-        let pair = field(3, &[field(1, b"a"), field(2, b"b")].concat());
+        let pair = field(3, [field(1, b"a"), field(2, b"b")].concat());
         [field(2, b"x"), pair.repeat(20)].concat()
     };
     let names = |n: usize| {
-        [field(2, b"x"), field(3, &[field(1, format!("a.{n}").as_bytes()), field(2, b"b")].concat())].concat()
+        [field(2, b"x"), field(3, [field(1, format!("a.{n}").as_bytes()), field(2, b"b")].concat())].concat()
     };
     let streams: Vec<u8> = (0..60_000)
         .flat_map(|n| {
             let name = format!(r#"{{a="{n}",b="x",c="y"}}"#);
-            field(1, &[field(1, name.as_bytes()), field(2, &field(2, b"l"))].concat())
+            field(1, [field(1, name.as_bytes()), field(2, field(2, b"l"))].concat())
         })
         .collect();
     // Different enough that the body stays below the maximum ratio of decompression.
@@ -209,7 +209,7 @@ fn cases_of_samples() -> Vec<Case> {
     let metric = message(2, &[field(1, b"m"), field(5, &points)]);
     let buckets = [field(1, &[vec![0], vec![1; 200_000]].concat()[1..]), Vec::new()].concat();
     let exponential =
-        message(1, &[fixed64(3, 1), fixed64(4, 200_000), field(8, &[&[0x12][..], &buckets[1..]].concat())]);
+        message(1, &[fixed64(3, 1), fixed64(4, 200_000), field(8, [&[0x12][..], &buckets[1..]].concat())]);
     let exponential = message(2, &[field(1, b"e"), message(10, &[exponential.repeat(10), number(2, 2)])]);
     let export = |metric: Vec<u8>| Bytes::from(message(1, &[message(2, &[metric])]));
     let lines: String = (0..100_000).map(|n| format!("m{{n=\"{}\"}} {n}\n", n % 30_000)).collect();

@@ -90,7 +90,7 @@ fn operators_add_and_scale_buckets() {
             ("sum({__name__=~\"h|f\"})", ""),
         ],
     );
-    assert_eq!(series().notes(0, "sum(k)"), [String::new(); 0]);
+    assert!(series().notes(0, "sum(k)").is_empty());
     assert_eq!(series().notes(0, "sum({__name__=~\"h|f\"})").len(), 1, "floats and histograms are mixed");
     assert_eq!(series().notes(0, "max(k)").len(), 1, "a maximum ignores histograms");
 }
