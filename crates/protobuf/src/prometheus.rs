@@ -2,8 +2,7 @@
 //! `WriteRequest{timeseries=1: TimeSeries}` and `QueryResult{timeseries=1: TimeSeries}` with
 //! `TimeSeries{labels=1:{name=1, value=2}, samples=2:{value=1, timestamp=2}, histograms=4}`.
 //!
-//! Zeros are written too, so that the recordings of `differential`, which contain a digest of the requests,
-//! stay valid.
+//! Integers that are 0 are left out, as proto3 does; floats and oneof fields are always written.
 
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::Buckets;
@@ -37,7 +36,7 @@ pub fn labels<'a>(series: &mut impl Writer, pairs: impl IntoIterator<Item = (&'a
 pub fn sample(series: &mut impl Writer, time_ms: i64, value: f64) {
     series.message(2, |sample| {
         sample.double(1, value);
-        sample.varint(2, time_ms as u64);
+        sample.number(2, time_ms as u64);
     });
 }
 
@@ -49,7 +48,7 @@ pub fn histogram(series: &mut impl Writer, time_ms: i64, of: &FloatHistogram, in
             false => histogram.double(2, of.count),
         }
         histogram.double(3, of.sum);
-        histogram.varint(4, zigzag(i64::from(of.schema)));
+        histogram.number(4, zigzag(i64::from(of.schema)));
         histogram.double(5, of.zero_threshold);
         match integer {
             true => histogram.varint(6, of.zero_count as u64),
@@ -57,8 +56,8 @@ pub fn histogram(series: &mut impl Writer, time_ms: i64, of: &FloatHistogram, in
         }
         buckets(histogram, 8, &of.negative, integer);
         buckets(histogram, 11, &of.positive, integer);
-        histogram.varint(14, of.reset as u64);
-        histogram.varint(15, time_ms as u64);
+        histogram.number(14, of.reset as u64);
+        histogram.number(15, time_ms as u64);
         histogram.doubles(16, of.bounds.iter().copied());
     });
 }
@@ -67,8 +66,8 @@ pub fn histogram(series: &mut impl Writer, time_ms: i64, of: &FloatHistogram, in
 fn buckets(histogram: &mut impl Writer, field: u32, buckets: &Buckets, integer: bool) {
     for span in buckets.spans() {
         histogram.message(field, |message| {
-            message.varint(1, zigzag(i64::from(span.offset)));
-            message.varint(2, u64::from(span.length));
+            message.number(1, zigzag(i64::from(span.offset)));
+            message.number(2, u64::from(span.length));
         });
     }
     if integer {
