@@ -2,36 +2,28 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sandur_base::{Env, MemoryBudget};
 use sandur_bench::http::Answer;
 use sandur_ingest::{PushHeaders, loki_push};
 use sandur_logql::Request;
 use sandur_model::go_text::labels_text;
 use sandur_model::{Limits, TenantId};
-use sandur_query::{LogRow, MemoryRow, MemorySource, QueryContext, QueryResult, Sample, Series};
+use sandur_query::{LogRow, MemoryRow, MemorySource, QueryResult, Sample, Series};
 use serde_json::{Map, Value, json};
 
 use crate::corpus::{HALF_NS, MIDDLE_NS};
-
-/// The longest time to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// Memory budget of a query, in bytes.
-const QUERY_BYTES: u64 = 1 << 30;
+use crate::in_process::InProcess;
 
 /// The language over rows in memory.
 pub struct InMemory {
-    env: Env,
+    process: InProcess,
     source: MemorySource,
-    runtime: tokio::runtime::Runtime,
 }
 
 impl InMemory {
     /// Over the rows of these pushes, which are decoded as a server decodes them.
     pub fn over(pushes: &[String]) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let mut rows = Vec::new();
         for push in pushes {
             rows.extend(decoded(push)?);
@@ -41,17 +33,14 @@ impl InMemory {
         rows.retain(|row| {
             seen.insert((row.labels.clone(), row.timestamp, row.line.clone(), row.metadata.clone()))
         });
-        Ok(Self { env: Env::system(1), source: MemorySource::new(rows), runtime })
+        Ok(Self { process: InProcess::new()?, source: MemorySource::new(rows) })
     }
 
     /// Evaluates a query. The answer has the form of the HTTP API, without statistics.
     pub fn ask(&self, request: &Request) -> Answer {
-        let budget = MemoryBudget::root("query", QUERY_BYTES);
-        let (env, tenant) = (self.env.clone(), TenantId::default_tenant());
-        let context = QueryContext::new(env, tenant, budget, PATIENCE);
-        let limits = Limits::default();
+        let (context, limits) = (self.process.context(), Limits::default());
         let answer = sandur_logql::query(&self.source, &context, &limits, request.clone());
-        match self.runtime.block_on(answer) {
+        match self.process.run(answer) {
             Ok(result) => Answer { status: 200, body: body(&result).to_string().into_bytes() },
             Err(error) => Answer { status: 400, body: error.to_string().into_bytes() },
         }

@@ -30,6 +30,7 @@ pub mod endpoints;
 pub mod grammar;
 pub mod graphite;
 pub mod in_memory;
+pub mod in_process;
 pub mod peer;
 pub mod prometheus;
 pub mod random;

@@ -428,24 +428,27 @@ fn grouping(random: &mut Random) -> Option<String> {
     }
 }
 
+/// The aggregations of generated queries; `sum` is drawn twice as often as others.
+pub const AGGREGATIONS: [&str; 15] = [
+    "sum",
+    "sum",
+    "avg",
+    "count",
+    "min",
+    "max",
+    "group",
+    "stddev",
+    "stdvar",
+    "topk",
+    "bottomk",
+    "quantile",
+    "count_values",
+    "limitk",
+    "limit_ratio",
+];
+
 fn aggregation(random: &mut Random, depth: i64) -> Expression {
-    let name = random.pick(&[
-        "sum",
-        "sum",
-        "avg",
-        "count",
-        "min",
-        "max",
-        "group",
-        "stddev",
-        "stdvar",
-        "topk",
-        "bottomk",
-        "quantile",
-        "count_values",
-        "limitk",
-        "limit_ratio",
-    ]);
+    let name = random.pick(&AGGREGATIONS);
     let mut parts: Vec<Part> = vec![name.into()];
     parts.extend(grouping(random).map(Part::Optional));
     parts.push("(".into());

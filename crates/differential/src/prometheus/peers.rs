@@ -8,23 +8,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::{Env, MemoryBudget};
+use sandur_base::Env;
 use sandur_bench::http::{Connection, escaped};
-use sandur_model::TenantId;
 use sandur_promql::{Options, Request, query};
-use sandur_query::{MemorySeries, QueryContext};
+use sandur_query::MemorySeries;
 
 use super::answer::Answer;
 use super::ask::Ask;
 use super::remote_write;
 use super::series::{RandomSeries, Sample};
+use crate::in_process::InProcess;
 
 /// The longest time to wait until a server is ready, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The interval between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Memory budget of a query of the engine in this process, in bytes.
-const QUERY_BYTES: u64 = 1 << 30;
 
 /// Prometheus's feature flags that enable the complete language.
 const FEATURES: &str = "promql-experimental-functions,promql-delayed-name-removal,\
@@ -140,15 +138,13 @@ fn free_address() -> Result<String> {
 
 /// Our engine in this process.
 pub struct Engine {
-    env: Env,
+    process: InProcess,
     source: MemorySeries,
-    runtime: tokio::runtime::Runtime,
 }
 
 impl Engine {
     /// An engine over these series.
     pub fn over(series: &[RandomSeries]) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
         let mut source = MemorySeries::default();
         for one in series {
             source.edit(&one.labels, |samples| {
@@ -168,16 +164,15 @@ impl Engine {
                 samples.times = times.into();
             });
         }
-        Ok(Self { env: Env::system(1), source, runtime })
+        Ok(Self { process: InProcess::new()?, source })
     }
 
     /// Evaluates a query.
     pub fn ask(&self, ask: &Ask) -> Answer {
-        let budget = MemoryBudget::root("query", QUERY_BYTES);
-        let context = QueryContext::new(self.env.clone(), TenantId::default_tenant(), budget, PATIENCE);
+        let context = self.process.context();
         let (text, options) = (ask.expression.to_string(), Options::default());
         let request = Request { query: text, times: ask.times, options };
-        let answer = self.runtime.block_on(query(&self.source, &context, &request));
+        let answer = self.process.run(query(&self.source, &context, &request));
         Answer::from_engine(answer, ask.times.end)
     }
 }

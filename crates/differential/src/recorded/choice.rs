@@ -1,5 +1,7 @@
 //! Decides which cases are recorded, so that every function and operator occurs often enough.
 
+use std::fmt::{Debug, Display};
+
 use anyhow::{Result, bail};
 
 /// The share of the cases that are taken as they come, in percent. The others have a part of the
@@ -30,6 +32,11 @@ pub enum Candidate {
     Dropped(&'static str),
     /// The answers differ, and no rule explains why.
     Finding(String),
+}
+
+/// Describes a difference between two answers.
+pub fn described(ask: &impl Display, kind: &impl Debug, detail: &str) -> String {
+    format!("{ask}\n  {kind:?}: {detail}")
 }
 
 /// Counts the parts of a language in recorded cases.

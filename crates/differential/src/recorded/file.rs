@@ -75,4 +75,18 @@ impl Recording {
         let cases = lines.collect::<Result<Vec<Value>, _>>().with_context(wrong)?;
         Ok(Self { language, original, seed, cases })
     }
+
+    /// Checks each case: `read` reads it, and `difference` asks ours and describes how the answers differ, if
+    /// they do. Returns the number of cases and the descriptions.
+    pub fn check<C>(
+        &self,
+        read: impl Fn(&Value) -> Option<C>,
+        difference: impl Fn(C) -> Option<String>,
+    ) -> Result<(usize, Vec<String>)> {
+        let mut wrong = Vec::new();
+        for case in &self.cases {
+            wrong.extend(difference(read(case).with_context(|| format!("not a case: {case}"))?));
+        }
+        Ok((self.cases.len(), wrong))
+    }
 }

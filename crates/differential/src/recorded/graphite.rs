@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use sandur_graphite::{FUNCTIONS, Origin};
 use serde_json::{Value, json};
 
-use super::choice::{self, Candidate, Choice};
+use super::choice::{self, Candidate, Choice, described};
 use super::command::{Drawn, draw};
 use super::file::Recording;
 use super::points;
@@ -83,8 +83,7 @@ fn candidate(pair: &mut Pair, ask: &Ask) -> Result<Candidate> {
     let theirs = match outcome {
         Outcome::Differs(_, Some(_)) => return Ok(Candidate::Dropped("explained by a rule")),
         Outcome::Differs(difference, None) => {
-            let detail = format!("{ask}\n  {:?}: {}", difference.kind, difference.detail);
-            return Ok(Candidate::Finding(detail));
+            return Ok(Candidate::Finding(described(ask, &difference.kind, &difference.detail)));
         }
         Outcome::Equal(theirs) => theirs,
     };
@@ -146,14 +145,10 @@ fn read_row(row: &Value) -> Option<Row> {
 pub fn check() -> Result<(usize, Vec<String>)> {
     let recording = Recording::read(LANGUAGE, data)?;
     let ours = Ours::over(Known::random(recording.seed))?;
-    let mut wrong = Vec::new();
-    for case in &recording.cases {
-        let (ask, theirs) = read(case).with_context(|| format!("not a case: {case}"))?;
-        if let Some(difference) = compare(&theirs, &ours.ask(&ask), cancels(&ask.text())) {
-            wrong.push(format!("{ask}\n  {:?}: {}", difference.kind, difference.detail));
-        }
-    }
-    Ok((recording.cases.len(), wrong))
+    recording.check(read, |(ask, theirs)| {
+        let difference = compare(&theirs, &ours.ask(&ask), cancels(&ask.text()))?;
+        Some(described(&ask, &difference.kind, &difference.detail))
+    })
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 //! Of a scalar only the value is recorded: rule `scalar-time` of [`crate::rules`] explains why the time
 //! differs.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use sandur_bench::http::Answer;
 use sandur_logql::{Kind, Request, function_names, stage_names, template_function_names};
 use sandur_query::Direction;
 use serde_json::{Value, json};
 
-use super::choice::{Candidate, Choice, Outcome};
+use super::choice::{Candidate, Choice, Outcome, described};
 use super::command::{Drawn, draw};
 use super::file::Recording;
 use crate::ask::{Ask, Shape};
@@ -200,7 +200,7 @@ fn candidate(pair: &mut Pair, query: Query, request: &Request) -> Candidate {
         let case = Case { ask: &ask, difference: &difference, loki: &loki, ours: &ours };
         return match RULES.iter().any(|rule| (rule.explains)(&case)) {
             true => Candidate::Dropped("may be explained by a rule"),
-            false => Candidate::Finding(format!("{ask}\n  {:?}: {}", difference.kind, difference.detail)),
+            false => Candidate::Finding(described(&ask, &difference.kind, &difference.detail)),
         };
     }
     let outcome = match theirs.status {
@@ -263,16 +263,14 @@ pub fn record(pair: &mut Pair, seed: u64, choice: &mut Choice, tries: u64) -> Re
 pub fn check() -> Result<(usize, Vec<String>)> {
     let recording = Recording::read(LANGUAGE, data)?;
     let ours = InMemory::over(&push_bodies(&streams(recording.seed)))?;
-    let mut wrong = Vec::new();
-    for case in &recording.cases {
-        let (request, theirs) = read(case).with_context(|| format!("not a case: {case}"))?;
+    recording.check(read, |(request, theirs)| {
         let ask = ask(Query::Text(request.query.clone()), &request);
-        let own = essence(&ours.ask(&request)).context("an answer without a result")?;
-        if let Some(difference) = difference(&ask, &theirs, &own) {
-            wrong.push(format!("{ask}\n  {:?}: {}", difference.kind, difference.detail));
-        }
-    }
-    Ok((recording.cases.len(), wrong))
+        let Some(own) = essence(&ours.ask(&request)) else {
+            return Some(format!("{ask}\n  an answer without a result"));
+        };
+        let difference = difference(&ask, &theirs, &own)?;
+        Some(described(&ask, &difference.kind, &difference.detail))
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! PromQL: records answers of Prometheus and checks those of the engine.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use sandur_promql::{FUNCTIONS, Times};
 use serde_json::{Map, Value, json};
 
-use super::choice::{Candidate, Choice, Outcome};
+use super::choice::{Candidate, Choice, Outcome, described};
 use super::command::{Drawn, draw};
 use super::file::Recording;
 use super::points;
@@ -12,6 +12,7 @@ use crate::prometheus::answer::{Answer, Data, Names, Point, Row, ShownHistogram}
 use crate::prometheus::ask::{Ask, random_ask};
 use crate::prometheus::compare::compare;
 use crate::prometheus::expression::{Expression, Kind};
+use crate::prometheus::grammar::AGGREGATIONS;
 use crate::prometheus::peers::{Engine, Peer};
 use crate::prometheus::remote_write::requests;
 use crate::prometheus::run::Pair;
@@ -29,27 +30,8 @@ const CASE_BYTES_MAX: usize = 3_000;
 /// Series in memory do not know them; the differential tests with a server compare the warning.
 const OF_CHUNKS: &str = "conflicting counter resets";
 
-/// Aggregations.
-const AGGREGATIONS: [&str; 15] = [
-    "sum",
-    "avg",
-    "count",
-    "min",
-    "max",
-    "group",
-    "stddev",
-    "stdvar",
-    "topk",
-    "bottomk",
-    "quantile",
-    "count_values",
-    "limitk",
-    "limit_ratio",
-    "by",
-];
-
 /// Operators, modifiers, and selectors of every kind of samples.
-const OTHERS: [&str; 44] = [
+const OTHERS: [&str; 45] = [
     "+",
     "-",
     "*",
@@ -76,6 +58,7 @@ const OTHERS: [&str; 44] = [
     "fill",
     "fill_left",
     "fill_right",
+    "by",
     "without",
     "offset",
     "@",
@@ -102,7 +85,11 @@ pub const LEFT_OUT: &[&str] = &[];
 /// The parts of the language that are counted.
 pub fn parts() -> Vec<String> {
     let functions = FUNCTIONS.iter().map(|function| format!("{}(", function.name));
-    functions.chain(AGGREGATIONS.into_iter().chain(OTHERS).map(str::to_owned)).collect()
+    let mut parts: Vec<String> =
+        functions.chain(AGGREGATIONS.into_iter().chain(OTHERS).map(str::to_owned)).collect();
+    parts.sort();
+    parts.dedup();
+    parts
 }
 
 /// Returns the data of a seed as they are sent.
@@ -134,7 +121,7 @@ pub fn candidate(pair: &mut Pair, ask: &Ask) -> Candidate {
             return Candidate::Dropped("depends on counter resets of chunks");
         }
         Some((difference, None)) => {
-            return Candidate::Finding(format!("{ask}\n  {:?}: {}", difference.kind, difference.detail));
+            return Candidate::Finding(described(ask, &difference.kind, &difference.detail));
         }
         None => {}
     }
@@ -237,15 +224,10 @@ fn read(case: &Value) -> Option<(Ask, Answer)> {
 pub fn check() -> Result<(usize, Vec<String>)> {
     let recording = Recording::read(LANGUAGE, data)?;
     let engine = Engine::over(&series(recording.seed))?;
-    let mut wrong = Vec::new();
-    for case in &recording.cases {
-        let (ask, theirs) = read(case).with_context(|| format!("not a case: {case}"))?;
-        let ours = engine.ask(&ask).without_texts();
-        if let Some(difference) = compare(&theirs, &ours, ask.is_ordered()) {
-            wrong.push(format!("{ask}\n  {:?}: {}", difference.kind, difference.detail));
-        }
-    }
-    Ok((recording.cases.len(), wrong))
+    recording.check(read, |(ask, theirs)| {
+        let difference = compare(&theirs, &engine.ask(&ask).without_texts(), ask.is_ordered())?;
+        Some(described(&ask, &difference.kind, &difference.detail))
+    })
 }
 
 /// Draws cases until there are enough.
