@@ -77,7 +77,8 @@ pub use sample_source::{
 pub use seen_rows::SeenRows;
 pub use series_batch::{BATCH_SERIES, Dictionary, LabelIds, SampleScan, Samples, SeriesBatch, SeriesPart};
 pub use series_index::{
-    KnownSeries, SeriesIndex, SeriesRequest, TextRequest, WantedTexts, all_series, all_texts, texts_of_series,
+    KnownSeries, SeriesIndex, SeriesRequest, TextRequest, WantedTexts, all_series, all_texts, series_bytes,
+    texts_of_series,
 };
 pub use series_jobs::{SeriesJobs, SeriesWork};
 pub use shared_times::SharedTimes;

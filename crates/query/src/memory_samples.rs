@@ -141,16 +141,15 @@ impl SampleSource for MemorySeries {
     fn exemplars<'a>(
         &'a self,
         _: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
-        let is_inside = |one: &&Exemplar| range.contains(one.timestamp.saturating_mul(MILLISECOND_NS));
-        let matches = |labels: &Labels| any_of.iter().any(|matchers| matches_all(matchers, labels));
+        let is_inside =
+            |one: &&Exemplar| request.range.contains(one.timestamp.saturating_mul(MILLISECOND_NS));
         let of_series = |(labels, all): (&Labels, &Vec<Exemplar>)| SeriesExemplars {
             labels: Arc::new(labels.clone()),
             exemplars: all.iter().filter(is_inside).cloned().collect(),
         };
-        let found = self.exemplars.iter().filter(|(labels, _)| matches(labels)).map(of_series);
+        let found = self.exemplars.iter().filter(|(labels, _)| request.matches(labels)).map(of_series);
         let series = found.filter(|of| !of.exemplars.is_empty()).collect();
         Box::pin(std::future::ready(Ok(Exemplars { series, held: None })))
     }

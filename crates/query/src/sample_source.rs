@@ -14,7 +14,7 @@ use sandur_model::{Exemplar, Labels, Matcher, MetricMetadata, TimeRange};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::series_batch::SampleScan;
-use crate::series_index::SeriesIndex;
+use crate::series_index::{SeriesIndex, SeriesRequest};
 use crate::source::Versions;
 
 /// Which series to read, and which of their data. Everything except matchers, times and labels is a hint
@@ -146,12 +146,11 @@ pub trait SampleSource: SeriesIndex + Versions {
         selection: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>>;
 
-    /// The exemplars in the range of series that match all matchers of at least one list.
+    /// The exemplars in the range of the selected series.
     fn exemplars<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>>;
 
     /// Metadata of metric families.

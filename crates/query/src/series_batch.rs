@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::FloatHistogram;
+use sandur_model::{FloatHistogram, Labels};
 
 use crate::error::Error;
 use crate::shared_times::SharedTimes;
@@ -73,6 +73,15 @@ impl SeriesBatch {
 pub trait SampleScan: Send {
     /// The next batch; `None` after the last.
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>>;
+
+    /// The labels of the next series; `None` after the last.
+    fn next_labels(&mut self) -> BoxFuture<'_, Result<Option<Vec<Arc<Labels>>>, Error>> {
+        Box::pin(async {
+            let Some(batch) = self.next().await? else { return Ok(None) };
+            let labels = |series| Arc::new(Labels::from_pairs(batch.pairs(series)));
+            Ok(Some((0..batch.labels.len()).map(labels).collect()))
+        })
+    }
 
     /// The next series, not decoded yet; `None` after the last. The caller decodes them.
     fn next_part(&mut self) -> BoxFuture<'_, Result<Option<Arc<dyn SeriesPart>>, Error>> {

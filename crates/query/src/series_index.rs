@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{Labels, Matcher, TimeRange};
+use sandur_model::{Labels, Matcher, TimeRange, matches_all};
 
 use crate::batch_texts::BatchTexts;
 use crate::context::QueryContext;
@@ -44,6 +44,11 @@ impl SeriesRequest {
     /// Selects the series that match any of the lists; every series if there is no list.
     pub fn any_of(lists: Vec<Vec<Matcher>>, range: TimeRange) -> Self {
         Self { any_of: any_or_all(lists), range }
+    }
+
+    /// Whether a series with these labels is selected, if it has rows in the range.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.any_of.iter().any(|matchers| matches_all(matchers, labels))
     }
 
     /// Requests texts of the selected series.
@@ -120,40 +125,42 @@ pub async fn texts_of_series<S: SeriesIndex + ?Sized>(
     TextRequest { wanted, of }: TextRequest,
 ) -> Result<Box<dyn TextScan>, Error> {
     let mut scan = source.series(context, of).await?;
+    let value_of = match &wanted {
+        WantedTexts::Joined(wanted) => return joined_of(context, scan, wanted).await,
+        WantedTexts::Values(name) => Some(name.as_str()),
+        WantedTexts::Names => None,
+    };
     let mut texts = DistinctTexts::new(context)?;
-    let mut joined = JoinedTexts::new(context, joined_limit(&wanted))?;
     while let Some(batch) = scan.next().await? {
         context.check()?;
-        for series in 0..batch.labels.len() {
-            match &wanted {
-                WantedTexts::Names => batch.pairs(series).try_for_each(|(name, _)| texts.add(name))?,
-                WantedTexts::Values(name) => {
-                    value_of(&batch, series, name).map_or(Ok(()), |value| texts.add(value))?;
-                }
-                WantedTexts::Joined(JoinedLabels { labels, separator, .. }) => {
-                    let values = labels.iter().map(|name| value_of(&batch, series, name));
-                    if let Some(values) = values.collect::<Option<Vec<&str>>>() {
-                        joined.add(values.into_iter(), *separator)?;
-                    }
-                }
+        for (name, value) in (0..batch.labels.len()).flat_map(|series| batch.pairs(series)) {
+            match value_of {
+                None => texts.add(name)?,
+                Some(of) if of == name => texts.add(value)?,
+                Some(_) => {}
             }
         }
     }
-    match wanted {
-        WantedTexts::Joined(_) => Ok(Box::new(KnownBatch::new(joined.finish()?))),
-        WantedTexts::Names | WantedTexts::Values(_) => Ok(texts.into_scan()),
-    }
+    Ok(texts.into_scan())
 }
 
-fn value_of<'b>(batch: &'b SeriesBatch, series: usize, name: &str) -> Option<&'b str> {
-    batch.pairs(series).find(|(own, _)| *own == name).map(|(_, value)| value)
-}
-
-fn joined_limit(wanted: &WantedTexts) -> usize {
-    match wanted {
-        WantedTexts::Joined(joined) => joined.limit,
-        WantedTexts::Names | WantedTexts::Values(_) => 0,
+/// Combinations of the values of several labels of the series of a scan.
+async fn joined_of(
+    context: &QueryContext,
+    mut scan: Box<dyn SampleScan>,
+    JoinedLabels { labels, separator, limit }: &JoinedLabels,
+) -> Result<Box<dyn TextScan>, Error> {
+    let mut joined = JoinedTexts::new(context, *limit)?;
+    while let Some(batch) = scan.next().await? {
+        context.check()?;
+        for series in 0..batch.labels.len() {
+            let value = |name: &String| batch.pairs(series).find(|(own, _)| own == name).map(|pair| pair.1);
+            if let Some(values) = labels.iter().map(value).collect::<Option<Vec<&str>>>() {
+                joined.add(values.into_iter(), *separator)?;
+            }
+        }
     }
+    Ok(Box::new(KnownBatch::new(joined.finish()?)))
 }
 
 /// Reads all texts of a request; returns them sorted, with the reservation of their memory.
@@ -179,49 +186,93 @@ pub async fn all_series<S: SeriesIndex + ?Sized>(
 ) -> Result<(Vec<Arc<Labels>>, Reservation), Error> {
     let (mut series, mut memory) = (Vec::new(), context.budget().reserve(0)?);
     let mut scan = source.series(context, request).await?;
-    while let Some(batch) = scan.next().await? {
-        for at in 0..batch.labels.len() {
-            let labels = Labels::from_pairs(batch.pairs(at));
-            memory.grow(labels.text_bytes() as u64 + SERIES_BYTES)?;
-            series.push(Arc::new(labels));
-        }
+    while let Some(some) = scan.next_labels().await? {
+        memory.grow(some.iter().map(|labels| series_bytes(labels)).sum())?;
+        series.extend(some);
     }
     series.sort_unstable();
     Ok((series, memory))
 }
 
-/// A scan over label sets that are in memory.
+/// Bytes of the labels of a series in memory.
+pub fn series_bytes(labels: &Labels) -> u64 {
+    labels.text_bytes() as u64 + SERIES_BYTES
+}
+
+/// A scan over label sets that are in memory. It releases the memory of those that it has delivered.
 pub struct KnownSeries {
     series: std::vec::IntoIter<Arc<Labels>>,
-    _held: Reservation,
+    held: Reservation,
 }
 
 impl KnownSeries {
     /// A scan over these label sets. Reserves their memory.
     pub fn new(context: &QueryContext, series: Vec<Arc<Labels>>) -> Result<Self, Error> {
-        let bytes = series.iter().map(|labels| labels.text_bytes() as u64 + SERIES_BYTES).sum();
-        Ok(Self::held(series, context.budget().reserve(bytes)?))
+        let held = context.budget().reserve(series.iter().map(|labels| series_bytes(labels)).sum())?;
+        Ok(Self::held(series, held))
     }
 
-    /// A scan over these label sets; `held` is the reservation of their memory.
+    /// A scan over these label sets; `held` is the reservation of [`series_bytes`] of each.
     pub fn held(series: Vec<Arc<Labels>>, held: Reservation) -> Self {
-        Self { series: series.into_iter(), _held: held }
+        Self { series: series.into_iter(), held }
+    }
+
+    fn take(&mut self) -> Option<Vec<Arc<Labels>>> {
+        let some: Vec<Arc<Labels>> = self.series.by_ref().take(BATCH_SERIES).collect();
+        self.held.shrink(some.iter().map(|labels| series_bytes(labels)).sum());
+        (!some.is_empty()).then_some(some)
     }
 }
 
 impl SampleScan for KnownSeries {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>> {
-        let mut texts = BatchTexts::default();
-        let some = self.series.by_ref().take(BATCH_SERIES);
-        let labels: Vec<LabelIds> = some
-            .map(|labels| labels.iter().map(|(name, value)| (texts.id(name), texts.id(value))).collect())
-            .collect();
-        let batch = (!labels.is_empty()).then(|| SeriesBatch {
-            dictionary: texts.finish(),
-            labels,
-            samples: Vec::new(),
-            held: None,
+        let batch = self.take().map(|some| {
+            let mut texts = BatchTexts::default();
+            let mut ids = |labels: &Arc<Labels>| -> LabelIds {
+                labels.iter().map(|(name, value)| (texts.id(name), texts.id(value))).collect()
+            };
+            let labels = some.iter().map(&mut ids).collect();
+            SeriesBatch { dictionary: texts.finish(), labels, samples: Vec::new(), held: None }
         });
         Box::pin(std::future::ready(Ok(batch)))
+    }
+
+    fn next_labels(&mut self) -> BoxFuture<'_, Result<Option<Vec<Arc<Labels>>>, Error>> {
+        Box::pin(std::future::ready(Ok(self.take())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sandur_base::{Env, MemoryBudget};
+    use sandur_model::TenantId;
+
+    use super::*;
+    use crate::memory_samples::MemorySeries;
+
+    /// Goal: a list of all texts or series does not need the memory of two of them.
+    #[tokio::test]
+    async fn lists_fit_into_little_more_memory_than_they_take() {
+        let mut source = MemorySeries::default();
+        for n in 0..5_000 {
+            source.edit(&Labels::from_pairs([("app", format!("{n:0>200}"))]), |samples| {
+                (samples.times, samples.values) = (vec![1].into(), vec![1.0]);
+            });
+        }
+        let budget = MemoryBudget::root("query", 2 << 20);
+        let tenant = TenantId::default_tenant();
+        let context = QueryContext::new(Env::system(1), tenant, budget.clone(), Duration::from_secs(3_600));
+        let everything = SeriesRequest::everything;
+        let (series, held) = all_series(&source, &context, everything()).await.unwrap();
+        assert_eq!((series.len(), budget.used()), (5_000, held.bytes()));
+        assert!(held.bytes() > 1 << 20, "two of them do not fit");
+        drop((series, held));
+        let (texts, held) = all_texts(&source, &context, everything().values("app")).await.unwrap();
+        assert_eq!((texts.len(), budget.used()), (5_000, held.bytes()));
+        assert!(held.bytes() > 1 << 20);
+        drop(held);
+        assert_eq!(budget.used(), 0);
     }
 }

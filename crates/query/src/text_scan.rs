@@ -104,9 +104,9 @@ impl DistinctTexts {
         Ok(())
     }
 
-    /// A scan over the texts, which holds their memory.
+    /// A scan over the texts, which releases their memory as it delivers them.
     pub fn into_scan(self) -> Box<dyn TextScan> {
-        Box::new(KnownTexts { texts: self.found.into_iter(), _held: self.memory })
+        Box::new(KnownTexts { texts: self.found.into_iter(), held: self.memory })
     }
 }
 
@@ -126,10 +126,10 @@ impl TextScan for KnownBatch {
     }
 }
 
-/// A scan over texts that are in memory.
+/// A scan over texts that are in memory. It releases the memory of those that it has delivered.
 struct KnownTexts {
     texts: std::collections::btree_set::IntoIter<String>,
-    _held: Reservation,
+    held: Reservation,
 }
 
 /// Texts per batch of [`KnownTexts`].
@@ -139,6 +139,7 @@ impl TextScan for KnownTexts {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<TextBatch>, Error>> {
         let mut batch = TextBatch::default();
         self.texts.by_ref().take(BATCH_TEXTS).for_each(|text| batch.push(&text));
+        self.held.shrink(batch.text_bytes() as u64 + batch.len() as u64 * TEXT_BYTES);
         Box::pin(std::future::ready(Ok((!batch.is_empty()).then_some(batch))))
     }
 }

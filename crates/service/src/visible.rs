@@ -92,12 +92,9 @@ impl SampleSource for Visible<'_> {
     fn exemplars<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
-        let SeriesRequest { any_of, range } =
-            self.shown_series(context, SeriesRequest::any_of(any_of, range));
-        self.source.exemplars(context, any_of, range)
+        self.source.exemplars(context, self.shown_series(context, request))
     }
 
     fn metadata<'a>(
@@ -187,5 +184,14 @@ mod tests {
         assert_eq!(shown(&promql, one("a")), r#"a!="x" __rollup__="""#);
         assert_eq!(shown(&promql, one("__rollup__")), r#"__rollup__!="x""#);
         assert_eq!(shown(&all, one("a")), r#"a!="x""#);
+        let hour = std::time::Duration::from_secs(3_600);
+        let budget = sandur_base::MemoryBudget::root("query", 1 << 20);
+        let (env, tenant) = (sandur_base::Env::system(1), TenantId::default_tenant());
+        let context = QueryContext::new(env, tenant, budget, hour);
+        let every = |of: &Visible<'_>| {
+            of.shown_series(&context, SeriesRequest::any_of(Vec::new(), TimeRange::ALL)).any_of
+        };
+        assert_eq!((every(&promql).len(), every(&all)), (1, vec![Vec::new()]));
+        assert_eq!(every(&promql)[0].len(), 1);
     }
 }

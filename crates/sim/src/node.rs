@@ -19,7 +19,7 @@ use sandur_model::{
 };
 use sandur_query::{
     Columns, Error as QueryError, EveryRow, LogSource, MetadataSelection, Needles, Order, QueryContext,
-    RowLook, RowSelector, SampleSelection, Samples, ScanItem, Selection,
+    RowLook, RowSelector, SampleSelection, Samples, ScanItem, Selection, SeriesRequest,
 };
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
@@ -167,7 +167,7 @@ impl Node {
                 add_samples(stream.map_or("", |(_, value)| value), samples, &mut rows);
             }
         }
-        for of in source.exemplars(context, Vec::new(), TimeRange::ALL).await?.series {
+        for of in source.exemplars(context, SeriesRequest::everything()).await?.series {
             rows.extend(of.exemplars.iter().map(|one| exemplar_row(&of.labels, one)));
         }
         let metadata = source.metadata(context, MetadataSelection::default()).await?;

@@ -10,7 +10,7 @@ use sandur_format::log_block::Footer;
 use sandur_model::{Labels, Matcher, StreamId, TimeRange};
 use sandur_query::{
     DistinctTexts, Error, KnownSeries, QueryContext, QueryStats, SampleScan, SeriesIndex, SeriesRequest,
-    TextRequest, TextScan, WantedTexts, texts_of_series,
+    TextRequest, TextScan, WantedTexts, series_bytes, texts_of_series,
 };
 
 use super::block::OpenLogs;
@@ -18,9 +18,6 @@ use crate::block_reader::{ReadError, or_warn};
 use crate::matching;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::view::View;
-
-/// Bytes of a found series in addition to its labels.
-const SERIES_BYTES: u64 = 64;
 
 impl SeriesReader<Footer> {
     /// Calls `visit` with every block of the range and its matching series with rows in the range.
@@ -66,7 +63,7 @@ impl SeriesReader<Footer> {
         let mut add = |id: StreamId, labels: &dyn Fn() -> Arc<Labels>| {
             if let Entry::Vacant(unknown) = found.entry(id) {
                 let labels = labels();
-                memory.grow(labels.text_bytes() as u64 + SERIES_BYTES)?;
+                memory.grow(series_bytes(&labels))?;
                 unknown.insert(labels);
             }
             Ok::<_, Error>(())

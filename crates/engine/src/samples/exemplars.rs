@@ -10,8 +10,8 @@ use sandur_base::{Lane, MemoryBudget, Reservation};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::{ExemplarPage, Footer, SeriesExemplars as Stored};
-use sandur_model::{Exemplar, Labels, MILLISECOND_NS, Matcher, TimeRange, matches_all};
-use sandur_query::{Error, Exemplars, QueryContext, QueryStats, SeriesExemplars};
+use sandur_model::{Exemplar, Labels, MILLISECOND_NS};
+use sandur_query::{Error, Exemplars, QueryContext, QueryStats, SeriesExemplars, SeriesRequest};
 
 use super::OpenSamples;
 use super::beside::each_item;
@@ -22,27 +22,6 @@ use crate::rules::Rules;
 use crate::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
 
-/// What the query selects.
-pub(super) struct Wanted {
-    /// Only series that match one of the lists; all series if there is no list.
-    pub(super) any_of: Vec<Vec<Matcher>>,
-    /// Only exemplars with a time in this range.
-    pub(super) range: TimeRange,
-}
-
-impl Wanted {
-    fn may_be_in(&self, page: &ExemplarPage) -> bool {
-        match self.any_of.is_empty() {
-            true => page.may_hold(&[], self.range),
-            false => self.any_of.iter().any(|list| page.may_hold(list, self.range)),
-        }
-    }
-
-    fn has(&self, labels: &Labels) -> bool {
-        self.any_of.is_empty() || self.any_of.iter().any(|list| matches_all(list, labels))
-    }
-}
-
 /// Exemplars by series, with the reservation of their memory.
 struct Found {
     series: BTreeMap<Labels, Vec<Exemplar>>,
@@ -50,10 +29,10 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, wanted: &Wanted, of: Stored) -> Result<(), Error> {
+    fn add(&mut self, wanted: &SeriesRequest, of: Stored) -> Result<(), Error> {
         let Stored { labels, mut exemplars } = of;
         exemplars.retain(|one| wanted.range.contains(one.timestamp.saturating_mul(MILLISECOND_NS)));
-        if exemplars.is_empty() || !wanted.has(&labels) {
+        if exemplars.is_empty() || !wanted.matches(&labels) {
             return Ok(());
         }
         let of = Stored { labels, exemplars };
@@ -69,20 +48,24 @@ pub(super) async fn read_exemplars(
     view: &View,
     rules: &Rules,
     context: &QueryContext,
-    wanted: Wanted,
+    wanted: SeriesRequest,
 ) -> Result<Exemplars, Error> {
     let (memory, tenant) = (context.budget().reserve(0)?, context.tenant().clone());
     let mut found = Found { series: BTreeMap::new(), memory };
     for head in &view.heads {
         context.check()?;
-        let all = head.samples().exemplars(&tenant, &wanted.any_of, wanted.range, &mut found.memory)?;
+        let all = head.samples().exemplars(&tenant, &wanted, &mut found.memory)?;
         all.into_iter().for_each(|of| found.series.entry(of.labels).or_default().extend(of.exemplars));
     }
     for some in SeriesReader::<Footer>::blocks(view, context, wanted.range).chunks(OPEN_AT_ONCE) {
         context.check()?;
         for block in reader.open_all::<Footer>(some, context.stats()).await {
             let Some(block) = or_warn(context, block)? else { continue };
-            let pages = block.footer.exemplars().iter().filter(|page| wanted.may_be_in(page));
+            let pages = block
+                .footer
+                .exemplars()
+                .iter()
+                .filter(|page| wanted.any_of.iter().any(|list| page.may_hold(list, wanted.range)));
             let pages: Vec<ExemplarPage> = pages.cloned().collect();
             each_item(reader, context, &block, pages, |of| found.add(&wanted, of)).await?;
         }

@@ -7,10 +7,10 @@ use sandur_format::sample_block::Footer;
 use sandur_model::{Labels, Matcher, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
     Error, Exemplars, Holding, Indexed, Metadata, MetadataSelection, QueryContext, SampleScan,
-    SampleSelection, SampleSource, Versions,
+    SampleSelection, SampleSource, SeriesRequest, Versions,
 };
 
-use super::exemplars::{Wanted, read_exemplars};
+use super::exemplars::read_exemplars;
 use super::head::MatchingSeries;
 use super::metadata::read_metadata;
 use super::scan::SeriesScan;
@@ -101,16 +101,14 @@ impl SampleSource for EngineSamples {
     fn exemplars<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
         Box::pin(async move {
             let view = self.series.view(context);
             let dataset = SeriesReader::<Footer>::dataset(context);
             let rules = self.rulebook.hiding(&view.snapshot, &dataset).await?;
             rules.warn(context);
-            let wanted = Wanted { any_of, range };
-            read_exemplars(self.series.reader(), &view, &rules, context, wanted).await
+            read_exemplars(self.series.reader(), &view, &rules, context, request).await
         })
     }
 

@@ -2,7 +2,7 @@
 
 use sandur_catalog::DeleteProgress;
 use sandur_model::{Exemplar, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch};
-use sandur_query::{Exemplars, MetadataSelection};
+use sandur_query::{Exemplars, MetadataSelection, SeriesRequest};
 use tempfile::TempDir;
 
 use super::disks::Disk;
@@ -44,7 +44,8 @@ async fn ask(
     range: TimeRange,
 ) -> Vec<String> {
     let samples = engine.sources().samples;
-    let Exemplars { series, held } = samples.exemplars(context, any_of, range).await.unwrap();
+    let Exemplars { series, held } =
+        samples.exemplars(context, SeriesRequest::any_of(any_of, range)).await.unwrap();
     assert!(series.is_sorted_by(|a, b| a.labels < b.labels));
     let of_series =
         series.iter().flat_map(|of| of.exemplars.iter().map(|one| shown(&of.labels, one))).collect();
@@ -202,7 +203,7 @@ async fn exemplars_and_metadata_stay_within_the_budget_of_their_query() {
         let poor =
             QueryContext::new(engine.env().clone(), tenant, budget.clone(), Duration::from_secs(3_600));
         let samples = engine.sources().samples;
-        let refused = samples.exemplars(&poor, Vec::new(), TimeRange::ALL).await.err().unwrap();
+        let refused = samples.exemplars(&poor, SeriesRequest::everything()).await.err().unwrap();
         assert!(refused.to_string().contains("a small query"), "{refused}, flushed: {flushed}");
         let refused = samples.metadata(&poor, MetadataSelection::default()).await.err().unwrap();
         assert!(refused.to_string().contains("a small query"), "{refused}, flushed: {flushed}");

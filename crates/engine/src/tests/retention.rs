@@ -12,7 +12,7 @@ use sandur_model::{
     DAY_NS, Dataset, Exemplar, HOUR_NS, Labels, MatchOp, Matcher, MetricMetadata, RetentionRule,
     RetentionRules, SampleBatch, graphite_path_labels,
 };
-use sandur_query::MetadataSelection;
+use sandur_query::{MetadataSelection, SeriesRequest};
 
 use super::samples::{Samples, all};
 use super::*;
@@ -541,7 +541,7 @@ async fn exemplars_are_removed_with_their_series_and_metadata_stays() {
     engine.flush().await.unwrap();
     let traces = async || {
         let context = context(engine.env());
-        let found = engine.sources().samples.exemplars(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        let found = engine.sources().samples.exemplars(&context, SeriesRequest::everything()).await.unwrap();
         let one = |one: &Exemplar| one.labels.get("trace_id").unwrap().to_owned();
         found.series.iter().flat_map(|of| of.exemplars.iter().map(one)).collect::<Vec<_>>()
     };

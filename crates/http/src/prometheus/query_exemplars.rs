@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::on;
-use sandur_query::{SampleSource, SeriesExemplars};
+use sandur_query::{SampleSource, SeriesExemplars, SeriesRequest};
 use sandur_service::Queries;
 use sandur_service::promql;
 use sandur_service::query_log::{Asked, Times};
@@ -47,11 +47,11 @@ async fn exemplars(State(queries): State<Queries>, call: Call) -> Result<Respons
     if any_of.is_empty() {
         return Ok(success_json("[]"));
     }
-    let range = params::range((first, last));
-    let times = Times { start_ns: range.start, end_ns: range.end.saturating_sub(1) };
+    let wanted = SeriesRequest::any_of(any_of, params::range((first, last)));
+    let times = Times { start_ns: wanted.range.start, end_ns: wanted.range.end.saturating_sub(1) };
     let asked = Asked::other("exemplars", text, times).of_metrics();
     let work = async {
-        let found = queries.samples().exemplars(&context, any_of, range).await?;
+        let found = queries.samples().exemplars(&context, wanted).await?;
         Ok((found.series, found.held))
     };
     listed((&queries, &call), (&context, asked), (None, write), work).await

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget};
-use sandur_model::{FloatHistogram, Labels, Matcher, TenantId, TimeRange};
+use sandur_model::{FloatHistogram, Labels, TenantId};
 use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
 use sandur_query::{
     Error, Exemplars, Indexed, MemorySeries, Metadata, MetadataSelection, QueryContext, SampleScan,
-    SampleSelection, SampleSource, Versions,
+    SampleSelection, SampleSource, SeriesRequest, Versions,
 };
 
 pub const MINUTE: i64 = 60_000;
@@ -82,10 +82,9 @@ impl SampleSource for Watched {
     fn exemplars<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
-        self.store.exemplars(context, any_of, range)
+        self.store.exemplars(context, request)
     }
 
     fn metadata<'a>(

@@ -19,7 +19,8 @@ use crate::error::Error;
 use crate::holdings::Holding;
 use crate::series_batch::SampleScan;
 use crate::series_index::{
-    KnownSeries, SeriesIndex, SeriesRequest, TextRequest, WantedTexts, all_series, texts_of_series,
+    KnownSeries, SeriesIndex, SeriesRequest, TextRequest, WantedTexts, all_series, series_bytes,
+    texts_of_series,
 };
 use crate::source::Versions;
 use crate::text_scan::{DistinctTexts, TextScan};
@@ -69,9 +70,13 @@ impl<S: SeriesIndex + ?Sized> TenantsSource<S> {
             let (contexts, matchers) = Self::chosen(context, list)?;
             for one in contexts {
                 let of_one = SeriesRequest::new(matchers.clone(), request.range);
-                let (series, held) = all_series(&*self.0, &one, of_one).await?;
-                found.extend(series.iter().map(|labels| with_tenant(labels, one.tenant())));
-                memory.grow(held.bytes() + (series.len() * TENANT_LABEL.len()) as u64)?;
+                let (series, _held) = all_series(&*self.0, &one, of_one).await?;
+                for labels in series.iter().map(|labels| with_tenant(labels, one.tenant())) {
+                    let bytes = series_bytes(&labels);
+                    if found.insert(labels) {
+                        memory.grow(bytes)?;
+                    }
+                }
             }
         }
         Ok(Box::new(KnownSeries::held(found.into_iter().collect(), memory)))

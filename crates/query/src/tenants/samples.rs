@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use sandur_base::{BoxFuture, Reservation};
-use sandur_model::{Matcher, TenantId, TimeRange};
+use sandur_model::TenantId;
 
 use super::{ORIGINAL_LABEL, TENANT_LABEL, TenantsSource, with_tenant};
 use crate::context::QueryContext;
@@ -13,6 +13,7 @@ use crate::sample_source::{
     Exemplars, Metadata, MetadataSelection, SampleSelection, SampleSource, SeriesExemplars,
 };
 use crate::series_batch::{Dictionary, LabelIds, SampleScan, SeriesBatch};
+use crate::series_index::SeriesRequest;
 
 impl<S: SampleSource + ?Sized> TenantsSource<S> {
     async fn select_each(
@@ -41,14 +42,13 @@ impl<S: SampleSource + ?Sized> TenantsSource<S> {
     async fn exemplars_of_each(
         &self,
         context: &QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        SeriesRequest { any_of, range }: SeriesRequest,
     ) -> Result<Exemplars, Error> {
         let (mut found, mut held) = (BTreeMap::new(), None);
         for list in &any_of {
             let (contexts, matchers) = Self::chosen(context, list)?;
             for one in contexts {
-                let more = self.0.exemplars(&one, vec![matchers.clone()], range).await?;
+                let more = self.0.exemplars(&one, SeriesRequest::new(matchers.clone(), range)).await?;
                 let shown = |of: SeriesExemplars| (with_tenant(&of.labels, one.tenant()), of.exemplars);
                 found.extend(more.series.into_iter().map(shown));
                 join_held(&mut held, more.held);
@@ -89,12 +89,11 @@ impl<S: SampleSource + ?Sized> SampleSource for TenantsSource<S> {
     fn exemplars<'a>(
         &'a self,
         context: &'a QueryContext,
-        any_of: Vec<Vec<Matcher>>,
-        range: TimeRange,
+        request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
         match context.tenant().is_several() {
-            true => Box::pin(self.exemplars_of_each(context, any_of, range)),
-            false => self.0.exemplars(context, any_of, range),
+            true => Box::pin(self.exemplars_of_each(context, request)),
+            false => self.0.exemplars(context, request),
         }
     }
 
@@ -201,7 +200,7 @@ mod tests {
     use std::time::Duration;
 
     use sandur_base::{Env, MemoryBudget};
-    use sandur_model::{Labels, MatchOp};
+    use sandur_model::{Labels, MatchOp, Matcher};
 
     use super::*;
     use crate::memory_samples::MemorySeries;

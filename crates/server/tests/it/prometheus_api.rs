@@ -741,8 +741,7 @@ impl sandur_query::SampleSource for Endless {
     fn exemplars<'a>(
         &'a self,
         _: &'a sandur_query::QueryContext,
-        _: Vec<Vec<sandur_model::Matcher>>,
-        _: sandur_model::TimeRange,
+        _: sandur_query::SeriesRequest,
     ) -> sandur_base::BoxFuture<'a, Result<sandur_query::Exemplars, sandur_query::Error>> {
         Box::pin(std::future::pending())
     }

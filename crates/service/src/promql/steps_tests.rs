@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use sandur_base::{BoxFuture, Env, MemoryBudget};
-use sandur_model::{Labels, Matcher, TenantId, TimeRange};
+use sandur_model::{Labels, TenantId, TimeRange};
 use sandur_promql::{Options, Request, Times};
 use sandur_query::{
     Error, Exemplars, Holding, KnownSeries, MemorySeries, Metadata, MetadataSelection, QueryContext,
@@ -85,8 +85,7 @@ impl SampleSource for Changing {
     fn exemplars<'a>(
         &'a self,
         _: &'a QueryContext,
-        _: Vec<Vec<Matcher>>,
-        _: TimeRange,
+        _: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
         Box::pin(async { Ok(Exemplars::default()) })
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_base::{OverBudget, Reservation};
 use sandur_format::sample_block::SeriesExemplars;
-use sandur_model::{Exemplar, MILLISECOND_NS, Matcher, TenantId, TimeRange, matches_all};
+use sandur_model::{Exemplar, MILLISECOND_NS, TenantId};
+use sandur_query::SeriesRequest;
 
 use super::SampleHead;
 use super::beside::HeadExemplar;
@@ -25,13 +26,12 @@ pub struct FlushedExemplars {
 }
 
 impl SampleHead {
-    /// Returns the exemplars in the time range of series that match one of the lists (of all series if
-    /// there is no list), in no order, with repetitions. Their memory is reserved first.
+    /// Returns the exemplars in the time range of the selected series, in no order, with repetitions. Their
+    /// memory is reserved first.
     pub fn exemplars(
         &self,
         tenant: &TenantId,
-        any_of: &[Vec<Matcher>],
-        range: TimeRange,
+        wanted: &SeriesRequest,
         memory: &mut Reservation,
     ) -> Result<Vec<SeriesExemplars>, OverBudget> {
         let Some(tenant) = self.tenant(tenant) else { return Ok(Vec::new()) };
@@ -40,14 +40,14 @@ impl SampleHead {
         let mut places: BTreeMap<u32, Option<usize>> = BTreeMap::new();
         let mut found: Vec<SeriesExemplars> = Vec::new();
         for HeadExemplar { series, exemplar, .. } in beside.exemplars() {
-            if !range.contains(exemplar.timestamp.saturating_mul(MILLISECOND_NS)) {
+            if !wanted.range.contains(exemplar.timestamp.saturating_mul(MILLISECOND_NS)) {
                 continue;
             }
             let place = match places.get(series) {
                 Some(place) => *place,
                 None => {
                     let labels = snapshot.labels(*series);
-                    let is_wanted = any_of.is_empty() || any_of.iter().any(|list| matches_all(list, &labels));
+                    let is_wanted = wanted.matches(&labels);
                     let place = is_wanted.then_some(found.len());
                     if is_wanted {
                         let of = SeriesExemplars { labels, exemplars: Vec::new() };

@@ -9,7 +9,7 @@ use sandur_model::{
     Exemplar, FloatHistogram, HistogramSample, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch, Span,
     StreamId, TenantId, TimeRange, matches_all,
 };
-use sandur_query::JoinedLabels;
+use sandur_query::{JoinedLabels, SeriesRequest};
 
 use super::{JoinedValues, SampleHead, push_bytes};
 
@@ -130,7 +130,8 @@ fn exemplars_and_metadata_are_found_and_cut_at_floors() {
     let tenant = TenantId::default_tenant();
     let ids = |head: &SampleHead, any_of: &[Vec<Matcher>], range| -> Vec<String> {
         let mut memory = MemoryBudget::root("query", 1 << 20).reserve(0).unwrap();
-        let mut found = head.exemplars(&tenant, any_of, range, &mut memory).unwrap();
+        let wanted = SeriesRequest::any_of(any_of.to_vec(), range);
+        let mut found = head.exemplars(&tenant, &wanted, &mut memory).unwrap();
         assert_eq!(memory.bytes(), found.iter().map(|of| of.memory_bytes()).sum::<u64>());
         found.sort_by(|a, b| a.labels.cmp(&b.labels));
         found.iter_mut().for_each(|of| Exemplar::sort(&mut of.exemplars));
