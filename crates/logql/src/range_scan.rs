@@ -272,7 +272,8 @@ impl RangeWork {
             conversion: unwrap.conversion,
             filters: unwrap.filters.iter().map(|f| f.start(names)).collect(),
         });
-        let setup = Setup { slots: self.slots.len(), parameter: scan.parameter };
+        let setup =
+            Setup { slots: self.slots.len(), parameter: scan.parameter, unwraps: scan.unwrap.is_some() };
         Ok(RangeWorker {
             pipeline,
             unwrap,
@@ -413,9 +414,9 @@ impl RangeWork {
                 let sum = match (self.scan.function.value, lines) {
                     // Lines are stored back to back, each followed by a separator.
                     (RowValue::Bytes, Some(lines)) => {
-                        (lines.ends[next - 1] as usize - lines.start(at) - (next - at - 1)) as f64
+                        (lines.ends[next - 1] as usize - lines.start(at) - (next - at - 1)) as u64
                     }
-                    _ => count as f64,
+                    _ => count,
                 };
                 values.add_counted(memory, group, slot, (count, sum))?;
                 passed += count;
@@ -445,7 +446,7 @@ impl RangeWork {
                 }
                 let Some(slot) = slot else { continue };
                 let rows = u64::from(minute.lines);
-                let sum = if bytes { minute.bytes as f64 } else { rows as f64 };
+                let sum = if bytes { minute.bytes } else { rows };
                 worker.values.add_counted(&mut worker.memory, group, slot, (rows, sum))?;
                 counted += rows;
             }

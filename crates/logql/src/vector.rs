@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use foldhash::fast::FixedState;
 use sandur_base::Stopped;
 use sandur_base::job::spend;
+use sandur_model::exact::{ExactSum, Moments};
 
 use crate::grouping::{Grouping, group_labels};
 use crate::matrix::{Labels, Matrix, Series};
@@ -28,8 +29,8 @@ pub struct VectorFunction {
 /// The implementation of a function.
 #[derive(Clone, Copy)]
 pub enum Kind {
-    /// One value per group.
-    Fold(fn() -> Box<dyn Fold>),
+    /// One value per group, which does not depend on the order of its values.
+    Fold(Fold),
     /// Selects the series of each group with the greatest or least values.
     Select {
         /// Whether the greatest values are selected, not the least.
@@ -48,16 +49,11 @@ impl std::fmt::Debug for VectorFunction {
     }
 }
 
-/// A fold over the values of a group at one instant.
-pub trait Fold {
-    /// Adds a value.
-    fn add(&mut self, value: f64);
-    /// The result; at least one value was added.
-    fn value(&self) -> f64;
-}
+/// Computes the value of a group at one instant from its values, of which there is at least one.
+pub type Fold = fn(&[f64]) -> f64;
 
-const fn fold(name: &'static str, doc: &'static str, start: fn() -> Box<dyn Fold>) -> VectorFunction {
-    VectorFunction { name, doc, takes_count: false, sorts: false, kind: Kind::Fold(start) }
+const fn fold(name: &'static str, doc: &'static str, fold: Fold) -> VectorFunction {
+    VectorFunction { name, doc, takes_count: false, sorts: false, kind: Kind::Fold(fold) }
 }
 
 const fn other(name: &'static str, doc: &'static str, kind: Kind) -> VectorFunction {
@@ -67,15 +63,17 @@ const fn other(name: &'static str, doc: &'static str, kind: Kind) -> VectorFunct
 
 /// Every function.
 pub const FUNCTIONS: &[VectorFunction] = &[
-    fold("sum", "The sum of each group.", || Box::new(Sum(0.0))),
-    fold("avg", "The mean of each group.", || Box::new(Mean { count: 0.0, mean: 0.0 })),
-    fold("min", "The least value of each group.", || Box::new(Extreme { greatest: false, best: None })),
-    fold("max", "The greatest value of each group.", || Box::new(Extreme { greatest: true, best: None })),
-    fold("count", "The number of series in each group.", || Box::new(Count(0.0))),
-    fold("stddev", "The standard deviation of each group.", || {
-        Box::new(Deviation { root: true, ..VARIANCE })
+    fold("sum", "The sum of each group.", |values| sum(values).value()),
+    fold("avg", "The mean of each group.", |values| sum(values).mean(values.len() as f64)),
+    fold("min", "The least value of each group.", |values| {
+        numbers(values).min_by(f64::total_cmp).unwrap_or(f64::NAN)
     }),
-    fold("stdvar", "The variance of each group.", || Box::new(VARIANCE)),
+    fold("max", "The greatest value of each group.", |values| {
+        numbers(values).max_by(f64::total_cmp).unwrap_or(f64::NAN)
+    }),
+    fold("count", "The number of series in each group.", |values| values.len() as f64),
+    fold("stddev", "The standard deviation of each group.", |values| variance(values).sqrt()),
+    fold("stdvar", "The variance of each group.", variance),
     other("topk", "The series with the greatest values of each group.", Kind::Select { greatest: true }),
     other("bottomk", "The series with the least values of each group.", Kind::Select { greatest: false }),
     other("approx_topk", "The same as `topk`; the result is exact.", Kind::Select { greatest: true }),
@@ -88,85 +86,24 @@ pub fn find(name: &str) -> Option<&'static VectorFunction> {
     FUNCTIONS.iter().find(|function| function.name == name)
 }
 
-struct Sum(f64);
-impl Fold for Sum {
-    fn add(&mut self, value: f64) {
-        self.0 += value;
-    }
-    fn value(&self) -> f64 {
-        self.0
-    }
+fn sum(values: &[f64]) -> ExactSum {
+    let mut sum = ExactSum::default();
+    values.iter().for_each(|value| sum.add(*value));
+    sum
 }
 
-struct Count(f64);
-impl Fold for Count {
-    fn add(&mut self, _value: f64) {
-        self.0 += 1.0;
-    }
-    fn value(&self) -> f64 {
-        self.0
-    }
+fn numbers(values: &[f64]) -> impl Iterator<Item = f64> {
+    values.iter().copied().filter(|value| !value.is_nan())
 }
 
-struct Mean {
-    count: f64,
-    mean: f64,
-}
-impl Fold for Mean {
-    fn add(&mut self, value: f64) {
-        self.count += 1.0;
-        if self.count == 1.0 {
-            self.mean = value;
-        } else if self.mean.is_infinite() && (value == self.mean || value.is_finite()) {
-            // An infinite mean stays as it is, unless a value is the opposite infinity.
-        } else {
-            self.mean += (value - self.mean) / self.count;
-        }
+/// The variance of the population. As in Loki, that of one value is 0, even if the value is infinite.
+fn variance(values: &[f64]) -> f64 {
+    if values.len() == 1 {
+        return 0.0;
     }
-    fn value(&self) -> f64 {
-        self.mean
-    }
-}
-
-struct Extreme {
-    greatest: bool,
-    best: Option<f64>,
-}
-impl Fold for Extreme {
-    fn add(&mut self, value: f64) {
-        let better = |best: f64| best.is_nan() || if self.greatest { best < value } else { best > value };
-        if self.best.is_none_or(better) {
-            self.best = Some(value);
-        }
-    }
-    fn value(&self) -> f64 {
-        self.best.unwrap_or(f64::NAN)
-    }
-}
-
-const VARIANCE: Deviation = Deviation { root: false, count: 0.0, mean: 0.0, squares: 0.0 };
-
-struct Deviation {
-    root: bool,
-    count: f64,
-    mean: f64,
-    squares: f64,
-}
-impl Fold for Deviation {
-    fn add(&mut self, value: f64) {
-        self.count += 1.0;
-        if self.count == 1.0 {
-            self.mean = value;
-            return;
-        }
-        let delta = value - self.mean;
-        self.mean += delta / self.count;
-        self.squares += delta * (value - self.mean);
-    }
-    fn value(&self) -> f64 {
-        let variance = self.squares / self.count;
-        if self.root { variance.sqrt() } else { variance }
-    }
+    let mut moments = Moments::default();
+    values.iter().for_each(|value| moments.add(*value));
+    moments.variance()
 }
 
 /// Applies a function to every instant.
@@ -177,7 +114,7 @@ pub fn apply(
     input: Matrix,
 ) -> Result<Matrix, Stopped> {
     match function.kind {
-        Kind::Fold(start) => fold_groups(start, grouping, &input),
+        Kind::Fold(fold) => fold_groups(fold, grouping, &input),
         Kind::Select { greatest } => {
             let count = usize::try_from(parameter.unwrap_or(1)).unwrap_or(usize::MAX);
             select(greatest, count, grouping, input)
@@ -203,24 +140,17 @@ fn groups(grouping: Option<&Grouping>, input: &Matrix) -> Result<Vec<(Labels, Ve
     Ok(groups)
 }
 
-fn fold_groups(
-    start: fn() -> Box<dyn Fold>,
-    grouping: Option<&Grouping>,
-    input: &Matrix,
-) -> Result<Matrix, Stopped> {
+fn fold_groups(fold: Fold, grouping: Option<&Grouping>, input: &Matrix) -> Result<Matrix, Stopped> {
     let mut output = Matrix::new(input.steps);
+    let mut present = Vec::new();
     for (labels, members) in groups(grouping, input)? {
         let mut values = Vec::with_capacity(input.steps);
         for step in 0..input.steps {
             spend(50 + 4 * members.len())?;
-            let mut state: Option<Box<dyn Fold>> = None;
-            for &member in &members {
-                let value = input.series[member].values[step];
-                if !is_absent(value) {
-                    state.get_or_insert_with(start).add(value);
-                }
-            }
-            values.push(state.map_or(ABSENT, |s| s.value()));
+            let all = members.iter().map(|member| input.series[*member].values[step]);
+            present.clear();
+            present.extend(all.filter(|value| !is_absent(*value)));
+            values.push(if present.is_empty() { ABSENT } else { fold(&present) });
         }
         output.series.push(Series { labels, values });
     }

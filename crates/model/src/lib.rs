@@ -34,6 +34,7 @@ mod batch_parts;
 mod bounded_regex;
 pub mod decimal;
 pub mod escaping;
+pub mod exact;
 mod exemplar;
 mod forms_of_regex;
 pub mod go_regex;

@@ -1,6 +1,6 @@
 //! `avg_over_time`.
 
-use crate::range::slots::{Slot, Table};
+use crate::range::slots::Table;
 use crate::range::total::Total;
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
@@ -14,41 +14,11 @@ pub const TABLE: &[RangeFunction] = &[RangeFunction {
     sums: false,
     sharded: true,
     absent: false,
-    start: |setup| Table::<Mean>::boxed(setup, mean),
+    start: |setup| Table::<Total>::boxed(setup, mean),
 }];
 
-/// The sum, and a second sum scaled by 2^-64 for values whose plain sum overflows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    total: Total,
-    scaled: Total,
-}
-
-/// A power of two: scaling by it loses only what is far below the precision of the result.
-const SCALE: f64 = 1.0 / (1u128 << 64) as f64;
-
-impl Slot for Mean {
-    fn add(&mut self, timestamp: i64, value: f64) {
-        self.total.add(timestamp, value);
-        self.scaled.plus(value * SCALE);
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.total.merge(&other.total);
-        self.scaled.merge(&other.scaled);
-    }
-}
-
-fn mean(state: &Mean, _window: &Window) -> Option<f64> {
-    let rows = state.total.rows;
-    if rows == 0 {
-        return None;
-    }
-    let plain = state.total.sum();
-    if plain.is_finite() {
-        return Some(plain / rows as f64);
-    }
-    Some(state.scaled.sum() / rows as f64 / SCALE)
+fn mean(total: &Total, _window: &Window) -> Option<f64> {
+    (total.rows > 0).then(|| total.sum.mean(total.rows as f64))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `stdvar_over_time` and `stddev_over_time`: of the population, as in Prometheus.
 
+use sandur_model::exact::Moments;
+
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
@@ -26,37 +28,22 @@ pub const TABLE: &[RangeFunction] = &[
     },
 ];
 
-/// Count, mean and sum of squared deviations from the mean, by Welford's algorithm; merged by Chan's.
-#[derive(Clone, Copy, Debug, Default)]
-struct Moments {
-    rows: f64,
-    mean: f64,
-    squares: f64,
-}
-
 impl Slot for Moments {
     fn add(&mut self, _timestamp: i64, value: f64) {
-        self.rows += 1.0;
-        let delta = value - self.mean;
-        self.mean += delta / self.rows;
-        self.squares += delta * (value - self.mean);
+        Moments::add(self, value);
     }
 
     fn merge(&mut self, other: &Self) {
-        if self.rows == 0.0 {
-            *self = *other;
-        } else if other.rows > 0.0 {
-            let rows = self.rows + other.rows;
-            let delta = other.mean - self.mean;
-            self.squares += other.squares + delta * delta * self.rows * other.rows / rows;
-            self.mean += delta * other.rows / rows;
-            self.rows = rows;
-        }
+        Moments::merge(self, other);
+    }
+
+    fn heap_bytes(&self) -> u64 {
+        Moments::heap_bytes(self)
     }
 }
 
 fn variance(state: &Moments, _window: &Window) -> Option<f64> {
-    (state.rows > 0.0).then(|| state.squares / state.rows)
+    (state.count() > 0).then(|| state.variance())
 }
 
 fn deviation(state: &Moments, window: &Window) -> Option<f64> {

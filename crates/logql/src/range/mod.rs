@@ -51,6 +51,8 @@ pub struct Setup {
     pub slots: usize,
     /// The function's numeric argument.
     pub parameter: f64,
+    /// Whether rows contribute unwrapped values, not whole numbers.
+    pub unwraps: bool,
 }
 
 /// The window whose rows become a number.

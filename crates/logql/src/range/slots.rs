@@ -25,7 +25,7 @@ pub trait Slot: Default + Clone + Send + 'static {
     /// Adds the rows of another slot. Both may have rows at the same instants.
     fn merge(&mut self, other: &Self);
     /// Adds rows of which only the number and the sum are known. Only for functions that count.
-    fn add_counted(&mut self, _rows: u64, _sum: f64) {}
+    fn add_counted(&mut self, _rows: u64, _sum: u64) {}
     /// Whether the cost of merging does not depend on the number of rows.
     const COMPACT: bool = true;
     /// The bytes on the heap.
@@ -50,7 +50,7 @@ pub trait Accumulation: Send {
         memory: &mut Reservation,
         group: u32,
         slot: usize,
-        counted: (u64, f64),
+        counted: (u64, u64),
     ) -> Result<(), Error>;
     /// Adds the rows of a group of another accumulation of the same function.
     fn merge(
@@ -198,7 +198,7 @@ impl<S: Slot> Accumulation for Table<S> {
         memory: &mut Reservation,
         group: u32,
         slot: usize,
-        counted: (u64, f64),
+        counted: (u64, u64),
     ) -> Result<(), Error> {
         self.slot(memory, group, slot)?.add_counted(counted.0, counted.1);
         Ok(())
@@ -266,7 +266,7 @@ pub(crate) mod testing {
     pub fn value(function: &str, parameter: f64, rows: &[(i64, f64)]) -> Option<f64> {
         let function = crate::range::find(function).unwrap();
         let windows = Windows::new(60_000_000_000, 60_000_000_000, 1, 60_000_000_000, 0);
-        let setup = Setup { slots: windows.slots().len(), parameter };
+        let setup = Setup { slots: windows.slots().len(), parameter, unwraps: true };
         let budget = MemoryBudget::root("test", 1 << 20);
         let mut memory = budget.reserve(0).unwrap();
         // Half of the rows are added to another accumulation, which is then merged.
@@ -304,7 +304,7 @@ mod tests {
                 let to = (from + length).min(60);
                 let expected: f64 = (from..to).map(|n| n as f64).sum();
                 let found = sliding.over(from, to);
-                assert_eq!((found.sum(), found.rows), (expected, (to - from) as u64), "{from}..{to}");
+                assert_eq!((found.sum.value(), found.rows), (expected, (to - from) as u64), "{from}..{to}");
             }
         }
     }
@@ -313,7 +313,7 @@ mod tests {
     fn lanes_grow_both_ways_within_the_budget() {
         let windows = Windows::new(0, 99, 1, 3, 0);
         let slots = windows.slots();
-        let setup = Setup { slots: slots.len(), parameter: 0.0 };
+        let setup = Setup { slots: slots.len(), parameter: 0.0, unwraps: false };
         let budget = MemoryBudget::root("test", 1 << 20);
         let mut memory = budget.reserve(0).unwrap();
         let mut counts = (find("count_over_time").unwrap().start)(setup);

@@ -1,8 +1,10 @@
 //! Counts and sums: `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `sum_over_time`,
 //! `absent_over_time`.
 
-use crate::range::slots::{Slot, Table};
-use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
+use sandur_model::exact::ExactSum;
+
+use crate::range::slots::{Accumulation, Finish, Slot, Table};
+use crate::range::{Argument, RangeFunction, RowValue, Setup, UnwrapUse, Window};
 
 const BASE: RangeFunction = RangeFunction {
     name: "count_over_time",
@@ -14,7 +16,7 @@ const BASE: RangeFunction = RangeFunction {
     sums: true,
     sharded: true,
     absent: false,
-    start: |setup| Table::<Total>::boxed(setup, whole),
+    start: |setup| table(setup, whole, whole),
 };
 
 pub const TABLE: &[RangeFunction] = &[
@@ -23,7 +25,7 @@ pub const TABLE: &[RangeFunction] = &[
         name: "rate",
         doc: "The number of rows per second in the window, or the sum of unwrapped values per second.",
         unwrap: UnwrapUse::Optional,
-        start: |setup| Table::<Total>::boxed(setup, per_second),
+        start: |setup| table(setup, per_second, per_second),
         ..BASE
     },
     RangeFunction {
@@ -36,7 +38,7 @@ pub const TABLE: &[RangeFunction] = &[
         name: "bytes_rate",
         doc: "The bytes of the lines per second in the window.",
         value: RowValue::Bytes,
-        start: |setup| Table::<Total>::boxed(setup, per_second),
+        start: |setup| table(setup, per_second, per_second),
         ..BASE
     },
     RangeFunction {
@@ -56,53 +58,82 @@ pub const TABLE: &[RangeFunction] = &[
     },
 ];
 
-/// A compensated sum, which hardly depends on the order of additions.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Total {
-    pub rows: u64,
-    sum: f64,
-    error: f64,
+/// An accumulation of counts, or of sums if the query unwraps values.
+fn table(setup: Setup, counted: Finish<Counts>, summed: Finish<Total>) -> Box<dyn Accumulation> {
+    match setup.unwraps {
+        true => Table::boxed(setup, summed),
+        false => Table::boxed(setup, counted),
+    }
 }
 
-impl Total {
-    pub fn plus(&mut self, value: f64) {
-        let sum = self.sum + value;
-        let lost =
-            if self.sum.abs() >= value.abs() { self.sum - sum + value } else { value - sum + self.sum };
-        self.error += lost;
-        self.sum = sum;
-    }
+/// The number of rows, and the sum of their unwrapped values.
+#[derive(Clone, Debug, Default)]
+pub struct Total {
+    pub rows: u64,
+    pub sum: ExactSum,
+}
 
-    pub fn sum(&self) -> f64 {
-        // With an infinite sum the compensation is NaN, and is not needed.
-        if self.error.is_finite() { self.sum + self.error } else { self.sum }
+/// The number of rows, and the sum of whole numbers, such as the lengths of their lines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub rows: u64,
+    pub sum: u64,
+}
+
+/// A slot with a number of rows and a sum.
+trait Summed {
+    fn sum_of_any(&self) -> Option<f64>;
+}
+
+impl Summed for Total {
+    fn sum_of_any(&self) -> Option<f64> {
+        (self.rows > 0).then(|| self.sum.value())
+    }
+}
+
+impl Summed for Counts {
+    fn sum_of_any(&self) -> Option<f64> {
+        (self.rows > 0).then_some(self.sum as f64)
     }
 }
 
 impl Slot for Total {
     fn add(&mut self, _timestamp: i64, value: f64) {
         self.rows += 1;
-        self.plus(value);
+        self.sum.add(value);
     }
 
     fn merge(&mut self, other: &Self) {
         self.rows += other.rows;
-        self.plus(other.sum);
-        self.error += other.error;
+        self.sum.merge(&other.sum);
     }
 
-    fn add_counted(&mut self, rows: u64, sum: f64) {
+    fn heap_bytes(&self) -> u64 {
+        self.sum.heap_bytes()
+    }
+}
+
+impl Slot for Counts {
+    fn add(&mut self, _timestamp: i64, value: f64) {
+        self.add_counted(1, value as u64);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.add_counted(other.rows, other.sum);
+    }
+
+    fn add_counted(&mut self, rows: u64, sum: u64) {
         self.rows += rows;
-        self.plus(sum);
+        self.sum = self.sum.saturating_add(sum);
     }
 }
 
-fn whole(total: &Total, _window: &Window) -> Option<f64> {
-    (total.rows > 0).then(|| total.sum())
+fn whole(total: &impl Summed, _window: &Window) -> Option<f64> {
+    total.sum_of_any()
 }
 
-fn per_second(total: &Total, window: &Window) -> Option<f64> {
-    (total.rows > 0).then(|| total.sum() / window.range_seconds())
+fn per_second(total: &impl Summed, window: &Window) -> Option<f64> {
+    total.sum_of_any().map(|sum| sum / window.range_seconds())
 }
 
 #[cfg(test)]

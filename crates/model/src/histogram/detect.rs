@@ -79,9 +79,39 @@ impl FloatHistogram {
 
     /// The zero count for a larger threshold, and that threshold: it is widened to the end of a
     /// populated bucket that it would split.
-    pub(super) fn zero_count_for(&self, threshold: f64) -> (f64, f64) {
-        let (count, threshold, _) = self.zero_count_with(threshold, None);
-        (count, threshold)
+    pub(super) fn zero_count_for(&self, mut threshold: f64) -> (f64, f64) {
+        if threshold == self.zero_threshold {
+            return (self.zero_count, threshold);
+        }
+        'again: loop {
+            let mut count = self.zero_count;
+            for bucket in self.positive_buckets() {
+                if bucket.lower >= threshold {
+                    break;
+                }
+                count += bucket.count;
+                if bucket.upper > threshold {
+                    if bucket.count != 0.0 {
+                        threshold = bucket.upper;
+                    }
+                    break;
+                }
+            }
+            for bucket in self.negative_buckets() {
+                if bucket.upper <= -threshold {
+                    break;
+                }
+                count += bucket.count;
+                if bucket.lower < -threshold {
+                    if bucket.count != 0.0 {
+                        threshold = -bucket.lower;
+                        continue 'again;
+                    }
+                    break;
+                }
+            }
+            return (count, threshold);
+        }
     }
 }
 

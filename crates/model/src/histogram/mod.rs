@@ -3,8 +3,9 @@
 //!
 //! Buckets are stored as sorted pairs of index and count, so that every operation on two histograms
 //! merges two sorted lists. Wire formats and files use spans; [`Buckets::from_spans`] and
-//! [`Buckets::spans`] convert. The arithmetic, including the order of additions, is that of Prometheus,
-//! so that results are equal bit for bit.
+//! [`Buckets::spans`] convert. The arithmetic, including the order of additions, is that of Prometheus.
+//! Only sums and means of many histograms ([`HistogramSum`]) are more exact, so that they do not depend on
+//! the order of the histograms.
 
 mod arithmetic;
 mod bounds;
@@ -12,6 +13,7 @@ mod detect;
 mod iterate;
 mod kahan;
 mod show;
+mod sum;
 mod trim;
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ pub use arithmetic::Added;
 pub use iterate::{Bucket, exponential_bound};
 pub use kahan::kahan_add;
 pub use show::GoNumber;
+pub use sum::{HistogramSum, ResetHints};
 pub use trim::Trim;
 
 /// The schema of histograms with custom bounds.

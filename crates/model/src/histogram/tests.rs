@@ -59,11 +59,53 @@ fn sums_have_the_custom_bounds_that_both_histograms_have() {
     assert!(a.add(&b).unwrap().bounds_reconciled);
     assert_eq!((&*a.bounds, &a.positive.counts[..]), (&[2.0, 4.0][..], &[13.0, 53.0, 44.0][..]));
     assert_eq!(a.add(&exponential(0, 0, &[1.0])), Err(HistogramError::Incompatible));
-    let mut lost = None;
-    let mut c = custom(&[1.0, 2.0, 4.0], &[1.0, 2.0, 3.0, 4.0]);
-    c.add_compensated(&b, &mut lost).unwrap();
-    c.add(&lost.unwrap()).unwrap();
-    assert_eq!(c.positive.counts, [13.0, 53.0, 44.0]);
+}
+
+#[test]
+fn sums_and_means_do_not_depend_on_the_order() {
+    let mut coarse = exponential(0, -3, &[0.1, 1e100, 7.0]);
+    (coarse.zero_threshold, coarse.reset) = (0.5, CounterReset::Reset);
+    let mut gauge = exponential(1, 1, &[0.3, -1e100, 0.7]);
+    gauge.reset = CounterReset::Gauge;
+    let all = [exponential(1, 1, &[0.1, 1e100, 3.0]), coarse, gauge, exponential(1, -2, &[0.2; 9])];
+    let of = |order: [usize; 4]| {
+        let mut sum = HistogramSum::default();
+        order.iter().for_each(|n| sum.add(&all[*n]).unwrap());
+        sum
+    };
+    let first = of([0, 1, 2, 3]);
+    assert!(first.hints() != ResetHints::default() && !first.hints().collide() && !first.bounds_differ());
+    for order in [[3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+        assert_eq!(of(order).sum(), first.sum());
+        assert_eq!(of(order).mean(), first.mean());
+        let (mut left, mut right) = (HistogramSum::default(), HistogramSum::default());
+        order[..2].iter().for_each(|n| left.add(&all[*n]).unwrap());
+        order[2..].iter().for_each(|n| right.add(&all[*n]).unwrap());
+        right.merge(&left).unwrap();
+        assert_eq!(right.sum(), first.sum());
+        assert!(right.memory_bytes() > 0);
+    }
+    let sum = first.sum().unwrap();
+    assert_eq!((sum.reset, sum.schema, sum.zero_threshold), (CounterReset::Gauge, 0, 0.5));
+    let mut one = HistogramSum::default();
+    one.add(&all[0]).unwrap();
+    assert_eq!((one.sum(), one.mean()), (Some(all[0].clone()), Some(all[0].clone())));
+    assert_eq!(one.add(&custom(&[1.0], &[1.0, 2.0])), Err(HistogramError::Incompatible));
+    assert_eq!((HistogramSum::default().sum(), HistogramSum::default().mean()), (None, None));
+}
+
+#[test]
+fn sums_with_custom_bounds_have_the_bounds_of_all() {
+    let mut sum = HistogramSum::default();
+    sum.add(&custom(&[1.0, 2.0, 4.0], &[1.0, 2.0, 3.0, 4.0])).unwrap();
+    assert!(!sum.bounds_differ());
+    sum.add(&custom(&[2.0, 3.0, 4.0], &[10.0, 20.0, 30.0, 40.0])).unwrap();
+    assert!(sum.bounds_differ());
+    let found = sum.sum().unwrap();
+    assert_eq!((&*found.bounds, &found.positive.counts[..]), (&[2.0, 4.0][..], &[13.0, 53.0, 44.0][..]));
+    let mut large = HistogramSum::default();
+    (0..2).for_each(|_| large.add(&custom(&[1.0], &[f64::MAX, 2.0])).unwrap());
+    assert_eq!(large.mean().unwrap().positive.counts, [f64::MAX, 2.0]);
 }
 
 #[test]

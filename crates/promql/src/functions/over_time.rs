@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sandur_model::FloatHistogram;
-use sandur_model::histogram::{CounterReset, kahan_add};
+use sandur_model::histogram::{HistogramSum, kahan_add};
 
 use crate::functions::window::{Site, Value, Window};
 use crate::notes::{HistogramOperation, Note};
@@ -91,52 +91,25 @@ pub fn sum(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
         }
         return Ok(if sum.is_infinite() { sum } else { sum + lost }.into());
     }
-    let mut hints = Hints::default();
-    let mut sum = FloatHistogram::clone(&window.histograms[0]);
-    hints.see(&sum);
-    let (mut lost, mut reconciled) = (None, false);
-    for histogram in &window.histograms[1..] {
-        hints.see(histogram);
-        match sum.add_compensated(histogram, &mut lost) {
-            Ok(added) => reconciled |= added.bounds_reconciled,
-            Err(_) => return Ok(incompatible(site)),
-        }
-    }
-    if let Some(lost) = lost
-        && let Ok(added) = sum.add(&lost)
-    {
-        reconciled |= added.bounds_reconciled;
-    }
-    hints.note(reconciled, site);
-    Ok(sum.into())
+    Ok(total(window, site).and_then(|total| total.sum()).map_or(Value::None, Value::from))
 }
 
-fn incompatible(site: &mut Site<'_>) -> Value {
-    site.note(Note::MixedExponentialCustom(site.metric));
-    Value::None
-}
-
-/// The counter reset hints seen in a sum of histograms.
-#[derive(Default)]
-struct Hints {
-    reset: bool,
-    not_reset: bool,
-}
-
-impl Hints {
-    fn see(&mut self, histogram: &FloatHistogram) {
-        self.reset |= histogram.reset == CounterReset::Reset;
-        self.not_reset |= histogram.reset == CounterReset::NotReset;
-    }
-
-    fn note(&self, reconciled: bool, site: &mut Site<'_>) {
-        if self.reset && self.not_reset {
-            site.note(Note::ResetCollision(HistogramOperation::Aggregation));
-        }
-        if reconciled {
-            site.note(Note::MismatchedBounds(HistogramOperation::Aggregation));
+/// The exact sum of the window's histograms; adds notes about it. `None` if they are incompatible.
+fn total(window: &Window<'_>, site: &mut Site<'_>) -> Option<HistogramSum> {
+    let mut total = HistogramSum::default();
+    for histogram in window.histograms {
+        if total.add(histogram).is_err() {
+            site.note(Note::MixedExponentialCustom(site.metric));
+            return None;
         }
     }
+    if total.hints().collide() {
+        site.note(Note::ResetCollision(HistogramOperation::Aggregation));
+    }
+    if total.bounds_differ() {
+        site.note(Note::MismatchedBounds(HistogramOperation::Aggregation));
+    }
+    Some(total)
 }
 
 /// The mean: from the sum while that does not overflow, then as a running mean.
@@ -145,7 +118,7 @@ pub fn average(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
         return Ok(Value::None);
     }
     if !window.histograms.is_empty() {
-        return Ok(average_histogram(window, site));
+        return Ok(total(window, site).and_then(|total| total.mean()).map_or(Value::None, Value::from));
     }
     let Some((first, rest)) = window.values.split_first() else { return Ok(Value::None) };
     let (mut sum, mut lost, mut mean, mut running, mut count) = (*first, 0.0, 0.0, false, 1.0);
@@ -165,84 +138,4 @@ pub fn average(window: &Window<'_>, site: &mut Site<'_>) -> Answer {
         (mean, lost) = kahan_add(value / count, part * mean, part * lost);
     }
     Ok(if running { mean + lost } else { sum / count + lost / count }.into())
-}
-
-fn average_histogram(window: &Window<'_>, site: &mut Site<'_>) -> Value {
-    let mut hints = Hints::default();
-    let mut mean = HistogramMean::new(&window.histograms[0]);
-    hints.see(&window.histograms[0]);
-    let mut reconciled = false;
-    for histogram in &window.histograms[1..] {
-        hints.see(histogram);
-        match mean.add(histogram) {
-            Ok(more) => reconciled |= more,
-            Err(()) => return incompatible(site),
-        }
-    }
-    hints.note(reconciled, site);
-    mean.result().into()
-}
-
-/// A mean of histograms: from the sum while that does not overflow, then as a running mean.
-#[derive(Clone, Debug)]
-pub struct HistogramMean {
-    sum: FloatHistogram,
-    lost: Option<FloatHistogram>,
-    count: f64,
-    running: bool,
-}
-
-impl HistogramMean {
-    /// The mean of one histogram.
-    pub fn new(first: &FloatHistogram) -> Self {
-        Self { sum: first.clone(), lost: None, count: 1.0, running: false }
-    }
-
-    /// Adds a histogram. Returns whether bucket bounds were reconciled; fails if the buckets are
-    /// incompatible.
-    pub fn add(&mut self, next: &FloatHistogram) -> Result<bool, ()> {
-        self.count += 1.0;
-        if !self.running {
-            let (mut sum, mut lost) = (self.sum.clone(), self.lost.clone());
-            let added = sum.add_compensated(next, &mut lost).map_err(|_| ())?;
-            if !sum.has_overflow() {
-                (self.sum, self.lost) = (sum, lost);
-                return Ok(added.bounds_reconciled);
-            }
-            self.running = true;
-            self.sum.divide(self.count - 1.0);
-            if let Some(lost) = &mut self.lost {
-                lost.divide(self.count - 1.0);
-            }
-        }
-        let part = (self.count - 1.0) / self.count;
-        if let Some(lost) = &mut self.lost {
-            lost.multiply(part);
-        }
-        let mut next = next.clone();
-        next.divide(self.count);
-        self.sum.multiply(part);
-        let added = self.sum.add_compensated(&next, &mut self.lost).map_err(|_| ())?;
-        Ok(added.bounds_reconciled)
-    }
-
-    /// The bytes that it takes.
-    pub fn memory_bytes(&self) -> u64 {
-        self.sum.memory_bytes() + self.lost.as_ref().map_or(0, FloatHistogram::memory_bytes)
-    }
-
-    /// The mean.
-    pub fn result(mut self) -> FloatHistogram {
-        if !self.running {
-            self.sum.divide(self.count);
-        }
-        if let Some(mut lost) = self.lost {
-            if !self.running {
-                lost.divide(self.count);
-            }
-            // Both have the same layout.
-            let _ = self.sum.add(&lost);
-        }
-        self.sum
-    }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each series is added to its group when it arrives and then dropped, except for quantiles, which keep all
 //! series. The number of a series's label set identifies its group; the group's labels are those of the
-//! grouping. Series of floats are added in loops over all steps (`accumulate`), in the order of arrival.
-//! Series with histograms are added step by step.
+//! grouping. Series of floats are added in loops over all steps (`accumulate`).
+//! Series with histograms are added step by step. No result depends on the order in which series arrive.
 
 mod accumulate;
 #[cfg(test)]
@@ -13,12 +13,10 @@ use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::job::spend;
-use sandur_model::FloatHistogram;
-use sandur_model::histogram::CounterReset;
+use sandur_model::histogram::HistogramSum;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid, Sample};
-use crate::functions::over_time::HistogramMean;
 use crate::functions::statistics::quantile;
 use crate::labels::{LabelsId, Text};
 use crate::notes::{HistogramOperation, Note};
@@ -28,32 +26,24 @@ use crate::span::Span;
 use crate::token::Kind;
 use accumulate::Floats;
 
-/// Flags of a step of a group with histograms.
-const HISTOGRAM: u8 = 1;
-const INCOMPATIBLE: u8 = 2;
-const RESET: u8 = 4;
-const NOT_RESET: u8 = 8;
-
-/// The bytes of a group's histogram at a step, without the histogram itself.
+/// The bytes of an entry for the histograms of a step.
 const HISTOGRAM_BYTES: u64 = 64;
 
-/// The sum or mean of a group's histograms at a step.
-enum HistogramState {
-    Sum(Box<FloatHistogram>, Option<Box<FloatHistogram>>),
-    Mean(Box<HistogramMean>),
+/// The histograms of a group at a step.
+enum StepHistograms {
+    Sum(Box<HistogramSum>),
+    /// Some are exponential, others have custom bounds.
+    Incompatible,
 }
 
-/// The histograms of a group, created with the first one.
-struct Histograms {
-    flags: Vec<u8>,
-    states: HashMap<usize, HistogramState>,
-}
+/// The histograms of a group by step.
+type Histograms = HashMap<usize, StepHistograms>;
 
 /// The state of a group over all steps.
 struct Group {
     drop_name: bool,
     floats: Floats,
-    histograms: Option<Box<Histograms>>,
+    histograms: Histograms,
     /// All series, for quantiles; else empty.
     columns: Vec<Column>,
 }
@@ -144,7 +134,7 @@ impl Aggregate {
         while self.groups.len() <= number {
             run.keep(size_of::<Group>() as u64 + Floats::bytes(self.op, self.grid.steps))?;
             let (floats, columns) = (Floats::new(self.op, self.grid.steps), Vec::new());
-            self.groups.push(Group { drop_name: false, floats, histograms: None, columns });
+            self.groups.push(Group { drop_name: false, floats, histograms: Histograms::new(), columns });
         }
         Ok(number)
     }
@@ -165,37 +155,38 @@ impl Aggregate {
             return Ok(());
         }
         let counts = matches!(self.op, Kind::Count | Kind::Group);
-        if counts || column.histograms.is_none() && group.histograms.is_none() {
+        if counts || column.histograms.is_none() {
+            let before = group.floats.more_bytes();
             group.floats.add(self.op, column);
-            return Ok(());
+            return Ok(run.keep(group.floats.more_bytes().saturating_sub(before))?);
         }
         self.add_mixed(number, &column, run)
     }
 
     /// Adds a series with histograms to a sum or mean, step by step.
     fn add_mixed(&mut self, number: usize, column: &Column, run: &mut Run) -> Result<(), Error> {
-        let (group, steps) = (&mut self.groups[number], self.grid.steps);
-        if group.histograms.is_none() {
-            run.keep(steps as u64 + size_of::<Histograms>() as u64)?;
-            group.histograms = Some(Box::new(Histograms { flags: vec![0; steps], states: HashMap::new() }));
-        }
-        let Group { floats, histograms: Some(histograms), .. } = group else { return Ok(()) };
+        let Group { floats, histograms, .. } = &mut self.groups[number];
         let metric = run.pool.get(column.labels, Text::NAME);
+        let before = floats.more_bytes();
         for step in column.steps() {
-            if histograms.flags[step] & INCOMPATIBLE != 0 {
-                continue;
-            }
             let Some(histogram) = column.histogram(step) else {
-                floats.add_one(self.op, step, column.values[step]);
+                floats.add_one(step, column.values[step]);
                 continue;
             };
             spend(histogram.memory_bytes() as usize)?;
-            let before = histograms.bytes(step);
-            let note = histograms.add(self.op, (step, floats.has(step)), histogram, metric);
-            run.keep(histograms.bytes(step).saturating_sub(before))?;
-            note.into_iter().for_each(|note| run.notes.add(note, self.span));
+            let entry = histograms.entry(step).or_insert_with(|| StepHistograms::Sum(Box::default()));
+            let StepHistograms::Sum(sum) = entry else { continue };
+            let before = sum.memory_bytes();
+            if sum.add(histogram).is_err() {
+                run.notes.add(Note::MixedExponentialCustom(metric), self.span);
+                *entry = StepHistograms::Incompatible;
+                continue;
+            }
+            let is_first = before == HistogramSum::default().memory_bytes();
+            let of_entry = if is_first { before + HISTOGRAM_BYTES } else { 0 };
+            run.keep(of_entry + sum.memory_bytes().saturating_sub(before))?;
         }
-        Ok(())
+        Ok(run.keep(floats.more_bytes().saturating_sub(before))?)
     }
 
     fn finish(&self, group: Group, labels: LabelsId, run: &mut Run) -> Result<Column, Error> {
@@ -206,23 +197,28 @@ impl Aggregate {
             op => group.floats.finish(op),
         };
         (column.labels, column.drop_name) = (labels, group.drop_name);
-        let Some(mut histograms) = group.histograms else { return Ok(column) };
-        for step in 0..steps {
+        let mut histograms: Vec<(usize, StepHistograms)> = group.histograms.into_iter().collect();
+        histograms.sort_unstable_by_key(|(step, _)| *step);
+        for (step, found) in histograms {
             spend(4)?;
-            let flags = histograms.flags[step];
-            if flags & HISTOGRAM != 0 && column.has(step) {
+            if column.has(step) {
+                // A mix of floats and histograms has no result.
                 run.notes.add(Note::MixedInAggregation, self.span);
                 column.unmark(step);
                 continue;
             }
-            if flags & HISTOGRAM == 0 || flags & INCOMPATIBLE != 0 {
-                continue;
-            }
-            if flags & RESET != 0 && flags & NOT_RESET != 0 {
+            let StepHistograms::Sum(found) = found else { continue };
+            if found.hints().collide() {
                 run.notes.add(Note::ResetCollision(HistogramOperation::Aggregation), self.span);
             }
-            if let Some(histogram) = histograms.states.remove(&step) {
-                run.put(&mut column, step, Sample::Histogram(Arc::new(histogram.result())))?;
+            if found.bounds_differ() {
+                run.notes.add(Note::MismatchedBounds(HistogramOperation::Aggregation), self.span);
+            }
+            spend(found.memory_bytes() as usize)?;
+            let result = if self.op == Kind::Avg { found.mean() } else { found.sum() };
+            if let Some(mut result) = result {
+                result.compact();
+                run.put(&mut column, step, Sample::Histogram(Arc::new(result)))?;
             }
         }
         Ok(column)
@@ -249,88 +245,4 @@ impl Aggregate {
 
 fn ignores_histograms(op: Kind) -> bool {
     matches!(op, Kind::Min | Kind::Max | Kind::Stddev | Kind::Stdvar | Kind::Quantile)
-}
-
-impl Histograms {
-    fn bytes(&self, step: usize) -> u64 {
-        self.states.get(&step).map_or(0, |state| state.memory_bytes() + HISTOGRAM_BYTES)
-    }
-
-    /// Adds a histogram to a step, which may already have floats. Returns a note about it, if there is one.
-    fn add(
-        &mut self,
-        op: Kind,
-        (step, has_float): (usize, bool),
-        histogram: &FloatHistogram,
-        metric: Text,
-    ) -> Option<Note> {
-        let flags = &mut self.flags[step];
-        *flags |= HISTOGRAM;
-        if has_float {
-            return None; // a mix of floats and histograms has no result
-        }
-        match histogram.reset {
-            CounterReset::Reset => *flags |= RESET,
-            CounterReset::NotReset => *flags |= NOT_RESET,
-            _ => {}
-        }
-        match add_histogram(&mut self.states, op, step, histogram) {
-            Ok(reconciled) => reconciled.then_some(Note::MismatchedBounds(HistogramOperation::Aggregation)),
-            Err(()) => {
-                *flags |= INCOMPATIBLE;
-                Some(Note::MixedExponentialCustom(metric))
-            }
-        }
-    }
-}
-
-/// Adds a histogram to the sum or mean of a step. Returns whether bucket bounds were reconciled; fails if
-/// the histograms have incompatible buckets.
-fn add_histogram(
-    all: &mut HashMap<usize, HistogramState>,
-    op: Kind,
-    step: usize,
-    histogram: &FloatHistogram,
-) -> Result<bool, ()> {
-    match all.get_mut(&step) {
-        None => {
-            let state = match op {
-                Kind::Avg => HistogramState::Mean(Box::new(HistogramMean::new(histogram))),
-                _ => HistogramState::Sum(Box::new(histogram.clone()), None),
-            };
-            all.insert(step, state);
-            Ok(false)
-        }
-        Some(HistogramState::Mean(mean)) => mean.add(histogram),
-        Some(HistogramState::Sum(sum, lost)) => {
-            let mut rest = lost.take().map(|lost| *lost);
-            let added = sum.add_compensated(histogram, &mut rest).map_err(|_| ())?;
-            *lost = rest.map(Box::new);
-            Ok(added.bounds_reconciled)
-        }
-    }
-}
-
-impl HistogramState {
-    fn memory_bytes(&self) -> u64 {
-        match self {
-            Self::Sum(sum, lost) => sum.memory_bytes() + lost.as_ref().map_or(0, |lost| lost.memory_bytes()),
-            Self::Mean(mean) => mean.memory_bytes(),
-        }
-    }
-
-    fn result(self) -> FloatHistogram {
-        let mut result = match self {
-            Self::Mean(mean) => mean.result(),
-            Self::Sum(mut sum, lost) => {
-                if let Some(lost) = lost {
-                    // Both have the same layout.
-                    let _ = sum.add(&lost);
-                }
-                *sum
-            }
-        };
-        result.compact();
-        result
-    }
 }

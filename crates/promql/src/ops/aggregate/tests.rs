@@ -1,10 +1,10 @@
-//! Goal: adding floats in loops over steps gives the same bits as adding them one by one.
+//! Goal: adding floats in loops over steps gives the same bits as adding them one by one, in any order.
 //!
-//! Method: series with gaps and with extreme numbers are added to a group, and to a plain model of each
-//! step.
+//! Method: series with gaps and with extreme numbers are added to a group, in both directions, and to a plain
+//! model of each step.
 
 use proptest::prelude::*;
-use sandur_model::histogram::kahan_add;
+use sandur_model::exact::{ExactSum, Moments};
 
 use super::accumulate::Floats;
 use crate::column::Column;
@@ -30,44 +30,19 @@ fn column(steps: usize) -> impl Strategy<Value = Column> {
 
 /// The aggregation of some numbers, by its definition.
 fn alone(op: Kind, values: &[f64]) -> f64 {
-    let count = values.len() as f64;
-    let first = values[0];
+    let (mut sum, mut moments) = (ExactSum::<2>::default(), Moments::default());
+    values.iter().for_each(|value| sum.add(*value));
+    values.iter().for_each(|value| moments.add(*value));
+    let numbers = || values.iter().copied().filter(|value| !value.is_nan());
     match op {
-        Kind::Count => count,
+        Kind::Count => values.len() as f64,
         Kind::Group => 1.0,
-        Kind::Sum => {
-            let add = |(sum, lost): (f64, f64), value: &f64| kahan_add(*value, sum, lost);
-            let (sum, lost) = values[1..].iter().fold((first, 0.0), add);
-            sum + lost
-        }
-        Kind::Max => values.iter().fold(first, |best, v| if best < *v || best.is_nan() { *v } else { best }),
-        Kind::Min => values.iter().fold(first, |best, v| if best > *v || best.is_nan() { *v } else { best }),
-        Kind::Avg => {
-            let (mut sum, mut lost, mut mean, mut running) = (first, 0.0, 0.0, false);
-            for (n, value) in values.iter().enumerate().skip(1) {
-                let count = (n + 1) as f64;
-                if !running {
-                    let (total, rest) = kahan_add(*value, sum, lost);
-                    if !total.is_infinite() {
-                        (sum, lost) = (total, rest);
-                        continue;
-                    }
-                    (running, mean, lost) = (true, sum / (count - 1.0), lost / (count - 1.0));
-                }
-                let part = (count - 1.0) / count;
-                (mean, lost) = kahan_add(value / count, part * mean, part * lost);
-            }
-            if running { mean + lost } else { sum / count + lost / count }
-        }
-        _ => {
-            let (mut mean, mut squares) = (first, if first.is_finite() { 0.0 } else { f64::NAN });
-            for (n, value) in values.iter().enumerate().skip(1) {
-                let delta = value - mean;
-                mean += delta / (n + 1) as f64;
-                squares += delta * (value - mean);
-            }
-            if op == Kind::Stdvar { squares / count } else { (squares / count).sqrt() }
-        }
+        Kind::Sum => sum.value(),
+        Kind::Avg => sum.mean(values.len() as f64),
+        Kind::Max => numbers().max_by(f64::total_cmp).unwrap_or(f64::NAN),
+        Kind::Min => numbers().min_by(f64::total_cmp).unwrap_or(f64::NAN),
+        Kind::Stdvar => moments.variance(),
+        _ => moments.variance().sqrt(),
     }
 }
 
@@ -87,6 +62,13 @@ proptest! {
             let mut group = Floats::new(op, steps);
             columns.iter().for_each(|column| group.add(op, column.clone()));
             let found = group.finish(op);
+            let mut backwards = Floats::new(op, steps);
+            columns.iter().rev().for_each(|column| backwards.add(op, column.clone()));
+            let backwards = backwards.finish(op);
+            for step in found.steps() {
+                let values = (found.values[step], backwards.values[step]);
+                prop_assert_eq!(bits(Some(values.0)), bits(Some(values.1)), "{:?} backwards", op);
+            }
             let mut one_by_one = Floats::new(op, steps);
             for step in 0..steps {
                 let values: Vec<f64> =
@@ -94,7 +76,7 @@ proptest! {
                 let expected = (!values.is_empty()).then(|| alone(op, &values));
                 let found = found.has(step).then(|| found.values[step]);
                 prop_assert_eq!(bits(found), bits(expected), "{:?} of {:?}", op, values);
-                values.iter().for_each(|value| one_by_one.add_one(op, step, *value));
+                values.iter().for_each(|value| one_by_one.add_one(step, *value));
             }
             if matches!(op, Kind::Sum | Kind::Avg) {
                 let one_by_one = one_by_one.finish(op);

@@ -1,0 +1,124 @@
+//! Exact sums at many steps, to which whole series are added.
+//!
+//! The floats of all sums are in two columns. The few sums that two floats cannot hold are in a map.
+
+use std::collections::BTreeMap;
+
+use super::{ExactSum, Wide, add_to, two_sum};
+
+/// The most values that [`ExactSums::add_run`] takes.
+pub const RUN: usize = 64;
+
+/// An exact sum for each step.
+#[derive(Clone, Debug, Default)]
+pub struct ExactSums {
+    high: Vec<f64>,
+    /// Empty while each step has at most one term.
+    low: Vec<f64>,
+    wide: BTreeMap<usize, Box<Wide>>,
+    wide_bytes: u64,
+}
+
+impl ExactSums {
+    /// The sums of one term each.
+    pub fn of_values(values: Vec<f64>) -> Self {
+        Self { high: values, ..Self::default() }
+    }
+
+    /// Whether no term was added.
+    pub fn is_empty(&self) -> bool {
+        self.high.is_empty()
+    }
+
+    /// Makes room for this number of steps.
+    pub fn prepare(&mut self, steps: usize) {
+        self.high.resize(steps, 0.0);
+        self.low.resize(steps, 0.0);
+    }
+
+    /// Sets the first term of a step.
+    #[inline]
+    pub fn begin(&mut self, step: usize, value: f64) {
+        self.high[step] = value;
+    }
+
+    /// Adds a term to a step. The steps must be prepared.
+    #[inline]
+    pub fn add(&mut self, step: usize, value: f64) {
+        let mut parts = [self.high[step], self.low[step]];
+        if !add_to(&mut parts, value) {
+            return self.add_slowly(step, value);
+        }
+        [self.high[step], self.low[step]] = parts;
+    }
+
+    #[cold]
+    fn add_slowly(&mut self, step: usize, value: f64) {
+        let wide = self.wide.remove(&step);
+        let mut sum = ExactSum { parts: [self.high[step], self.low[step]], wide };
+        let before = sum.heap_bytes();
+        sum.add_slowly(value);
+        self.wide_bytes = self.wide_bytes + sum.heap_bytes() - before;
+        self.set(step, sum);
+    }
+
+    /// Adds terms to the steps from `start` on, at most [`RUN`]. The steps must be prepared.
+    #[inline]
+    pub fn add_run(&mut self, start: usize, values: &[f64]) {
+        let (mut high, mut low, mut fits) = ([0.0; RUN], [0.0; RUN], true);
+        let steps = start..start + values.len();
+        let old = self.high[steps.clone()].iter().zip(&self.low[steps.clone()]);
+        for (((high, low), (old_high, old_low)), value) in high.iter_mut().zip(&mut low).zip(old).zip(values)
+        {
+            let (sum, lost) = two_sum(*old_high, *value);
+            let (lost, rest) = two_sum(*old_low, lost);
+            (*high, *low) = (sum, lost);
+            fits &= rest == 0.0;
+        }
+        if fits {
+            self.high[steps.clone()].copy_from_slice(&high[..values.len()]);
+            self.low[steps].copy_from_slice(&low[..values.len()]);
+        } else {
+            steps.zip(values).for_each(|(step, value)| self.add(step, *value));
+        }
+    }
+
+    /// The sum of a step.
+    pub fn get(&self, step: usize) -> ExactSum {
+        let low = self.low.get(step).copied().unwrap_or_default();
+        ExactSum { parts: [self.high[step], low], wide: self.wide.get(&step).cloned() }
+    }
+
+    /// Replaces the sum of a step.
+    pub fn set(&mut self, step: usize, sum: ExactSum) {
+        [self.high[step], self.low[step]] = sum.parts;
+        if let Some(wide) = sum.wide {
+            self.wide.insert(step, wide);
+        }
+    }
+
+    /// Adds another sum to that of a step. The steps must be prepared.
+    pub fn merge(&mut self, step: usize, other: &ExactSum) {
+        let mut sum = self.get(step);
+        let before = sum.heap_bytes();
+        sum.merge(other);
+        self.wide_bytes = self.wide_bytes + sum.heap_bytes() - before;
+        self.wide.remove(&step);
+        self.set(step, sum);
+    }
+
+    /// The bytes of the sums that two floats cannot hold.
+    pub fn wide_bytes(&self) -> u64 {
+        self.wide_bytes
+    }
+
+    /// The rounded sums.
+    pub fn values(&self) -> Vec<f64> {
+        (0..self.high.len()).map(|step| self.get(step).value()).collect()
+    }
+
+    /// The rounded means; `counts` has the number of terms of each step.
+    pub fn means(&self, counts: &[f64]) -> Vec<f64> {
+        (0..self.high.len()).zip(counts).map(|(step, count)| self.get(step).mean(*count)).collect()
+    }
+}
