@@ -561,8 +561,8 @@ pub const RULES: &[Rule] = &[
     rule(
         "rounding",
         "Numbers have a relative difference of less than 1e-9.",
-        "Sandur's sums are exact. Loki's depend on the order of its chunks and hash maps, which differs between \
-         two of its own answers.",
+        "Sandur's sums are exact. Loki's depend on the order of its chunks and hash maps, which differs \
+         between two of its own answers.",
         |case| case.difference.kind == Kind::Rounding,
     ),
 ];

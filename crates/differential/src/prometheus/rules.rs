@@ -214,8 +214,8 @@ pub const RULES: &[Rule] = &[
         id: "order-of-addition",
         what: "digits of `stddev` and `stdvar` after the sixth, and comparisons, remainders and periodic \
                functions of them",
-        reason: "Sandur's sums are exact; Prometheus rounds after each addition, in the order in which series \
-                 were created, which may vary",
+        reason: "Sandur's sums are exact; Prometheus rounds after each addition, in the order in which \
+                 series were created, which may vary",
         explains: |case| {
             let is_deviation = case.text.contains("stddev") || case.text.contains("stdvar");
             is_deviation

@@ -20,6 +20,10 @@ fn finite_edge() -> impl Strategy<Value = f64> {
     prop::sample::select(EDGES.into_iter().filter(|edge| edge.is_finite()).collect::<Vec<_>>())
 }
 
+fn number_or_edge() -> impl Strategy<Value = f64> {
+    prop_oneof![20 => number(), 1 => prop::sample::select(&EDGES[..])]
+}
+
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }
@@ -27,7 +31,7 @@ fn same(a: f64, b: f64) -> bool {
 proptest! {
     #[test]
     fn sums_do_not_depend_on_the_order(
-        mut values in prop::collection::vec(prop_oneof![20 => number(), 1 => prop::sample::select(&EDGES[..])], 1..60),
+        mut values in prop::collection::vec(number_or_edge(), 1..60),
         cut in 0..60usize,
     ) {
         let mut sum = ExactSum::<2>::default();
