@@ -24,17 +24,26 @@ fn steps(matchers: &[Matcher], bytes_of: impl Fn(&str) -> usize) -> usize {
     matchers.iter().map(steps).fold(0, usize::saturating_add)
 }
 
-/// Returns the matching streams of a block. The inner error says how the block is damaged.
+/// Returns the matching streams of a block that are in the part of the query. The inner error says how the
+/// block is damaged.
 pub(crate) async fn in_block(
     context: &QueryContext,
     block: &Arc<OpenLogs>,
     matchers: &[Matcher],
 ) -> Result<Result<RoaringBitmap, sandur_format::Error>, Error> {
+    let part = context.part();
+    let select = move |block: &OpenLogs, matchers: &[Matcher]| {
+        let mut streams = block.footer.select(matchers)?;
+        if !part.is_whole() {
+            streams = streams.into_iter().filter(|ordinal| part.has(block.series_id(*ordinal))).collect();
+        }
+        Ok(streams)
+    };
     if steps(matchers, |name| block.footer.value_bytes(name)) <= FEW_STEPS {
-        return context.compute_here(|| Ok(block.footer.select(matchers)));
+        return context.compute_here(|| Ok(select(block, matchers)));
     }
     let (block, matchers) = (Arc::clone(block), matchers.to_vec());
-    context.compute(move || Ok(block.footer.select(&matchers))).await
+    context.compute(move || Ok(select(&block, &matchers))).await
 }
 
 /// Returns the result of `look` for each of the heads.

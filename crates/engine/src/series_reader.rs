@@ -18,6 +18,7 @@ use sandur_query::{Error, Holding, QueryContext, QueryStats};
 
 use crate::block_reader::BlockReader;
 use crate::head::Head;
+use crate::logs::head::WantedStreams;
 use crate::matching;
 use crate::readiness::Freshness;
 use crate::view::{View, Views};
@@ -32,8 +33,8 @@ pub(crate) trait IndexedSignal: BlockIndex + Sized {
     /// The result of a search in a head.
     type InHead: SeriesInHead;
 
-    /// The matching series of a head that have rows in the range.
-    fn in_head(head: &Head, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Self::InHead;
+    /// The matching series of a head that are in the part and have rows in the range.
+    fn in_head(head: &Head, wanted: WantedStreams<'_>, range: TimeRange) -> Self::InHead;
 }
 
 /// Series that were found in a head.
@@ -94,8 +95,9 @@ impl<F: IndexedSignal> SeriesReader<F> {
         matchers: &[Matcher],
         range: TimeRange,
     ) -> Result<Vec<F::InHead>, Error> {
+        let part = context.part();
         let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
-            F::in_head(head, tenant, matchers, range)
+            F::in_head(head, WantedStreams { tenant, matchers, part }, range)
         };
         matching::in_heads(context, &view.heads, matchers, look).await
     }

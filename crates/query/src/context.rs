@@ -14,6 +14,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::error::Error;
 use crate::fair_queue::{Entered, FairQueue, Permit};
+use crate::part::Part;
 use crate::results_cache::ResultsCache;
 use crate::staleness::Staleness;
 use crate::stats::QueryStats;
@@ -30,6 +31,7 @@ pub struct QueryContext {
     /// One permit for each page that the query may process at the same time; `None`: no limit.
     workers: Option<Arc<Semaphore>>,
     earliest_ns: i64,
+    part: Part,
 }
 
 struct Inner {
@@ -115,8 +117,9 @@ impl QueryContext {
             partial: AtomicBool::new(false),
             warnings: Warnings::default(),
         });
-        let (queue, results, workers) = (None, None, None);
-        Self { shared, tenant, queue, results, parallelism: usize::MAX, workers, earliest_ns: i64::MIN }
+        let (queue, results, workers, earliest_ns) = (None, None, None, i64::MIN);
+        let (parallelism, part) = (usize::MAX, Part::WHOLE);
+        Self { shared, tenant, queue, results, parallelism, workers, earliest_ns, part }
     }
 
     /// Makes each piece of the query wait for its turn in `queue`.
@@ -142,6 +145,14 @@ impl QueryContext {
     /// Hides rows before this instant (nanoseconds since the epoch) from the query.
     pub fn with_earliest(mut self, earliest_ns: i64) -> Self {
         self.earliest_ns = earliest_ns;
+        self
+    }
+
+    /// Restricts the query to a part of the series. Sources apply it to all calls. The step cache holds
+    /// results of whole queries, so a part does not use it.
+    pub fn with_part(mut self, part: Part) -> Self {
+        self.results = self.results.filter(|_| part.is_whole());
+        self.part = part;
         self
     }
 
@@ -223,6 +234,11 @@ impl QueryContext {
     /// The first instant whose rows the query sees, in nanoseconds since the epoch.
     pub fn earliest_ns(&self) -> i64 {
         self.earliest_ns
+    }
+
+    /// The part of the series that the query reads.
+    pub fn part(&self) -> Part {
+        self.part
     }
 
     /// Clock, tasks and CPU pool.

@@ -9,6 +9,7 @@ use sandur_model::{Exemplar, Labels, MILLISECOND_NS, Matcher, MetricMetadata, Ti
 use crate::batch_texts::BatchTexts;
 use crate::context::QueryContext;
 use crate::error::Error;
+use crate::part::Part;
 use crate::sample_source::{
     Exemplars, Metadata, MetadataSelection, SampleSelection, SampleSource, SeriesExemplars,
 };
@@ -94,12 +95,14 @@ impl Samples {
 /// Labels of the matching series with samples in the range.
 fn labels_of<'a>(
     source: &'a MemorySeries,
+    part: Part,
     matchers: &'a [Matcher],
     range: TimeRange,
 ) -> impl Iterator<Item = &'a Labels> {
     let times = range.milliseconds();
     let found = source.series.iter().filter(move |(_, samples)| samples.touch(times));
-    found.map(|(labels, _)| &**labels).filter(|labels| matches_all(matchers, labels))
+    let matching = found.map(|(labels, _)| &**labels).filter(|labels| matches_all(matchers, labels));
+    matching.filter(move |labels| part.has_labels(labels))
 }
 
 /// Every tenant sees the same series.
@@ -109,7 +112,8 @@ impl SeriesIndex for MemorySeries {
         context: &'a QueryContext,
         SeriesRequest { any_of, range }: SeriesRequest,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
-        let found: BTreeSet<&Labels> = any_of.iter().flat_map(|m| labels_of(self, m, range)).collect();
+        let found: BTreeSet<&Labels> =
+            any_of.iter().flat_map(|m| labels_of(self, context.part(), m, range)).collect();
         let series = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
         let scan = KnownSeries::new(context, series).map(|scan| Box::new(scan) as Box<dyn SampleScan>);
         Box::pin(std::future::ready(scan))
@@ -127,11 +131,12 @@ struct Found {
 impl SampleSource for MemorySeries {
     fn select<'a>(
         &'a self,
-        _: &'a QueryContext,
+        context: &'a QueryContext,
         selection: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         let times = (selection.first_ms, selection.last_ms);
-        let matches = |labels: &Labels| matches_all(&selection.matchers, labels);
+        let matches =
+            |labels: &Labels| matches_all(&selection.matchers, labels) && context.part().has_labels(labels);
         let found = self.series.iter().filter(|(labels, samples)| samples.touch(times) && matches(labels));
         let series = found.cloned().collect::<Vec<_>>().into_iter();
         let found: Box<dyn SampleScan> = Box::new(Found { series, selection });
@@ -140,7 +145,7 @@ impl SampleSource for MemorySeries {
 
     fn exemplars<'a>(
         &'a self,
-        _: &'a QueryContext,
+        context: &'a QueryContext,
         request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
         let is_inside =
@@ -149,17 +154,19 @@ impl SampleSource for MemorySeries {
             labels: Arc::new(labels.clone()),
             exemplars: all.iter().filter(is_inside).cloned().collect(),
         };
-        let found = self.exemplars.iter().filter(|(labels, _)| request.matches(labels)).map(of_series);
+        let is_wanted = |labels: &Labels| request.matches(labels) && context.part().has_labels(labels);
+        let found = self.exemplars.iter().filter(|(labels, _)| is_wanted(labels)).map(of_series);
         let series = found.filter(|of| !of.exemplars.is_empty()).collect();
         Box::pin(std::future::ready(Ok(Exemplars { series, held: None })))
     }
 
     fn metadata<'a>(
         &'a self,
-        _: &'a QueryContext,
+        context: &'a QueryContext,
         selection: MetadataSelection,
     ) -> BoxFuture<'a, Result<Metadata, Error>> {
-        let metrics = selection.of_sorted(&self.metadata).into_iter().cloned().collect();
+        let all = self.metadata.iter().filter(|_| context.part().is_first());
+        let metrics = selection.of_sorted(all).into_iter().cloned().collect();
         Box::pin(std::future::ready(Ok(Metadata { metrics, held: None })))
     }
 }

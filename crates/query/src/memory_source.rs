@@ -101,14 +101,15 @@ impl MemorySource {
         self
     }
 
-    fn selected(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Vec<&MemoryRow> {
-        let rows = self.own_rows.get(tenant).unwrap_or(&self.rows);
+    fn selected(&self, context: &QueryContext, matchers: &[Matcher], range: TimeRange) -> Vec<&MemoryRow> {
+        let rows = self.own_rows.get(context.tenant()).unwrap_or(&self.rows);
         let inside = rows.iter().filter(|row| range.contains(row.timestamp));
-        inside.filter(|row| matches_all(matchers, &row.labels)).collect()
+        let matching = inside.filter(|row| matches_all(matchers, &row.labels));
+        matching.filter(|row| context.part().has_labels(&row.labels)).collect()
     }
 
-    fn items(&self, tenant: &TenantId, selection: &Selection) -> VecDeque<ScanItem> {
-        let mut rows = self.selected(tenant, &selection.matchers, selection.range);
+    fn items(&self, context: &QueryContext, selection: &Selection) -> VecDeque<ScanItem> {
+        let mut rows = self.selected(context, &selection.matchers, selection.range);
         let mut items = Vec::new();
         if self.counts && selection.counts && self.duplicate_every == 0 {
             let minutes = whole_minutes(selection.range);
@@ -144,8 +145,8 @@ impl MemorySource {
         items.into()
     }
 
-    fn labels_of(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> BTreeSet<&Labels> {
-        self.selected(tenant, matchers, range).into_iter().map(|row| &*row.labels).collect()
+    fn labels_of(&self, context: &QueryContext, matchers: &[Matcher], range: TimeRange) -> BTreeSet<&Labels> {
+        self.selected(context, matchers, range).into_iter().map(|row| &*row.labels).collect()
     }
 }
 
@@ -324,7 +325,7 @@ impl SeriesIndex for MemorySource {
         SeriesRequest { any_of, range }: SeriesRequest,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         let found: BTreeSet<&Labels> =
-            any_of.iter().flat_map(|m| self.labels_of(context.tenant(), m, range)).collect();
+            any_of.iter().flat_map(|m| self.labels_of(context, m, range)).collect();
         let streams = found.into_iter().map(|labels| Arc::new(labels.clone())).collect();
         let scan = KnownSeries::new(context, streams).map(|scan| Box::new(scan) as Box<dyn SampleScan>);
         Box::pin(std::future::ready(scan))
@@ -344,7 +345,7 @@ impl LogSource for MemorySource {
             if let Some(before) = before {
                 before.await?;
             }
-            let scan: Box<dyn Scan> = Box::new(MemoryScan(self.items(context.tenant(), &selection)));
+            let scan: Box<dyn Scan> = Box::new(MemoryScan(self.items(context, &selection)));
             Ok(scan)
         })
     }
@@ -356,7 +357,7 @@ impl LogSource for MemorySource {
         range: TimeRange,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         let mut volumes: BTreeMap<&Labels, (u64, u64)> = BTreeMap::new();
-        for row in self.selected(context.tenant(), &matchers, range) {
+        for row in self.selected(context, &matchers, range) {
             let cell = volumes.entry(&row.labels).or_default();
             *cell = (cell.0 + 1, cell.1 + row.line.len() as u64);
         }
@@ -386,8 +387,11 @@ impl Follow for NothingNew {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::source::{Columns, Needles};
+    use sandur_base::{Env, MemoryBudget};
 
     fn rows() -> Vec<MemoryRow> {
         let row = |n: i64| MemoryRow {
@@ -414,7 +418,9 @@ mod tests {
 
     fn total(source: &MemorySource, counts: bool) -> (usize, u64, usize) {
         let (mut rows, mut counted, mut suspects) = (0, 0, 0);
-        for item in source.items(&TenantId::default_tenant(), &selection(counts)) {
+        let (env, budget) = (Env::simulated(1, 0), MemoryBudget::root("query", 1 << 20));
+        let context = QueryContext::new(env, TenantId::default_tenant(), budget, Duration::from_secs(9));
+        for item in source.items(&context, &selection(counts)) {
             match item {
                 ScanItem::Page(mut page) => {
                     let narrow = page.narrow().unwrap();

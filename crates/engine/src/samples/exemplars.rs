@@ -11,7 +11,7 @@ use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::{ExemplarPage, Footer, SeriesExemplars as Stored};
 use sandur_model::{Exemplar, Labels, MILLISECOND_NS};
-use sandur_query::{Error, Exemplars, QueryContext, QueryStats, SeriesExemplars, SeriesRequest};
+use sandur_query::{Error, Exemplars, Part, QueryContext, QueryStats, SeriesExemplars, SeriesRequest};
 
 use super::OpenSamples;
 use super::beside::each_item;
@@ -24,6 +24,7 @@ use crate::view::View;
 
 /// Exemplars by series, with the reservation of their memory.
 struct Found {
+    part: Part,
     series: BTreeMap<Labels, Vec<Exemplar>>,
     memory: Reservation,
 }
@@ -32,7 +33,7 @@ impl Found {
     fn add(&mut self, wanted: &SeriesRequest, of: Stored) -> Result<(), Error> {
         let Stored { labels, mut exemplars } = of;
         exemplars.retain(|one| wanted.range.contains(one.timestamp.saturating_mul(MILLISECOND_NS)));
-        if exemplars.is_empty() || !wanted.matches(&labels) {
+        if exemplars.is_empty() || !wanted.matches(&labels) || !self.part.has_labels(&labels) {
             return Ok(());
         }
         let of = Stored { labels, exemplars };
@@ -51,11 +52,12 @@ pub(super) async fn read_exemplars(
     wanted: SeriesRequest,
 ) -> Result<Exemplars, Error> {
     let (memory, tenant) = (context.budget().reserve(0)?, context.tenant().clone());
-    let mut found = Found { series: BTreeMap::new(), memory };
+    let mut found = Found { part: context.part(), series: BTreeMap::new(), memory };
     for head in &view.heads {
         context.check()?;
         let all = head.samples().exemplars(&tenant, &wanted, &mut found.memory)?;
-        all.into_iter().for_each(|of| found.series.entry(of.labels).or_default().extend(of.exemplars));
+        let in_part = all.into_iter().filter(|of| found.part.has_labels(&of.labels));
+        in_part.for_each(|of| found.series.entry(of.labels).or_default().extend(of.exemplars));
     }
     for some in SeriesReader::<Footer>::blocks(view, context, wanted.range).chunks(OPEN_AT_ONCE) {
         context.check()?;
@@ -70,7 +72,7 @@ pub(super) async fn read_exemplars(
             each_item(reader, context, &block, pages, |of| found.add(&wanted, of)).await?;
         }
     }
-    let Found { mut series, memory } = found;
+    let Found { mut series, memory, .. } = found;
     for rule in rules.between(wanted.range.start, wanted.range.end) {
         let (naming, hidden) = (rule.naming().await?, [rule.range.milliseconds()]);
         let named = series.iter_mut().filter(|(labels, _)| naming.names_series(labels));

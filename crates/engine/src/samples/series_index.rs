@@ -8,7 +8,7 @@ use sandur_format::sample_block::Footer;
 use sandur_model::{Matcher, TenantId, TimeRange};
 use sandur_query::{
     DistinctTexts, Error, JoinedLabels, JoinedTexts, KnownBatch, QueryContext, QueryStats, SampleScan,
-    SeriesIndex, SeriesRequest, TextRequest, TextScan, WantedTexts,
+    SeriesIndex, SeriesRequest, TextRequest, TextScan, WantedTexts, texts_of_series,
 };
 
 use super::index::{IndexError, IndexReader, or_warn};
@@ -186,6 +186,10 @@ impl SeriesIndex for SeriesReader<Footer> {
         TextRequest { wanted, of }: TextRequest,
     ) -> BoxFuture<'a, Result<Box<dyn TextScan>, Error>> {
         Box::pin(async move {
+            if !context.part().is_whole() {
+                // The index has names and values of all series.
+                return texts_of_series(self, context, of.texts(wanted)).await;
+            }
             match wanted {
                 WantedTexts::Names => self.names(context, of).await,
                 WantedTexts::Values(name) => self.values(context, &name, of).await,

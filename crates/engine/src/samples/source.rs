@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sandur_base::BoxFuture;
 use sandur_format::sample_block::Footer;
-use sandur_model::{Labels, Matcher, Signal, StreamId, TenantId, TimeRange};
+use sandur_model::{Labels, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
     Error, Exemplars, Holding, Indexed, Metadata, MetadataSelection, QueryContext, SampleScan,
     SampleSelection, SampleSource, SeriesRequest, Versions,
@@ -16,6 +16,7 @@ use super::metadata::read_metadata;
 use super::scan::SeriesScan;
 use crate::block_reader::BlockReader;
 use crate::head::Head;
+use crate::logs::head::WantedStreams;
 use crate::readiness::Freshness;
 use crate::rules::Rulebook;
 use crate::series_reader::{IndexedSignal, SeriesInHead, SeriesReader};
@@ -41,7 +42,12 @@ impl IndexedSignal for Footer {
     const SIGNAL: Signal = Signal::Metrics;
     type InHead = MatchingSeries;
 
-    fn in_head(head: &Head, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Self::InHead {
+    fn in_head(
+        head: &Head,
+        WantedStreams { tenant, matchers, part }: WantedStreams<'_>,
+        range: TimeRange,
+    ) -> Self::InHead {
+        debug_assert!(part.is_whole(), "parts read the labels of each series");
         head.samples().matching(tenant, matchers, range)
     }
 }
@@ -119,6 +125,9 @@ impl SampleSource for EngineSamples {
     ) -> BoxFuture<'a, Result<Metadata, Error>> {
         Box::pin(async move {
             let view = self.series.view(context);
+            if !context.part().is_first() {
+                return Ok(Metadata::default());
+            }
             read_metadata(self.series.reader(), &view, context, &selection).await
         })
     }

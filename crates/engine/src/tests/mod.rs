@@ -17,6 +17,7 @@ mod lost;
 mod merges_in_little_memory;
 mod outages;
 mod parts;
+mod parts_of_queries;
 mod refused;
 mod retention;
 mod retention_seeds;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use foldhash::fast::RandomState;
 use sandur_base::{Id, Reservation};
 use sandur_model::{Labels, LogBatch, Matcher, StreamId, TenantId, TimeRange, matches_all};
-use sandur_query::{Columns, Holding, Order, PageTask, StreamVolume};
+use sandur_query::{Columns, Holding, Order, PageTask, Part, StreamVolume};
 
 use arrivals::Arrivals;
 pub(crate) use columns::page_of_rows;
@@ -203,52 +203,64 @@ impl LogHead {
     }
 }
 
+/// The streams that a query reads of a head.
+#[derive(Clone, Copy)]
+pub struct WantedStreams<'a> {
+    /// The tenant.
+    pub tenant: &'a TenantId,
+    /// Conditions on the labels, all of which must match.
+    pub matchers: &'a [Matcher],
+    /// The part of the query.
+    pub part: Part,
+}
+
+impl<'a> WantedStreams<'a> {
+    /// All streams of a tenant.
+    pub fn all(tenant: &'a TenantId) -> Self {
+        Self { tenant, matchers: &[], part: Part::WHOLE }
+    }
+}
+
 impl LogHead {
     /// Pages of the matching rows inside the range, each of at most about [`PAGE_BYTES`], in the
     /// requested order. The rows of a stream are sorted by time and distinct across all pages.
     pub fn page_tasks(
         &self,
-        tenant: &TenantId,
-        matchers: &[Matcher],
+        wanted: WantedStreams<'_>,
         range: TimeRange,
         order: Order,
         columns: Columns,
     ) -> Vec<Box<dyn PageTask>> {
-        let streams = self.matching_streams(tenant, matchers, range);
+        let streams = self.matching_streams(wanted, range);
         pages::plan(streams.iter().map(HeadStream::rows).collect(), range, order, columns)
     }
 
     /// Labels of the matching streams with rows inside the range, in no order.
-    pub fn streams(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Vec<Arc<Labels>> {
-        let streams = self.matching_streams(tenant, matchers, range);
+    pub fn streams(&self, wanted: WantedStreams<'_>, range: TimeRange) -> Vec<Arc<Labels>> {
+        let streams = self.matching_streams(wanted, range);
         streams.into_iter().map(|stream| Arc::clone(&stream.labels)).collect()
     }
 
     /// Matching streams whose rows touch the range, with their bounds in this head, in no order.
-    pub fn stream_bounds(
-        &self,
-        tenant: &TenantId,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Vec<StreamBounds> {
+    pub fn stream_bounds(&self, wanted: WantedStreams<'_>, range: TimeRange) -> Vec<StreamBounds> {
         let bounds = |stream: Arc<HeadStream>| {
             let totals = stream.totals();
             let labels = Arc::clone(&stream.labels);
             StreamBounds { id: stream.id, labels, first: totals.first, last: totals.last }
         };
-        self.matching_streams(tenant, matchers, range).into_iter().map(bounds).collect()
+        self.matching_streams(wanted, range).into_iter().map(bounds).collect()
     }
 
     /// Rows and bytes of matching streams inside the range, duplicates included, in no order.
-    pub fn volumes(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Vec<StreamVolume> {
-        let streams = self.matching_streams(tenant, matchers, range);
+    pub fn volumes(&self, wanted: WantedStreams<'_>, range: TimeRange) -> Vec<StreamVolume> {
+        let streams = self.matching_streams(wanted, range);
         let volumes = streams.iter().map(|stream| volume(stream, range));
         volumes.filter(|volume| volume.lines > 0).collect()
     }
 
     /// All rows of all streams of a tenant, for a flush, in no order of the streams.
     pub(crate) fn tenant_rows(&self, tenant: &TenantId) -> Vec<StreamRows> {
-        let streams = self.matching_streams(tenant, &[], TimeRange::ALL);
+        let streams = self.matching_streams(WantedStreams::all(tenant), TimeRange::ALL);
         streams.iter().map(HeadStream::rows).collect()
     }
 
@@ -266,19 +278,16 @@ impl LogHead {
         arrivals.holdings(self.incarnation, self.start, range)
     }
 
-    fn matching_streams(
-        &self,
-        tenant: &TenantId,
-        matchers: &[Matcher],
-        range: TimeRange,
-    ) -> Vec<Arc<HeadStream>> {
+    fn matching_streams(&self, wanted: WantedStreams<'_>, range: TimeRange) -> Vec<Arc<HeadStream>> {
+        let WantedStreams { tenant, matchers, part } = wanted;
         let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
         let (first, last) = (tenant.first.load(Ordering::Acquire), tenant.last.load(Ordering::Acquire));
         if range.is_empty() || first > last || !range.touches(first, last) {
             return Vec::new();
         }
         let list = tenant.streams.read().unwrap_or_else(PoisonError::into_inner).list.clone();
-        let matching = list.iter().filter(|stream| matches_all(matchers, &stream.labels));
+        let in_part = list.iter().filter(|stream| part.has(stream.id));
+        let matching = in_part.filter(|stream| matches_all(matchers, &stream.labels));
         let touching = matching.filter(|stream| {
             let totals = stream.totals();
             totals.rows > 0 && range.touches(totals.first, totals.last)

@@ -6,7 +6,7 @@ use sandur_base::Id;
 use sandur_model::{LogBatch, TenantId, TimeRange};
 use sandur_query::{Columns, Order, PageTask};
 
-use super::{LogHead, PAGE_BYTES};
+use super::{LogHead, PAGE_BYTES, WantedStreams};
 use crate::fixtures::{BatchBuilder, app_is, decode, decode_all, reserved};
 
 const ALL_COLUMNS: Columns = Columns { lines: true, metadata: true };
@@ -21,7 +21,7 @@ fn head_of(batches: impl IntoIterator<Item = LogBatch>) -> LogHead {
 }
 
 fn pages(head: &LogHead, range: TimeRange, order: Order) -> Vec<Box<dyn PageTask>> {
-    head.page_tasks(&TenantId::default_tenant(), &[], range, order, ALL_COLUMNS)
+    head.page_tasks(WantedStreams::all(&TenantId::default_tenant()), range, order, ALL_COLUMNS)
 }
 
 fn row(app: &str, timestamp: i64, line: &str) -> (String, i64, String) {
@@ -54,14 +54,16 @@ fn rows_are_selected_by_tenant_matcher_and_time() {
         BatchBuilder::of(other.clone()).stream("a").row(2, "foreign").build(),
     ]);
     let tenant = TenantId::default_tenant();
-    let tasks = head.page_tasks(&tenant, &app_is("a"), TimeRange::new(2, 3), Order::NewestFirst, ALL_COLUMNS);
+    let app = app_is("a");
+    let of_a = WantedStreams { matchers: &app, ..WantedStreams::all(&tenant) };
+    let tasks = head.page_tasks(of_a, TimeRange::new(2, 3), Order::NewestFirst, ALL_COLUMNS);
     assert_eq!(tasks[0].bounds(), (2, 2));
     assert_eq!(decode_all(tasks), [row("a", 2, "y")]);
-    assert_eq!(head.streams(&tenant, &[], TimeRange::new(3, 9)).len(), 1);
-    assert_eq!(head.streams(&other, &[], TimeRange::new(3, 9)).len(), 0);
-    let bounds = head.stream_bounds(&tenant, &app_is("a"), TimeRange::new(0, 2));
+    assert_eq!(head.streams(WantedStreams::all(&tenant), TimeRange::new(3, 9)).len(), 1);
+    assert_eq!(head.streams(WantedStreams::all(&other), TimeRange::new(3, 9)).len(), 0);
+    let bounds = head.stream_bounds(of_a, TimeRange::new(0, 2));
     assert_eq!((bounds.len(), bounds[0].first, bounds[0].last), (1, 1, 3));
-    let volumes = head.volumes(&tenant, &app_is("a"), TimeRange::new(2, 9));
+    let volumes = head.volumes(of_a, TimeRange::new(2, 9));
     assert_eq!((volumes[0].lines, volumes[0].bytes, volumes[0].pages), (2, 2, 1));
     assert_eq!(head.tenants(), [tenant, other]);
 }

@@ -19,6 +19,7 @@ use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
 use crate::block_reader::{BlockReader, ReadError, or_warn};
 use crate::head::Head;
 use crate::logs::block::OpenLogs;
+use crate::logs::head::WantedStreams;
 use crate::logs::mask::{Mask, MaskedPage};
 use crate::logs::pages::{Sought, pages_holding};
 use crate::logs::suspects::{StreamSpan, Suspects, find_suspects};
@@ -173,10 +174,11 @@ impl Planner {
             .iter()
             .map(|(head, times)| (Arc::clone(head), self.selection.range.intersect(times)))
             .unzip();
-        let part = move |n: usize, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
-            let range = ranges[n];
-            let pages = head.logs().page_tasks(tenant, matchers, range, order, columns);
-            let bounds = head.logs().stream_bounds(tenant, matchers, range);
+        let part = self.context.part();
+        let of_head = move |n: usize, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
+            let (range, wanted) = (ranges[n], WantedStreams { tenant, matchers, part });
+            let pages = head.logs().page_tasks(wanted, range, order, columns);
+            let bounds = head.logs().stream_bounds(wanted, range);
             let span = |b: crate::logs::head::StreamBounds| StreamSpan {
                 stream: b.id,
                 first: b.first.max(range.start),
@@ -184,7 +186,7 @@ impl Planner {
             };
             HeadPart { pages, spans: bounds.into_iter().map(span).collect() }
         };
-        let mut parts = matching::in_heads(&self.context, &heads, &self.selection.matchers, part).await?;
+        let mut parts = matching::in_heads(&self.context, &heads, &self.selection.matchers, of_head).await?;
         parts.retain(|part| !part.pages.is_empty());
         Ok(parts)
     }

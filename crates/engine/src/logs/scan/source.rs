@@ -18,7 +18,7 @@ use super::stream::EngineScan;
 use crate::block_reader::BlockReader;
 use crate::head::Head;
 use crate::logs::block::OpenLogs;
-use crate::logs::head::StreamBounds;
+use crate::logs::head::{StreamBounds, WantedStreams};
 use crate::logs::mask::MaskedFollow;
 use crate::logs::tail::Followers;
 use crate::matching;
@@ -41,8 +41,8 @@ impl IndexedSignal for Footer {
     const SIGNAL: Signal = Signal::Logs;
     type InHead = Vec<StreamBounds>;
 
-    fn in_head(head: &Head, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> Self::InHead {
-        head.logs().stream_bounds(tenant, matchers, range)
+    fn in_head(head: &Head, wanted: WantedStreams<'_>, range: TimeRange) -> Self::InHead {
+        head.logs().stream_bounds(wanted, range)
     }
 }
 
@@ -136,8 +136,9 @@ impl EngineLogs {
                 Ok(())
             })
             .await?;
+        let part = context.part();
         let of_head = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
-            head.logs().volumes(tenant, matchers, range)
+            head.logs().volumes(WantedStreams { tenant, matchers, part }, range)
         };
         let of_heads = matching::in_heads(context, &view.heads, &matchers, of_head).await?;
         for volume in of_heads.into_iter().flatten() {
@@ -242,6 +243,11 @@ impl LogSource for EngineLogs {
     }
 
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
+        if !context.part().is_whole() {
+            return Err(Error::Internal(
+                "a follower cannot be restricted to a part of the streams".to_owned(),
+            ));
+        }
         let inner = self.followers.follow(context, matchers)?;
         let (views, rulebook) = (Arc::clone(&self.views), Arc::clone(&self.rulebook));
         Ok(Box::new(MaskedFollow::new(inner, context, views, rulebook)))

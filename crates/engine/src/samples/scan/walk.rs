@@ -391,6 +391,9 @@ impl Walk {
     /// holder, whose order is known, no other labels are read.
     pub(super) fn narrow(&mut self, labels: Option<&[String]>) {
         let Some(labels) = labels else { return };
+        if !self.context.part().is_whole() {
+            return; // the part is known from all labels
+        }
         self.shown = WantedLabels::Some(labels.into());
         if let [_] = &self.cursors[..] {
             self.wanted = self.shown.clone();
@@ -456,8 +459,10 @@ impl Walk {
                 read => read?,
             }
             let Some(found) = self.next_series() else { break };
-            self.rows += found.rows;
-            self.found.push(found);
+            if self.is_in_part(&found) {
+                self.rows += found.rows;
+                self.found.push(found);
+            }
         }
         self.rows = 0;
         Ok(std::mem::take(&mut self.found))
@@ -534,6 +539,23 @@ impl Walk {
             }
         }
         members
+    }
+
+    /// Whether the query reads the series, whose page of labels is still current.
+    fn is_in_part(&self, found: &Found) -> bool {
+        let part = self.context.part();
+        if part.is_whole() {
+            return true;
+        }
+        let (first, place) = found.members[0];
+        part.has_labels(&match (&self.cursors[first], &found.labels) {
+            (Cursor::Head { series, .. }, _) => Labels::from_pairs(series.pairs(place as usize)),
+            (Cursor::Block { .. }, Some(FoundLabels::Held(held, place))) => {
+                Labels::from_pairs(held.page.pairs(*place))
+            }
+            (Cursor::Block { .. }, Some(FoundLabels::Own(labels))) => Labels::from_pairs(labels.pairs()),
+            (Cursor::Block { .. }, None) => Labels::default(),
+        })
     }
 
     fn next_series(&mut self) -> Option<Found> {
