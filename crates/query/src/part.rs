@@ -1,8 +1,9 @@
 //! Parts of a query: which series one of several processes reads.
 //!
-//! A hash of its labels assigns each series, or stream of logs, to one of 256 virtual shards. A part is a range
-//! of virtual shards. The parts of a query divide the series among processes, each series to one part. A series
-//! is never divided, because functions over windows and the detection of duplicate rows need all of its samples.
+//! A hash of its labels assigns each series, or stream of logs, to one of 256 virtual shards. A part is a
+//! range of virtual shards. The parts of a query divide the series among processes, each series to one part.
+//! A series is never divided, because functions over windows and the detection of duplicate rows need all of
+//! its samples.
 //!
 //! The assignment never changes, because processes of several versions answer parts of one query.
 

@@ -1,5 +1,5 @@
-//! Goal: the parts of a query divide its series. Each call answers each series in exactly one part, from blocks
-//! and from memory, and what no series has in the first part.
+//! Goal: the parts of a query divide its series. Each call answers each series in exactly one part, from
+//! blocks and from memory, and what no series has in the first part.
 //!
 //! Method: logs, samples, exemplars and metadata of some thirty series are asked for as a whole and in parts.
 
