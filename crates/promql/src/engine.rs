@@ -20,7 +20,7 @@ use crate::lengths::check_times;
 use crate::ops::binary::same_labels;
 use crate::ops::range_call::PointSeries;
 use crate::order::sorted;
-use crate::plan::{Plan, plan};
+use crate::plan::{Jobs, Plan, plan};
 use crate::run::{LeafId, Options, Run};
 use crate::sets::Sets;
 use crate::timing::Times;
@@ -61,16 +61,25 @@ pub async fn query_parsed(
     let planned = move || {
         let mut run = Run::new(options);
         let (plan, jobs) = plan(&expr, times, &mut run)?;
-        let (found, windows) = (FoundSeries::default(), Vec::new());
-        Ok((Box::new(State { run, plan, found, windows, kind, times }), jobs))
+        Ok((Box::new(State::new(run, plan, kind, times)), jobs))
     };
     let is_little = request.query.len() <= SHORT_TEXT && !request.query.contains(REGEX_FUNCTION);
-    let (mut state, jobs) = context.compute_sized(is_little, planned).await?;
+    let (state, jobs) = context.compute_sized(is_little, planned).await?;
+    run(source, context, state, jobs, request.query.as_str().into()).await
+}
+
+/// Runs a planned query. Reads the selectors whose series have not arrived.
+pub async fn run(
+    source: &dyn SampleSource,
+    context: &QueryContext,
+    mut state: Box<State>,
+    jobs: Jobs,
+    text: Arc<str>,
+) -> Result<Answer, Error> {
     let mut sets = Sets::new(source, context, jobs);
-    let text: Arc<str> = request.query.as_str().into();
     // If there is only one selector, operators need it first.
-    let mut needed = match state.run.leaves.len() {
-        1 => sets.fetch(&mut state.run, LeafId(0)).await?,
+    let mut needed = match state.run.leaves.as_slice() {
+        [only] if !only.is_done => sets.fetch(&mut state.run, LeafId(0)).await?,
         _ => None,
     };
     loop {
@@ -120,7 +129,8 @@ enum Outcome {
     Done(Answer),
 }
 
-struct State {
+/// The state of a query's evaluation.
+pub struct State {
     run: Run,
     plan: Plan,
     found: FoundSeries,
@@ -130,6 +140,11 @@ struct State {
 }
 
 impl State {
+    /// The state at the start.
+    pub fn new(run: Run, plan: Plan, kind: Type, times: Times) -> Self {
+        Self { run, plan, found: FoundSeries::default(), windows: Vec::new(), kind, times }
+    }
+
     fn advance(&mut self, text: &str) -> Result<Outcome, Error> {
         let mut memory = Held::default();
         let value = match &mut self.plan {

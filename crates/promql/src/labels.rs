@@ -368,6 +368,13 @@ impl LabelPool {
         rest(a).cmp(&rest(b))
     }
 
+    /// Compares label sets in the order in which sources deliver series: by the metric's name, then by all
+    /// labels.
+    pub fn compare_series(&self, a: LabelsId, b: LabelsId) -> Ordering {
+        let name = |id| self.text(self.get(id, Text::NAME));
+        name(a).cmp(name(b)).then_with(|| self.compare(a, b))
+    }
+
     /// The first label's name, and the first 8 bytes of its value as a number. Label sets with the same
     /// first name are in the order of these numbers, where they differ.
     pub fn sort_key(&self, id: LabelsId) -> (Text, u64) {

@@ -54,10 +54,10 @@
 //! **How to add.** A function is a line in `functions::FUNCTIONS` and a Rust function in the file of its
 //! family. The parser, the evaluation and the documentation are made from the table.
 //!
-//! **Invariants.** An operator yields each label set once, except below an aggregation that requested
-//! only some labels. Floats are added in Prometheus's order and with its compensation, so that answers
-//! agree to the bit. An operator reserves memory before it keeps data. Every loop over data reports its
-//! work.
+//! **Invariants.** An operator yields each label set once, except below an aggregation that requested only
+//! some labels. Sums over series are exact, so that they do not depend on the order of the series; floats
+//! of one series are added in Prometheus's order and with its compensation. An operator reserves memory
+//! before it keeps data. Every loop over data reports its work.
 
 mod answer;
 pub mod ast;
@@ -79,6 +79,7 @@ mod notes;
 mod ops;
 mod order;
 mod parser;
+pub mod partial;
 mod places;
 mod plan;
 mod pretty;

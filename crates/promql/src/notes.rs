@@ -59,9 +59,31 @@ pub enum Note {
     QuantileSkew(Text),
     FractionNans(Text),
     MismatchedBounds(HistogramOperation),
+    /// A note of another process: whether it is a warning, whether its occurrences are counted, and its text.
+    Foreign(bool, bool, Text),
+}
+
+/// A note for another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignNote {
+    /// Whether it is a warning.
+    pub is_warning: bool,
+    /// Whether its occurrences are counted.
+    pub is_counted: bool,
+    /// Its text.
+    pub text: String,
+    /// Its place in the query.
+    pub span: Span,
+    /// The number of occurrences.
+    pub count: u64,
 }
 
 impl Note {
+    /// Whether its occurrences are counted.
+    fn is_counted(self) -> bool {
+        matches!(self, Self::StartOverlap(_) | Self::Foreign(_, true, _))
+    }
+
     /// The note with its text numbers replaced.
     fn with_texts(self, number: &mut impl FnMut(Text) -> Text) -> Self {
         match self {
@@ -79,6 +101,9 @@ impl Note {
             Self::QuantileNan(metric) => Self::QuantileNan(number(metric)),
             Self::QuantileSkew(metric) => Self::QuantileSkew(number(metric)),
             Self::FractionNans(metric) => Self::FractionNans(number(metric)),
+            Self::Foreign(is_warning, is_counted, text) => {
+                Self::Foreign(is_warning, is_counted, number(text))
+            }
             Self::InvalidQuantile(_)
             | Self::InvalidIntegralRule(_)
             | Self::InvalidRatio(..)
@@ -133,7 +158,7 @@ impl Notes {
     /// Adds a note about a place.
     pub fn add(&mut self, note: Note, span: Span) {
         match self.entries.get_mut(&note) {
-            Some(entry) if matches!(note, Note::StartOverlap(_)) => entry.count += 1,
+            Some(entry) if note.is_counted() => entry.count += 1,
             Some(entry) => entry.span = span,
             None => self.insert(note, Entry { span, count: 1, forced: None }),
         }
@@ -171,7 +196,7 @@ impl Notes {
             };
             match (&mut entry.forced, new.forced) {
                 (Some(forced), Some(new)) => forced.widen(&new),
-                _ if matches!(note, Note::StartOverlap(_)) => {}
+                _ if note.is_counted() => {}
                 _ => entry.span = new.span,
             }
             entry.count += new.count;
@@ -192,6 +217,27 @@ impl Notes {
         self
     }
 
+    /// The notes for another process. None of them is about buckets that were made monotonic, because a
+    /// query does not divide what makes such notes.
+    pub fn foreign(&self, pool: &LabelPool) -> Vec<ForeignNote> {
+        let of = |(note, entry): (&Note, &Entry)| {
+            let (is_warning, text) = describe(*note, pool);
+            let (span, count) = (entry.span, entry.count);
+            ForeignNote { is_warning, is_counted: note.is_counted(), text, span, count }
+        };
+        self.order.iter().filter_map(|note| Some(of((note, self.entries.get(note)?)))).collect()
+    }
+
+    /// The notes of another process.
+    pub fn of_foreign(notes: Vec<ForeignNote>, pool: &mut LabelPool) -> Self {
+        let mut own = Self::default();
+        for ForeignNote { is_warning, is_counted, text, span, count } in notes {
+            let note = Note::Foreign(is_warning, is_counted, pool.text_id(&text));
+            own.insert(note, Entry { span, count, forced: None });
+        }
+        own
+    }
+
     /// The texts of warnings and of infos.
     pub fn texts(&self, pool: &LabelPool, query: &str) -> (Vec<String>, Vec<String>) {
         let (mut warnings, mut infos) = (Vec::new(), Vec::new());
@@ -200,8 +246,8 @@ impl Notes {
             let (is_warning, what) = describe(*note, pool);
             let sort = if is_warning { "warning" } else { "info" };
             let more = entry.forced.map(|forced| forced_text(&forced, entry.count)).unwrap_or_default();
-            let times = match note {
-                Note::StartOverlap(_) if entry.count > 1 => format!(" ({} occurrences)", entry.count),
+            let times = match entry.count {
+                count @ 2.. if note.is_counted() => format!(" ({count} occurrences)"),
                 _ => String::new(),
             };
             let text = format!("PromQL {sort}: {what}{more}{times} ({})", entry.span.place(query));
@@ -244,6 +290,9 @@ fn two_digits(number: f64) -> String {
 
 /// Whether the note is a warning, and its text.
 fn describe(note: Note, pool: &LabelPool) -> (bool, String) {
+    if let Note::Foreign(is_warning, _, text) = note {
+        return (is_warning, pool.text(text).to_owned());
+    }
     match warning(note, pool) {
         Some(text) => (true, text),
         None => (false, info(note, pool).unwrap_or_default()),

@@ -31,7 +31,7 @@ mod chain;
 mod per_series;
 mod times;
 
-pub use per_series::{Jobs, PerSeries};
+pub use per_series::{Fold, Jobs, PerSeries};
 
 use per_series::is_per_series;
 use times::{is_invariant, repeats};
@@ -64,7 +64,8 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<(Plan, Jobs), Er
              longer step or a shorter range"
         )));
     }
-    let mut planner = Planner { times, run, around: Around::at(times), jobs: Jobs::default() };
+    let (around, jobs) = (Around::at(times), Jobs::default());
+    let mut planner = Planner { times, run, around, jobs, fold: None, folded: None };
     let grid = times.grid();
     let whole = expr.unwrapped();
     let plan = match whole {
@@ -131,11 +132,16 @@ struct Planner<'r> {
     run: &'r mut Run,
     around: Around,
     jobs: Jobs,
+    /// The aggregation around the expression that is planned next, if its groups can be merged.
+    fold: Option<Fold>,
+    /// The selector whose series that aggregation gets.
+    folded: Option<LeafId>,
 }
 
 impl Planner<'_> {
     /// Plans an expression that is a scalar or a vector.
     fn operator(&mut self, expr: &Expr, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {
+        let fold = self.fold.take();
         if grid.steps == 0 {
             return Ok(Box::new(Ready(None)));
         }
@@ -144,7 +150,7 @@ impl Planner<'_> {
             return Ok(Box::new(Broadcast::new(inner, grid)));
         }
         if !self.around.within && is_per_series(expr) {
-            return self.per_series(expr, grid, wanted);
+            return self.per_series(expr, grid, wanted, fold);
         }
         self.run.planned_steps += grid.steps as u64;
         match expr {
@@ -381,11 +387,14 @@ impl Planner<'_> {
         names.extend(NOTED.map(str::to_owned).into_iter().filter(|_| !without));
         let wanted = Looked { names: &names, without: *without };
         let inner_span = inner.span();
+        let fold = Fold { op: *op, names: grouping.clone(), without: *without, span: inner_span };
+        (self.fold, self.folded) = (aggregate::merges(*op).then_some(fold), None);
         let inner = match op {
             Kind::Count | Kind::Group => self.presence(inner, grid, Some(wanted))?,
             _ => self.operator(inner, grid, Some(wanted))?,
         };
-        Ok(Box::new(aggregate::Aggregate::new(inner, *op, param, by, grid, inner_span)))
+        let folded = self.folded.take();
+        Ok(Box::new(aggregate::Aggregate::new(inner, *op, param, by, grid, (inner_span, folded))))
     }
 
     fn grouping(&mut self, names: &[String], without: bool) -> Grouping {

@@ -9,6 +9,7 @@ use sandur_query::{Error, SampleSelection, SeriesBatch};
 use crate::column::{Column, Grid, Sample};
 use crate::labels::{LabelPool, LabelsId};
 use crate::notes::Notes;
+use crate::ops::aggregate::GroupPart;
 use crate::timing::TIME_MAX;
 
 /// The number of a selector among those of the query.
@@ -57,6 +58,8 @@ pub struct Leaf {
     pub inbox: VecDeque<SeriesBatch>,
     /// Results of jobs that are not read yet.
     pub computed: VecDeque<Computed>,
+    /// Groups of series that other processes aggregated.
+    pub groups: Vec<GroupPart>,
     /// Whether everything has arrived.
     pub is_done: bool,
 }
@@ -139,8 +142,8 @@ impl Run {
 
     /// Adds a selector.
     pub fn add_leaf(&mut self, query: SampleSelection) -> LeafId {
-        let (inbox, computed) = (VecDeque::new(), VecDeque::new());
-        self.leaves.push(Leaf { query, inbox, computed, is_done: false });
+        let (inbox, computed, groups) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        self.leaves.push(Leaf { query, inbox, computed, groups, is_done: false });
         LeafId(self.leaves.len() - 1)
     }
 
@@ -221,6 +224,11 @@ impl Run {
         self.held.shrink_to(bytes);
         let Self { pool, notes, samples_read, held, .. } = self;
         Ok(Computed { columns, pool, notes, samples_read, held })
+    }
+
+    /// The reservation for what operators kept, when the query is over.
+    pub fn into_held(self) -> Held {
+        self.held
     }
 
     /// Counts samples that were read; fails above the limit.

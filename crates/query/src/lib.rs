@@ -56,6 +56,7 @@ mod top_rows;
 mod unit;
 mod warnings;
 mod windows;
+pub mod wire;
 
 pub use batch_texts::{BatchTexts, TEXT_BYTES};
 pub use context::{QueryContext, WatchedQuery};

@@ -12,6 +12,12 @@ use sandur_base::Env;
 use sandur_bench::http::{Connection, escaped};
 use sandur_promql::{Options, Request, query};
 use sandur_query::MemorySeries;
+#[cfg(test)]
+use {
+    sandur_promql::Value,
+    sandur_promql::partial::{self, Partial, SubQuery},
+    sandur_query::{Error, Part, QueryContext},
+};
 
 use super::answer::Answer;
 use super::ask::Ask;
@@ -174,6 +180,52 @@ impl Engine {
         let request = Request { query: text, times: ask.times, options };
         let answer = self.process.run(query(&self.source, &context, &request));
         Answer::from_engine(answer, ask.times.end)
+    }
+}
+
+/// Answers of the engine in parts, for tests.
+#[cfg(test)]
+impl Engine {
+    /// Evaluates a query as one process and as several that each read a part of the series. Returns both
+    /// answers as text.
+    pub fn ask_in_parts(&self, ask: &Ask, count: u16) -> [String; 2] {
+        let context = self.process.context();
+        let (text, options) = (ask.expression.to_string(), Options::default());
+        let request = Request { query: text, times: ask.times, options };
+        let whole = self.process.run(query(&self.source, &context, &request));
+        let parts = self.process.run(self.joined(&context, &request, count));
+        let shown = |answer: Result<sandur_promql::Answer, Error>| match answer {
+            Ok(answer) => {
+                let (mut warnings, mut infos, mut value) = (answer.warnings, answer.infos, answer.value);
+                warnings.sort();
+                infos.sort();
+                if let (Value::Vector(series), false) = (&mut value, ask.is_ordered()) {
+                    series.sort_by(|a, b| a.0.cmp(&b.0));
+                }
+                format!("{value:?} {warnings:?} {infos:?} {} samples", answer.samples)
+            }
+            Err(error) => format!("failed: {}", error.kind() as u8),
+        };
+        [shown(whole), shown(parts)]
+    }
+
+    async fn joined(
+        &self,
+        context: &QueryContext,
+        request: &Request,
+        count: u16,
+    ) -> Result<sandur_promql::Answer, Error> {
+        let expr = sandur_promql::parse(&request.query)?;
+        let mut answers = Vec::new();
+        for asked in partial::sub_queries(request, &expr)? {
+            let asked = SubQuery::from_bytes(&asked.to_bytes())?;
+            for index in 0..count {
+                let context = context.clone().with_part(Part::of(index, count)?);
+                let answer = partial::answer_part(&self.source, &context, &asked).await?.to_bytes();
+                answers.push(Partial::from_bytes(&answer, &context, request, &expr)?);
+            }
+        }
+        partial::join(&self.source, context, request, &expr, answers).await
     }
 }
 

@@ -81,7 +81,7 @@ impl Recording {
     pub fn check<C>(
         &self,
         read: impl Fn(&Value) -> Option<C>,
-        difference: impl Fn(C) -> Option<String>,
+        mut difference: impl FnMut(C) -> Option<String>,
     ) -> Result<(usize, Vec<String>)> {
         let mut wrong = Vec::new();
         for case in &self.cases {

@@ -250,12 +250,39 @@ pub fn pair(theirs: Peer, seed: u64) -> Result<Pair> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sandur_model::Labels;
 
     #[test]
     fn recorded_answers_of_prometheus_are_ours() {
         let (count, wrong) = check().unwrap();
         assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
         assert!(count >= 3000, "only {count} cases");
+    }
+
+    /// Goal: an answer that several processes compute from parts of the series is that of one process, to the
+    /// last bit, with its warnings.
+    ///
+    /// Method: every fourth recorded case, divided into 2 to 5 parts; all messages travel as bytes.
+    #[test]
+    fn answers_of_parts_are_those_of_one_process() {
+        let recording = Recording::read(LANGUAGE, data).unwrap();
+        let mut stored = series(recording.seed);
+        let name = |labels: &Labels| labels.get("__name__").map(str::to_owned);
+        stored.sort_by(|a, b| name(&a.labels).cmp(&name(&b.labels)).then_with(|| a.labels.cmp(&b.labels)));
+        let engine = Engine::over(&stored).unwrap();
+        let (mut wrong, mut number) = (Vec::new(), 0);
+        let all = recording.check(read, |(ask, _)| {
+            number += 1;
+            if number % 4 == 0 {
+                let [whole, parts] = engine.ask_in_parts(&ask, 2 + number / 4 % 4);
+                if whole != parts {
+                    wrong.push(format!("{} at {:?}:\n  {whole}\n  {parts}", ask.expression, ask.times));
+                }
+            }
+            None
+        });
+        assert!(all.unwrap().0 >= 3000);
+        assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
     }
 
     #[test]

@@ -25,6 +25,21 @@ impl ExactSums {
         Self { high: values, ..Self::default() }
     }
 
+    /// The sums of a number of steps whose floats are in these columns; `None` if a column has another
+    /// length.
+    pub fn from_columns(steps: usize, high: Vec<f64>, mut low: Vec<f64>) -> Option<Self> {
+        if high.len() != steps || !low.is_empty() && low.len() != steps {
+            return None;
+        }
+        let finite = |(high, low): (&f64, &f64)| high.is_finite() && low.is_finite();
+        for (n, low) in low.iter_mut().enumerate() {
+            if !finite((&high[n], low)) {
+                *low = 0.0; // a sum that is not finite has no second float
+            }
+        }
+        Some(Self { high, low, ..Self::default() })
+    }
+
     /// Whether no term was added.
     pub fn is_empty(&self) -> bool {
         self.high.is_empty()
@@ -105,6 +120,16 @@ impl ExactSums {
         self.wide_bytes = self.wide_bytes + sum.heap_bytes() - before;
         self.wide.remove(&step);
         self.set(step, sum);
+    }
+
+    /// The floats of all sums, for another process. The second column is empty if there are no second terms.
+    pub fn columns(&self) -> (&[f64], &[f64]) {
+        (&self.high, &self.low)
+    }
+
+    /// The steps whose sums two floats cannot hold, with the rest, for another process.
+    pub fn wide(&self) -> impl Iterator<Item = (usize, &Wide)> {
+        self.wide.iter().map(|(step, wide)| (*step, &**wide))
     }
 
     /// The bytes of the sums that two floats cannot hold.

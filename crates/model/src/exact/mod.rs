@@ -156,13 +156,11 @@ impl<const K: usize> ExactSum<K> {
 
     /// The sum of floats and a wide integer.
     pub fn from_parts(parts: [f64; K], wide: Option<Wide>) -> Self {
+        if parts.iter().all(|part| part.is_finite()) {
+            return Self { parts, wide: wide.map(Box::new) };
+        }
         let mut sum = Self::default();
         parts.into_iter().for_each(|part| sum.add(part));
-        if let Some(wide) = wide
-            && sum.is_finite()
-        {
-            sum.wide.get_or_insert_default().merge(&wide);
-        }
         sum
     }
 }

@@ -22,7 +22,7 @@ pub use arithmetic::Added;
 pub use iterate::{Bucket, exponential_bound};
 pub use kahan::kahan_add;
 pub use show::GoNumber;
-pub use sum::{HistogramSum, ResetHints};
+pub use sum::{HistogramSum, LayoutParts, ResetHints};
 pub use trim::Trim;
 
 /// The schema of histograms with custom bounds.

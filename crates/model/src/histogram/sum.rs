@@ -34,6 +34,23 @@ struct LayoutSum {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResetHints(u8);
 
+/// The sum of the histograms of one layout, for another process.
+#[derive(Clone, Debug)]
+pub struct LayoutParts {
+    /// The schema.
+    pub schema: i32,
+    /// The width of the zero bucket.
+    pub zero_threshold: f64,
+    /// The custom bounds.
+    pub bounds: Arc<[f64]>,
+    /// The indices of positive buckets.
+    pub positive: Vec<i32>,
+    /// The indices of negative buckets.
+    pub negative: Vec<i32>,
+    /// The zero count, the count, the sum of observations, then the counts of positive and negative buckets.
+    pub sums: Vec<ExactSum>,
+}
+
 /// The exact sum of histograms.
 #[derive(Clone, Debug, Default)]
 pub struct HistogramSum {
@@ -245,6 +262,47 @@ impl HistogramSum {
         }
         joined.reset = self.hints.of_sum();
         Some(joined)
+    }
+
+    /// The number of histograms and their reset hints as bits, for another process.
+    pub fn count_and_hints(&self) -> (u64, u8) {
+        (self.count, self.hints.0)
+    }
+
+    /// The sums of each layout, for another process.
+    pub fn layouts(&self) -> impl Iterator<Item = LayoutParts> {
+        self.layouts.iter().map(|layout| LayoutParts {
+            schema: layout.schema,
+            zero_threshold: layout.zero_threshold,
+            bounds: Arc::clone(&layout.bounds),
+            positive: layout.positive.indices.clone(),
+            negative: layout.negative.indices.clone(),
+            sums: layout.sums().cloned().collect(),
+        })
+    }
+
+    /// The sum with these parts; `None` if they are the parts of no sum.
+    pub fn from_layouts((count, hints): (u64, u8), layouts: Vec<LayoutParts>) -> Option<Self> {
+        let mut sum = Self { count, hints: ResetHints(hints), ..Self::default() };
+        let rises = |indices: &[i32]| indices.is_sorted_by(|a, b| a < b);
+        for LayoutParts { schema, zero_threshold, bounds, positive, negative, sums } in layouts {
+            let of_sums = 3 + positive.len() + negative.len();
+            let is_schema =
+                schema == super::CUSTOM_SCHEMA || (super::SCHEMA_MIN..=super::SCHEMA_MAX).contains(&schema);
+            if sums.len() != of_sums || !is_schema || !rises(&positive) || !rises(&negative) {
+                return None;
+            }
+            let like = FloatHistogram { schema, zero_threshold, bounds, ..FloatHistogram::default() };
+            let layout = sum.layout(&like).ok()?;
+            let mut sums = sums.into_iter();
+            for own in [&mut layout.zero_count, &mut layout.count, &mut layout.sum] {
+                *own = sums.next()?;
+            }
+            let counts = sums.by_ref().take(positive.len()).collect();
+            layout.positive = BucketSums { indices: positive, counts };
+            layout.negative = BucketSums { indices: negative, counts: sums.collect() };
+        }
+        (hints < 1 << ResetHints::ALL.len()).then_some(sum)
     }
 
     /// The bytes that it takes.

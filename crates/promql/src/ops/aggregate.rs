@@ -12,16 +12,20 @@ mod tests;
 use std::sync::Arc;
 
 use foldhash::{HashMap, HashMapExt};
+use sandur_base::Reservation;
 use sandur_base::job::spend;
+use sandur_model::Labels;
 use sandur_model::histogram::HistogramSum;
+use sandur_protobuf::Writer as _;
 use sandur_query::Error;
+use sandur_query::wire::{Fields, Put as _, malformed};
 
 use crate::column::{Column, Grid, Sample};
 use crate::functions::statistics::quantile;
 use crate::labels::{LabelsId, Text};
 use crate::notes::{HistogramOperation, Note};
 use crate::ops::grouping::Grouping;
-use crate::run::{AnyOperator, Operator, Outbox, Pull, Run, ScalarArg};
+use crate::run::{AnyOperator, LeafId, Operator, Outbox, Pull, Run, ScalarArg};
 use crate::span::Span;
 use crate::token::Kind;
 use accumulate::Floats;
@@ -58,8 +62,25 @@ pub struct Aggregate {
     grid: Grid,
     /// The place of the aggregated vector.
     span: Span,
+    /// The selector whose series other processes may have aggregated.
+    folded: Option<LeafId>,
     groups: Vec<Group>,
     outbox: Option<Outbox>,
+}
+
+/// The state of a group in a part of the series.
+pub struct GroupPart {
+    /// The labels of the group.
+    pub labels: Labels,
+    drop_name: bool,
+    floats: Floats,
+    histograms: Histograms,
+}
+
+/// Whether groups of parts of the series can be merged. Other operators need all series.
+pub fn merges(op: Kind) -> bool {
+    use Kind::{Avg, Count, Group, Max, Min, Stddev, Stdvar, Sum};
+    matches!(op, Avg | Count | Group | Max | Min | Stddev | Stdvar | Sum)
 }
 
 impl Aggregate {
@@ -70,9 +91,9 @@ impl Aggregate {
         param: Option<(ScalarArg, Span)>,
         grouping: Grouping,
         grid: Grid,
-        span: Span,
+        (span, folded): (Span, Option<LeafId>),
     ) -> Self {
-        Self { inner, op, param, grouping, grid, span, groups: Vec::new(), outbox: None }
+        Self { inner, op, param, grouping, grid, span, folded, groups: Vec::new(), outbox: None }
     }
 }
 
@@ -86,17 +107,8 @@ impl Operator for Aggregate {
         {
             return Ok(Pull::Need(leaf));
         }
-        loop {
-            match self.inner.pull(run)? {
-                Pull::Batch(columns) => {
-                    spend(columns.len() * (self.grid.steps * 2 + 8))?;
-                    for column in columns {
-                        self.add(column, run)?;
-                    }
-                }
-                Pull::Need(leaf) => return Ok(Pull::Need(leaf)),
-                Pull::End => break,
-            }
+        if let Some(leaf) = self.gather(run)? {
+            return Ok(Pull::Need(leaf));
         }
         self.note_quantiles(run);
         let groups = std::mem::take(&mut self.groups);
@@ -112,6 +124,78 @@ impl Operator for Aggregate {
 }
 
 impl Aggregate {
+    /// Adds all series to their groups. Returns the selector whose next batch is needed first, or `None` at
+    /// the end.
+    pub fn gather(&mut self, run: &mut Run) -> Result<Option<LeafId>, Error> {
+        loop {
+            match self.inner.pull(run)? {
+                Pull::Batch(columns) => {
+                    spend(columns.len() * (self.grid.steps * 2 + 8))?;
+                    for column in columns {
+                        self.add(column, run)?;
+                    }
+                }
+                Pull::Need(leaf) => return Ok(Some(leaf)),
+                Pull::End => break,
+            }
+        }
+        if let Some(LeafId(leaf)) = self.folded {
+            for part in std::mem::take(&mut run.leaves[leaf].groups) {
+                self.merge(part, run)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// The groups of a part of the series, for another process.
+    pub fn into_parts(self, run: &Run) -> Vec<GroupPart> {
+        let labels = self.grouping.labels.into_iter();
+        let of_group = |(group, labels): (Group, LabelsId)| GroupPart {
+            labels: run.pool.labels(labels),
+            drop_name: group.drop_name,
+            floats: group.floats,
+            histograms: group.histograms,
+        };
+        self.groups.into_iter().zip(labels).map(of_group).collect()
+    }
+
+    /// Adds a group of a part of the series.
+    fn merge(&mut self, part: GroupPart, run: &mut Run) -> Result<(), Error> {
+        spend(self.grid.steps * 4 + 64)?;
+        let labels: Vec<(Text, Text)> = part
+            .labels
+            .iter()
+            .map(|(name, value)| (run.pool.text_id(name), run.pool.text_id(value)))
+            .collect();
+        let labels = run.pool.set_id(&labels);
+        run.pool.check()?;
+        let number = self.grouping.group_with(labels, run)?;
+        self.prepare(number, run)?;
+        let group = &mut self.groups[number];
+        group.drop_name |= part.drop_name;
+        let before = group.floats.more_bytes();
+        group.floats.merge(self.op, part.floats);
+        let mut kept = group.floats.more_bytes().saturating_sub(before);
+        for (step, more) in part.histograms {
+            spend(64)?;
+            let own = group.histograms.entry(step).or_insert_with(|| StepHistograms::Sum(Box::default()));
+            kept += HISTOGRAM_BYTES;
+            match (&mut *own, more) {
+                (StepHistograms::Sum(sum), StepHistograms::Sum(more)) => {
+                    spend(more.memory_bytes() as usize)?;
+                    kept += more.memory_bytes();
+                    if sum.merge(&more).is_err() {
+                        *own = StepHistograms::Incompatible;
+                        let metric = run.pool.get(labels, Text::NAME);
+                        run.notes.add(Note::MixedExponentialCustom(metric), self.span);
+                    }
+                }
+                _ => *own = StepHistograms::Incompatible,
+            }
+        }
+        Ok(run.keep(kept)?)
+    }
+
     fn note_quantiles(&self, run: &mut Run) {
         let Some((param, span)) = &self.param else { return };
         let values = param.values();
@@ -131,12 +215,18 @@ impl Aggregate {
     /// The number of the group of a label set, which is created if it is new.
     fn group(&mut self, labels: LabelsId, run: &mut Run) -> Result<usize, Error> {
         let number = self.grouping.group_of(labels, run)?;
+        self.prepare(number, run)?;
+        Ok(number)
+    }
+
+    /// Creates the groups up to this number.
+    fn prepare(&mut self, number: usize, run: &mut Run) -> Result<(), Error> {
         while self.groups.len() <= number {
             run.keep(size_of::<Group>() as u64 + Floats::bytes(self.op, self.grid.steps))?;
             let (floats, columns) = (Floats::new(self.op, self.grid.steps), Vec::new());
             self.groups.push(Group { drop_name: false, floats, histograms: Histograms::new(), columns });
         }
-        Ok(number)
+        Ok(())
     }
 
     fn add(&mut self, mut column: Column, run: &mut Run) -> Result<(), Error> {
@@ -245,4 +335,69 @@ impl Aggregate {
 
 fn ignores_histograms(op: Kind) -> bool {
     matches!(op, Kind::Min | Kind::Max | Kind::Stddev | Kind::Stdvar | Kind::Quantile)
+}
+
+impl GroupPart {
+    /// Writes the group for another process.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.floats.write(out);
+        out.put_labels(6, &self.labels);
+        out.number(7, u64::from(self.drop_name));
+        let mut all: Vec<_> = self.histograms.iter().collect();
+        all.sort_unstable_by_key(|(step, _)| **step);
+        for (step, histograms) in all {
+            out.varint(8, *step as u64);
+            match histograms {
+                StepHistograms::Sum(sum) => out.put_histogram_sum(9, sum),
+                StepHistograms::Incompatible => out.varint(10, 1),
+            }
+        }
+    }
+
+    /// Reads a group of an operator over a number of steps.
+    pub fn read(
+        fields: &mut Fields<'_>,
+        op: Kind,
+        steps: usize,
+        memory: &mut Reservation,
+    ) -> Result<Self, Error> {
+        memory.grow(size_of::<Self>() as u64 + size_of::<u64>() as u64 * steps.div_ceil(64) as u64)?;
+        let (labels, floats, histograms) = (Labels::default(), Floats::unread(steps), Histograms::new());
+        let (mut part, mut step) = (Self { labels, drop_name: false, floats, histograms }, 0);
+        while let Some(field) = fields.field()? {
+            let histograms = match field {
+                6 => {
+                    part.labels = fields.labels(memory)?;
+                    continue;
+                }
+                7 => {
+                    part.drop_name = fields.number()? != 0;
+                    continue;
+                }
+                8 => {
+                    step = fields.number()? as usize;
+                    continue;
+                }
+                9 => StepHistograms::Sum(Box::new(fields.histogram_sum(memory)?)),
+                10 => {
+                    fields.number()?;
+                    StepHistograms::Incompatible
+                }
+                field => {
+                    if !part.floats.read(field, fields, memory)? {
+                        fields.skip()?;
+                    }
+                    continue;
+                }
+            };
+            memory.grow(HISTOGRAM_BYTES)?;
+            if step >= steps || part.histograms.insert(step, histograms).is_some() {
+                return Err(malformed("a histogram of a step that does not exist, or exists twice"));
+            }
+        }
+        match part.floats.is_of(op) {
+            true => Ok(part),
+            false => Err(malformed("a group of another operator or of other steps")),
+        }
+    }
 }

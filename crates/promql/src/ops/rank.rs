@@ -10,6 +10,7 @@ use crate::column::{Column, Grid};
 use crate::labels::LabelsId;
 use crate::notes::Note;
 use crate::ops::grouping::Grouping;
+use crate::order::sorted;
 use crate::run::{AnyOperator, Gathered, Operator, Outbox, Pull, Run, ScalarArg};
 use crate::span::Span;
 use crate::token::Kind;
@@ -50,7 +51,13 @@ impl Operator for Rank {
         if let Some(leaf) = self.gathered.gather(&mut self.inner, run)? {
             return Ok(Pull::Need(leaf));
         }
-        let columns = std::mem::take(&mut self.gathered.columns);
+        // Labels decide between equal values, whatever the order of arrival.
+        let mut columns = std::mem::take(&mut self.gathered.columns);
+        let compare = |a: &Column, b: &Column| run.pool.compare_series(a.labels, b.labels);
+        spend(columns.len() * 8)?;
+        if !columns.is_sorted_by(|a, b| compare(a, b).is_le()) {
+            columns = sorted(columns, compare)?;
+        }
         let kept = if self.check(run)? { self.choose(columns, run)? } else { Vec::new() };
         Ok(self.outbox.insert(Outbox::new(kept)).next())
     }
@@ -164,7 +171,7 @@ impl Rank {
             }
         }
         let largest = self.op == Kind::Topk;
-        // NaN ranks last for both operators; of equal values, the first one ranks first.
+        // NaN ranks last for both operators; of equal values, the first one by labels ranks first.
         let order = |(a, m): &(f64, usize), (b, n): &(f64, usize)| {
             let by_value = match (a.is_nan(), b.is_nan()) {
                 (false, false) if largest => b.partial_cmp(a).unwrap_or(Ordering::Equal),

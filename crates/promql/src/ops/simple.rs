@@ -339,11 +339,15 @@ impl Operator for Sort {
                 if self.is_range {
                     return Ok(self.outbox.insert(Outbox::new(columns)).next());
                 }
-                // NaN comes last in both orders.
-                columns = sorted(columns, |a, b| match (a.values[0], b.values[0]) {
+                // NaN comes last in both orders; equal values are in the order of labels.
+                let by_value = |a: &Column, b: &Column| match (a.values[0], b.values[0]) {
                     (x, y) if x.is_nan() || y.is_nan() => x.is_nan().cmp(&y.is_nan()),
                     (x, y) if descending => y.partial_cmp(&x).unwrap_or(Ordering::Equal),
                     (x, y) => x.partial_cmp(&y).unwrap_or(Ordering::Equal),
+                };
+                let pool = &run.pool;
+                columns = sorted(columns, |a, b| {
+                    by_value(a, b).then_with(|| pool.compare_series(a.labels, b.labels))
                 })?;
             }
             SortBy::Labels(names) => {

@@ -2,8 +2,7 @@
 //! functions over its windows, functions of numbers, and operators with scalars.
 //!
 //! It runs in jobs of the CPU pool. Each job processes a few series with its own operators, labels and
-//! notes; jobs share nothing. Results are merged in the order of the series ([`crate::ops::computed`]), so
-//! that sums over several series always add in the same order.
+//! notes; jobs share nothing. Results are merged in the order of the series ([`crate::ops::computed`]).
 
 use std::sync::Arc;
 
@@ -16,7 +15,9 @@ use crate::functions::{Kernel, Special};
 use crate::ops::computed::FromJobs;
 use crate::plan::{Around, Looked, Planner, Wanted};
 use crate::run::{AnyOperator, Computed, LeafId, Options, Pull, Run};
+use crate::span::Span;
 use crate::timing::Times;
+use crate::token::Kind;
 use crate::value_type::Type;
 
 /// The most series of a job.
@@ -34,25 +35,62 @@ pub struct PerSeries {
     /// The labels that outer operators read, and whether these are all labels except the listed ones.
     wanted: Option<(Vec<String>, bool)>,
     around: Around,
+    /// The aggregation of the series, if groups of their parts can be merged.
+    fold: Option<Fold>,
+}
+
+/// An aggregation around an expression of each series.
+#[derive(Clone, Debug)]
+pub struct Fold {
+    /// The operator.
+    pub op: Kind,
+    /// The labels of `by` or `without`.
+    pub names: Vec<String>,
+    /// Whether the labels are those of `without`.
+    pub without: bool,
+    /// The place of the aggregated expression.
+    pub span: Span,
 }
 
 impl PerSeries {
     /// The work for an expression at its place in a plan.
-    pub(super) fn new(expr: &Expr, grid: Grid, wanted: Wanted<'_>, planner: &Planner<'_>) -> Self {
+    pub(super) fn new(
+        expr: &Expr,
+        grid: Grid,
+        wanted: Wanted<'_>,
+        fold: Option<Fold>,
+        planner: &Planner<'_>,
+    ) -> Self {
         let wanted = wanted.map(|Looked { names, without }| (names.to_vec(), without));
         let around = Around { within: true, ..planner.around };
         let (times, options) = (planner.times, planner.run.options);
-        Self { expr: expr.clone(), grid, times, options, wanted, around }
+        Self { expr: expr.clone(), grid, times, options, wanted, around, fold }
     }
 
     /// Plans operators whose only selector is the first one of a new run.
     fn plan(&self) -> Result<(AnyOperator, Run), Error> {
         let mut run = Run::new(self.options);
+        let (jobs, fold, folded) = (Jobs::default(), None, None);
         let mut planner =
-            Planner { times: self.times, run: &mut run, around: self.around, jobs: Jobs::default() };
+            Planner { times: self.times, run: &mut run, around: self.around, jobs, fold, folded };
         let wanted = self.wanted.as_ref().map(|(names, without)| Looked { names, without: *without });
         let operator = planner.operator(&self.expr, self.grid, wanted)?;
         Ok((operator, run))
+    }
+
+    /// The expression.
+    pub fn expr(&self) -> &Expr {
+        &self.expr
+    }
+
+    /// The steps at which the expression is evaluated.
+    pub fn grid(&self) -> Grid {
+        self.grid
+    }
+
+    /// The aggregation around the expression.
+    pub fn fold(&self) -> Option<&Fold> {
+        self.fold.as_ref()
     }
 
     /// The selection for storage, and the number of steps of all operators together.
@@ -152,12 +190,15 @@ impl Planner<'_> {
         expr: &Expr,
         grid: Grid,
         wanted: Wanted<'_>,
+        fold: Option<Fold>,
     ) -> Result<AnyOperator, Error> {
-        let per_series = PerSeries::new(expr, grid, wanted, self);
+        let is_folded = fold.is_some();
+        let per_series = PerSeries::new(expr, grid, wanted, fold, self);
         let (selection, steps) = per_series.selection()?;
         self.run.planned_steps += steps;
         let leaf = self.run.add_leaf(selection);
         self.jobs.insert(leaf, Arc::new(per_series));
+        self.folded = is_folded.then_some(leaf);
         Ok(Box::new(FromJobs::new(leaf)))
     }
 }

@@ -3,7 +3,10 @@
 //! Sums, means and deviations are exact until they are read ([`sandur_model::exact`]), so the order of series
 //! does not matter. Loops process 64 steps at a time, without a branch per step if all of them have samples.
 
+use sandur_base::Reservation;
 use sandur_model::exact::{ExactSums, Moments, RUN};
+use sandur_query::Error;
+use sandur_query::wire::{Fields, Put as _};
 
 use crate::column::Column;
 use crate::token::Kind;
@@ -142,6 +145,93 @@ impl Floats {
             moments.add(column.values[step]);
             self.more_bytes = self.more_bytes + moments.heap_bytes() - before;
         }
+    }
+
+    /// Adds the floats of the same group in another part of the series.
+    pub fn merge(&mut self, op: Kind, other: Self) {
+        let Self { seen, sums, best, moments, count, more_bytes, .. } = other;
+        self.count.iter_mut().zip(count).for_each(|(own, more)| *own += more);
+        self.more_bytes += more_bytes;
+        self.moments.iter_mut().zip(&moments).for_each(|(own, more)| own.merge(more));
+        if !best.is_empty() {
+            return self.add(op, Column { present: seen, values: best, ..Column::default() });
+        }
+        if !sums.is_empty() {
+            self.sums.prepare(self.steps);
+        }
+        for (word, (own, more)) in self.seen.iter_mut().zip(&seen).enumerate() {
+            let old = *own;
+            *own |= more;
+            if sums.is_empty() {
+                continue;
+            }
+            each(*more, |n| {
+                let step = word * WORD + n;
+                if old >> n & 1 == 0 {
+                    self.sums.begin(step, 0.0);
+                }
+                self.sums.merge(step, &sums.get(step));
+            });
+        }
+    }
+
+    /// Writes the floats for another process.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.put_integers(1, &self.seen);
+        if !self.sums.is_empty() {
+            out.put_sums(2, &self.sums);
+        }
+        if !self.best.is_empty() {
+            out.put_floats(3, &self.best);
+        }
+        if !self.count.is_empty() {
+            out.put_floats(4, &self.count);
+        }
+        self.moments.iter().for_each(|moments| out.put_moments(5, moments));
+    }
+
+    /// Reads a field that [`Self::write`] wrote; returns whether it is one.
+    pub fn read(
+        &mut self,
+        field: u32,
+        from: &mut Fields<'_>,
+        memory: &mut Reservation,
+    ) -> Result<bool, Error> {
+        match field {
+            1 => self.seen = from.integers(memory)?,
+            2 => self.sums = from.sums(self.steps, memory)?,
+            3 => self.best = from.floats(memory)?,
+            4 => self.count = from.floats(memory)?,
+            5 => {
+                memory.grow(size_of::<Moments>() as u64)?;
+                self.moments.push(from.moments(memory)?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// A group that [`Self::read`] fills.
+    pub fn unread(steps: usize) -> Self {
+        Self { moments: Vec::new(), count: Vec::new(), ..Self::new(Kind::Sum, steps) }
+    }
+
+    /// Whether what was read is the state of an operator over this number of steps.
+    pub fn is_of(&self, op: Kind) -> bool {
+        let new = Self::new(op, self.steps);
+        let has = |length: usize, is_kept: bool| length == 0 || is_kept && length == self.steps;
+        let sums = matches!(op, Kind::Sum | Kind::Avg);
+        let unused = match self.seen.last() {
+            Some(last) if !self.steps.is_multiple_of(WORD) => last >> (self.steps % WORD),
+            _ => 0,
+        };
+        self.seen.len() == new.seen.len()
+            && unused == 0
+            && has(self.sums.columns().0.len(), sums)
+            && has(self.best.len(), matches!(op, Kind::Min | Kind::Max))
+            && self.count.len() == new.count.len()
+            && self.moments.len() == new.moments.len()
+            && (self.seen.iter().all(|bits| *bits == 0) || !sums || !self.sums.is_empty())
     }
 
     /// The resulting series of the group, without its labels.
