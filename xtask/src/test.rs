@@ -6,6 +6,7 @@
 //! documentation; then runs `tidy`. The last lines of the output are the failures, then the sum: `N
 //! passed, N failed`.
 
+use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -45,7 +46,7 @@ fn whole() -> Result<Results> {
     })?;
     let server = TestBucket::start()?;
     let mut results = thread::scope(|scope| {
-        let examples = scope.spawn(|| cargo_test(&["--workspace", "--doc"], &BUILT_ONCE, &server));
+        let examples = scope.spawn(|| examples(&server));
         let mut results = test_binaries::run_all(binaries, |command| {
             with_tools(command);
             server.apply(command);
@@ -56,6 +57,26 @@ fn whole() -> Result<Results> {
     })?;
     results.add(tidied());
     Ok(results)
+}
+
+/// Runs the examples in the documentation of the crates that have some. The compiler reads a complete
+/// crate to find its examples, which takes seconds for a large one.
+fn examples(server: &TestBucket) -> Result<Results> {
+    let crates = root().join("crates");
+    let mut arguments = vec!["--doc".to_owned()];
+    for file in tidy::sources()? {
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let is_fence = |line: &str| matches!(line.trim(), "//! ```" | "/// ```");
+        let folder = file.strip_prefix(&crates).ok().and_then(|path| path.iter().next());
+        if let (Some(folder), true) = (folder, text.lines().any(is_fence)) {
+            let package = format!("--package=sandur-{}", folder.display());
+            if !arguments.contains(&package) {
+                arguments.push(package);
+            }
+        }
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    cargo_test(&arguments, &BUILT_ONCE, server)
 }
 
 fn quick() -> Result<Results> {

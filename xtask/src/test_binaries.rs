@@ -108,27 +108,20 @@ pub const BUILT_ONCE: [(&str, &str); 3] = [
 /// Settings of a build that is repeated after each change.
 pub const BUILT_OFTEN: [(&str, &str); 0] = [];
 
-/// A crate that is optimised because the tests of other crates call it. Its own test binaries, which
-/// have many small tests, are built without optimisation in a quarter of the time, which saves more than
-/// the tests lose.
-const OPTIMISED_FOR_OTHERS: &str = "sandur-format";
-
 /// Builds the test binaries of the workspace. The largest are first, since they usually run longest.
 pub fn build(how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
-    let plain = format!("profile.test.package.{OPTIMISED_FOR_OTHERS}.opt-level=0");
-    let mut binaries = built(&["--workspace", "--exclude", OPTIMISED_FOR_OTHERS], how)?;
-    binaries.extend(built(&["--package", OPTIMISED_FOR_OTHERS, "--config", &plain], how)?);
+    let mut binaries = built(how)?;
     binaries.sort_by_key(|binary| std::cmp::Reverse(binary.bytes));
     Ok(binaries)
 }
 
-/// Builds the test binaries of some packages.
-fn built(packages: &[&str], how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
+/// Builds the test binaries of the workspace, in no order.
+fn built(how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
     let mut command = Command::new(env!("CARGO"));
     command.envs(how.iter().copied());
     // Examples are benchmarks and generators of pages; `make check` checks that they compile.
-    command.current_dir(root()).args(["test", "--lib", "--bins", "--tests", "--no-run"]).args(packages);
-    command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    command.current_dir(root()).args(["test", "--workspace", "--lib", "--bins", "--tests"]);
+    command.arg("--no-run").arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let output = command.output().context("cargo cannot be started")?;
     if !output.status.success() {
         bail!("the tests cannot be built, see above");

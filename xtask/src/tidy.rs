@@ -183,7 +183,8 @@ fn check_edges(problems: &mut Problems) -> Result<()> {
     Ok(())
 }
 
-fn sources() -> Result<Vec<PathBuf>> {
+/// The Rust files of the workspace, sorted.
+pub fn sources() -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![root().join("crates"), root().join("xtask/src")];
     while let Some(folder) = folders.pop() {

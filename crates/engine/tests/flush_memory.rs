@@ -194,7 +194,7 @@ fn run(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn pushes_and_flushes_stay_within_memory_and_block_limits() {
-    run(0..4);
+    run(0..2);
 }
 
 #[test]

@@ -558,7 +558,7 @@ fn run(seed: u64) -> Vec<String> {
 
 #[test]
 fn promises_hold_under_faults() {
-    let seeds = ONE_SEED.map_or(0..8, |seed| seed..seed + 1);
+    let seeds = ONE_SEED.map_or(0..3, |seed| seed..seed + 1);
     for seed in seeds {
         let trace = run(seed);
         eprintln!("seed {seed}: {} requests; {}", trace.len(), trace.last().unwrap());
@@ -568,7 +568,7 @@ fn promises_hold_under_faults() {
 #[test]
 fn a_damaged_catalog_loses_no_acknowledged_block() {
     let all = [Sabotage::LoseOne, Sabotage::LoseTail, Sabotage::Empty, Sabotage::Swap, Sabotage::Yesterday];
-    for seed in 0..10 {
+    for seed in 0..5 {
         let what = all[(seed % 5) as usize];
         let run = || {
             let builder =
@@ -584,7 +584,7 @@ fn a_damaged_catalog_loses_no_acknowledged_block() {
 
 #[test]
 fn one_seed_gives_one_trace() {
-    for seed in [1, 2] {
+    for seed in [1] {
         let (first, second) = (run(seed), run(seed));
         if let Some(at) = (0..first.len().max(second.len())).find(|at| first.get(*at) != second.get(*at)) {
             panic!("seed {seed} differs at {at}: {:?} {:?}", first.get(at), second.get(at));

@@ -47,7 +47,7 @@ fn dice(seed: u64) -> impl FnMut(i64) -> i64 {
 /// after each step the answers equal the pushed rows, and in the end each day has its own blocks.
 #[tokio::test(start_paused = true)]
 async fn a_backfill_of_many_days_is_merged_and_cut_into_days() {
-    for seed in 0..2u64 {
+    for seed in 0..1u64 {
         let world = World::new(100 + seed, Retention::default());
         let (one, mut two) = (open(&world, "one").await, open(&world, "two").await);
         let path = Arc::new(graphite_path_labels("site.load").unwrap());
@@ -105,7 +105,8 @@ async fn rows_of_a_long_block_are_removed_when_their_period_is_over() {
     assert_eq!([logs(), metrics()].map(|dataset| long(&engine, &dataset).len()), [1, 1]);
     world.configure(Retention::uniform(60 * DAY_NS));
     world.env.sleep(6 * HOUR).await;
-    for passed in [0, 3] {
+    for passed in [0, 2] {
+        world.env.sleep(passed as u32 * 24 * HOUR).await;
         let kept = |days: &i64| days + passed < 60;
         let of_lines = sorted(lines.iter().filter(|(days, _)| kept(days)).map(|(_, rows)| rows.clone()));
         let of_samples = joined(samples.iter().filter(|(days, _)| kept(days)).map(|(_, of)| of.clone()));
@@ -122,7 +123,6 @@ async fn rows_of_a_long_block_are_removed_when_their_period_is_over() {
             assert!(points.iter().all(|(time, value)| found.get(time) == Some(value)));
             assert!(found.keys().all(|time| time * 1_000_000 > too_old));
         }
-        world.env.sleep(3 * 24 * HOUR).await;
     }
 }
 

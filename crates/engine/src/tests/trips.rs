@@ -113,7 +113,7 @@ async fn a_panel_of_a_day_takes_four_trips() {
 /// The index of a block is too large for its footer.
 #[tokio::test(start_paused = true)]
 async fn a_panel_among_many_series_takes_four_trips() {
-    panels_take_few_trips(20).await;
+    panels_take_few_trips(8).await;
 }
 
 /// Number of hours with lines, each a block.

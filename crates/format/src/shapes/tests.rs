@@ -241,7 +241,7 @@ fn no_damaged_byte_causes_a_panic() {
     let bytes = rows.encoded().unwrap();
     for at in 0..bytes.len() {
         assert!(read(&bytes[..at], &rows.timestamps, rows.text.len()).is_err(), "cut at {at}");
-        for change in [1, 0x80, 0xff] {
+        for change in [[1, 0xff], [0x80, 1]][at % 2] {
             let mut damaged = bytes.clone();
             damaged[at] ^= change;
             survives(&damaged, &rows);
@@ -268,9 +268,8 @@ fn no_damage_below_the_compression_causes_a_panic() {
     let rows = service(&[0, 1, 2, 3, 4], 60);
     let bytes = rows.encoded().unwrap();
     for at in 0..3_000 {
-        for change in [[1, 0x80], [0x40, 0xff]][at % 2] {
-            survives(&damage_plain(&bytes, rows.text.len(), at, change), &rows);
-        }
+        let change = [1, 0x80, 0x40, 0xff][at % 4];
+        survives(&damage_plain(&bytes, rows.text.len(), at, change), &rows);
     }
 }
 

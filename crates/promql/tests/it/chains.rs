@@ -112,12 +112,12 @@ fn a_long_chain_takes_the_memory_of_a_few_operands() {
             assert_eq!(context.budget().used(), 0, "{query:.80}");
             context.budget().peak()
         };
-        let (few, many) = (peak(10), peak(1_000));
+        let (few, many) = (peak(10), peak(400));
         // Each operand leaves behind its selection; of `and` and `unless`, also the steps of its
         // signatures. Reservations of growing data include half as much again.
         let stays = if link.contains("and") || link.contains("unless") { 40 * 120 } else { 2_000 };
-        let most = few * 2 + 1_000 * stays;
-        assert!(many < most, "{first}{link}: {few} bytes for ten operands, {many} for a thousand");
+        let most = few * 2 + 400 * stays;
+        assert!(many < most, "{first}{link}: {few} bytes for ten operands, {many} for 400");
     }
 }
 

@@ -109,10 +109,10 @@ fn bits(answer: &Answer) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3))]
+    #![proptest_config(ProptestConfig::with_cases(1))]
 
     #[test]
-    fn the_number_of_jobs_in_flight_does_not_change_answers(seed in any::<u64>(), series in 1usize..600) {
+    fn the_number_of_jobs_in_flight_does_not_change_answers(seed in any::<u64>(), series in 1usize..400) {
         let store = store(series, seed);
         let envs = [(Env::system(1), 1), (Env::system(2), 2), (Env::system(8), 8)];
         for (text, times) in QUERIES.iter().flat_map(|text| [(text, range()), (text, instant())]) {

@@ -24,7 +24,7 @@ const SENDERS: usize = 6;
 const RUN: Duration = Duration::from_secs(2);
 const RUN_MAX: Duration = Duration::from_secs(90);
 /// Minimum number of new names.
-const NAMES_MIN: u64 = 50_000;
+const NAMES_MIN: u64 = 25_000;
 const LINES: u64 = 1_000;
 /// Maximum number of names of a compressed stream: the content of socket buffers is decompressed to a
 /// multiple.
