@@ -1,6 +1,7 @@
 //! Evaluates metric expressions over all steps at once, from the leaves to the root.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_base::job::spend;
 use sandur_base::{BoxFuture, Reservation};
@@ -18,6 +19,7 @@ use crate::go_regex::expand;
 use crate::grouping::Grouping;
 use crate::matrix::{Labels, Matrix, Series};
 use crate::range::slots::is_absent;
+use crate::range_groups::RangeGroups;
 use crate::range_scan::{self, RangeScan};
 use crate::request::Steps;
 use crate::vector;
@@ -37,6 +39,7 @@ const NARROW_IT: &str = "consider reducing query cardinality by adding more spec
     reducing the time range, or aggregating results with functions like sum(), count() or topk()";
 
 /// The source, the context and the steps of an evaluation.
+#[derive(Clone, Copy)]
 pub struct Evaluation<'a> {
     /// The source of rows.
     pub source: &'a dyn LogSource,
@@ -44,6 +47,53 @@ pub struct Evaluation<'a> {
     pub context: &'a QueryContext,
     /// The steps.
     pub steps: Steps,
+    /// The groups of the range aggregations in the order of [`ranges`], if other processes have read them.
+    pub joined: Option<&'a Mutex<VecDeque<RangeGroups>>>,
+}
+
+/// A range aggregation of an expression, and the grouping of a surrounding `sum` that it takes over.
+pub type Range<'a> = (&'a RangeAggregation, Option<Grouping>);
+
+/// The range aggregation that an expression is. A sum of counts is the count of the larger group, so the
+/// smaller groups are never built.
+fn range_of(expr: &MetricExpr) -> Option<Range<'_>> {
+    match expr {
+        MetricExpr::Range(range) => Some((range, None)),
+        MetricExpr::Vector(aggregation) => match &aggregation.inner {
+            MetricExpr::Range(range)
+                if aggregation.function.name == "sum" && range.function.sums && range.grouping.is_none() =>
+            {
+                let all = || Grouping { without: false, labels: Vec::new() };
+                Some((range, Some(aggregation.grouping.clone().unwrap_or_else(all))))
+            }
+            _ => None,
+        },
+        MetricExpr::Literal(_)
+        | MetricExpr::VectorOf(_)
+        | MetricExpr::Chain(_)
+        | MetricExpr::LabelReplace(_) => None,
+    }
+}
+
+/// The range aggregations of an expression, in the order in which they are evaluated.
+pub fn ranges(expr: &MetricExpr) -> Vec<Range<'_>> {
+    let (mut tasks, mut found) = (vec![Task::Evaluate(expr)], Vec::new());
+    while let Some(task) = tasks.pop() {
+        if let Task::Evaluate(expr) = task {
+            match range_of(expr) {
+                Some(range) => found.push(range),
+                None => plan(expr, &mut tasks),
+            }
+        }
+    }
+    found
+}
+
+impl Steps {
+    /// The windows of a range aggregation at these steps.
+    pub fn windows(&self, range: &RangeAggregation) -> Windows {
+        Windows::new(self.first_ns, self.last_ns, self.step_ns, range.range_ns, range.offset_ns)
+    }
 }
 
 /// A matrix and its memory reservation.
@@ -62,9 +112,10 @@ impl Evaluation<'_> {
         if let (MetricExpr::Literal(value), true) = (expr, steps.instant) {
             return Ok(QueryResult::Scalar(Sample { timestamp_ms: steps.timestamp_ms(0), value: *value }));
         }
-        let HeldSeries { mut series, memory: _memory } = match steps.instant {
-            true => self.piece(expr, limits, (steps.first_ns, steps.last_ns)).await?,
-            false => self.over_steps(expr, limits).await?,
+        let HeldSeries { mut series, memory: _memory } = match self.joined {
+            Some(_) => self.all_series(expr, limits).await?,
+            None if steps.instant => self.piece(expr, limits, (steps.first_ns, steps.last_ns)).await?,
+            None => self.over_steps(expr, limits).await?,
         };
         if self.spans_intervals(limits.split_queries_by_interval) {
             let pairs = |s: &sandur_query::Series| labels_text(s.labels.iter().map(|(n, v)| (&**n, &**v)));
@@ -103,8 +154,7 @@ impl Evaluation<'_> {
         let _turn = self.context.turn().await?;
         let reads = admission::reads(expr, &steps);
         admission::check_piece_size(self.source, self.context, limits, reads).await?;
-        let part = Evaluation { source: self.source, context: self.context, steps };
-        part.all_series(expr, limits).await
+        Evaluation { steps, ..*self }.all_series(expr, limits).await
     }
 
     /// All series with a value at any step, sorted by labels; for an instant query, in the order that the
@@ -190,21 +240,10 @@ impl Evaluation<'_> {
             MetricExpr::Literal(value) | MetricExpr::VectorOf(value) => {
                 self.hold(Matrix::constant(self.steps.count(), *value)).map(Some)
             }
-            MetricExpr::Range(range) => self.range(range, None).await.map(Some),
-            MetricExpr::Vector(aggregation) => {
-                // A sum of counts is the count of the larger group, so the smaller groups are never built.
-                if let MetricExpr::Range(range) = &aggregation.inner
-                    && aggregation.function.name == "sum"
-                    && range.function.sums
-                    && range.grouping.is_none()
-                {
-                    let all = Grouping { without: false, labels: Vec::new() };
-                    let outer = aggregation.grouping.as_ref().unwrap_or(&all);
-                    return self.range(range, Some(outer)).await.map(Some);
-                }
-                Ok(None)
-            }
-            MetricExpr::Chain(_) | MetricExpr::LabelReplace(_) => Ok(None),
+            _ => match range_of(expr) {
+                Some((range, outer)) => self.range(range, outer.as_ref()).await.map(Some),
+                None => Ok(None),
+            },
         }
     }
 
@@ -235,10 +274,13 @@ impl Evaluation<'_> {
     }
 
     async fn range(&self, range: &RangeAggregation, outer: Option<&Grouping>) -> Result<Held, Error> {
-        let steps = self.steps;
-        let windows =
-            Windows::new(steps.first_ns, steps.last_ns, steps.step_ns, range.range_ns, range.offset_ns);
-        let scan = RangeScan::new(range, outer, windows);
+        let scan = RangeScan::new(range, outer, self.steps.windows(range));
+        if let Some(joined) = self.joined {
+            let groups = joined.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let missing = || Error::Internal("a range aggregation has no groups".to_owned());
+            let groups = groups.ok_or_else(missing)?;
+            return self.hold(self.context.compute(move || scan.matrix(groups)).await?);
+        }
         self.hold(range_scan::run(self.source, self.context, scan).await?)
     }
 }
@@ -487,7 +529,7 @@ mod tests {
             let tenant = TenantId::default_tenant();
             let context = QueryContext::new(Env::simulated(1, 0), tenant, budget, Duration::from_secs(9));
             let steps = Steps { first_ns: 10, last_ns: 10, step_ns: 1, instant: true };
-            let evaluation = Evaluation { source: &source, context: &context, steps };
+            let evaluation = Evaluation { source: &source, context: &context, steps, joined: None };
             let refusal = evaluation.answer(&expr, &limits).await.unwrap_err().to_string();
             assert!(refusal.starts_with("maximum number of series (3) reached for a single query; consider"));
             context.allow_partial();

@@ -80,11 +80,13 @@ mod names;
 mod needles;
 mod page_filter;
 mod parser;
+pub mod partial;
 mod pattern_text;
 mod patterns;
 mod pipeline;
 mod pretty;
 mod range;
+mod range_groups;
 mod range_scan;
 mod reference;
 mod request;
@@ -216,7 +218,7 @@ async fn answer(
             admission::check_ranges(metric, limits)?;
             let reads = admission::reads(metric, &steps);
             admission::check_size(source, context, limits, reads).await?;
-            evaluate::Evaluation { source, context, steps }.answer(metric, limits).await
+            evaluate::Evaluation { source, context, steps, joined: None }.answer(metric, limits).await
         }
     }
 }

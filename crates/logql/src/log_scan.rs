@@ -38,7 +38,7 @@ pub async fn run(
     source: &dyn LogSource,
     context: &QueryContext,
     scan: LogScan,
-) -> Result<(Vec<LogRow>, Reservation), Error> {
+) -> Result<(Vec<RankedRow>, Reservation), Error> {
     let order = match scan.direction {
         Direction::Backward => Order::NewestFirst,
         Direction::Forward => Order::OldestFirst,
@@ -71,9 +71,9 @@ pub async fn run(
     };
     let work = Arc::new(work);
     execute(context, items, Arc::clone(&work), &mut collector, Merging::Unordered).await?;
-    let (mut rows, memory) = collector.top.into_rows();
+    let (mut rows, memory) = collector.top.into_ranked();
     if work.scan.interval_ns > 0 {
-        thin_out(&mut rows, &work.scan);
+        thin_out(&mut rows, work.scan.interval_ns, work.scan.limit);
     }
     QueryStats::add(&context.stats().entries_returned, rows.len() as u64);
     Ok((rows, memory))
@@ -87,16 +87,18 @@ fn open_bound(direction: Direction) -> i64 {
     }
 }
 
-fn thin_out(rows: &mut Vec<LogRow>, scan: &LogScan) {
+/// Keeps rows with at least this time between them, and at most `limit`.
+pub fn thin_out(rows: &mut Vec<RankedRow>, interval_ns: i64, limit: usize) {
     let mut last: Option<i64> = None;
-    rows.retain(|row| {
-        let far = last.is_none_or(|last| row.timestamp.abs_diff(last) >= scan.interval_ns.unsigned_abs());
+    rows.retain(|ranked| {
+        let timestamp = ranked.key.timestamp;
+        let far = last.is_none_or(|last| timestamp.abs_diff(last) >= interval_ns.unsigned_abs());
         if far {
-            last = Some(row.timestamp);
+            last = Some(timestamp);
         }
         far
     });
-    rows.truncate(scan.limit);
+    rows.truncate(limit);
 }
 
 struct Collector {

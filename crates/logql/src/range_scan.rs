@@ -4,10 +4,8 @@
 //! the end. Label sets are small keys until then. If all windows begin and end at whole minutes, and only
 //! the stream and the level of a row matter, the source's counts replace its rows.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use foldhash::fast::FixedState;
 use sandur_base::Reservation;
 use sandur_base::job::spend;
 use sandur_model::go_text::{labels_text, parse_bytes, parse_float, parse_go_duration};
@@ -26,12 +24,10 @@ use crate::names::NameId;
 use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between};
 use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
+use crate::range_groups::{GROUP_UNITS, RangeGroups};
 use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels, Stage};
 use crate::stage::json_value::JSON_ERROR;
 use crate::stage::logfmt::LOGFMT_ERROR;
-
-/// The work of combining a group, without its values.
-const GROUP_UNITS: usize = 500;
 
 /// The `__error__` of a value that cannot be unwrapped.
 const UNWRAP_ERROR: &str = "SampleExtractionErr";
@@ -180,23 +176,36 @@ fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {
 
 /// Runs the aggregation. Returns the series, in no particular order, with their memory reservation.
 pub async fn run(source: &dyn LogSource, context: &QueryContext, scan: RangeScan) -> Result<Matrix, Error> {
-    let scan = RangeScan { pipeline: scan.pipeline.begun_at(context.begun_ns()), ..scan };
-    let selection = scan.selection(context.earliest_ns());
-    if selection.range.is_empty() || scan.windows.steps() == 0 {
+    if scan.is_empty(context) {
         return Ok(Matrix::new(scan.windows.steps()));
     }
+    let scan = Arc::new(scan);
+    let groups = groups(source, context, Arc::clone(&scan)).await?;
+    context.compute(move || scan.matrix(groups)).await
+}
+
+/// Reads the rows and adds them to groups.
+pub async fn groups(
+    source: &dyn LogSource,
+    context: &QueryContext,
+    scan: Arc<RangeScan>,
+) -> Result<RangeGroups, Error> {
+    if scan.is_empty(context) {
+        return scan.no_groups(context);
+    }
+    let pipeline = scan.pipeline.clone().begun_at(context.begun_ns());
+    let selection = scan.selection(context.earliest_ns());
     let items = source.scan(context, selection).await?;
     let work = Arc::new(RangeWork {
         slots: scan.windows.slots(),
         seen: Mutex::new(SeenRows::new(context.budget())?),
         workers: Mutex::new(Vec::new()),
         context: context.clone(),
+        pipeline,
         scan,
     });
     execute(context, items, Arc::clone(&work), &mut Nothing, Merging::Unordered).await?;
-    // The last steps are computation too.
-    let job = Arc::clone(&work);
-    context.compute(move || job.finish()).await
+    context.compute(move || work.combined()).await
 }
 
 /// The output of a page is empty: workers keep what they find.
@@ -209,7 +218,9 @@ impl Collect<()> for Nothing {
 }
 
 struct RangeWork {
-    scan: RangeScan,
+    scan: Arc<RangeScan>,
+    /// The pipeline of the scan at the time of the query.
+    pipeline: Pipeline,
     context: QueryContext,
     slots: Slots,
     seen: Mutex<SeenRows>,
@@ -253,7 +264,7 @@ impl Work for RangeWork {
 impl RangeWork {
     fn start(&self) -> Result<RangeWorker, Error> {
         let scan = &self.scan;
-        let mut pipeline = scan.pipeline.start();
+        let mut pipeline = self.pipeline.start();
         let names = &mut pipeline.scratch.names;
         let ids =
             |names: &mut crate::names::Names, list: &[String]| list.iter().map(|n| names.id(n)).collect();
@@ -272,14 +283,12 @@ impl RangeWork {
             conversion: unwrap.conversion,
             filters: unwrap.filters.iter().map(|f| f.start(names)).collect(),
         });
-        let setup =
-            Setup { slots: self.slots.len(), parameter: scan.parameter, unwraps: scan.unwrap.is_some() };
         Ok(RangeWorker {
             pipeline,
             unwrap,
             keep,
             groups: Groups::new(scan.leaves_out_empty),
-            values: (scan.function.start)(setup),
+            values: (scan.function.start)(scan.setup()),
             memory: self.context.budget().reserve(0)?,
         })
     }
@@ -472,48 +481,72 @@ impl RangeWork {
         worker.groups.find(&row, &worker.keep, &mut worker.memory).map(Some)
     }
 
-    /// Combines the workers' groups and computes the values.
-    fn finish(&self) -> Result<Matrix, Error> {
-        let mut workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
-        let windows = &self.scan.windows;
-        if self.scan.function.absent {
-            return self.absent(&workers);
-        }
-        let Some(mut first) = workers.pop() else { return Ok(Matrix::new(windows.steps())) };
-        let mut places: HashMap<Labels, u32, FixedState> =
-            first.groups.labels.iter().cloned().zip(0u32..).collect();
+    /// Combines the workers' groups.
+    fn combined(&self) -> Result<RangeGroups, Error> {
+        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut workers = workers.into_iter();
+        let Some(RangeWorker { groups: Groups { labels, .. }, values, memory, .. }) = workers.next() else {
+            return self.scan.no_groups(&self.context);
+        };
+        let mut groups = RangeGroups::new(labels, values, memory);
         for worker in workers {
-            for (from, labels) in (0u32..).zip(&worker.groups.labels) {
-                spend(GROUP_UNITS + self.slots.len())?;
-                let next = places.len() as u32;
-                let group = *places.entry(labels.clone()).or_insert(next);
-                first.values.merge(&mut first.memory, group, &*worker.values, from)?;
-            }
+            groups.merge(&worker.groups.labels, &*worker.values, self.slots.len())?;
         }
-        first.memory.grow((places.len() * windows.steps() * 8) as u64)?;
-        let mut series = Vec::with_capacity(places.len());
-        for (labels, group) in places {
-            spend(GROUP_UNITS + self.slots.len() + windows.steps())?;
-            series.push(Series { labels, values: first.values.values(group, windows) });
+        Ok(groups)
+    }
+}
+
+impl RangeScan {
+    /// The parameters of the accumulation.
+    fn setup(&self) -> Setup {
+        let (slots, parameter) = (self.slots(), self.parameter);
+        Setup { slots, parameter, unwraps: self.unwrap.is_some() }
+    }
+
+    /// The number of time slots.
+    pub fn slots(&self) -> usize {
+        self.windows.slots().len()
+    }
+
+    /// Whether no row can count.
+    fn is_empty(&self, context: &QueryContext) -> bool {
+        self.selection(context.earliest_ns()).range.is_empty() || self.windows.steps() == 0
+    }
+
+    /// No groups of this aggregation.
+    pub fn no_groups(&self, context: &QueryContext) -> Result<RangeGroups, Error> {
+        let values = (self.function.start)(self.setup());
+        Ok(RangeGroups::new(Vec::new(), values, context.budget().reserve(0)?))
+    }
+
+    /// The values of the groups at each step.
+    pub fn matrix(&self, mut groups: RangeGroups) -> Result<Matrix, Error> {
+        if self.function.absent {
+            return self.absent(&groups);
+        }
+        let (windows, slots) = (&self.windows, self.slots());
+        groups.memory.grow((groups.labels.len() * windows.steps() * 8) as u64)?;
+        let mut series = Vec::with_capacity(groups.labels.len());
+        for (group, labels) in (0u32..).zip(groups.labels) {
+            spend(GROUP_UNITS + slots + windows.steps())?;
+            series.push(Series { labels, values: groups.values.values(group, windows) });
         }
         let matrix = Matrix { steps: windows.steps(), series, ordered: false };
         Ok(matrix.without_empty())
     }
 
     /// 1 at the steps whose windows have no rows.
-    fn absent(&self, workers: &[RangeWorker]) -> Result<Matrix, Error> {
-        let windows = &self.scan.windows;
+    fn absent(&self, groups: &RangeGroups) -> Result<Matrix, Error> {
+        let (windows, slots) = (&self.windows, self.slots());
         let mut values = vec![1.0; windows.steps()];
-        for worker in workers {
-            for group in 0..worker.groups.labels.len() as u32 {
-                spend(GROUP_UNITS + self.slots.len() + windows.steps())?;
-                let found = worker.values.values(group, windows);
-                for (value, _) in values.iter_mut().zip(found).filter(|(_, found)| !is_absent(*found)) {
-                    *value = ABSENT;
-                }
+        for group in 0..groups.labels.len() as u32 {
+            spend(GROUP_UNITS + slots + windows.steps())?;
+            let found = groups.values.values(group, windows);
+            for (value, _) in values.iter_mut().zip(found).filter(|(_, found)| !is_absent(*found)) {
+                *value = ABSENT;
             }
         }
-        let series = Series { labels: absent_labels(&self.scan.pipeline), values };
+        let series = Series { labels: absent_labels(&self.pipeline), values };
         Ok(Matrix { steps: windows.steps(), series: vec![series], ordered: false }.without_empty())
     }
 }

@@ -5,9 +5,10 @@
 //! stop early. Pieces end at multiples of `split_queries_by_interval` at which no block is cut in two,
 //! because both pieces would read the block, and only after enough bytes to be worth a turn.
 
+use sandur_base::Reservation;
 use sandur_base::units::MIB;
 use sandur_model::{Limits, TimeRange};
-use sandur_query::{Direction, Error, LogRow, LogSource, QueryContext, QueryStats, cuts};
+use sandur_query::{Direction, Error, LogRow, LogSource, QueryContext, QueryStats, RankedRow, cuts};
 
 use crate::admission;
 use crate::ast::LogExpr;
@@ -21,17 +22,30 @@ const FIRST_BYTES: u64 = 64 * MIB;
 /// The most doublings: pieces grow up to 1 GiB.
 const DOUBLINGS_MAX: usize = 4;
 
-/// Answers a log query piece by piece, starting with the rows that rank first, until there are enough.
+/// Answers a log query.
 pub async fn log_query(
     source: &dyn LogSource,
     context: &QueryContext,
     limits: &Limits,
     log: &LogExpr,
-    (request, range): (&Request, TimeRange),
+    times: (&Request, TimeRange),
 ) -> Result<Vec<LogRow>, Error> {
+    let (rows, _held) = ranked_rows(source, context, limits, log, times).await?;
+    Ok(rows.into_iter().map(|ranked| ranked.row).collect())
+}
+
+/// The rows of a log query and their memory. Reads piece by piece, starting with the rows that rank first,
+/// until there are enough.
+pub async fn ranked_rows(
+    source: &dyn LogSource,
+    context: &QueryContext,
+    limits: &Limits,
+    log: &LogExpr,
+    (request, range): (&Request, TimeRange),
+) -> Result<(Vec<RankedRow>, Vec<Reservation>), Error> {
     let limit = request.limit as usize;
     // The rows of all pieces stay reserved until the answer is built.
-    let (mut rows, mut held): (Vec<LogRow>, Vec<_>) = Default::default();
+    let (mut rows, mut held): (Vec<RankedRow>, Vec<_>) = Default::default();
     for piece in pieces(source, context, limits, request, range) {
         let _turn = context.turn().await?;
         admission::check_piece_size(source, context, limits, vec![(log, piece)]).await?;
@@ -50,7 +64,7 @@ pub async fn log_query(
             break;
         }
     }
-    Ok(rows)
+    Ok((rows, held))
 }
 
 fn pieces(

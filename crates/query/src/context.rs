@@ -31,6 +31,7 @@ pub struct QueryContext {
     /// One permit for each page that the query may process at the same time; `None`: no limit.
     workers: Option<Arc<Semaphore>>,
     earliest_ns: i64,
+    begun_ns: i64,
     part: Part,
 }
 
@@ -39,7 +40,6 @@ struct Inner {
     budget: MemoryBudget,
     stats: QueryStats,
     started: Duration,
-    begun_ns: i64,
     timeout: Duration,
     cancelled: AtomicBool,
     /// Bytes that the query holds, reserved or not.
@@ -105,7 +105,6 @@ impl QueryContext {
         let (started, begun_ns) = (env.monotonic(), env.now_ns());
         let shared = Arc::new(Inner {
             env,
-            begun_ns,
             budget,
             stats: QueryStats::default(),
             started,
@@ -119,7 +118,7 @@ impl QueryContext {
         });
         let (queue, results, workers, earliest_ns) = (None, None, None, i64::MIN);
         let (parallelism, part) = (usize::MAX, Part::WHOLE);
-        Self { shared, tenant, queue, results, parallelism, workers, earliest_ns, part }
+        Self { shared, tenant, queue, results, parallelism, workers, earliest_ns, begun_ns, part }
     }
 
     /// Makes each piece of the query wait for its turn in `queue`.
@@ -145,6 +144,13 @@ impl QueryContext {
     /// Hides rows before this instant (nanoseconds since the epoch) from the query.
     pub fn with_earliest(mut self, earliest_ns: i64) -> Self {
         self.earliest_ns = earliest_ns;
+        self
+    }
+
+    /// Sets the time at which the query began in the process that divided it, which functions such as `now`
+    /// return.
+    pub fn with_begun(mut self, begun_ns: i64) -> Self {
+        self.begun_ns = begun_ns;
         self
     }
 
@@ -264,7 +270,7 @@ impl QueryContext {
     /// Start of the query in nanoseconds since the epoch: its "now", which is the same in all of its
     /// pieces.
     pub fn begun_ns(&self) -> i64 {
-        self.shared.begun_ns
+        self.begun_ns
     }
 
     /// Time since the start of the query.

@@ -173,9 +173,9 @@ impl TopRows {
     }
 
     /// The rows in the order of the direction, and the reservation of their memory.
-    pub fn into_rows(self) -> (Vec<LogRow>, Reservation) {
+    pub fn into_ranked(self) -> (Vec<RankedRow>, Reservation) {
         let sorted = self.heap.into_sorted_vec();
-        (sorted.into_iter().map(|entry| entry.row.row).collect(), self.reservation)
+        (sorted.into_iter().map(|entry| entry.row).collect(), self.reservation)
     }
 }
 
@@ -202,11 +202,11 @@ mod tests {
         for row in rows {
             top.offer(row).unwrap();
         }
-        let (rows, reservation) = top.into_rows();
+        let (rows, reservation) = top.into_ranked();
         assert!(reservation.bytes() > 0 || rows.is_empty());
         drop(reservation);
         assert_eq!(budget.used(), 0);
-        rows.iter().map(|r| String::from_utf8_lossy(&r.line).into_owned()).collect()
+        rows.iter().map(|r| String::from_utf8_lossy(&r.row.line).into_owned()).collect()
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod log_block;
 mod logql;
 mod memcached;
 mod otlp;
+mod partials;
 pub mod promql;
 mod push;
 mod sample_block;
@@ -60,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "log_block", run: log_block::run },
     Target { name: "catalog", run: catalog::run },
     Target { name: "memcached", run: memcached::run },
+    Target { name: "partials", run: partials::run },
 ];
 
 /// Runs the target with this name on an input.

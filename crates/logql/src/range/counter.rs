@@ -1,6 +1,10 @@
 //! `rate_counter`: the increase per second of unwrapped counter values, with resets taken as restarts at 0.
 //! As in Prometheus, it is extrapolated to the window's bounds.
 
+use sandur_base::Reservation;
+use sandur_query::Error;
+use sandur_query::wire::{Fields, Put as _, malformed};
+
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
@@ -34,11 +38,37 @@ impl Slot for Samples {
     fn heap_bytes(&self) -> u64 {
         (self.0.capacity() * size_of::<(i64, f64)>()) as u64
     }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let times: Vec<i64> = self.0.iter().map(|(timestamp, _)| *timestamp).collect();
+        let values: Vec<f64> = self.0.iter().map(|(_, value)| *value).collect();
+        out.put_times(1, &times);
+        out.put_floats(2, &values);
+    }
+
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, memory: &mut Reservation) -> Result<(), Error> {
+        match field {
+            1 => self.0 = from.times(memory)?.into_iter().map(|time| (time, 0.0)).collect(),
+            2 => {
+                let values = from.floats(memory)?;
+                if values.len() != self.0.len() {
+                    return Err(malformed("samples without times"));
+                }
+                self.0.iter_mut().zip(values).for_each(|(sample, value)| sample.1 = value);
+            }
+            _ => from.skip()?,
+        }
+        Ok(())
+    }
 }
 
 fn rate(samples: &Samples, window: &Window) -> Option<f64> {
     let mut sorted = samples.0.clone();
-    sorted.sort_by_key(|(timestamp, _)| *timestamp);
+    sorted.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (first, last) = (*sorted.first()?, *sorted.last()?);
     if sorted.len() < 2 {
         return Some(0.0);

@@ -1,6 +1,9 @@
 //! `stdvar_over_time` and `stddev_over_time`: of the population, as in Prometheus.
 
+use sandur_base::Reservation;
 use sandur_model::exact::Moments;
+use sandur_query::Error;
+use sandur_query::wire::{Fields, Put as _};
 
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
@@ -39,6 +42,22 @@ impl Slot for Moments {
 
     fn heap_bytes(&self) -> u64 {
         Moments::heap_bytes(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.put_moments(1, self);
+    }
+
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, memory: &mut Reservation) -> Result<(), Error> {
+        match field {
+            1 => *self = from.moments(memory)?,
+            _ => from.skip()?,
+        }
+        Ok(())
     }
 }
 

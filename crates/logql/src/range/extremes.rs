@@ -1,5 +1,10 @@
 //! `min_over_time` and `max_over_time`. Any number replaces a NaN.
 
+use sandur_base::Reservation;
+use sandur_protobuf::Writer as _;
+use sandur_query::Error;
+use sandur_query::wire::Fields;
+
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
@@ -31,7 +36,10 @@ struct Extreme<const GREATEST: bool>(Option<f64>);
 
 impl<const GREATEST: bool> Slot for Extreme<GREATEST> {
     fn add(&mut self, _timestamp: i64, value: f64) {
-        let better = |best: f64| best.is_nan() || if GREATEST { value > best } else { value < best };
+        // Of the two zeros, the positive one is greater, so that the order of rows does not matter.
+        let exceeds = |a: f64, b: f64| !a.is_nan() && a.total_cmp(&b).is_gt();
+        let better =
+            |best: f64| best.is_nan() || if GREATEST { exceeds(value, best) } else { exceeds(best, value) };
         if self.0.is_none_or(better) {
             self.0 = Some(value);
         }
@@ -41,6 +49,22 @@ impl<const GREATEST: bool> Slot for Extreme<GREATEST> {
         if let Some(value) = other.0 {
             self.add(0, value);
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        self.0.iter().for_each(|value| out.double(1, *value));
+    }
+
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, _memory: &mut Reservation) -> Result<(), Error> {
+        match field {
+            1 => self.0 = Some(from.double()?),
+            _ => from.skip()?,
+        }
+        Ok(())
     }
 }
 

@@ -1,6 +1,13 @@
 //! `first_over_time` and `last_over_time`, by timestamp. Of several rows at the same instant, the one that
 //! was read first or last counts.
 
+use std::cmp::Ordering;
+
+use sandur_base::Reservation;
+use sandur_protobuf::Writer as _;
+use sandur_query::Error;
+use sandur_query::wire::{Fields, Put as _};
+
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
 
@@ -32,7 +39,11 @@ struct Edge<const LAST: bool>(Option<(i64, f64)>);
 
 impl<const LAST: bool> Slot for Edge<LAST> {
     fn add(&mut self, timestamp: i64, value: f64) {
-        let replaces = |(known, _): (i64, f64)| if LAST { timestamp >= known } else { timestamp < known };
+        // Of rows at one instant, the one with the greatest value counts, whatever their order.
+        let replaces = |(known, best): (i64, f64)| match timestamp.cmp(&known) {
+            Ordering::Equal => value.total_cmp(&best).is_gt(),
+            order => order.is_gt() == LAST,
+        };
         if self.0.is_none_or(replaces) {
             self.0 = Some((timestamp, value));
         }
@@ -42,6 +53,27 @@ impl<const LAST: bool> Slot for Edge<LAST> {
         if let Some((timestamp, value)) = other.0 {
             self.add(timestamp, value);
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        if let Some((timestamp, value)) = self.0 {
+            out.put_signed(1, timestamp);
+            out.double(2, value);
+        }
+    }
+
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, _memory: &mut Reservation) -> Result<(), Error> {
+        let (timestamp, value) = self.0.get_or_insert_default();
+        match field {
+            1 => *timestamp = from.signed()?,
+            2 => *value = from.double()?,
+            _ => from.skip()?,
+        }
+        Ok(())
     }
 }
 

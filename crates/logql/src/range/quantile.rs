@@ -1,5 +1,9 @@
 //! `quantile_over_time`: exact, with linear interpolation between neighbouring values, as in Prometheus.
 
+use sandur_base::Reservation;
+use sandur_query::Error;
+use sandur_query::wire::{Fields, Put as _};
+
 use crate::range::slots::{Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse};
 
@@ -34,6 +38,22 @@ impl Slot for Values {
 
     fn heap_bytes(&self) -> u64 {
         (self.0.capacity() * size_of::<f64>()) as u64
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.put_floats(1, &self.0);
+    }
+
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, memory: &mut Reservation) -> Result<(), Error> {
+        match field {
+            1 => self.0 = from.floats(memory)?,
+            _ => from.skip()?,
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,8 @@
 use std::any::Any;
 
 use sandur_base::Reservation;
+use sandur_protobuf::Writer as _;
+use sandur_query::wire::{Fields, malformed};
 use sandur_query::{Error, Windows};
 
 use crate::range::{Setup, Window};
@@ -32,6 +34,12 @@ pub trait Slot: Default + Clone + Send + 'static {
     fn heap_bytes(&self) -> u64 {
         0
     }
+    /// Whether there are no rows.
+    fn is_empty(&self) -> bool;
+    /// Writes the slot for another process.
+    fn write(&self, out: &mut Vec<u8>);
+    /// Reads a field that [`Self::write`] wrote.
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, memory: &mut Reservation) -> Result<(), Error>;
 }
 
 /// The slots of all groups, for any kind of slot.
@@ -62,6 +70,10 @@ pub trait Accumulation: Send {
     ) -> Result<(), Error>;
     /// The values of a group at each step.
     fn values(&self, group: u32, windows: &Windows) -> Vec<f64>;
+    /// Writes a group for another process.
+    fn write(&self, group: u32, out: &mut Vec<u8>);
+    /// Reads a group that [`Self::write`] wrote.
+    fn read(&mut self, memory: &mut Reservation, group: u32, from: &mut Fields<'_>) -> Result<(), Error>;
     /// Allows `merge` to downcast.
     fn as_any(&self) -> &dyn Any;
 }
@@ -249,6 +261,41 @@ impl<S: Slot> Accumulation for Table<S> {
             *value = found.unwrap_or(ABSENT);
         }
         values
+    }
+
+    fn write(&self, group: u32, out: &mut Vec<u8>) {
+        let Some(lane) = self.lanes.get(group as usize) else { return };
+        let mut next = None;
+        for (n, slot) in lane.slots.iter().enumerate().filter(|(_, slot)| !slot.is_empty()) {
+            let place = lane.first + n;
+            if next != Some(place) {
+                out.varint(1, place as u64);
+            }
+            out.message(2, |out| slot.write(out));
+            next = Some(place + 1);
+        }
+    }
+
+    fn read(&mut self, memory: &mut Reservation, group: u32, from: &mut Fields<'_>) -> Result<(), Error> {
+        let mut at = 0;
+        while let Some(field) = from.field()? {
+            match field {
+                1 => at = from.number()? as usize,
+                2 => {
+                    let (mut fields, mut read) = (from.message()?, S::default());
+                    while let Some(field) = fields.field()? {
+                        read.read(field, &mut fields, memory)?;
+                    }
+                    if at >= self.setup.slots {
+                        return Err(malformed("a slot outside of the query's windows"));
+                    }
+                    *self.slot(memory, group, at)? = read;
+                    at += 1;
+                }
+                _ => from.skip()?,
+            }
+        }
+        Ok(())
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -1,7 +1,11 @@
 //! Counts and sums: `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `sum_over_time`,
 //! `absent_over_time`.
 
+use sandur_base::Reservation;
 use sandur_model::exact::ExactSum;
+use sandur_protobuf::Writer as _;
+use sandur_query::Error;
+use sandur_query::wire::{Fields, Put as _};
 
 use crate::range::slots::{Accumulation, Finish, Slot, Table};
 use crate::range::{Argument, RangeFunction, RowValue, Setup, UnwrapUse, Window};
@@ -104,12 +108,30 @@ impl Slot for Total {
     }
 
     fn merge(&mut self, other: &Self) {
-        self.rows += other.rows;
+        self.rows = self.rows.saturating_add(other.rows);
         self.sum.merge(&other.sum);
     }
 
     fn heap_bytes(&self) -> u64 {
         self.sum.heap_bytes()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.number(1, self.rows);
+        out.put_sum(2, &self.sum);
+    }
+
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, memory: &mut Reservation) -> Result<(), Error> {
+        match field {
+            1 => self.rows = from.number()?,
+            2 => self.sum = from.sum(memory)?,
+            _ => from.skip()?,
+        }
+        Ok(())
     }
 }
 
@@ -123,8 +145,26 @@ impl Slot for Counts {
     }
 
     fn add_counted(&mut self, rows: u64, sum: u64) {
-        self.rows += rows;
+        self.rows = self.rows.saturating_add(rows);
         self.sum = self.sum.saturating_add(sum);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.number(1, self.rows);
+        out.number(2, self.sum);
+    }
+
+    fn read(&mut self, field: u32, from: &mut Fields<'_>, _memory: &mut Reservation) -> Result<(), Error> {
+        match field {
+            1 => self.rows = from.number()?,
+            2 => self.sum = from.number()?,
+            _ => from.skip()?,
+        }
+        Ok(())
     }
 }
 

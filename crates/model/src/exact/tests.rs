@@ -140,6 +140,16 @@ fn the_variance_of_numbers_near_each_other_is_exact() {
 fn digits_of_another_process_are_checked() {
     let mut wide = Wide::default();
     [1e300, -3.5, 1e-300].into_iter().for_each(|value| wide.add(value));
+    let negative = [-1e300, 7.0, -((1u64 << 40) as f64)].map(|value| {
+        let mut wide = Wide::default();
+        wide.add(value);
+        wide
+    });
+    for wide in negative.iter().chain([&wide]) {
+        let (first, digits) = wide.clone().to_digits();
+        let copy = Wide::from_digits(first, digits.clone()).unwrap();
+        assert_eq!((copy.rounded(), copy.to_digits()), (wide.rounded(), (first, digits)));
+    }
     let (first, digits) = wide.clone().to_digits();
     let copy = Wide::from_digits(first, digits.clone()).unwrap();
     assert_eq!(copy.rounded(), wide.rounded());

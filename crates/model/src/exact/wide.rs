@@ -146,8 +146,10 @@ impl Wide {
             carried = sum >> BITS;
             *digit = sum & 0xffff_ffff;
         }
-        if carried != 0 {
-            self.digits.push(carried);
+        match self.digits.last_mut() {
+            Some(last) if carried == -1 => *last -= 1 << BITS,
+            _ if carried != 0 => self.digits.push(carried),
+            _ => {}
         }
         while self.digits.last() == Some(&0) {
             self.digits.pop();
