@@ -55,6 +55,21 @@ impl Column {
         Ok(Self { values: values.map(packed).collect(), whole: false, _held: Some(held) })
     }
 
+    /// The values in the form in which they travel between processes.
+    pub fn packed_values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// A column of values that another process has packed, which `read` reserves and returns.
+    pub fn of_packed<E: From<OverBudget>>(
+        budget: &MemoryBudget,
+        read: impl FnOnce(&mut Reservation) -> Result<Vec<f64>, E>,
+    ) -> Result<Self, E> {
+        let mut held = budget.reserve(0)?;
+        let values = read(&mut held)?;
+        Ok(Self { values, whole: false, _held: Some(held) })
+    }
+
     /// A copy of the column.
     pub fn copied(&self) -> Result<Self, Stopped> {
         let mut column = Self::with_room(self.len())?;

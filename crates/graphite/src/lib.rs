@@ -42,6 +42,7 @@ mod listing;
 mod memory_tests;
 mod number;
 mod parameter;
+pub mod partial;
 mod pattern;
 mod picture;
 mod reference;

@@ -7,7 +7,7 @@
 //!
 //! The assignment never changes, because processes of several versions answer parts of one query.
 
-use sandur_model::{Labels, StreamId};
+use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, StreamId};
 
 use crate::error::Error;
 
@@ -66,9 +66,20 @@ impl Part {
         (self.first..self.end).contains(&shard_of(id))
     }
 
-    /// Whether the series with these labels is in the part.
+    /// Whether the series with these labels is in the part. Series with the points of a Graphite path and
+    /// series with its coarser archives and rollups are in one part, because a fetch joins them.
     pub fn has_labels(self, labels: &Labels) -> bool {
-        self.is_whole() || self.has(labels.stream_id())
+        let is_of_archive = |name: &str| name == GRAPHITE_ARCHIVE || name == GRAPHITE_ROLLUP;
+        if self.is_whole() {
+            return true;
+        }
+        match labels.iter().any(|(name, _)| is_of_archive(name)) {
+            false => self.has(labels.stream_id()),
+            true => {
+                let path = labels.iter().filter(|(name, _)| !is_of_archive(name));
+                self.has(Labels::from_pairs(path).stream_id())
+            }
+        }
     }
 }
 
@@ -99,6 +110,18 @@ mod tests {
         let refused = Part::of(3, 3).unwrap_err().to_string();
         assert!(refused.contains("part 3 of 3 does not exist"), "{refused}");
         assert!(Part::of(0, 257).is_err() && Part::between(5, 5).is_err() && Part::between(0, 257).is_err());
+    }
+
+    #[test]
+    fn the_archives_of_a_path_are_in_the_part_of_its_points() {
+        for n in 0..50 {
+            let path = Labels::from_pairs([("__g0__", "servers"), ("__g1__", &*format!("web{n}"))]);
+            let archive = Labels::from_pairs(path.iter().chain([(GRAPHITE_ARCHIVE, "60")]));
+            let rollup = Labels::from_pairs(path.iter().chain([(GRAPHITE_ROLLUP, "sum")]));
+            let part = Part::of(n % 3, 3).unwrap();
+            assert_eq!(part.has_labels(&archive), part.has_labels(&path));
+            assert_eq!(part.has_labels(&rollup), part.has_labels(&path));
+        }
     }
 
     #[test]

@@ -114,7 +114,7 @@ proptest! {
     #[test]
     fn the_number_of_jobs_in_flight_does_not_change_answers(seed in any::<u64>(), series in 1usize..400) {
         let store = store(series, seed);
-        let envs = [(Env::system(1), 1), (Env::system(2), 2), (Env::system(8), 8)];
+        let envs = [(Env::system(1), 1), (Env::system(4), 8)];
         for (text, times) in QUERIES.iter().flat_map(|text| [(text, range()), (text, instant())]) {
             let answers: Vec<String> = envs.iter().map(|(env, in_flight)| {
                 let context = context(env, 256 << 20, *in_flight);
@@ -123,7 +123,6 @@ proptest! {
                 answer
             }).collect();
             prop_assert_eq!(&answers[0], &answers[1], "{}", text);
-            prop_assert_eq!(&answers[0], &answers[2], "{}", text);
         }
     }
 }

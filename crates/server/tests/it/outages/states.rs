@@ -54,7 +54,7 @@ impl World {
 const SECOND: Duration = Duration::from_secs(1);
 const SECONDS: Duration = Duration::from_secs(5);
 const HALF_MINUTE: Duration = Duration::from_secs(30);
-const SCRAPE_EVERY: Duration = Duration::from_secs(15);
+const SCRAPE_EVERY: Duration = HALF_MINUTE;
 
 async fn push(node: &Node) {
     node.push("a line", 0).await;
