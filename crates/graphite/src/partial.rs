@@ -1,8 +1,8 @@
-//! Fetched series between processes: what one is asked to fetch, in the part that its context names, and the
-//! series that it answers with. Functions are applied by the process that asks.
+//! Fetched series between processes: what one is asked to fetch, in the part that its context names, and
+//! the series that it answers with. Functions are applied by the process that asks.
 //!
-//! **Invariants.** The answers of all parts are the series of one process: the points of a path and its coarser
-//! archives are in one part. Memory is reserved before bytes are decoded.
+//! **Invariants.** The answers of all parts are the series of one process: the points of a path and its
+//! coarser archives are in one part. Memory is reserved before bytes are decoded.
 
 use sandur_protobuf::Writer as _;
 use sandur_query::wire::{Fields, Put as _, begin, malformed};
