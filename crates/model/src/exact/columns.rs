@@ -80,21 +80,23 @@ impl ExactSums {
     /// Adds terms to the steps from `start` on, at most [`RUN`]. The steps must be prepared.
     #[inline]
     pub fn add_run(&mut self, start: usize, values: &[f64]) {
-        let (mut high, mut low, mut fits) = ([0.0; RUN], [0.0; RUN], true);
-        let steps = start..start + values.len();
-        let old = self.high[steps.clone()].iter().zip(&self.low[steps.clone()]);
-        for (((high, low), (old_high, old_low)), value) in high.iter_mut().zip(&mut low).zip(old).zip(values)
-        {
-            let (sum, lost) = two_sum(*old_high, *value);
-            let (lost, rest) = two_sum(*old_low, lost);
-            (*high, *low) = (sum, lost);
-            fits &= rest == 0.0;
+        let (count, end) = (values.len(), start + values.len());
+        let (high, low) = (&mut self.high[start..end], &mut self.low[start..end]);
+        let (mut sums, mut losses, mut rests) = ([0.0; RUN], [0.0; RUN], 0);
+        // Slices of one length, so that the loop has no checks of bounds.
+        let (new_high, new_low) = (&mut sums[..count], &mut losses[..count]);
+        for n in 0..count {
+            let (sum, lost) = two_sum(high[n], values[n]);
+            let (lost, rest) = two_sum(low[n], lost);
+            (new_high[n], new_low[n]) = (sum, lost);
+            rests |= rest.to_bits();
         }
-        if fits {
-            self.high[steps.clone()].copy_from_slice(&high[..values.len()]);
-            self.low[steps].copy_from_slice(&low[..values.len()]);
+        // Without the sign, the bits of zero are zero.
+        if rests << 1 == 0 {
+            high.copy_from_slice(new_high);
+            low.copy_from_slice(new_low);
         } else {
-            steps.zip(values).for_each(|(step, value)| self.add(step, *value));
+            (start..end).zip(values).for_each(|(step, value)| self.add(step, *value));
         }
     }
 
