@@ -5,6 +5,8 @@
 //! the order of layouts.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use super::{Buckets, CounterReset, FloatHistogram, HistogramError};
@@ -17,12 +19,17 @@ struct BucketSums {
     counts: Vec<ExactSum>,
 }
 
-/// The sum of the histograms of one layout.
+/// What two histograms must have in common to be added bucket by bucket.
 #[derive(Clone, Debug)]
-struct LayoutSum {
+struct Layout {
     schema: i32,
     zero_threshold: f64,
     bounds: Arc<[f64]>,
+}
+
+/// The sum of the histograms of one layout.
+#[derive(Clone, Debug, Default)]
+struct LayoutSum {
     zero_count: ExactSum,
     count: ExactSum,
     sum: ExactSum,
@@ -54,10 +61,11 @@ pub struct LayoutParts {
 /// The exact sum of histograms.
 #[derive(Clone, Debug, Default)]
 pub struct HistogramSum {
-    /// Sorted by layout.
-    layouts: Vec<LayoutSum>,
+    layouts: BTreeMap<Layout, LayoutSum>,
     count: u64,
     hints: ResetHints,
+    /// The bytes of the layouts.
+    bytes: u64,
 }
 
 impl ResetHints {
@@ -89,25 +97,45 @@ impl ResetHints {
     }
 }
 
+/// The bytes of a bucket, and those of a layout without its buckets and bounds.
+const BUCKET_BYTES: u64 = (size_of::<i32>() + size_of::<ExactSum>()) as u64;
+const LAYOUT_BYTES: u64 = (size_of::<Layout>() + size_of::<LayoutSum>()) as u64 + 32;
+
+/// Adds a term, and to `bytes` what the sum takes more.
+fn add(sum: &mut ExactSum, term: f64, bytes: &mut u64) {
+    let before = sum.heap_bytes();
+    sum.add(term);
+    *bytes = *bytes + sum.heap_bytes() - before;
+}
+
+/// Adds another sum, and to `bytes` what the sum takes more.
+fn merge(sum: &mut ExactSum, other: &ExactSum, bytes: &mut u64) {
+    let before = sum.heap_bytes();
+    sum.merge(other);
+    *bytes = *bytes + sum.heap_bytes() - before;
+}
+
 impl BucketSums {
-    fn add(&mut self, buckets: &Buckets) {
-        if self.indices != buckets.indices {
-            self.cover(&buckets.indices);
-        }
+    fn add(&mut self, buckets: &Buckets, bytes: &mut u64) {
+        self.cover(&buckets.indices, bytes);
         let mut at = 0;
         for (index, count) in buckets.iter() {
             at += self.indices[at..].partition_point(|own| *own < index);
-            self.counts[at].add(count);
+            add(&mut self.counts[at], count, bytes);
         }
     }
 
     /// Inserts the buckets that are missing.
-    fn cover(&mut self, indices: &[i32]) {
+    fn cover(&mut self, indices: &[i32], bytes: &mut u64) {
+        if self.indices == indices {
+            return;
+        }
         let missing: Vec<i32> =
             indices.iter().copied().filter(|index| self.indices.binary_search(index).is_err()).collect();
         if missing.is_empty() {
             return;
         }
+        *bytes += missing.len() as u64 * BUCKET_BYTES;
         let own = std::mem::take(&mut self.indices).into_iter().zip(std::mem::take(&mut self.counts));
         let mut all: Vec<(i32, ExactSum)> =
             own.chain(missing.into_iter().map(|index| (index, ExactSum::default()))).collect();
@@ -115,12 +143,12 @@ impl BucketSums {
         (self.indices, self.counts) = all.into_iter().unzip();
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.cover(&other.indices);
+    fn merge(&mut self, other: &Self, bytes: &mut u64) {
+        self.cover(&other.indices, bytes);
         let mut at = 0;
         for (index, sum) in other.indices.iter().zip(&other.counts) {
             at += self.indices[at..].partition_point(|own| own < index);
-            self.counts[at].merge(sum);
+            merge(&mut self.counts[at], sum, bytes);
         }
     }
 
@@ -129,46 +157,60 @@ impl BucketSums {
     }
 }
 
-impl LayoutSum {
+impl Layout {
     fn of(histogram: &FloatHistogram) -> Self {
-        Self {
-            schema: histogram.schema,
-            zero_threshold: histogram.zero_threshold,
-            bounds: Arc::clone(&histogram.bounds),
-            zero_count: ExactSum::default(),
-            count: ExactSum::default(),
-            sum: ExactSum::default(),
-            positive: BucketSums::default(),
-            negative: BucketSums::default(),
-        }
+        let FloatHistogram { schema, zero_threshold, bounds, .. } = histogram;
+        Self { schema: *schema, zero_threshold: *zero_threshold, bounds: Arc::clone(bounds) }
     }
 
-    fn compare(&self, (schema, zero_threshold, bounds): (i32, f64, &[f64])) -> Ordering {
+    fn is_custom(&self) -> bool {
+        self.schema == super::CUSTOM_SCHEMA
+    }
+}
+
+impl Ord for Layout {
+    fn cmp(&self, other: &Self) -> Ordering {
         let of_bounds = || {
-            let pairs = self.bounds.iter().zip(bounds);
+            let pairs = self.bounds.iter().zip(&*other.bounds);
             let first = pairs.map(|(a, b)| a.total_cmp(b)).find(|order| order.is_ne());
-            first.unwrap_or_else(|| self.bounds.len().cmp(&bounds.len()))
+            first.unwrap_or_else(|| self.bounds.len().cmp(&other.bounds.len()))
         };
-        let of_threshold = || self.zero_threshold.total_cmp(&zero_threshold);
-        self.schema.cmp(&schema).then_with(of_threshold).then_with(of_bounds)
+        let of_threshold = || self.zero_threshold.total_cmp(&other.zero_threshold);
+        self.schema.cmp(&other.schema).then_with(of_threshold).then_with(of_bounds)
     }
+}
 
+impl PartialOrd for Layout {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Layout {}
+
+impl LayoutSum {
     fn sums(&self) -> impl Iterator<Item = &ExactSum> {
         let own = [&self.zero_count, &self.count, &self.sum];
         own.into_iter().chain(&self.positive.counts).chain(&self.negative.counts)
     }
 
-    fn read(&self, number: impl Fn(&ExactSum) -> f64) -> FloatHistogram {
+    fn read(&self, layout: &Layout, number: impl Fn(&ExactSum) -> f64) -> FloatHistogram {
         FloatHistogram {
             reset: CounterReset::Unknown,
-            schema: self.schema,
-            zero_threshold: self.zero_threshold,
+            schema: layout.schema,
+            zero_threshold: layout.zero_threshold,
             zero_count: number(&self.zero_count),
             count: number(&self.count),
             sum: number(&self.sum),
             positive: self.positive.read(&number),
             negative: self.negative.read(&number),
-            bounds: Arc::clone(&self.bounds),
+            bounds: Arc::clone(&layout.bounds),
         }
     }
 }
@@ -176,49 +218,42 @@ impl LayoutSum {
 impl HistogramSum {
     /// Adds a histogram. Fails if some histograms are exponential and others have custom bounds.
     pub fn add(&mut self, histogram: &FloatHistogram) -> Result<(), HistogramError> {
-        let layout = self.layout(histogram)?;
-        layout.zero_count.add(histogram.zero_count);
-        layout.count.add(histogram.count);
-        layout.sum.add(histogram.sum);
-        layout.positive.add(&histogram.positive);
-        layout.negative.add(&histogram.negative);
+        let (own, bytes) = self.of_layout(Layout::of(histogram))?;
+        add(&mut own.zero_count, histogram.zero_count, bytes);
+        add(&mut own.count, histogram.count, bytes);
+        add(&mut own.sum, histogram.sum, bytes);
+        own.positive.add(&histogram.positive, bytes);
+        own.negative.add(&histogram.negative, bytes);
         self.count += 1;
         self.hints.see(histogram.reset);
         Ok(())
     }
 
-    /// The sum of the layout of a histogram, which is created if it is new.
-    fn layout(&mut self, like: &FloatHistogram) -> Result<&mut LayoutSum, HistogramError> {
-        let is_custom = |schema| schema == super::CUSTOM_SCHEMA;
-        if self.layouts.first().is_some_and(|first| is_custom(first.schema) != like.is_custom()) {
+    /// The sum of a layout, which is created if it is new, and the bytes of all layouts.
+    fn of_layout(&mut self, layout: Layout) -> Result<(&mut LayoutSum, &mut u64), HistogramError> {
+        if self.layouts.keys().next().is_some_and(|first| first.is_custom() != layout.is_custom()) {
             return Err(HistogramError::Incompatible);
         }
-        let key = (like.schema, like.zero_threshold, &*like.bounds);
-        let place = match self.layouts.binary_search_by(|own| own.compare(key)) {
-            Ok(place) => place,
-            Err(place) => {
-                self.layouts.insert(place, LayoutSum::of(like));
-                place
+        let bounds = size_of_val(&*layout.bounds) as u64;
+        let own = match self.layouts.entry(layout) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                self.bytes += LAYOUT_BYTES + bounds;
+                new.insert(LayoutSum::default())
             }
         };
-        Ok(&mut self.layouts[place])
+        Ok((own, &mut self.bytes))
     }
 
     /// Adds another sum.
     pub fn merge(&mut self, other: &Self) -> Result<(), HistogramError> {
-        for theirs in &other.layouts {
-            let like = FloatHistogram {
-                schema: theirs.schema,
-                zero_threshold: theirs.zero_threshold,
-                bounds: Arc::clone(&theirs.bounds),
-                ..FloatHistogram::default()
-            };
-            let own = self.layout(&like)?;
-            own.zero_count.merge(&theirs.zero_count);
-            own.count.merge(&theirs.count);
-            own.sum.merge(&theirs.sum);
-            own.positive.merge(&theirs.positive);
-            own.negative.merge(&theirs.negative);
+        for (layout, theirs) in &other.layouts {
+            let (own, bytes) = self.of_layout(layout.clone())?;
+            merge(&mut own.zero_count, &theirs.zero_count, bytes);
+            merge(&mut own.count, &theirs.count, bytes);
+            merge(&mut own.sum, &theirs.sum, bytes);
+            own.positive.merge(&theirs.positive, bytes);
+            own.negative.merge(&theirs.negative, bytes);
         }
         self.count += other.count;
         self.hints.0 |= other.hints.0;
@@ -232,7 +267,7 @@ impl HistogramSum {
 
     /// Whether the histograms have custom bounds that differ; the result has those that all had.
     pub fn bounds_differ(&self) -> bool {
-        self.layouts.len() > 1 && self.layouts[0].schema == super::CUSTOM_SCHEMA
+        self.layouts.len() > 1 && self.layouts.keys().next().is_some_and(Layout::is_custom)
     }
 
     /// The sum; `None` if nothing was added.
@@ -254,7 +289,7 @@ impl HistogramSum {
 
     /// The numbers of all layouts, read by `number` and converted to one layout.
     fn joined(&self, number: impl Fn(&ExactSum) -> f64) -> Option<FloatHistogram> {
-        let mut layouts = self.layouts.iter().map(|layout| layout.read(&number));
+        let mut layouts = self.layouts.iter().map(|(layout, sum)| sum.read(layout, &number));
         let mut joined = layouts.next()?;
         for next in layouts {
             // All are exponential, or all have custom bounds, so they can be added.
@@ -271,13 +306,13 @@ impl HistogramSum {
 
     /// The sums of each layout, for another process.
     pub fn layouts(&self) -> impl Iterator<Item = LayoutParts> {
-        self.layouts.iter().map(|layout| LayoutParts {
+        self.layouts.iter().map(|(layout, of)| LayoutParts {
             schema: layout.schema,
             zero_threshold: layout.zero_threshold,
             bounds: Arc::clone(&layout.bounds),
-            positive: layout.positive.indices.clone(),
-            negative: layout.negative.indices.clone(),
-            sums: layout.sums().cloned().collect(),
+            positive: of.positive.indices.clone(),
+            negative: of.negative.indices.clone(),
+            sums: of.sums().cloned().collect(),
         })
     }
 
@@ -292,27 +327,27 @@ impl HistogramSum {
             if sums.len() != of_sums || !is_schema || !rises(&positive) || !rises(&negative) {
                 return None;
             }
-            let like = FloatHistogram { schema, zero_threshold, bounds, ..FloatHistogram::default() };
-            let layout = sum.layout(&like).ok()?;
+            let of_buckets = (positive.len() + negative.len()) as u64 * BUCKET_BYTES;
+            let of_wide: u64 = sums.iter().map(ExactSum::heap_bytes).sum();
+            let layout = Layout { schema, zero_threshold, bounds };
+            if sum.layouts.contains_key(&layout) {
+                return None;
+            }
+            let (own, bytes) = sum.of_layout(layout).ok()?;
+            *bytes += of_buckets + of_wide;
             let mut sums = sums.into_iter();
-            for own in [&mut layout.zero_count, &mut layout.count, &mut layout.sum] {
+            for own in [&mut own.zero_count, &mut own.count, &mut own.sum] {
                 *own = sums.next()?;
             }
             let counts = sums.by_ref().take(positive.len()).collect();
-            layout.positive = BucketSums { indices: positive, counts };
-            layout.negative = BucketSums { indices: negative, counts: sums.collect() };
+            own.positive = BucketSums { indices: positive, counts };
+            own.negative = BucketSums { indices: negative, counts: sums.collect() };
         }
         (hints < 1 << ResetHints::ALL.len()).then_some(sum)
     }
 
     /// The bytes that it takes.
     pub fn memory_bytes(&self) -> u64 {
-        let of_layout = |layout: &LayoutSum| {
-            let buckets = layout.positive.indices.capacity() + layout.negative.indices.capacity();
-            let each = size_of::<i32>() + size_of::<ExactSum>();
-            let wide: u64 = layout.sums().map(ExactSum::heap_bytes).sum();
-            (size_of::<LayoutSum>() + buckets * each + layout.bounds.len() * size_of::<f64>()) as u64 + wide
-        };
-        size_of::<Self>() as u64 + self.layouts.iter().map(of_layout).sum::<u64>()
+        size_of::<Self>() as u64 + self.bytes
     }
 }

@@ -146,7 +146,7 @@ impl Partial {
         let mut shape = None;
         while let Some(field) = fields.field()? {
             match (field, shape) {
-                (2, _) => {
+                (2, None) => {
                     answer.selector = fields.number()? as usize;
                     shape = Some(shape_of(request, expr, answer.selector)?);
                 }
@@ -164,7 +164,7 @@ impl Partial {
                     answer.groups.push(GroupPart::read(&mut fields.message()?, op, grid.steps, &mut memory)?);
                 }
                 (8, Some(_)) => answer.stored.push(stored(&mut fields.message()?, &mut memory)?),
-                (6..=8, _) => return Err(malformed("an answer to another sub-query")),
+                (2 | 6..=8, _) => return Err(malformed("an answer to another sub-query")),
                 _ => fields.skip()?,
             }
         }
