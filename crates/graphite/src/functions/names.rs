@@ -177,7 +177,8 @@ async fn alias_query(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {
         let current = Aggregation::Last.of(first.points());
         let current =
             current.ok_or_else(|| Error::invalid(format!("Cannot get last value of series: {query}")))?;
-        series.name = python_format(&name, current)?;
+        let is_integer = first.values.is_whole() && first.values_per_point == 1;
+        series.name = python_format(&name, current, is_integer)?;
     }
     Ok(list)
 }

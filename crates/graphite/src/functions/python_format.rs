@@ -1,4 +1,4 @@
-//! `'text %d' % value` for one number.
+//! `'text %d' % value` for one number, which is a float or an integer.
 
 use crate::error::{Error, Result};
 use crate::number::{fixed, general, repr, whole};
@@ -7,7 +7,7 @@ use crate::number::{fixed, general, repr, whole};
 const WIDTH_MAX: usize = 200;
 
 /// Formats a number with a Python format string, which must have exactly one placeholder.
-pub(super) fn python_format(text: &str, value: f64) -> Result<String> {
+pub(super) fn python_format(text: &str, value: f64, is_integer: bool) -> Result<String> {
     let wrong = || Error::invalid(format!("'{text}' is not a format for one number"));
     let (mut out, mut chars, mut places) = (String::new(), text.chars().peekable(), 0);
     while let Some(character) = chars.next() {
@@ -44,6 +44,7 @@ pub(super) fn python_format(text: &str, value: f64) -> Result<String> {
             (Some('d' | 'i' | 'u'), _) => whole(value).ok_or_else(wrong)?,
             (Some('f' | 'F'), precision) => fixed(value, precision.unwrap_or(6)),
             (Some('g' | 'G'), None) => general(value),
+            (Some('s' | 'r'), None) if is_integer => whole(value).unwrap_or_else(|| repr(value)),
             (Some('s' | 'r'), None) => repr(value),
             (Some('e'), precision) => exponent(value, precision.unwrap_or(6)),
             _ => return Err(wrong()),
@@ -71,4 +72,17 @@ fn exponent(value: f64, precision: usize) -> String {
     let Some((mantissa, exponent)) = text.split_once('e') else { return text };
     let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
     format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_written_without_a_point() {
+        let of = |text: &str, value: f64, is_integer: bool| python_format(text, value, is_integer).unwrap();
+        assert_eq!([of("%s", 1.0, true), of("%s", 1.0, false)], ["1", "1.0"]);
+        assert_eq!([of("a%5r|", -2.0, true), of("%d", 2.5, false)], ["a   -2|", "2"]);
+        assert!(python_format("no placeholder", 1.0, true).is_err());
+    }
 }
