@@ -156,6 +156,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn recorded_answers_of_graphite_web_are_ours() {
+        let (count, wrong) = check().unwrap();
+        assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), wrong.join("\n"));
+        assert!(count >= 2500, "only {count} cases");
+    }
+
+    #[test]
     fn answers_are_read_as_they_were_written() {
         let body = r#"[{"target":"a b","tags":{"x":"y"},"datapoints":[[1.5,60],[null,120],[-1e9999,240]]}]"#;
         for answer in [Answer::read(body), Answer::Refused("no".to_owned())] {
