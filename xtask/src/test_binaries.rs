@@ -98,16 +98,12 @@ fn number_before(text: &str, word: &str) -> u64 {
 }
 
 /// Settings of a build that is used once. Files for incremental builds and debug information take a
-/// third of the compiler's time, and optimised crates compile faster in few codegen units. Without the
-/// standard library's checks of its callers (`cargo test` has them) there is less to compile, and
-/// simulations run faster; sums that overflow are still detected. The artifacts are separate from those of
-/// `cargo test`.
-pub const BUILT_ONCE: [(&str, &str); 5] = [
+/// third of the compiler's time, and optimised crates compile faster in few codegen units. The artifacts
+/// are separate from those of `cargo test`.
+pub const BUILT_ONCE: [(&str, &str); 3] = [
     ("CARGO_INCREMENTAL", "0"),
     ("CARGO_PROFILE_TEST_DEBUG", "none"),
     ("CARGO_PROFILE_TEST_CODEGEN_UNITS", "4"),
-    ("CARGO_PROFILE_TEST_DEBUG_ASSERTIONS", "false"),
-    ("CARGO_PROFILE_TEST_OVERFLOW_CHECKS", "true"),
 ];
 /// Settings of a build that is repeated after each change.
 pub const BUILT_OFTEN: [(&str, &str); 0] = [];
