@@ -44,6 +44,7 @@ mod seen_rows;
 mod series_batch;
 mod series_index;
 mod series_jobs;
+mod series_messages;
 mod shared_times;
 mod source;
 mod sources;
