@@ -63,11 +63,7 @@ impl FetchRequest {
 
     /// The request that another process sent.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.len() > REQUEST_BYTES_MAX {
-            let found = bytes.len();
-            return Err(Error::Limit(format!("a request has {found} bytes, at most {REQUEST_BYTES_MAX}")));
-        }
-        let mut fields = Fields::of_message(bytes)?;
+        let mut fields = Fields::of_request(bytes, REQUEST_BYTES_MAX)?;
         let (mut wanted, mut window) = (None, Window { from: 0, until: 0, now: 0 });
         while let Some(field) = fields.field()? {
             match field {

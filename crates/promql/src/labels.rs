@@ -257,6 +257,13 @@ impl LabelPool {
         LabelsId(id)
     }
 
+    /// The number of these labels, which are added if they are new.
+    pub fn labels_id(&mut self, labels: &Labels) -> LabelsId {
+        let mut made = self.room();
+        made.extend(labels.iter().map(|(name, value)| (self.text_id(name), self.text_id(value))));
+        self.made_id(made)
+    }
+
     /// The number of the label set that was built; its buffer is kept for the next one.
     fn made_id(&mut self, made: Vec<(Text, Text)>) -> LabelsId {
         let id = self.set_id(&made);

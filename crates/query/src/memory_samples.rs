@@ -35,23 +35,7 @@ impl MemorySeries {
         if at == next {
             self.series.push((Arc::new(labels.clone()), Arc::default()));
         }
-        let slot = &mut self.series[at].1;
-        let mut samples = std::mem::take(slot);
-        if Arc::get_mut(&mut samples).is_none() {
-            let Samples { times, values, starts, histogram_times, histograms, histogram_starts } = &*samples;
-            samples = Arc::new(Samples {
-                times: times.clone(),
-                values: values.clone(),
-                starts: starts.clone(),
-                histogram_times: histogram_times.clone(),
-                histograms: histograms.clone(),
-                histogram_starts: histogram_starts.clone(),
-            });
-        }
-        if let Some(samples) = Arc::get_mut(&mut samples) {
-            change(samples);
-        }
-        *slot = samples;
+        change(Arc::make_mut(&mut self.series[at].1));
     }
 
     /// Adds an exemplar to the series with these labels.

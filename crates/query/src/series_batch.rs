@@ -28,7 +28,7 @@ pub trait Dictionary: Send + Sync {
 }
 
 /// Samples of one series: floats and histograms separately, each by rising time.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Times of the float samples, in milliseconds since the epoch; series of a batch with equal times
     /// share the list.

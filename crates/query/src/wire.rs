@@ -61,6 +61,16 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// The fields of a request of another process. Fails as [`Fields::of_message`] does, and if the request
+    /// has more than `bytes_max` bytes.
+    pub fn of_request(bytes: &'a [u8], bytes_max: usize) -> Result<Self, Error> {
+        if bytes.len() > bytes_max {
+            let found = bytes.len();
+            return Err(Error::Limit(format!("the request has {found} bytes, at most {bytes_max}")));
+        }
+        Self::of_message(bytes)
+    }
+
     fn new(reader: Reader<'a>) -> Self {
         Self { reader, at: (0, Wire::Varint) }
     }

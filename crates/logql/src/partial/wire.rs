@@ -41,13 +41,7 @@ impl SubQuery {
 
     /// The sub-query that another process sent.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.len() > SUB_QUERY_BYTES_MAX {
-            return Err(Error::Limit(format!(
-                "a sub-query has {} bytes, at most {SUB_QUERY_BYTES_MAX}",
-                bytes.len()
-            )));
-        }
-        let mut fields = Fields::of_message(bytes)?;
+        let mut fields = Fields::of_request(bytes, SUB_QUERY_BYTES_MAX)?;
         let (mut query, mut expr, mut number, mut begun_ns) = (String::new(), String::new(), 0, 0);
         let (mut limit, mut direction, mut interval_ns) = (0, Direction::Forward, 0);
         let (mut instant, mut times) = (None, [0; 3]);

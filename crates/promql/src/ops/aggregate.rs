@@ -162,12 +162,7 @@ impl Aggregate {
     /// Adds a group of a part of the series.
     fn merge(&mut self, part: GroupPart, run: &mut Run) -> Result<(), Error> {
         spend(self.grid.steps * 4 + 64)?;
-        let labels: Vec<(Text, Text)> = part
-            .labels
-            .iter()
-            .map(|(name, value)| (run.pool.text_id(name), run.pool.text_id(value)))
-            .collect();
-        let labels = run.pool.set_id(&labels);
+        let labels = run.pool.labels_id(&part.labels);
         run.pool.check()?;
         let number = self.grouping.group_with(labels, run)?;
         self.prepare(number, run)?;

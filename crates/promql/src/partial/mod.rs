@@ -32,7 +32,7 @@ use crate::answer::Answer;
 use crate::ast::Expr;
 use crate::column::Column;
 use crate::engine::{self, Request, State};
-use crate::labels::{LabelPool, METRIC_NAME, Text};
+use crate::labels::{LabelPool, METRIC_NAME};
 use crate::lengths::check_times;
 use crate::notes::{ForeignNote, Notes};
 use crate::ops::aggregate::{Aggregate, GroupPart};
@@ -171,22 +171,11 @@ async fn stored(
             let labels = Labels::from_pairs(batch.pairs(n));
             memory.grow(stored_bytes(&labels, samples))?;
             answer.samples_read += (samples.values.len() + samples.histograms.len()) as u64;
-            answer.stored.push((labels, copied(samples)));
+            answer.stored.push((labels, Samples::clone(samples)));
         }
     }
     answer.paid.push(Paid::Received(memory));
     Ok(answer)
-}
-
-fn copied(of: &Samples) -> Samples {
-    Samples {
-        times: of.times.clone(),
-        values: of.values.clone(),
-        starts: of.starts.clone(),
-        histogram_times: of.histogram_times.clone(),
-        histograms: of.histograms.clone(),
-        histogram_starts: of.histogram_starts.clone(),
-    }
 }
 
 fn stored_bytes(labels: &Labels, of: &Samples) -> u64 {
@@ -266,9 +255,7 @@ impl Partial {
         let notes = Notes::of_foreign(self.notes, &mut pool);
         for PartSeries { labels, mut column } in self.series {
             spend(64)?;
-            let pairs: Vec<(Text, Text)> =
-                labels.iter().map(|(name, value)| (pool.text_id(name), pool.text_id(value))).collect();
-            column.labels = pool.set_id(&pairs);
+            column.labels = pool.labels_id(&labels);
             columns.push(column);
         }
         pool.check()?;

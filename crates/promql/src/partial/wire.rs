@@ -44,13 +44,7 @@ impl SubQuery {
 
     /// The sub-query that another process sent.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
-        if bytes.len() > SUB_QUERY_BYTES_MAX {
-            return Err(Error::Limit(format!(
-                "a sub-query has {} bytes, at most {SUB_QUERY_BYTES_MAX}",
-                bytes.len()
-            )));
-        }
-        let mut fields = Fields::of_message(bytes)?;
+        let mut fields = Fields::of_request(bytes, SUB_QUERY_BYTES_MAX)?;
         let (mut query, mut expr) = (String::new(), String::new());
         let (mut times, mut options, mut selector) =
             (Times { start: 0, end: 0, step: 0 }, Options::default(), 0);
