@@ -1,7 +1,8 @@
 //! Requests for labels between processes: the bytes of [`SeriesRequest`] and [`TextRequest`]
 //! ([`crate::wire`]). The part is in the context of the process that answers.
 //!
-//! **Invariant.** The number of matchers is bounded, because each may be a compiled regular expression.
+//! **Invariant.** The bytes of a request are bounded, and so is the number of its matchers, because each may
+//! be a compiled regular expression.
 
 use sandur_model::{MatchOp, Matcher, TimeRange};
 use sandur_protobuf::Writer as _;
@@ -13,6 +14,9 @@ use crate::wire::{Fields, Put as _, begin, malformed};
 
 /// The most matchers of a request.
 const MATCHERS_MAX: usize = 1_000;
+
+/// The most bytes of a request.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
 
 const OPS: [MatchOp; 4] = [MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex];
 
@@ -45,7 +49,7 @@ impl SeriesRequest {
     /// The request that another process sent.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let mut read = Read::default();
-        let mut fields = Fields::of_message(bytes)?;
+        let mut fields = Fields::of_request(bytes, REQUEST_BYTES_MAX)?;
         while let Some(field) = fields.field()? {
             if !read.field(field, &mut fields)? {
                 fields.skip()?;
@@ -76,7 +80,7 @@ impl TextRequest {
     /// The request that another process sent.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let (mut read, mut wanted) = (Read::default(), None);
-        let mut fields = Fields::of_message(bytes)?;
+        let mut fields = Fields::of_request(bytes, REQUEST_BYTES_MAX)?;
         while let Some(field) = fields.field()? {
             match field {
                 5 => wanted = (fields.number()? == 1).then_some(WantedTexts::Names),
@@ -218,6 +222,9 @@ mod tests {
         assert!(SeriesRequest::from_bytes(&lists.to_bytes()).is_err());
         let none = SeriesRequest { any_of: Vec::new(), range: TimeRange::ALL };
         assert!(SeriesRequest::from_bytes(&none.to_bytes()).is_err());
+        let long = vec![0; REQUEST_BYTES_MAX + 1];
+        assert!(matches!(SeriesRequest::from_bytes(&long), Err(Error::Limit(_))));
+        assert!(matches!(TextRequest::from_bytes(&long), Err(Error::Limit(_))));
         assert!(TextRequest::from_bytes(&request().to_bytes()).is_err(), "it does not say which texts");
     }
 }
