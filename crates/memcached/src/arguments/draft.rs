@@ -41,3 +41,9 @@ pub(crate) struct Draft {
     pub protocol_given: bool,
     pub print: Option<Print>,
 }
+
+/// Sets a field, as an option does.
+pub(super) fn set<T>(field: &mut T, value: T) -> Result<(), WrongArguments> {
+    *field = value;
+    Ok(())
+}

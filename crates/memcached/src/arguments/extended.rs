@@ -6,10 +6,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::draft::{Draft, WrongArguments};
+use super::draft::{Draft, WrongArguments, set};
 use crate::settings::{FlashPath, Ignored, Warm};
 
-type Apply = fn(&mut Draft, Option<&str>) -> Result<(), WrongArguments>;
+type Apply = fn(&mut Draft, Given<'_>) -> Result<(), WrongArguments>;
 
 /// One extended option.
 pub(crate) struct Extended {
@@ -34,7 +34,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
         "ext_path",
         "file for the flash tier, FILE:SIZE[:BUCKET], with the units m, g, t and p; may be repeated",
         |d, v| {
-            let text = v.ok_or_else(|| {
+            let text = v.value.ok_or_else(|| {
                 WrongArguments::new("missing argument to ext_path, ie: ext_path=/d/file:5G")
             })?;
             let path =
@@ -48,7 +48,7 @@ pub(crate) const EXTENDED: &[Extended] = &[
         "when data on flash is reused after a restart: off (never), clean (after a clean stop) or crash \
          (always)",
         |d, v| {
-            d.settings.warm = match v {
+            d.settings.warm = match v.value {
                 Some("off") => Warm::Off,
                 Some("clean") => Warm::Clean,
                 Some("crash") => Warm::Crash,
@@ -58,89 +58,63 @@ pub(crate) const EXTENDED: &[Extended] = &[
         },
     ),
     works("maxconns_fast", "answer connections beyond the limit with an error (default)", |d, _| {
-        d.settings.refuse_fast = true;
-        Ok(())
+        set(&mut d.settings.refuse_fast, true)
     }),
     works("no_maxconns_fast", "let connections beyond the limit wait", |d, _| {
-        d.settings.refuse_fast = false;
-        Ok(())
+        set(&mut d.settings.refuse_fast, false)
     }),
     works("idle_timeout", "seconds until a silent connection is closed (default: 0, never)", |d, v| {
-        d.settings.idle_timeout_s = number(v, "idle_timeout")?;
-        Ok(())
+        v.number(&mut d.settings.idle_timeout_s)
     }),
     works("watcher_logbuf_size", "buffer of one watcher in kilobytes (default: 256)", |d, v| {
-        d.settings.watcher_bytes = number::<usize>(v, "watcher_logbuf_size")?.clamp(1, 1 << 20) << 10;
+        d.settings.watcher_bytes = v.parsed::<usize>()?.clamp(1, 1 << 20) << 10;
         Ok(())
     }),
     works("track_sizes", "count item sizes for \"stats sizes\"", |d, _| {
-        d.settings.track_sizes = true;
-        Ok(())
+        set(&mut d.settings.track_sizes, true)
     }),
     works("slab_chunk_max", "largest slab class in stats, in kilobytes (default: 512)", |d, v| {
-        let kilobytes: u64 = number(v, "slab_chunk_max")?;
-        if kilobytes == 0 {
-            return Err(WrongArguments::new("slab_chunk_max must be >= 0"));
-        }
-        if kilobytes > 1 << 10 {
-            return Err(WrongArguments::new("slab_chunk_max must be specified in kilobytes."));
-        }
+        let kilobytes: u64 = v.parsed()?;
+        check(kilobytes > 0, "slab_chunk_max must be >= 0")?;
+        check(kilobytes <= 1 << 10, "slab_chunk_max must be specified in kilobytes.")?;
         d.settings.tuning.slab_chunk_max = kilobytes << 10;
         Ok(())
     }),
-    works("ssl_chain_cert", "file with the certificate chain", |d, v| {
-        d.tls.chain = path(v, "ssl_chain_cert")?;
-        Ok(())
-    }),
-    works("ssl_key", "file with the key", |d, v| {
-        d.tls.key = path(v, "ssl_key")?;
-        Ok(())
-    }),
+    works("ssl_chain_cert", "file with the certificate chain", |d, v| set(&mut d.tls.chain, v.path()?)),
+    works("ssl_key", "file with the key", |d, v| set(&mut d.tls.key, v.path()?)),
     works(
         "ssl_verify_mode",
         "clients' certificates: 0 none (default), 1 optional, 2 required, 3 required once",
         |d, v| {
-            d.tls.verify_mode = number(v, "ssl_verify_mode")?;
-            if d.tls.verify_mode > 3 {
-                return Err(WrongArguments::new("Invalid ssl_verify_mode. Use help to see valid options."));
-            }
-            Ok(())
+            d.tls.verify_mode = v.parsed()?;
+            check(d.tls.verify_mode <= 3, "Invalid ssl_verify_mode. Use help to see valid options.")
         },
     ),
     works("ssl_ca_cert", "file with the authorities that sign clients' certificates", |d, v| {
-        d.tls.authorities = Some(path(v, "ssl_ca_cert")?);
-        Ok(())
+        set(&mut d.tls.authorities, Some(v.path()?))
     }),
     works(
         "ssl_min_version",
         "minimum version: 0 to 3 for TLS 1.0 to 1.3; below 1.2 means 1.2 (default: 2)",
         |d, v| {
-            d.tls.least_version = number(v, "ssl_min_version")?;
-            if d.tls.least_version > 3 {
-                return Err(WrongArguments::new("Invalid ssl_min_version. Use help to see valid options."));
-            }
-            Ok(())
+            d.tls.least_version = v.parsed()?;
+            check(d.tls.least_version <= 3, "Invalid ssl_min_version. Use help to see valid options.")
         },
     ),
     works("ssl_session_cache", "allow clients to resume TLS sessions", |d, _| {
-        d.tls.session_cache = true;
-        Ok(())
+        set(&mut d.tls.session_cache, true)
     }),
     shown("ssl_keyformat", "the format of the key is detected", |d, v| {
-        d.settings.tuning.ssl_keyformat = number(v, "ssl_keyformat")?;
-        Ok(())
+        v.number(&mut d.settings.tuning.ssl_keyformat)
     }),
     shown("ssl_ciphers", "the TLS library chooses the ciphers", |d, v| {
-        d.tls.ciphers = Some(text(v, "ssl_ciphers")?.to_owned());
-        Ok(())
+        set(&mut d.tls.ciphers, Some(v.text()?.to_owned()))
     }),
     shown("ssl_wbuf_size", "in kilobytes; not used", |d, v| {
-        d.settings.tuning.ssl_wbuf_size = number::<u64>(v, "ssl_wbuf_size")? << 10;
-        Ok(())
+        set(&mut d.settings.tuning.ssl_wbuf_size, v.parsed::<u64>()? << 10)
     }),
     shown("ssl_kernel_tls", "kernel TLS is not used", |d, _| {
-        d.settings.tuning.ssl_kernel_tls = true;
-        Ok(())
+        set(&mut d.settings.tuning.ssl_kernel_tls, true)
     }),
     works("modern", "the default", |_, _| Ok(())),
     shown("no_modern", "shows the defaults of memcached 1.4", |d, _| {
@@ -153,108 +127,79 @@ pub(crate) const EXTENDED: &[Extended] = &[
         Ok(())
     }),
     works("relaxed_privileges", "enable debugtime and misbehave for memcached's test suite", |d, _| {
-        d.settings.test_commands = true;
-        Ok(())
+        set(&mut d.settings.test_commands, true)
     }),
     works(
         "read_buf_mem_limit",
         "memory for incomplete commands in megabytes, divided equally among the threads; beyond it a \
          connection is closed with \"SERVER_ERROR out of memory reading request\" (default: no limit)",
         |d, v| {
-            d.settings.buffer_bytes_max = number::<u64>(v, "read_buf_mem_limit")?.min(1 << 24) << 20;
+            d.settings.buffer_bytes_max = v.parsed::<u64>()?.min(1 << 24) << 20;
             Ok(())
         },
     ),
     shown("hashpower", "the index grows automatically", |d, v| {
-        let power = number(v, "hashpower")?;
-        if power < 12 {
-            return Err(WrongArguments::new(format!("Initial hashtable multiplier of {power} is too low")));
-        }
-        if power > 32 {
-            return Err(WrongArguments::new(format!("Initial hashtable multiplier of {power} is too high")));
-        }
+        let power = v.parsed()?;
+        check(power >= 12, format!("Initial hashtable multiplier of {power} is too low"))?;
+        check(power <= 32, format!("Initial hashtable multiplier of {power} is too high"))?;
         d.settings.tuning.hashpower = power;
         Ok(())
     }),
     shown("no_hashexpand", "the index grows automatically", |_, _| Ok(())),
     shown("hash_algorithm", "jenkins, murmur3 or xxh3; keys are always hashed with XXH3", |d, v| {
-        let name = text(v, "hash_algorithm")?;
-        if !matches!(name, "jenkins" | "murmur3" | "xxh3") {
-            return Err(WrongArguments::new("Unknown hash_algorithm option (jenkins, murmur3, xxh3)"));
-        }
+        let name = v.text()?;
+        let known = matches!(name, "jenkins" | "murmur3" | "xxh3");
+        check(known, "Unknown hash_algorithm option (jenkins, murmur3, xxh3)")?;
         name.clone_into(&mut d.settings.tuning.hash_algorithm);
         Ok(())
     }),
-    shown("slab_reassign", "there are no slabs", |d, _| {
-        d.settings.tuning.slab_reassign = true;
-        Ok(())
-    }),
-    shown("no_slab_reassign", "there are no slabs", |d, _| {
-        d.settings.tuning.slab_reassign = false;
-        Ok(())
-    }),
+    shown("slab_reassign", "there are no slabs", |d, _| set(&mut d.settings.tuning.slab_reassign, true)),
+    shown("no_slab_reassign", "there are no slabs", |d, _| set(&mut d.settings.tuning.slab_reassign, false)),
     shown("slab_automove", "there are no slabs", |d, v| {
-        d.settings.tuning.slab_automove = match v {
+        d.settings.tuning.slab_automove = match v.value {
             None => 1,
-            some => number(some, "slab_automove")?,
+            Some(_) => v.parsed()?,
         };
-        if d.settings.tuning.slab_automove > 2 {
-            return Err(WrongArguments::new("slab_automove must be between 0 and 2"));
-        }
-        Ok(())
+        check(d.settings.tuning.slab_automove <= 2, "slab_automove must be between 0 and 2")
     }),
-    shown("no_slab_automove", "there are no slabs", |d, _| {
-        d.settings.tuning.slab_automove = 0;
-        Ok(())
-    }),
+    shown("no_slab_automove", "there are no slabs", |d, _| set(&mut d.settings.tuning.slab_automove, 0)),
     shown("slab_automove_ratio", "there are no slabs", |d, v| {
-        d.settings.tuning.slab_automove_ratio = number(v, "slab_automove_ratio")?;
-        if !(0.0..=1.0).contains(&d.settings.tuning.slab_automove_ratio) {
-            return Err(WrongArguments::new("slab_automove_ratio must be > 0 and < 1"));
-        }
-        Ok(())
+        d.settings.tuning.slab_automove_ratio = v.parsed()?;
+        check(
+            (0.0..=1.0).contains(&d.settings.tuning.slab_automove_ratio),
+            "slab_automove_ratio must be > 0 and < 1",
+        )
     }),
     shown("slab_automove_window", "there are no slabs", |d, v| {
-        d.settings.tuning.slab_automove_window = number(v, "slab_automove_window")?;
-        if d.settings.tuning.slab_automove_window < 3 {
-            return Err(WrongArguments::new("slab_automove_window must be > 2"));
-        }
-        Ok(())
+        d.settings.tuning.slab_automove_window = v.parsed()?;
+        check(d.settings.tuning.slab_automove_window >= 3, "slab_automove_window must be > 2")
     }),
     shown("slab_automove_freeratio", "there are no slabs", |d, v| {
-        d.settings.tuning.slab_automove_freeratio = number(v, "slab_automove_freeratio")?;
-        Ok(())
+        v.number(&mut d.settings.tuning.slab_automove_freeratio)
     }),
-    shown("slab_sizes", "there are no slabs", |_, v| text(v, "slab_sizes").map(|_| ())),
+    shown("slab_sizes", "there are no slabs", |_, v| v.text().map(|_| ())),
     shown("no_chunked_items", "there are no slabs", |d, _| {
-        d.settings.tuning.slab_chunk_max = 1 << 20;
-        Ok(())
+        set(&mut d.settings.tuning.slab_chunk_max, 1 << 20)
     }),
     shown("tail_repair_time", "references to items cannot leak", |d, v| {
-        d.settings.tuning.tail_repair_time = number(v, "tail_repair_time")?;
-        if d.settings.tuning.tail_repair_time < 10 {
-            return Err(WrongArguments::new("Cannot set tail_repair_time to less than 10 seconds"));
-        }
-        Ok(())
+        d.settings.tuning.tail_repair_time = v.parsed()?;
+        check(d.settings.tuning.tail_repair_time >= 10, "Cannot set tail_repair_time to less than 10 seconds")
     }),
     shown("lru_crawler", "expired items are removed without a crawler", |d, _| {
-        d.settings.tuning.lru_crawler = true;
-        Ok(())
+        set(&mut d.settings.tuning.lru_crawler, true)
     }),
     shown("no_lru_crawler", "expired items are removed without a crawler", |d, _| {
-        d.settings.tuning.lru_crawler = false;
-        Ok(())
+        set(&mut d.settings.tuning.lru_crawler, false)
     }),
     shown("lru_crawler_sleep", "in microseconds; there is no LRU crawler", |d, v| {
-        d.settings.tuning.lru_crawler_sleep = number(v, "lru_crawler_sleep")?;
-        if d.settings.tuning.lru_crawler_sleep > 1_000_000 {
-            return Err(WrongArguments::new("LRU crawler sleep must be between 0 and 1 second"));
-        }
-        Ok(())
+        d.settings.tuning.lru_crawler_sleep = v.parsed()?;
+        check(
+            d.settings.tuning.lru_crawler_sleep <= 1_000_000,
+            "LRU crawler sleep must be between 0 and 1 second",
+        )
     }),
     shown("lru_crawler_tocrawl", "number of items; there is no LRU crawler", |d, v| {
-        d.settings.tuning.lru_crawler_tocrawl = number(v, "lru_crawler_tocrawl")?;
-        Ok(())
+        v.number(&mut d.settings.tuning.lru_crawler_tocrawl)
     }),
     shown("lru_maintainer", "eviction is S3-FIFO", |d, _| {
         (d.settings.tuning.lru_maintainer, d.settings.tuning.lru_segmented) = (true, true);
@@ -264,120 +209,83 @@ pub(crate) const EXTENDED: &[Extended] = &[
         (d.settings.tuning.lru_maintainer, d.settings.tuning.lru_segmented) = (false, false);
         Ok(())
     }),
-    shown("hot_lru_pct", "eviction is S3-FIFO", |d, v| {
-        d.settings.tuning.hot_lru_pct = percent(v, "hot_lru_pct")?;
-        Ok(())
-    }),
+    shown("hot_lru_pct", "eviction is S3-FIFO", |d, v| set(&mut d.settings.tuning.hot_lru_pct, v.percent()?)),
     shown("warm_lru_pct", "eviction is S3-FIFO", |d, v| {
-        d.settings.tuning.warm_lru_pct = percent(v, "warm_lru_pct")?;
-        Ok(())
+        set(&mut d.settings.tuning.warm_lru_pct, v.percent()?)
     }),
     shown("hot_max_factor", "eviction is S3-FIFO", |d, v| {
-        d.settings.tuning.hot_max_factor = factor(v, "hot_max_factor")?;
-        Ok(())
+        set(&mut d.settings.tuning.hot_max_factor, v.factor()?)
     }),
     shown("warm_max_factor", "eviction is S3-FIFO", |d, v| {
-        d.settings.tuning.warm_max_factor = factor(v, "warm_max_factor")?;
-        Ok(())
+        set(&mut d.settings.tuning.warm_max_factor, v.factor()?)
     }),
     shown("temporary_ttl", "eviction is S3-FIFO", |d, v| {
-        d.settings.tuning.temporary_ttl = number(v, "temporary_ttl")?;
+        d.settings.tuning.temporary_ttl = v.parsed()?;
         d.settings.tuning.temp_lru = true;
         Ok(())
     }),
     shown("worker_logbuf_size", "in kilobytes; not used", |d, v| {
-        d.settings.tuning.worker_logbuf = number::<u64>(v, "worker_logbuf_size")? << 10;
-        Ok(())
+        set(&mut d.settings.tuning.worker_logbuf, v.parsed::<u64>()? << 10)
     }),
     shown("inline_ascii_resp", "obsolete", |_, _| Ok(())),
     shown("no_inline_ascii_resp", "obsolete", |_, _| Ok(())),
     shown("resp_obj_mem_limit", "obsolete, see read_buf_mem_limit", |_, _| Ok(())),
-    shown("drop_privileges", "not used", |d, _| {
-        d.settings.tuning.drop_privileges = true;
-        Ok(())
-    }),
-    shown("no_drop_privileges", "the default", |d, _| {
-        d.settings.tuning.drop_privileges = false;
-        Ok(())
-    }),
+    shown("drop_privileges", "not used", |d, _| set(&mut d.settings.tuning.drop_privileges, true)),
+    shown("no_drop_privileges", "the default", |d, _| set(&mut d.settings.tuning.drop_privileges, false)),
     shown("sock_cookie_id", "not used", |_, _| Ok(())),
     works(
         "ext_page_size",
         "unit of ext_compact_under and ext_drop_under in megabytes (default: 64); segment sizes are chosen \
          automatically",
-        |d, v| {
-            d.settings.tuning.ext_page_size = number::<u64>(v, "ext_page_size")? << 20;
-            Ok(())
-        },
+        |d, v| set(&mut d.settings.tuning.ext_page_size, v.parsed::<u64>()? << 20),
     ),
     shown("ext_wbuf_size", "write buffers are sized automatically", |d, v| {
-        d.settings.tuning.ext_wbuf_size = number::<u64>(v, "ext_wbuf_size")? << 20;
-        Ok(())
+        set(&mut d.settings.tuning.ext_wbuf_size, v.parsed::<u64>()? << 20)
     }),
     shown("ext_threads", "the number of parallel reads adapts to the device", |d, v| {
-        d.settings.tuning.ext_threads = number(v, "ext_threads")?;
-        Ok(())
+        v.number(&mut d.settings.tuning.ext_threads)
     }),
     shown("ext_io_depth", "the number of parallel reads adapts to the device", |_, v| {
-        number::<u32>(v, "ext_io_depth").map(|_| ())
+        v.parsed::<u32>().map(|_| ())
     }),
     works(
         "ext_item_size",
         "minimum size in bytes of items that ext_item_age moves to flash (default: 512)",
-        |d, v| {
-            d.settings.tuning.ext_item_size = number(v, "ext_item_size")?;
-            Ok(())
-        },
+        |d, v| v.number(&mut d.settings.tuning.ext_item_size),
     ),
     works(
         "ext_item_age",
         "seconds after which an idle item moves from memory to flash even if memory has room (default: \
          never)",
-        |d, v| {
-            d.settings.tuning.ext_item_age = number(v, "ext_item_age")?;
-            Ok(())
-        },
+        |d, v| v.number(&mut d.settings.tuning.ext_item_age),
     ),
     shown("ext_low_ttl", "short-lived items have their own segments", |d, v| {
-        d.settings.tuning.ext_low_ttl = number(v, "ext_low_ttl")?;
-        Ok(())
+        v.number(&mut d.settings.tuning.ext_low_ttl)
     }),
     works(
         "ext_recache_rate",
         "0: items read from flash never return to memory, 1: always, other values: if it is worthwhile",
-        |d, v| {
-            d.settings.tuning.ext_recache_rate = number(v, "ext_recache_rate")?;
-            Ok(())
-        },
+        |d, v| v.number(&mut d.settings.tuning.ext_recache_rate),
     ),
     works(
         "ext_compact_under",
         "compact while fewer pages of ext_page_size are free (default: never)",
-        |d, v| {
-            d.settings.tuning.ext_compact_under = number(v, "ext_compact_under")?;
-            Ok(())
-        },
+        |d, v| v.number(&mut d.settings.tuning.ext_compact_under),
     ),
     works("ext_drop_under", "ext_drop_unread applies while fewer pages are free (default: never)", |d, v| {
-        d.settings.tuning.ext_drop_under = number(v, "ext_drop_under")?;
-        Ok(())
+        v.number(&mut d.settings.tuning.ext_drop_under)
     }),
     shown("ext_max_sleep", "writers are woken, they do not sleep", |d, v| {
-        d.settings.tuning.ext_max_sleep = number(v, "ext_max_sleep")?;
-        Ok(())
+        v.number(&mut d.settings.tuning.ext_max_sleep)
     }),
     works(
         "ext_max_frag",
         "compact pages whose live share is below this (default: 0.8); 0: reclaim pages in the order of \
          writing",
-        |d, v| {
-            d.settings.tuning.ext_max_frag = number(v, "ext_max_frag")?;
-            Ok(())
-        },
+        |d, v| v.number(&mut d.settings.tuning.ext_max_frag),
     ),
     works("ext_drop_unread", "compaction may drop items that were never read", |d, _| {
-        d.settings.tuning.ext_drop_unread = true;
-        Ok(())
+        set(&mut d.settings.tuning.ext_drop_unread, true)
     }),
 ];
 
@@ -391,7 +299,7 @@ pub(super) fn apply(draft: &mut Draft, list: &str) -> Result<(), WrongArguments>
         let Some(option) = EXTENDED.iter().find(|option| option.name == name) else {
             return Err(WrongArguments::new(format!("Illegal suboption \"{part}\"")));
         };
-        (option.apply)(draft, value)?;
+        (option.apply)(draft, Given { name: option.name, value })?;
         if !option.effective {
             draft.settings.ignored.push(Ignored { option: option.name, why: option.about });
         }
@@ -399,33 +307,46 @@ pub(super) fn apply(draft: &mut Draft, list: &str) -> Result<(), WrongArguments>
     Ok(())
 }
 
-fn text<'a>(value: Option<&'a str>, name: &str) -> Result<&'a str, WrongArguments> {
-    value.ok_or_else(|| WrongArguments::new(format!("Missing {name} argument")))
+/// An option as it was given.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    name: &'static str,
+    value: Option<&'a str>,
 }
 
-fn path(value: Option<&str>, name: &str) -> Result<PathBuf, WrongArguments> {
-    text(value, name).map(PathBuf::from)
-}
-
-fn number<T: FromStr>(value: Option<&str>, name: &str) -> Result<T, WrongArguments> {
-    let text = text(value, name)?;
-    text.parse().map_err(|_| WrongArguments::new(format!("could not parse argument to {name}")))
-}
-
-fn percent(value: Option<&str>, name: &str) -> Result<u32, WrongArguments> {
-    let percent = number(value, name)?;
-    if (1..80).contains(&percent) {
-        return Ok(percent);
+impl<'a> Given<'a> {
+    fn text(self) -> Result<&'a str, WrongArguments> {
+        self.value.ok_or_else(|| WrongArguments::new(format!("Missing {} argument", self.name)))
     }
-    Err(WrongArguments::new(format!("{name} must be > 1 and < 80")))
+
+    fn path(self) -> Result<PathBuf, WrongArguments> {
+        self.text().map(PathBuf::from)
+    }
+
+    fn parsed<T: FromStr>(self) -> Result<T, WrongArguments> {
+        let wrong = |_| WrongArguments::new(format!("could not parse argument to {}", self.name));
+        self.text()?.parse().map_err(wrong)
+    }
+
+    fn number<T: FromStr>(self, field: &mut T) -> Result<(), WrongArguments> {
+        set(field, self.parsed()?)
+    }
+
+    fn percent(self) -> Result<u32, WrongArguments> {
+        let percent = self.parsed()?;
+        check((1..80).contains(&percent), format!("{} must be > 1 and < 80", self.name))?;
+        Ok(percent)
+    }
+
+    fn factor(self) -> Result<f64, WrongArguments> {
+        let factor = self.parsed()?;
+        check(factor > 0.0, format!("{} must be > 0", self.name))?;
+        Ok(factor)
+    }
 }
 
-fn factor(value: Option<&str>, name: &str) -> Result<f64, WrongArguments> {
-    let factor: f64 = number(value, name)?;
-    if factor > 0.0 {
-        return Ok(factor);
-    }
-    Err(WrongArguments::new(format!("{name} must be > 0")))
+fn check(valid: bool, otherwise: impl Into<String>) -> Result<(), WrongArguments> {
+    if valid { Ok(()) } else { Err(WrongArguments::new(otherwise)) }
 }
 
 /// Parses `FILE:SIZE[:BUCKET]`.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::draft::{Draft, Print, WrongArguments};
+use super::draft::{Draft, Print, WrongArguments, set};
 use super::{extended, listen};
 use crate::settings::{Binding, Ignored};
 
@@ -56,16 +56,13 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         Ok(())
     }),
     value('s', "unix-socket", "file", "Unix socket to listen on instead of the network", |d, v| {
-        d.settings.unix_socket = Some(PathBuf::from(v));
-        Ok(())
+        set(&mut d.settings.unix_socket, Some(PathBuf::from(v)))
     }),
     value('a', "unix-mask", "mask", "access mask of the Unix socket, in octal (default: 700)", |d, v| {
-        d.settings.unix_mask = u32::from_str_radix(v, 8).unwrap_or(0);
-        Ok(())
+        set(&mut d.settings.unix_mask, u32::from_str_radix(v, 8).unwrap_or(0))
     }),
     flag('A', "enable-shutdown", "allow the command \"shutdown\"", |d, _| {
-        d.settings.shutdown_allowed = true;
-        Ok(())
+        set(&mut d.settings.shutdown_allowed, true)
     }),
     value(
         'l',
@@ -75,50 +72,32 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
          [notls:|btls:|mtls:][proto[NAME]:][tag[NAME]:]HOST[:PORT]",
         listen::apply,
     ),
-    flag('d', "daemon", "run in the background", |d, _| {
-        d.settings.daemon = true;
-        Ok(())
-    }),
+    flag('d', "daemon", "run in the background", |d, _| set(&mut d.settings.daemon, true)),
     flag('r', "enable-coredumps", "raise the size limit of core files", |_, _| Ok(())),
     value('u', "user", "user", "user to run as (only when started as root)", |d, v| {
-        d.settings.user = Some(v.to_owned());
-        Ok(())
+        set(&mut d.settings.user, Some(v.to_owned()))
     }),
     value('m', "memory-limit", "num", "memory for items in megabytes (default: 64)", |d, v| {
-        d.settings.memory_bytes = u64::try_from(integer(v)).unwrap_or(0) << 20;
-        Ok(())
+        set(&mut d.settings.memory_bytes, u64::try_from(integer(v)).unwrap_or(0) << 20)
     }),
     flag('M', "disable-evictions", "refuse new items instead of evicting when memory is full", |d, _| {
-        d.settings.evict = false;
-        Ok(())
+        set(&mut d.settings.evict, false)
     }),
     value('c', "conn-limit", "num", "maximum number of connections (default: 1024)", |d, v| {
-        d.settings.connections_max = positive(v, "Maximum connections")?;
-        Ok(())
+        set(&mut d.settings.connections_max, positive(v, "Maximum connections")?)
     }),
     flag('k', "lock-memory", "keep all memory of the process out of swap", |d, _| {
-        d.settings.lock_memory = true;
-        Ok(())
+        set(&mut d.settings.lock_memory, true)
     }),
     flag('v', "verbose", "log more; may be repeated", |d, _| {
         d.settings.verbosity += 1;
         Ok(())
     }),
-    flag('h', "help", "print this help", |d, _| {
-        d.print = Some(Print::Help);
-        Ok(())
-    }),
-    flag('i', "license", "print the licence", |d, _| {
-        d.print = Some(Print::Licence);
-        Ok(())
-    }),
-    flag('V', "version", "print the version", |d, _| {
-        d.print = Some(Print::Version);
-        Ok(())
-    }),
+    flag('h', "help", "print this help", |d, _| set(&mut d.print, Some(Print::Help))),
+    flag('i', "license", "print the licence", |d, _| set(&mut d.print, Some(Print::Licence))),
+    flag('V', "version", "print the version", |d, _| set(&mut d.print, Some(Print::Version))),
     value('P', "pidfile", "file", "write the process id to this file", |d, v| {
-        d.settings.pid_file = Some(PathBuf::from(v));
-        Ok(())
+        set(&mut d.settings.pid_file, Some(PathBuf::from(v)))
     }),
     value('f', "slab-growth-factor", "num", "growth of slab classes in stats (default: 1.25)", |d, v| {
         d.settings.slab_factor = v.parse().unwrap_or(0.0);
@@ -129,8 +108,7 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         Err(WrongArguments::new("Factor must be greater than 1"))
     }),
     value('n', "slab-min-size", "bytes", "minimum size of slab classes in stats (default: 48)", |d, v| {
-        d.settings.slab_chunk_least = positive(v, "Chunk size")? as u64;
-        Ok(())
+        set(&mut d.settings.slab_chunk_least, positive(v, "Chunk size")? as u64)
     }),
     flag('L', "enable-largepages", "accepted, ignored: memory is not allocated in one piece", |d, _| {
         let why = "memory is allocated as items are stored, not in one piece";
@@ -152,32 +130,22 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         },
     ),
     value('t', "threads", "num", "worker threads (default: one per processor)", |d, v| {
-        d.settings.threads = positive(v, "Number of threads")?;
-        Ok(())
+        set(&mut d.settings.threads, positive(v, "Number of threads")?)
     }),
     value(
         'R',
         "max-reqs-per-event",
         "num",
         "commands of one connection before others are served (default: 20)",
-        |d, v| {
-            d.settings.commands_per_turn = positive(v, "Number of requests per event")?;
-            Ok(())
-        },
+        |d, v| set(&mut d.settings.commands_per_turn, positive(v, "Number of requests per event")?),
     ),
-    flag('C', "disable-cas", "items have no version numbers", |d, _| {
-        d.settings.cas = false;
-        Ok(())
-    }),
+    flag('C', "disable-cas", "items have no version numbers", |d, _| set(&mut d.settings.cas, false)),
     value(
         'b',
         "listen-backlog",
         "num",
         "connections that may wait to be accepted (default: 1024)",
-        |d, v| {
-            d.settings.backlog = integer(v);
-            Ok(())
-        },
+        |d, v| set(&mut d.settings.backlog, integer(v)),
     ),
     value('B', "protocol", "name", "ascii, binary or auto (default: auto-negotiate)", |d, v| {
         d.protocol_given = true;
@@ -189,45 +157,29 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         Ok(())
     }),
     value('I', "max-item-size", "num", "maximum item size (default: 1m, from 1k to 1024m)", |d, v| {
-        d.settings.item_bytes_max = size(v);
-        Ok(())
+        set(&mut d.settings.item_bytes_max, size(v))
     }),
     flag(
         'S',
         "enable-sasl",
         "clients of the binary protocol must authenticate (SASL PLAIN);\n\
          MEMCACHED_SASL_PWDB names a file of user:password lines",
-        |d, _| {
-            d.settings.sasl = true;
-            Ok(())
-        },
+        |d, _| set(&mut d.settings.sasl, true),
     ),
-    flag('F', "disable-flush-all", "refuse \"flush_all\"", |d, _| {
-        d.settings.flush_allowed = false;
-        Ok(())
-    }),
+    flag('F', "disable-flush-all", "refuse \"flush_all\"", |d, _| set(&mut d.settings.flush_allowed, false)),
     flag(
         'X',
         "disable-dumping",
         "refuse \"stats cachedump\", \"stats detail\" and \"lru_crawler metadump\"",
-        |d, _| {
-            d.settings.dump_allowed = false;
-            Ok(())
-        },
+        |d, _| set(&mut d.settings.dump_allowed, false),
     ),
-    flag('W', "disable-watch", "refuse \"watch\"", |d, _| {
-        d.settings.watch_allowed = false;
-        Ok(())
-    }),
+    flag('W', "disable-watch", "refuse \"watch\"", |d, _| set(&mut d.settings.watch_allowed, false)),
     value(
         'Y',
         "auth-file",
         "file",
         "clients of the text protocol must authenticate: lines of user:password",
-        |d, v| {
-            d.settings.auth_file = Some(PathBuf::from(v));
-            Ok(())
-        },
+        |d, v| set(&mut d.settings.auth_file, Some(PathBuf::from(v))),
     ),
     value(
         'e',
@@ -235,15 +187,9 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         "file",
         "save the items in memory to this file and FILE.meta at a graceful stop\n\
          (SIGUSR1, \"shutdown graceful\"), and restore them at the start",
-        |d, v| {
-            d.settings.memory_file = Some(PathBuf::from(v));
-            Ok(())
-        },
+        |d, v| set(&mut d.settings.memory_file, Some(PathBuf::from(v))),
     ),
-    flag('Z', "enable-ssl", "use TLS (see ssl_chain_cert, ssl_key)", |d, _| {
-        d.tls_on = true;
-        Ok(())
-    }),
+    flag('Z', "enable-ssl", "use TLS (see ssl_chain_cert, ssl_key)", |d, _| set(&mut d.tls_on, true)),
     value(
         'o',
         "extended",
