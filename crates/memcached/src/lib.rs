@@ -10,11 +10,11 @@
 //!
 //! **Life of a call.** The acceptor ([`listen`]) assigns connections to workers round-robin. A
 //! [`worker`] waits with its own poller. A [`connection`] reads the available bytes, its [`session`]
-//! answers every complete command into the [`output`], and one write sends the answers. Each command is
-//! a type in a file of its own in [`text`], [`meta`] or [`binary`], and is found in the tables of
-//! [`commands`]. It parses words and calls an operation; the [`operations`] act on the cache and update
-//! counters. A command returns a [`next`] that tells the session what remains to be done. An answer that
-//! needs the device reserves its place in the output, and wakes the connection when it is available.
+//! answers every complete command into the [`output`], and one write sends the answers. A command is
+//! found in the tables of [`commands`]. Its function in [`text`], [`meta`] or [`binary`] parses words and
+//! calls an operation; the [`operations`] act on the cache and update counters. A command returns a
+//! [`next`] that tells the session what remains to be done. An answer that needs the device reserves its
+//! place in the output, and wakes the connection when it is available.
 //! Tests and fuzzers hold conversations without sockets through [`socketless`].
 //!
 //! **Invariants.** Workers never block. Answers are in the order of their requests. Everything that a

@@ -12,7 +12,7 @@ use super::header::Status;
 const NOT_CREATED: u32 = u32::MAX;
 
 /// Answers a packet.
-pub(super) fn run(call: &mut Call<'_>, increment: bool) -> Next {
+pub(crate) fn run(call: &mut Call<'_>, increment: bool) -> Next {
     let (context, header, quiet) = (call.context, call.header, call.quiet);
     let expiry = number_32(call.extras, 16);
     let create = (expiry != NOT_CREATED).then(|| Create {

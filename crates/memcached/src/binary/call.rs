@@ -1,61 +1,38 @@
-//! The trait of binary commands, and the call that answers one packet.
+//! An entry in the table of binary commands, and the call that answers one packet.
 //!
 //! Invariant: numbers are in network byte order.
 
 use crate::command_context::CommandContext;
-use crate::next::{Next, Receipt};
+use crate::next::Next;
+use crate::operations::store::Verb;
 use crate::output::{Bytes, Output};
 
 use super::header::{Header, Status};
 
-/// One command of the binary protocol.
-pub(crate) trait Command {
-    const OPCODE: u8;
-    /// The opcode of the quiet form, which suppresses the expected answer.
-    const QUIET: Option<u8>;
-    /// The name, for the reference.
-    const NAME: &'static str;
-    /// The permitted lengths of the extras.
-    const EXTRAS: &'static [u8];
-    const SHAPE: Shape;
-    /// Whether a client may send it before it has authenticated.
-    const OPEN: bool = false;
-
-    /// Answers a packet.
-    fn run(call: &mut Call<'_>) -> Next;
-
-    /// Answers a packet that requested a value by [`Next::Receive`], once the value is complete.
-    fn finish(_: Receipt<'_>) -> Next {
-        Next::Done
-    }
-}
+/// Answers a packet.
+pub(crate) type Run = fn(&mut Call<'_>) -> Next;
 
 /// A command in the table of commands.
 pub(crate) struct Entry {
     pub opcode: u8,
+    /// The opcode of the quiet form, which suppresses the expected answer.
     pub quiet: Option<u8>,
+    /// The name, for the reference.
     pub name: &'static str,
+    /// The permitted lengths of the extras.
     pub extras: &'static [u8],
     pub shape: Shape,
+    /// Whether a client may send it before it has authenticated.
     pub open: bool,
-    pub run: fn(&mut Call<'_>) -> Next,
-    pub finish: fn(Receipt<'_>) -> Next,
+    pub does: Does,
 }
 
-impl Entry {
-    /// Returns the entry of a command.
-    pub const fn of<C: Command>() -> Self {
-        Self {
-            opcode: C::OPCODE,
-            quiet: C::QUIET,
-            name: C::NAME,
-            extras: C::EXTRAS,
-            shape: C::SHAPE,
-            open: C::OPEN,
-            run: C::run,
-            finish: C::finish,
-        }
-    }
+/// How a packet is answered.
+pub(crate) enum Does {
+    /// Stores its value by this operation, if the packet has no version number.
+    Store(Verb),
+    /// By this function.
+    Run(Run),
 }
 
 /// The parts that a packet must have.
@@ -101,6 +78,12 @@ impl Call<'_> {
         if !self.quiet {
             self.header.write(Status::Ok, cas, &[], &[], &[], self.output.tail());
         }
+        Next::Done
+    }
+
+    /// Answers with a value.
+    pub fn value(&mut self, value: &[u8]) -> Next {
+        self.header.write(Status::Ok, 0, &[], &[], value, self.output.tail());
         Next::Done
     }
 

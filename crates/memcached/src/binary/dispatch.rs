@@ -10,8 +10,9 @@ use crate::next::{Ending, Next, Receipt};
 use crate::operations::KEY_BYTES_MAX;
 use crate::output::Output;
 
-use super::call::{Call, Entry, Shape};
+use super::call::{Call, Does, Entry, Shape};
 use super::header::{HEADER_BYTES, Header, REQUEST_MAGIC, Status};
+use super::storage;
 
 /// The largest body in bytes.
 const BODY_BYTES_MAX: u32 = 1 << 30;
@@ -52,7 +53,10 @@ pub(crate) fn command(
     }
     let quiet = command.quiet == Some(header.opcode);
     let mut call = Call { authenticated, context, output, header, head, extras, key, rest, used: 0, quiet };
-    let next = (command.run)(&mut call);
+    let next = match command.does {
+        Does::Store(verb) => storage::begin(&mut call, verb),
+        Does::Run(run) => run(&mut call),
+    };
     let used = head.len() + call.used;
     if let Next::NeedsInput = next {
         return None;
@@ -63,9 +67,12 @@ pub(crate) fn command(
 
 /// Answers a packet whose value is complete.
 pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
-    match Header::read(receipt.head).and_then(|header| find(header.opcode)) {
-        Some(command) => (command.finish)(receipt),
-        None => Next::Done,
+    let Some(header) = Header::read(receipt.head) else { return Next::Done };
+    match find(header.opcode) {
+        Some(Entry { does: Does::Store(verb), quiet, .. }) => {
+            storage::finish(receipt, *verb, *quiet == Some(header.opcode))
+        }
+        _ => Next::Done,
     }
 }
 

@@ -10,7 +10,7 @@ use super::header::Status;
 
 /// What a command returns, and whether it touches the item.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     /// Whether the answer repeats the key.
     pub key: bool,
     /// Whether the item gets a new expiry.
@@ -20,7 +20,7 @@ pub(super) struct Shown {
 }
 
 /// Answers a packet.
-pub(super) fn run(call: &mut Call<'_>, shown: Shown) -> Next {
+pub(crate) fn run(call: &mut Call<'_>, shown: Shown) -> Next {
     let context = call.context;
     let touch = shown.touches.then(|| expires_at(i64::from(number_32(call.extras, 0)), context.now));
     let range = shown.bare.then_some(0..0);

@@ -11,7 +11,7 @@ const MECHANISM_BYTES_MAX: usize = 32;
 const MESSAGE_BYTES_MAX: usize = 1024;
 
 /// Answers a message of the client: the `first` of an authentication, or a later one.
-pub(super) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
+pub(crate) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
     let length = call.value_length();
     if !call.context.settings().sasl {
         call.error(Status::UnknownCommand);
@@ -35,4 +35,12 @@ pub(super) fn authenticate(call: &mut Call<'_>, first: bool) -> Next {
     // A client whose repeated authentication fails loses its rights.
     *call.authenticated = false;
     call.error(Status::NotAuthenticated)
+}
+
+/// Answers with the mechanisms.
+pub(crate) fn list_mechanisms(call: &mut Call<'_>) -> Next {
+    if !call.context.settings().sasl {
+        return call.error(Status::UnknownCommand);
+    }
+    call.value(b"PLAIN")
 }

@@ -5,18 +5,11 @@ use crate::operations::settle;
 use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
 use crate::time::expires_at;
 
-use super::call::{Call, Command, number_32, write_outcome};
+use super::call::{Call, number_32, write_outcome};
 use super::header::{HEADER_BYTES, Header, Status};
 
-/// A command that stores its value.
-pub(super) trait Storage: Command {
-    /// The operation, if the packet has no version number.
-    const VERB: Verb;
-}
-
 /// Returns how a packet's value is to be written.
-fn write_of<C: Storage>(header: &Header, extras: &[u8], now: u32) -> Write {
-    let verb = C::VERB;
+fn write_of(verb: Verb, header: &Header, extras: &[u8], now: u32) -> Write {
     let extends = matches!(verb, Verb::Append | Verb::Prepend);
     let verb = if header.cas != 0 && !extends { Verb::Cas(header.cas) } else { verb };
     let expires_at = if extends { 0 } else { expires_at(i64::from(number_32(extras, 4)), now) };
@@ -25,10 +18,10 @@ fn write_of<C: Storage>(header: &Header, extras: &[u8], now: u32) -> Write {
     Write { expected, ..Write::new(verb, flags, expires_at) }
 }
 
-/// Answers a packet.
-pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
+/// Answers a packet; `verb` is the operation, if the packet has no version number.
+pub(super) fn begin(call: &mut Call<'_>, verb: Verb) -> Next {
     let (context, length) = (call.context, call.value_length());
-    let write = write_of::<C>(&call.header, call.extras, context.now);
+    let write = write_of(verb, &call.header, call.extras, context.now);
     context.server.prefixes.set(call.key);
     if context.is_too_large(call.key, length as u64, write.flags) {
         refuse(context, call.key, &write, Outcome::TooLarge);
@@ -40,15 +33,15 @@ pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
     }
     call.used = length;
     let value = Received::Borrowed(&call.rest[..length]);
-    finish::<C>(Receipt { head: call.head, value, output: call.output, context })
+    finish(Receipt { head: call.head, value, output: call.output, context }, verb, call.quiet)
 }
 
 /// Stores a complete value.
-pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
+pub(super) fn finish(receipt: Receipt<'_>, verb: Verb, quiet: bool) -> Next {
     let Receipt { head, value, output, context } = receipt;
     let Some(header) = Header::read(head) else { return Next::Done };
     let (extras, key) = head[HEADER_BYTES..].split_at(usize::from(header.extras));
-    let (write, quiet) = (write_of::<C>(&header, extras, context.now), C::QUIET == Some(header.opcode));
+    let write = write_of(verb, &header, extras, context.now);
     let outcome = execute(context, key, value.into_value(header.value_length()), &write);
     settle(context, output, key, outcome, move |context, key, outcome, out| {
         count(context, key, &write, outcome);

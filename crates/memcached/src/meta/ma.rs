@@ -6,66 +6,56 @@ use crate::operations::arithmetic::{Changed, Create, Delta, Outcome, count, exec
 use crate::operations::settle;
 use crate::output::Bytes;
 use crate::text::arithmetic::text as words_of;
-use crate::text::call::{Call, Command};
+use crate::text::call::Call;
 use crate::words::{Words, push_number};
 
 use super::flags::{Flags, Request};
 
-/// The command `ma`.
-pub(crate) struct Ma;
-
-impl Command for Ma {
-    const NAME: &'static str = "ma";
-    const ARGUMENTS: &'static str = "KEY [FLAG...]";
-    const ABOUT: &'static str = "changes a number; b C D E J M N O T and c k q t v";
-    const WORDS: usize = 2;
-    const HAS_NOREPLY: bool = false;
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let Ok(request) = Request::read(call.words.clone(), call.context.now) else {
-            call.output.line(b"CLIENT_ERROR invalid or duplicate flag");
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let Ok(request) = Request::read(call.words.clone(), call.context.now) else {
+        call.output.line(b"CLIENT_ERROR invalid or duplicate flag");
+        return Next::Done;
+    };
+    let flags = &request.flags;
+    let increment = match flags.mode {
+        None | Some(b'I' | b'i' | b'+') => true,
+        Some(b'D' | b'd' | b'-') => false,
+        Some(_) => {
+            call.output.line(b"CLIENT_ERROR invalid mode for ma M token");
             return Next::Done;
-        };
-        let flags = &request.flags;
-        let increment = match flags.mode {
-            None | Some(b'I' | b'i' | b'+') => true,
-            Some(b'D' | b'd' | b'-') => false,
-            Some(_) => {
-                call.output.line(b"CLIENT_ERROR invalid mode for ma M token");
-                return Next::Done;
+        }
+    };
+    let delta = Delta {
+        increment,
+        by: flags.delta,
+        expected: flags.compare.filter(|cas| *cas != 0),
+        create: flags.vivify.map(|expires_at| Create { initial: flags.initial, expires_at }),
+        cas: flags.cas,
+        expires_at: flags.expires_at,
+    };
+    let outcome = execute(call.context, &request.key, delta);
+    let line: Box<[u8]> = call.line.into();
+    settle(call.context, call.output, &request.key, outcome, move |context, key, outcome, out| {
+        count(context, key, &delta, &outcome);
+        let mut words = Words::new(&line);
+        words.next();
+        let Ok(Request { text, flags, .. }) = Request::read(words, context.now) else { return };
+        let code: &[u8] = match outcome {
+            Outcome::Changed(_) if flags.quiet => return,
+            Outcome::Changed(changed) => return write(context, text, &flags, changed, out),
+            Outcome::NotFound => b"NF",
+            Outcome::Exists => b"EX",
+            Outcome::NotNumeric | Outcome::NoMemory => {
+                out.push(words_of(outcome));
+                out.push(b"\r\n");
+                return;
             }
         };
-        let delta = Delta {
-            increment,
-            by: flags.delta,
-            expected: flags.compare.filter(|cas| *cas != 0),
-            create: flags.vivify.map(|expires_at| Create { initial: flags.initial, expires_at }),
-            cas: flags.cas,
-            expires_at: flags.expires_at,
-        };
-        let outcome = execute(call.context, &request.key, delta);
-        let line: Box<[u8]> = call.line.into();
-        settle(call.context, call.output, &request.key, outcome, move |context, key, outcome, out| {
-            count(context, key, &delta, &outcome);
-            let mut words = Words::new(&line);
-            words.next();
-            let Ok(Request { text, flags, .. }) = Request::read(words, context.now) else { return };
-            let code: &[u8] = match outcome {
-                Outcome::Changed(_) if flags.quiet => return,
-                Outcome::Changed(changed) => return write(context, text, &flags, changed, out),
-                Outcome::NotFound => b"NF",
-                Outcome::Exists => b"EX",
-                Outcome::NotNumeric | Outcome::NoMemory => {
-                    out.push(words_of(outcome));
-                    out.push(b"\r\n");
-                    return;
-                }
-            };
-            out.push(code);
-            flags.write_echo(text, out);
-            out.push(b"\r\n");
-        })
-    }
+        out.push(code);
+        flags.write_echo(text, out);
+        out.push(b"\r\n");
+    })
 }
 
 fn write(context: &CommandContext<'_>, text: &[u8], flags: &Flags<'_>, changed: Changed, out: &mut Bytes) {

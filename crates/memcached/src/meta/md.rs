@@ -3,59 +3,49 @@
 use crate::next::Next;
 use crate::operations::delete::{Delete, Outcome, count, execute};
 use crate::operations::settle;
-use crate::text::call::{Call, Command};
+use crate::text::call::Call;
 use crate::words::Words;
 
 use super::flags::Request;
 
-/// The command `md`.
-pub(crate) struct Md;
-
-impl Command for Md {
-    const NAME: &'static str = "md";
-    const ARGUMENTS: &'static str = "KEY [FLAG...]";
-    const ABOUT: &'static str = "removes an item or marks it as stale; b C E F I O T x and k q";
-    const WORDS: usize = 2;
-    const HAS_NOREPLY: bool = false;
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let request = match Request::read(call.words.clone(), call.context.now) {
-            Ok(request) => request,
-            Err(error) => {
-                call.output.line(error);
-                return Next::Done;
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let request = match Request::read(call.words.clone(), call.context.now) {
+        Ok(request) => request,
+        Err(error) => {
+            call.output.line(error);
+            return Next::Done;
+        }
+    };
+    let flags = &request.flags;
+    call.context.server.prefixes.delete(&request.key);
+    let delete = Delete {
+        expected: flags.compare,
+        mark_stale: flags.has(b'I'),
+        empty: flags.has(b'x'),
+        expires_at: flags.expires_at,
+        flags: flags.client_flags,
+        cas: flags.cas,
+    };
+    let outcome = execute(call.context, &request.key, delete);
+    let line: Box<[u8]> = call.line.into();
+    settle(call.context, call.output, &request.key, outcome, move |context, key, outcome, out| {
+        count(context, key, "md", outcome);
+        let mut words = Words::new(&line);
+        words.next();
+        let Ok(Request { text, flags, .. }) = Request::read(words, context.now) else { return };
+        let code: &[u8] = match outcome {
+            Outcome::Deleted { .. } | Outcome::Marked if flags.quiet => return,
+            Outcome::Deleted { .. } | Outcome::Marked => b"HD",
+            Outcome::NotFound => b"NF",
+            Outcome::Exists => b"EX",
+            Outcome::NoMemory => {
+                out.push(b"SERVER_ERROR out of memory\r\n");
+                return;
             }
         };
-        let flags = &request.flags;
-        call.context.server.prefixes.delete(&request.key);
-        let delete = Delete {
-            expected: flags.compare,
-            mark_stale: flags.has(b'I'),
-            empty: flags.has(b'x'),
-            expires_at: flags.expires_at,
-            flags: flags.client_flags,
-            cas: flags.cas,
-        };
-        let outcome = execute(call.context, &request.key, delete);
-        let line: Box<[u8]> = call.line.into();
-        settle(call.context, call.output, &request.key, outcome, move |context, key, outcome, out| {
-            count(context, key, "md", outcome);
-            let mut words = Words::new(&line);
-            words.next();
-            let Ok(Request { text, flags, .. }) = Request::read(words, context.now) else { return };
-            let code: &[u8] = match outcome {
-                Outcome::Deleted { .. } | Outcome::Marked if flags.quiet => return,
-                Outcome::Deleted { .. } | Outcome::Marked => b"HD",
-                Outcome::NotFound => b"NF",
-                Outcome::Exists => b"EX",
-                Outcome::NoMemory => {
-                    out.push(b"SERVER_ERROR out of memory\r\n");
-                    return;
-                }
-            };
-            out.push(code);
-            flags.write_echo(text, out);
-            out.push(b"\r\n");
-        })
-    }
+        out.push(code);
+        flags.write_echo(text, out);
+        out.push(b"\r\n");
+    })
 }

@@ -4,68 +4,51 @@ use crate::command_context::CommandContext;
 use crate::next::Next;
 use crate::operations::{fetch, pending, settle};
 use crate::output::Bytes;
-use crate::text::call::{Call, Command};
+use crate::text::call::Call;
 use crate::words::{Words, push_number};
 use sandur_cache::{Answer, Applied, Change, Pending, Put, Revision, Stored};
 use sandur_cache::{Cache, Item, ItemMeta, Read, Tier, Value};
 
 use super::flags::{Flags, Request};
 
-/// The command `mg`.
-pub(crate) struct Mg;
-
-impl Command for Mg {
-    const NAME: &'static str = "mg";
-    const ARGUMENTS: &'static str = "KEY [FLAG...]";
-    const ABOUT: &'static str = "reads an item; b C E N O R T and c f h k l q s t u v";
-    const WORDS: usize = 2;
-    const HAS_NOREPLY: bool = false;
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let context = call.context;
-        let request = match Request::read(call.words.clone(), context.now) {
-            Ok(request) => request,
-            Err(error) => {
-                call.output.line(error);
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let context = call.context;
+    let request = match Request::read(call.words.clone(), context.now) {
+        Ok(request) => request,
+        Err(error) => {
+            call.output.line(error);
+            return Next::Done;
+        }
+    };
+    let Request { text, key, flags } = &request;
+    if flags.vivify.is_none() && flags.recache_before.is_none() {
+        let range = if flags.value { None } else { Some(0..0) };
+        let read = Read { range, expires_at: flags.expires_at, quiet: flags.has(b'u'), ..Read::default() };
+        match fetch::present(context.cache().get(key, &read)) {
+            Answer::Ready(Some(item)) if makes_a_winner(&item) => {}
+            Answer::Ready(found) => {
+                write(context, key, text, flags, found.map(Shown::plain), call.output.tail());
                 return Next::Done;
             }
-        };
-        let Request { text, key, flags } = &request;
-        if flags.vivify.is_none() && flags.recache_before.is_none() {
-            let range = if flags.value { None } else { Some(0..0) };
-            let read =
-                Read { range, expires_at: flags.expires_at, quiet: flags.has(b'u'), ..Read::default() };
-            match fetch::present(context.cache().get(key, &read)) {
-                Answer::Ready(Some(item)) if makes_a_winner(&item) => {}
-                Answer::Ready(found) => {
-                    write(context, key, text, flags, found.map(Shown::plain), call.output.tail());
-                    return Next::Done;
-                }
-                Answer::Pending(pending) => {
-                    let line: Box<[u8]> = call.line.into();
-                    let shown = read_and_elect(context, key, flags, pending);
-                    settle(
-                        context,
-                        call.output,
-                        key,
-                        Answer::Pending(shown),
-                        move |context, key, shown, out| {
-                            if shown.is_none() {
-                                context.counters.totals.miss_from_extstore.add(1);
-                            }
-                            write_again(context, key, &line, shown, out);
-                        },
-                    );
-                    return Next::Done;
-                }
+            Answer::Pending(pending) => {
+                let line: Box<[u8]> = call.line.into();
+                let shown = read_and_elect(context, key, flags, pending);
+                settle(context, call.output, key, Answer::Pending(shown), move |context, key, shown, out| {
+                    if shown.is_none() {
+                        context.counters.totals.miss_from_extstore.add(1);
+                    }
+                    write_again(context, key, &line, shown, out);
+                });
+                return Next::Done;
             }
         }
-        let line: Box<[u8]> = call.line.into();
-        let shown = Election::of(flags, context.now).hold(context.cache(), key);
-        settle(context, call.output, key, shown, move |context, key, shown, out| {
-            write_again(context, key, &line, shown, out);
-        })
     }
+    let line: Box<[u8]> = call.line.into();
+    let shown = Election::of(flags, context.now).hold(context.cache(), key);
+    settle(context, call.output, key, shown, move |context, key, shown, out| {
+        write_again(context, key, &line, shown, out);
+    })
 }
 
 /// An item and what mg reports about it.

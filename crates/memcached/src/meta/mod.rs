@@ -9,5 +9,4 @@ pub(crate) mod ma;
 pub(crate) mod md;
 pub(crate) mod me;
 pub(crate) mod mg;
-pub(crate) mod mn;
 pub(crate) mod ms;

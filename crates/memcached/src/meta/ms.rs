@@ -5,7 +5,7 @@ use crate::next::{Next, Receipt};
 use crate::operations::settle;
 use crate::operations::store::{Outcome, Verb, Write, count, execute, refuse};
 use crate::output::Bytes;
-use crate::text::call::{BAD_FORMAT, Call, Command};
+use crate::text::call::{BAD_FORMAT, Call};
 use crate::text::storage::text as words_of;
 use crate::words::{Words, push_number, unsigned};
 
@@ -14,64 +14,55 @@ use super::flags::{Flags, Request};
 /// The largest length that the command may announce.
 const LENGTH_MAX: u64 = i32::MAX as u64 - 2;
 
-/// The command `ms`.
-pub(crate) struct Ms;
-
-impl Command for Ms {
-    const NAME: &'static str = "ms";
-    const ARGUMENTS: &'static str = "KEY BYTES [FLAG...]";
-    const ABOUT: &'static str = "writes an item; b C E F I M N O T and c k q s";
-    const WORDS: usize = 3;
-    const HAS_NOREPLY: bool = false;
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let (request, length) = match parse(call.line, call.context.now) {
-            Ok(parsed) => parsed,
-            Err((error, skip)) => {
-                call.output.line(error);
-                return if skip == 0 { Next::Done } else { Next::Skip { length: skip } };
-            }
-        };
-        call.context.server.prefixes.set(&request.key);
-        let refused = match write_of(&request.flags) {
-            Err(error) => Some(error),
-            Ok(write) if call.context.is_too_large(&request.key, length as u64, write.flags) => {
-                refuse(call.context, &request.key, &Write { verb: Verb::Set, ..write }, Outcome::TooLarge);
-                Some(words_of(Outcome::TooLarge))
-            }
-            Ok(_) => None,
-        };
-        if let Some(error) = refused {
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let (request, length) = match parse(call.line, call.context.now) {
+        Ok(parsed) => parsed,
+        Err((error, skip)) => {
             call.output.line(error);
-            return Next::Skip { length: length + 2 };
+            return if skip == 0 { Next::Done } else { Next::Skip { length: skip } };
         }
-        call.receive(length + 2, Self::finish)
+    };
+    call.context.server.prefixes.set(&request.key);
+    let refused = match write_of(&request.flags) {
+        Err(error) => Some(error),
+        Ok(write) if call.context.is_too_large(&request.key, length as u64, write.flags) => {
+            refuse(call.context, &request.key, &Write { verb: Verb::Set, ..write }, Outcome::TooLarge);
+            Some(words_of(Outcome::TooLarge))
+        }
+        Ok(_) => None,
+    };
+    if let Some(error) = refused {
+        call.output.line(error);
+        return Next::Skip { length: length + 2 };
     }
+    call.receive(length + 2, finish)
+}
 
-    fn finish(receipt: Receipt<'_>) -> Next {
-        let Receipt { head: line, value, output, context } = receipt;
-        let parsed = parse(line, context.now).and_then(|(request, length)| {
-            let write = write_of(&request.flags).map_err(|error| (error, 0))?;
-            Ok((request, length, write))
-        });
-        let (request, length, write) = match parsed {
-            Ok(parsed) => parsed,
-            Err((error, _)) => {
-                output.line(error);
-                return Next::Done;
-            }
-        };
-        if !value.bytes().ends_with(b"\r\n") {
-            output.line(b"CLIENT_ERROR bad data chunk");
+/// Stores a complete value.
+pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
+    let Receipt { head: line, value, output, context } = receipt;
+    let parsed = parse(line, context.now).and_then(|(request, length)| {
+        let write = write_of(&request.flags).map_err(|error| (error, 0))?;
+        Ok((request, length, write))
+    });
+    let (request, length, write) = match parsed {
+        Ok(parsed) => parsed,
+        Err((error, _)) => {
+            output.line(error);
             return Next::Done;
         }
-        let outcome = execute(context, &request.key, value.into_value(length), &write);
-        let line: Box<[u8]> = line.into();
-        settle(context, output, &request.key, outcome, move |context, key, outcome, out| {
-            count(context, key, &write, outcome);
-            answer(context, &line, outcome, out);
-        })
+    };
+    if !value.bytes().ends_with(b"\r\n") {
+        output.line(b"CLIENT_ERROR bad data chunk");
+        return Next::Done;
     }
+    let outcome = execute(context, &request.key, value.into_value(length), &write);
+    let line: Box<[u8]> = line.into();
+    settle(context, output, &request.key, outcome, move |context, key, outcome, out| {
+        count(context, key, &write, outcome);
+        answer(context, &line, outcome, out);
+    })
 }
 
 /// Parses a line into the request and the value's length.

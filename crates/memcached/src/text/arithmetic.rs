@@ -8,7 +8,7 @@ use crate::words::{push_number, unsigned};
 use super::call::Call;
 
 /// Answers a line.
-pub(super) fn run(call: &mut Call<'_>, increment: bool) -> Next {
+pub(crate) fn run(call: &mut Call<'_>, increment: bool) -> Next {
     let key = call.words.next().unwrap_or_default();
     if key.len() > KEY_BYTES_MAX {
         return call.bad_format();

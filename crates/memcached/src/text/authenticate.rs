@@ -9,7 +9,7 @@ use crate::next::{Ending, Next};
 use crate::output::Output;
 use crate::words::{Words, unsigned};
 
-use super::call::line;
+use super::call::next_line;
 use super::dispatch::end_http_request;
 
 /// The largest length of user and password in bytes.
@@ -25,7 +25,7 @@ pub(crate) fn command(
     context: &CommandContext<'_>,
 ) -> Option<Next> {
     let unread = input.unread();
-    let Some((line, length)) = line(unread) else {
+    let Some((line, length)) = next_line(unread) else {
         return (unread.len() > LINE_BYTES_MAX).then_some(Next::End(Ending::Error));
     };
     if begins_http_request(line) {

@@ -1,4 +1,4 @@
-//! The trait of text commands, and the call that answers one line.
+//! An entry in the table of text commands, and the call that answers one line.
 //!
 //! Invariants: answers have memcached's exact texts. With `noreply` as the last word a classic command
 //! sends no answer, not even an error.
@@ -12,51 +12,56 @@ use crate::words::Words;
 pub(crate) const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format";
 pub(crate) const ERROR: &[u8] = b"ERROR";
 
-/// One command of the text protocol.
-pub(crate) trait Command {
-    /// The first word of its line.
-    const NAME: &'static str;
-    /// The words after it, for the reference.
-    const ARGUMENTS: &'static str = "";
-    /// What it does, for the reference.
-    const ABOUT: &'static str;
-    /// The least number of words, including the name; a line with fewer is malformed.
-    const WORDS: usize = 1;
-    /// Whether `noreply` as the last word suppresses the answer.
-    const HAS_NOREPLY: bool = true;
-
-    /// Answers a line.
-    fn run(call: &mut Call<'_>) -> Next;
-
-    /// Answers a line that requested a value by [`Next::Receive`], once the value is complete.
-    fn finish(_: Receipt<'_>) -> Next {
-        Next::Done
-    }
-}
+/// Answers a call.
+type Run = fn(&mut Call<'_>) -> Next;
 
 /// A command in the table of commands.
 pub(crate) struct Entry {
+    /// The first word of its line.
     pub name: &'static str,
+    /// The words after it, for the reference.
     pub arguments: &'static str,
+    /// What it does, for the reference.
     pub about: &'static str,
+    /// The least number of words, including the name; a line with fewer is malformed.
     pub words: usize,
+    /// Whether `noreply` as the last word suppresses the answer.
     pub has_noreply: bool,
-    pub run: fn(&mut Call<'_>) -> Next,
+    /// Answers a line.
+    pub run: Run,
+    /// Answers a line that requested a value by [`Next::Receive`], once the value is complete.
     pub finish: fn(Receipt<'_>) -> Next,
 }
 
+/// A command of one word or more.
+pub(crate) const fn line(
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: Run,
+) -> Entry {
+    Entry { name, arguments, about, words: 1, has_noreply: true, run, finish: |_| Next::Done }
+}
+
+/// A meta command.
+pub(crate) const fn meta(
+    name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+    run: Run,
+) -> Entry {
+    Entry { has_noreply: false, ..line(name, arguments, about, run) }
+}
+
 impl Entry {
-    /// Returns the entry of a command.
-    pub const fn of<C: Command>() -> Self {
-        Self {
-            name: C::NAME,
-            arguments: C::ARGUMENTS,
-            about: C::ABOUT,
-            words: C::WORDS,
-            has_noreply: C::HAS_NOREPLY,
-            run: C::run,
-            finish: C::finish,
-        }
+    /// Sets the least number of words.
+    pub const fn words(self, words: usize) -> Self {
+        Self { words, ..self }
+    }
+
+    /// Adds the function that receives a value.
+    pub const fn then(self, finish: fn(Receipt<'_>) -> Next) -> Self {
+        Self { finish, ..self }
     }
 }
 
@@ -113,7 +118,7 @@ pub(crate) fn is_silent(line: &[u8]) -> bool {
 }
 
 /// Returns the next line without its line end, and its length in bytes including it.
-pub(crate) fn line(unread: &[u8]) -> Option<(&[u8], usize)> {
+pub(crate) fn next_line(unread: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr::memchr(b'\n', unread)?;
     let line = &unread[..end];
     Some((line.strip_suffix(b"\r").unwrap_or(line), end + 1))

@@ -13,7 +13,7 @@ use crate::operations::store::Outcome;
 use crate::output::Output;
 use crate::words::Words;
 
-use super::call::{Call, ERROR, Entry, is_silent, line};
+use super::call::{Call, ERROR, Entry, is_silent, next_line};
 use super::storage::text;
 
 /// Bytes without a line end after which only a multiget may continue.
@@ -21,7 +21,7 @@ const LINE_BYTES_MAX: usize = 2048;
 
 /// Answers one command. Returns `None` if its line is not complete.
 pub(crate) fn command(input: &mut Input, output: &mut Output, context: &CommandContext<'_>) -> Option<Next> {
-    let Some((line, length)) = line(input.unread()) else {
+    let Some((line, length)) = next_line(input.unread()) else {
         return is_hopeless(input.unread()).then_some(Next::End(Ending::Error));
     };
     let rest = &input.unread()[length..];

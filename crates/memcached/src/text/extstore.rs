@@ -4,25 +4,16 @@ use crate::extstore_options;
 use crate::next::Next;
 use crate::words::{fraction, unsigned_32};
 
-use super::call::{Call, Command, ERROR};
+use super::call::{Call, ERROR};
 
 /// Number of slab classes of memcached, for arguments that name one.
 const SLAB_CLASSES: u32 = 64;
 
-/// The command `extstore`.
-pub(crate) struct Extstore;
-
-impl Command for Extstore {
-    const NAME: &'static str = "extstore";
-    const ARGUMENTS: &'static str = "NAME VALUE";
-    const ABOUT: &'static str =
-        "changes an option of the flash tier: recache_rate, item_age, item_size, compact_under, ...";
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let answer = if set(call).is_some() { b"OK".as_slice() } else { ERROR };
-        extstore_options::turn(call.context.server);
-        call.answer(answer)
-    }
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let answer = if set(call).is_some() { b"OK".as_slice() } else { ERROR };
+    extstore_options::turn(call.context.server);
+    call.answer(answer)
 }
 
 fn set(call: &mut Call<'_>) -> Option<()> {

@@ -6,20 +6,12 @@
 use crate::next::Next;
 use crate::words::{fraction, signed, unsigned_32};
 
-use super::call::{Call, Command, ERROR};
+use super::call::{Call, ERROR};
 
-/// The command `lru`.
-pub(crate) struct Lru;
-
-impl Command for Lru {
-    const NAME: &'static str = "lru";
-    const ARGUMENTS: &'static str = "tune|mode|temp_ttl ...";
-    const ABOUT: &'static str = "accepted without effect; eviction needs no tuning";
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let answer = tune(call).unwrap_or(ERROR);
-        call.answer(answer)
-    }
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let answer = tune(call).unwrap_or(ERROR);
+    call.answer(answer)
 }
 
 fn tune(call: &mut Call<'_>) -> Option<&'static [u8]> {

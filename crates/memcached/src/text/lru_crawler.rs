@@ -6,49 +6,41 @@ use crate::dump::{Dump, Form};
 use crate::next::Next;
 use crate::words::{unsigned, unsigned_32};
 
-use super::call::{BAD_FORMAT, Call, Command, ERROR};
+use super::call::{BAD_FORMAT, Call, ERROR};
 
-/// The command `lru_crawler`.
-pub(crate) struct LruCrawler;
-
-impl Command for LruCrawler {
-    const NAME: &'static str = "lru_crawler";
-    const ARGUMENTS: &'static str = "metadump|mgdump CLASSES, enable, disable, crawl, tocrawl, sleep";
-    const ABOUT: &'static str = "lists keys with their metadata; the other forms have no effect";
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let (name, argument) = (call.words.next(), call.words.next());
-        let answer: &[u8] = match (name, argument) {
-            (Some(b"metadump"), Some(classes)) => return dump(call, classes, Form::Metadata),
-            (Some(b"mgdump"), Some(classes)) => return dump(call, classes, Form::Gets),
-            (Some(b"crawl"), Some(classes)) => crawl(call, classes),
-            (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
-                None => BAD_FORMAT,
-                Some(number) => {
-                    call.context.server.tuning().lru_crawler_tocrawl = number;
-                    b"OK"
-                }
-            },
-            (Some(b"sleep"), Some(number)) => match unsigned_32(number) {
-                None => BAD_FORMAT,
-                Some(1_000_001..) => b"CLIENT_ERROR sleep must be one second or less",
-                Some(number) => {
-                    call.context.server.tuning().lru_crawler_sleep = number;
-                    b"OK"
-                }
-            },
-            (Some(b"enable"), None) => {
-                call.context.server.tuning().lru_crawler = true;
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let (name, argument) = (call.words.next(), call.words.next());
+    let answer: &[u8] = match (name, argument) {
+        (Some(b"metadump"), Some(classes)) => return dump(call, classes, Form::Metadata),
+        (Some(b"mgdump"), Some(classes)) => return dump(call, classes, Form::Gets),
+        (Some(b"crawl"), Some(classes)) => crawl(call, classes),
+        (Some(b"tocrawl"), Some(number)) => match unsigned_32(number) {
+            None => BAD_FORMAT,
+            Some(number) => {
+                call.context.server.tuning().lru_crawler_tocrawl = number;
                 b"OK"
             }
-            (Some(b"disable"), None) => {
-                call.context.server.tuning().lru_crawler = false;
+        },
+        (Some(b"sleep"), Some(number)) => match unsigned_32(number) {
+            None => BAD_FORMAT,
+            Some(1_000_001..) => b"CLIENT_ERROR sleep must be one second or less",
+            Some(number) => {
+                call.context.server.tuning().lru_crawler_sleep = number;
                 b"OK"
             }
-            _ => ERROR,
-        };
-        call.answer(answer)
-    }
+        },
+        (Some(b"enable"), None) => {
+            call.context.server.tuning().lru_crawler = true;
+            b"OK"
+        }
+        (Some(b"disable"), None) => {
+            call.context.server.tuning().lru_crawler = false;
+            b"OK"
+        }
+        _ => ERROR,
+    };
+    call.answer(answer)
 }
 
 /// Returns the classes that an argument names; `None` is all of them.

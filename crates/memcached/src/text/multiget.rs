@@ -12,13 +12,13 @@ use crate::time::expires_at;
 use crate::words::{Words, push_number, signed};
 use sandur_cache::{Answer, Item, Lookup, Read};
 
-use super::call::{BAD_FORMAT, Call, line};
+use super::call::{BAD_FORMAT, Call, next_line};
 
 /// Number of keys of one call to the cache.
 const GROUP: usize = 128;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     /// Whether version numbers are shown.
     pub cas: bool,
     /// The new expiry.
@@ -33,7 +33,7 @@ struct Multiget {
 }
 
 /// Like [`begin`], with a new expiry before the keys.
-pub(super) fn begin_touching(call: &mut Call<'_>, shown: Shown) -> Next {
+pub(crate) fn begin_touching(call: &mut Call<'_>, shown: Shown) -> Next {
     let Some(expiry) = call.words.next().and_then(signed) else {
         return call.answer(b"CLIENT_ERROR invalid exptime argument");
     };
@@ -41,7 +41,7 @@ pub(super) fn begin_touching(call: &mut Call<'_>, shown: Shown) -> Next {
 }
 
 /// Answers a line whose next words are keys.
-pub(super) fn begin(call: &mut Call<'_>, shown: Shown) -> Next {
+pub(crate) fn begin(call: &mut Call<'_>, shown: Shown) -> Next {
     let position = call.words.position();
     match group(call.line, position, shown, call.output, call.context) {
         Group::Finished => Next::Done,
@@ -51,7 +51,7 @@ pub(super) fn begin(call: &mut Call<'_>, shown: Shown) -> Next {
 
 impl Unfinished for Multiget {
     fn proceed(&mut self, input: &mut Input, output: &mut Output, context: &CommandContext<'_>) -> Step {
-        let Some((line, length)) = line(input.unread()) else { return Step::Done };
+        let Some((line, length)) = next_line(input.unread()) else { return Step::Done };
         match group(line, self.position, self.shown, output, context) {
             Group::Finished => {
                 input.consume(length);

@@ -6,24 +6,16 @@
 use crate::next::Next;
 use crate::words::{fraction, signed, unsigned_32};
 
-use super::call::{BAD_FORMAT, Call, Command, ERROR};
+use super::call::{BAD_FORMAT, Call, ERROR};
 
-/// The command `slabs`.
-pub(crate) struct Slabs;
-
-impl Command for Slabs {
-    const NAME: &'static str = "slabs";
-    const ARGUMENTS: &'static str = "reassign|automove ...";
-    const ABOUT: &'static str = "accepted without effect; there are no slabs";
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let answer = match call.words.next() {
-            Some(b"reassign") => reassign(call),
-            Some(b"automove") => automove(call),
-            _ => ERROR,
-        };
-        call.answer(answer)
-    }
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let answer = match call.words.next() {
+        Some(b"reassign") => reassign(call),
+        Some(b"automove") => automove(call),
+        _ => ERROR,
+    };
+    call.answer(answer)
 }
 
 fn reassign(call: &mut Call<'_>) -> &'static [u8] {

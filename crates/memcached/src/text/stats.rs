@@ -4,38 +4,30 @@ use crate::next::Next;
 use crate::stats::report;
 use crate::words::unsigned;
 
-use super::call::{BAD_FORMAT, Call, Command, ERROR};
+use super::call::{BAD_FORMAT, Call, ERROR};
 
 /// Number of slab classes of the protocol.
 const CLASSES: u64 = 64;
 /// The largest answer of `stats cachedump` in bytes.
 const DUMP_BYTES_MAX: usize = 2 << 20;
 
-/// The command `stats`.
-pub(crate) struct Stats;
-
-impl Command for Stats {
-    const NAME: &'static str = "stats";
-    const ARGUMENTS: &'static str = "[FORM]";
-    const ABOUT: &'static str = "returns statistics; forms are listed below";
-
-    fn run(call: &mut Call<'_>) -> Next {
-        let name = call.words.next().unwrap_or_default();
-        match name {
-            b"reset" => {
-                call.context.server.reset_stats();
-                call.answer(b"RESET")
-            }
-            b"detail" => detail(call),
-            b"cachedump" => cachedump(call),
-            name => match report(call.context, name) {
-                Some(report) => {
-                    call.output.push(&report.text());
-                    Next::Done
-                }
-                None => call.answer(ERROR),
-            },
+/// Answers a call.
+pub(crate) fn run(call: &mut Call<'_>) -> Next {
+    let name = call.words.next().unwrap_or_default();
+    match name {
+        b"reset" => {
+            call.context.server.reset_stats();
+            call.answer(b"RESET")
         }
+        b"detail" => detail(call),
+        b"cachedump" => cachedump(call),
+        name => match report(call.context, name) {
+            Some(report) => {
+                call.output.push(&report.text());
+                Next::Done
+            }
+            None => call.answer(ERROR),
+        },
     }
 }
 

@@ -6,17 +6,10 @@ use crate::operations::{KEY_BYTES_MAX, settle};
 use crate::time::expires_at;
 use crate::words::{Words, signed, unsigned, unsigned_32};
 
-use super::call::{BAD_FORMAT, Call, Command, is_silent};
+use super::call::{BAD_FORMAT, Call, is_silent};
 
 /// The largest length that a storage command may announce.
 const LENGTH_MAX: u64 = i32::MAX as u64 - 2;
-
-/// A command that stores the value that follows its line.
-pub(super) trait Storage: Command {
-    /// Returns the operation; `cas` is the word after the length. Returns `None` if that word is
-    /// malformed.
-    fn verb(cas: &[u8]) -> Option<Verb>;
-}
 
 /// The parsed line of a storage command.
 struct Request<'a> {
@@ -30,11 +23,10 @@ struct Malformed {
     skip: usize,
 }
 
-fn parse<'a, C: Storage>(line: &'a [u8], now: u32) -> Result<Request<'a>, Malformed> {
+fn parse(line: &[u8], now: u32) -> Result<Request<'_>, Malformed> {
     let mut words = Words::new(line);
-    words.next();
     let mut word = || words.next().unwrap_or_default();
-    let (key, flags, expiry, length) = (word(), word(), word(), word());
+    let (name, key, flags, expiry, length) = (word(), word(), word(), word(), word());
     let length =
         unsigned(length).filter(|length| *length <= LENGTH_MAX).ok_or(Malformed { skip: 0 })? as usize;
     let malformed = || Malformed { skip: length + 2 };
@@ -43,13 +35,20 @@ fn parse<'a, C: Storage>(line: &'a [u8], now: u32) -> Result<Request<'a>, Malfor
     }
     let flags = unsigned_32(flags).ok_or_else(malformed)?;
     let expires_at = expires_at(signed(expiry).ok_or_else(malformed)?, now);
-    let verb = C::verb(word()).ok_or_else(malformed)?;
+    let verb = match name {
+        b"add" => Verb::Add,
+        b"replace" => Verb::Replace,
+        b"append" => Verb::Append,
+        b"prepend" => Verb::Prepend,
+        b"cas" => Verb::Cas(unsigned(word()).ok_or_else(malformed)?),
+        _ => Verb::Set,
+    };
     Ok(Request { key, write: Write::new(verb, flags, expires_at), length })
 }
 
 /// Answers a line.
-pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
-    let request = match parse::<C>(call.line, call.context.now) {
+pub(crate) fn begin(call: &mut Call<'_>) -> Next {
+    let request = match parse(call.line, call.context.now) {
         Ok(request) => request,
         Err(Malformed { skip }) => {
             call.bad_format();
@@ -63,14 +62,14 @@ pub(super) fn begin<C: Storage>(call: &mut Call<'_>) -> Next {
         call.answer(text(Outcome::TooLarge));
         return Next::Skip { length: length + 2 };
     }
-    call.receive(length + 2, finish::<C>)
+    call.receive(length + 2, finish)
 }
 
 /// Stores a complete value.
-pub(super) fn finish<C: Storage>(receipt: Receipt<'_>) -> Next {
+pub(crate) fn finish(receipt: Receipt<'_>) -> Next {
     let Receipt { head: line, value, output, context } = receipt;
     let silent = is_silent(line);
-    let Ok(Request { key, write, length }) = parse::<C>(line, context.now) else {
+    let Ok(Request { key, write, length }) = parse(line, context.now) else {
         output.line(BAD_FORMAT);
         return Next::Done;
     };
