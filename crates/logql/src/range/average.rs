@@ -2,19 +2,11 @@
 
 use crate::range::slots::Table;
 use crate::range::total::Total;
-use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
+use crate::range::{RangeFunction, Window, unwrapped};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
-    name: "avg_over_time",
-    doc: "The mean of unwrapped values.",
-    argument: Argument::Nothing,
-    unwrap: UnwrapUse::Required,
-    grouping: true,
-    value: RowValue::One,
-    sums: false,
     sharded: true,
-    absent: false,
-    start: |setup| Table::<Total>::boxed(setup, mean),
+    ..unwrapped("avg_over_time", "The mean of unwrapped values.", |setup| Table::<Total>::boxed(setup, mean))
 }];
 
 fn mean(total: &Total, _window: &Window) -> Option<f64> {

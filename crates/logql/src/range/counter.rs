@@ -6,19 +6,13 @@ use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _, malformed};
 
 use crate::range::slots::{Slot, Table};
-use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
+use crate::range::{RangeFunction, Window, unwrapped};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
-    name: "rate_counter",
-    doc: "The increase per second of unwrapped counter values.",
-    argument: Argument::Nothing,
-    unwrap: UnwrapUse::Required,
     grouping: false,
-    value: RowValue::One,
-    sums: false,
-    sharded: false,
-    absent: false,
-    start: |setup| Table::<Samples>::boxed(setup, rate),
+    ..unwrapped("rate_counter", "The increase per second of unwrapped counter values.", |setup| {
+        Table::<Samples>::boxed(setup, rate)
+    })
 }];
 
 #[derive(Clone, Debug, Default)]

@@ -6,29 +6,15 @@ use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};
 
 use crate::range::slots::{Slot, Table};
-use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
-
-const BASE: RangeFunction = RangeFunction {
-    name: "stdvar_over_time",
-    doc: "The variance of unwrapped values.",
-    argument: Argument::Nothing,
-    unwrap: UnwrapUse::Required,
-    grouping: true,
-    value: RowValue::One,
-    sums: false,
-    sharded: false,
-    absent: false,
-    start: |setup| Table::<Moments>::boxed(setup, variance),
-};
+use crate::range::{RangeFunction, Window, unwrapped};
 
 pub const TABLE: &[RangeFunction] = &[
-    BASE,
-    RangeFunction {
-        name: "stddev_over_time",
-        doc: "The standard deviation of unwrapped values.",
-        start: |setup| Table::<Moments>::boxed(setup, deviation),
-        ..BASE
-    },
+    unwrapped("stdvar_over_time", "The variance of unwrapped values.", |setup| {
+        Table::<Moments>::boxed(setup, variance)
+    }),
+    unwrapped("stddev_over_time", "The standard deviation of unwrapped values.", |setup| {
+        Table::<Moments>::boxed(setup, deviation)
+    }),
 ];
 
 impl Slot for Moments {

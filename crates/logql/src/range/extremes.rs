@@ -6,19 +6,13 @@ use sandur_query::Error;
 use sandur_query::wire::Fields;
 
 use crate::range::slots::{Slot, Table};
-use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
+use crate::range::{RangeFunction, Window, unwrapped};
 
 const BASE: RangeFunction = RangeFunction {
-    name: "min_over_time",
-    doc: "The least unwrapped value.",
-    argument: Argument::Nothing,
-    unwrap: UnwrapUse::Required,
-    grouping: true,
-    value: RowValue::One,
-    sums: false,
     sharded: true,
-    absent: false,
-    start: |setup| Table::<Extreme<false>>::boxed(setup, value),
+    ..unwrapped("min_over_time", "The least unwrapped value.", |setup| {
+        Table::<Extreme<false>>::boxed(setup, value)
+    })
 };
 
 pub const TABLE: &[RangeFunction] = &[

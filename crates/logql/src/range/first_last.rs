@@ -9,29 +9,15 @@ use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};
 
 use crate::range::slots::{Slot, Table};
-use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse, Window};
-
-const BASE: RangeFunction = RangeFunction {
-    name: "first_over_time",
-    doc: "The oldest unwrapped value.",
-    argument: Argument::Nothing,
-    unwrap: UnwrapUse::Required,
-    grouping: true,
-    value: RowValue::One,
-    sums: false,
-    sharded: false,
-    absent: false,
-    start: |setup| Table::<Edge<false>>::boxed(setup, value),
-};
+use crate::range::{RangeFunction, Window, unwrapped};
 
 pub const TABLE: &[RangeFunction] = &[
-    BASE,
-    RangeFunction {
-        name: "last_over_time",
-        doc: "The newest unwrapped value.",
-        start: |setup| Table::<Edge<true>>::boxed(setup, value),
-        ..BASE
-    },
+    unwrapped("first_over_time", "The oldest unwrapped value.", |setup| {
+        Table::<Edge<false>>::boxed(setup, value)
+    }),
+    unwrapped("last_over_time", "The newest unwrapped value.", |setup| {
+        Table::<Edge<true>>::boxed(setup, value)
+    }),
 ];
 
 #[derive(Clone, Copy, Debug, Default)]

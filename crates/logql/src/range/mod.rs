@@ -104,6 +104,26 @@ impl std::fmt::Debug for RangeFunction {
     }
 }
 
+/// A function of unwrapped values that allows `by` and `without`.
+const fn unwrapped(
+    name: &'static str,
+    doc: &'static str,
+    start: fn(Setup) -> Box<dyn Accumulation>,
+) -> RangeFunction {
+    RangeFunction {
+        name,
+        doc,
+        argument: Argument::Nothing,
+        unwrap: UnwrapUse::Required,
+        grouping: true,
+        value: RowValue::One,
+        sums: false,
+        sharded: false,
+        absent: false,
+        start,
+    }
+}
+
 /// Every function, by family.
 pub const FUNCTIONS: &[&[RangeFunction]] = &[
     total::TABLE,

@@ -5,21 +5,13 @@ use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};
 
 use crate::range::slots::{Slot, Table};
-use crate::range::{Argument, RangeFunction, RowValue, UnwrapUse};
+use crate::range::{Argument, RangeFunction, unwrapped};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
-    name: "quantile_over_time",
-    doc: "A quantile, from 0 to 1, of unwrapped values.",
     argument: Argument::Number,
-    unwrap: UnwrapUse::Required,
-    grouping: true,
-    value: RowValue::One,
-    sums: false,
-    sharded: false,
-    absent: false,
-    start: |setup| {
+    ..unwrapped("quantile_over_time", "A quantile, from 0 to 1, of unwrapped values.", |setup| {
         Table::<Values>::boxed(setup, |values, window| quantile(window.parameter, values.0.clone()))
-    },
+    })
 }];
 
 #[derive(Clone, Debug, Default)]

@@ -1,68 +1,32 @@
 //! Functions that compare and select: `eq`, `lt`, `not`, `default` and similar ones.
 
-use super::{Function, Value};
+use super::{Function, Value, function};
 
 pub const TABLE: &[Function] = &[
-    Function {
-        name: "and",
-        arguments: (1, 99),
-        doc: "The first empty argument; if there is none, the last argument.",
-        call: |_, a| Ok(last(a)),
-    },
-    Function {
-        name: "or",
-        arguments: (1, 99),
-        doc: "The first non-empty argument; if there is none, the last argument.",
-        call: |_, a| Ok(last(a)),
-    },
-    Function {
-        name: "not",
-        arguments: (1, 1),
-        doc: "Whether the argument is empty.",
-        call: |_, a| Ok(Value::Bool(!a[0].is_true())),
-    },
-    Function {
-        name: "eq",
-        arguments: (2, 99),
-        doc: "Whether the first argument equals any other.",
-        call: |_, a| equal(&a).map(Value::Bool),
-    },
-    Function {
-        name: "ne",
-        arguments: (2, 2),
-        doc: "Whether two arguments differ.",
-        call: |_, a| equal(&a).map(|e| Value::Bool(!e)),
-    },
-    Function {
-        name: "lt",
-        arguments: (2, 2),
-        doc: "Whether the first argument is less than the second.",
-        call: |_, a| order(&a, |o| o.is_lt()),
-    },
-    Function {
-        name: "le",
-        arguments: (2, 2),
-        doc: "Whether the first argument is less than or equal to the second.",
-        call: |_, a| order(&a, |o| o.is_le()),
-    },
-    Function {
-        name: "gt",
-        arguments: (2, 2),
-        doc: "Whether the first argument is greater than the second.",
-        call: |_, a| order(&a, |o| o.is_gt()),
-    },
-    Function {
-        name: "ge",
-        arguments: (2, 2),
-        doc: "Whether the first argument is greater than or equal to the second.",
-        call: |_, a| order(&a, |o| o.is_ge()),
-    },
-    Function {
-        name: "default",
-        arguments: (1, 2),
-        doc: "The second argument; if it is empty, the first.",
-        call: |_, a| Ok(default(a)),
-    },
+    function("and", (1, 99), "The first empty argument; if there is none, the last argument.", |_, a| {
+        Ok(last(a))
+    }),
+    function("or", (1, 99), "The first non-empty argument; if there is none, the last argument.", |_, a| {
+        Ok(last(a))
+    }),
+    function("not", (1, 1), "Whether the argument is empty.", |_, a| Ok(Value::Bool(!a[0].is_true()))),
+    function("eq", (2, 99), "Whether the first argument equals any other.", |_, a| {
+        equal(&a).map(Value::Bool)
+    }),
+    function("ne", (2, 2), "Whether two arguments differ.", |_, a| equal(&a).map(|e| Value::Bool(!e))),
+    function("lt", (2, 2), "Whether the first argument is less than the second.", |_, a| {
+        order(&a, |o| o.is_lt())
+    }),
+    function("le", (2, 2), "Whether the first argument is less than or equal to the second.", |_, a| {
+        order(&a, |o| o.is_le())
+    }),
+    function("gt", (2, 2), "Whether the first argument is greater than the second.", |_, a| {
+        order(&a, |o| o.is_gt())
+    }),
+    function("ge", (2, 2), "Whether the first argument is greater than or equal to the second.", |_, a| {
+        order(&a, |o| o.is_ge())
+    }),
+    function("default", (1, 2), "The second argument; if it is empty, the first.", |_, a| Ok(default(a))),
 ];
 
 fn last(mut arguments: Vec<Value>) -> Value {

@@ -8,58 +8,28 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{Function, Site, Value, text_argument};
+use super::{Function, Site, Value, function, text_argument};
 use crate::template::results::{Results, TextSink, VALUE_BYTES};
 
 pub const TABLE: &[Function] = &[
-    Function {
-        name: "b64enc",
-        arguments: (1, 1),
-        doc: "Encodes the text in base64.",
-        call: |site, a| base64_encoded(site, text_argument(&a[0])?),
-    },
-    Function {
-        name: "b64dec",
-        arguments: (1, 1),
-        doc: "Decodes base64 to text.",
-        call: |site, a| base64_text(site, text_argument(&a[0])?),
-    },
-    Function {
-        name: "urlencode",
-        arguments: (1, 1),
-        doc: "Escapes the text for the query of a URL.",
-        call: |site, a| url_encode(site, text_argument(&a[0])?),
-    },
-    Function {
-        name: "urldecode",
-        arguments: (1, 1),
-        doc: "Reverses `urlencode`.",
-        call: |site, a| url_decode(site, text_argument(&a[0])?),
-    },
-    Function {
-        name: "urlquery",
-        arguments: (1, 1),
-        doc: "The same as `urlencode`, for values of any type.",
-        call: |site, a| url_encode(site, &site.results.make(|out| a[0].write(out))?),
-    },
-    Function {
-        name: "html",
-        arguments: (0, 99),
-        doc: "Joins the values, escaped for HTML.",
-        call: |site, a| escaped(site, &a, html),
-    },
-    Function {
-        name: "js",
-        arguments: (0, 99),
-        doc: "Joins the values, escaped for a JavaScript string.",
-        call: |site, a| escaped(site, &a, js),
-    },
-    Function {
-        name: "fromJson",
-        arguments: (1, 1),
-        doc: "Parses JSON text to a value; empty if the text is not JSON.",
-        call: |site, a| from_json(site, text_argument(&a[0])?),
-    },
+    function("b64enc", (1, 1), "Encodes the text in base64.", |site, a| {
+        base64_encoded(site, text_argument(&a[0])?)
+    }),
+    function("b64dec", (1, 1), "Decodes base64 to text.", |site, a| base64_text(site, text_argument(&a[0])?)),
+    function("urlencode", (1, 1), "Escapes the text for the query of a URL.", |site, a| {
+        url_encode(site, text_argument(&a[0])?)
+    }),
+    function("urldecode", (1, 1), "Reverses `urlencode`.", |site, a| url_decode(site, text_argument(&a[0])?)),
+    function("urlquery", (1, 1), "The same as `urlencode`, for values of any type.", |site, a| {
+        url_encode(site, &site.results.make(|out| a[0].write(out))?)
+    }),
+    function("html", (0, 99), "Joins the values, escaped for HTML.", |site, a| escaped(site, &a, html)),
+    function("js", (0, 99), "Joins the values, escaped for a JavaScript string.", |site, a| {
+        escaped(site, &a, js)
+    }),
+    function("fromJson", (1, 1), "Parses JSON text to a value; empty if the text is not JSON.", |site, a| {
+        from_json(site, text_argument(&a[0])?)
+    }),
 ];
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

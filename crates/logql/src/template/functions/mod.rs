@@ -43,6 +43,15 @@ pub struct Function {
     pub call: fn(&Site<'_>, Vec<Value>) -> Result<Value, String>,
 }
 
+const fn function(
+    name: &'static str,
+    arguments: (usize, usize),
+    doc: &'static str,
+    call: fn(&Site<'_>, Vec<Value>) -> Result<Value, String>,
+) -> Function {
+    Function { name, arguments, doc, call }
+}
+
 /// Every function, by group.
 pub const FUNCTIONS: &[&[Function]] =
     &[compare::TABLE, print::TABLE, text::TABLE, numbers::TABLE, encode::TABLE, time::TABLE];

@@ -2,135 +2,48 @@
 
 use sandur_model::go_text::{parse_bytes, parse_float, parse_go_duration};
 
-use super::{Function, Value, text_argument, to_float, to_int};
+use super::{Function, Value, function, text_argument, to_float, to_int};
 
 pub const TABLE: &[Function] = &[
-    Function {
-        name: "int",
-        arguments: (1, 1),
-        doc: "Converts the value to an integer; 0 if that is not possible.",
-        call: |_, a| Ok(Value::Int(to_int(&a[0]))),
-    },
-    Function {
-        name: "float64",
-        arguments: (1, 1),
-        doc: "Converts the value to a float; 0 if that is not possible.",
-        call: |_, a| Ok(Value::Float(to_float(&a[0]))),
-    },
-    Function {
-        name: "add",
-        arguments: (1, 99),
-        doc: "The sum of integers.",
-        call: |_, a| Ok(fold(&a, i64::wrapping_add)),
-    },
-    Function {
-        name: "sub",
-        arguments: (2, 2),
-        doc: "The difference of two integers.",
-        call: |_, a| Ok(fold(&a, i64::wrapping_sub)),
-    },
-    Function {
-        name: "mul",
-        arguments: (1, 99),
-        doc: "The product of integers.",
-        call: |_, a| Ok(fold(&a, i64::wrapping_mul)),
-    },
-    Function {
-        name: "div",
-        arguments: (2, 2),
-        doc: "The quotient of two integers, rounded towards zero.",
-        call: |_, a| divide(&a, i64::wrapping_div),
-    },
-    Function {
-        name: "mod",
-        arguments: (2, 2),
-        doc: "The remainder of two integers, with the sign of the dividend.",
-        call: |_, a| divide(&a, i64::wrapping_rem),
-    },
-    Function {
-        name: "max",
-        arguments: (1, 99),
-        doc: "The greatest of several integers.",
-        call: |_, a| Ok(fold(&a, i64::max)),
-    },
-    Function {
-        name: "min",
-        arguments: (1, 99),
-        doc: "The least of several integers.",
-        call: |_, a| Ok(fold(&a, i64::min)),
-    },
-    Function {
-        name: "addf",
-        arguments: (1, 99),
-        doc: "The sum of floats.",
-        call: |_, a| Ok(foldf(&a, |x, y| x + y)),
-    },
-    Function {
-        name: "subf",
-        arguments: (1, 99),
-        doc: "Subtracts the other floats from the first one.",
-        call: |_, a| Ok(foldf(&a, |x, y| x - y)),
-    },
-    Function {
-        name: "mulf",
-        arguments: (1, 99),
-        doc: "The product of floats.",
-        call: |_, a| Ok(foldf(&a, |x, y| x * y)),
-    },
-    Function {
-        name: "divf",
-        arguments: (1, 99),
-        doc: "Divides the first float by the others.",
-        call: |_, a| Ok(dividef(&a)),
-    },
-    Function {
-        name: "maxf",
-        arguments: (1, 99),
-        doc: "The greatest of several floats.",
-        call: |_, a| Ok(foldf(&a, f64::max)),
-    },
-    Function {
-        name: "minf",
-        arguments: (1, 99),
-        doc: "The least of several floats.",
-        call: |_, a| Ok(foldf(&a, f64::min)),
-    },
-    Function {
-        name: "ceil",
-        arguments: (1, 1),
-        doc: "Rounds up to an integer.",
-        call: |_, a| Ok(Value::Float(to_float(&a[0]).ceil())),
-    },
-    Function {
-        name: "floor",
-        arguments: (1, 1),
-        doc: "Rounds down to an integer.",
-        call: |_, a| Ok(Value::Float(to_float(&a[0]).floor())),
-    },
-    Function {
-        name: "round",
-        arguments: (2, 3),
-        doc: "`round number decimals`: rounds to this number of decimal places.",
-        call: |_, a| Ok(round(&a)),
-    },
-    Function {
-        name: "bytes",
-        arguments: (1, 1),
-        doc: "Converts a size such as `2KiB` to bytes.",
-        call: |_, a| parse_bytes(text_argument(&a[0])?).map(|n| Value::Float(n as f64)),
-    },
-    Function {
-        name: "duration",
-        arguments: (1, 1),
-        doc: "Converts a duration such as `1m30s` to seconds.",
-        call: |_, a| seconds(text_argument(&a[0])?),
-    },
-    Function {
-        name: "duration_seconds",
-        arguments: (1, 1),
-        doc: "Converts a duration such as `1m30s` to seconds.",
-        call: |_, a| seconds(text_argument(&a[0])?),
-    },
+    function("int", (1, 1), "Converts the value to an integer; 0 if that is not possible.", |_, a| {
+        Ok(Value::Int(to_int(&a[0])))
+    }),
+    function("float64", (1, 1), "Converts the value to a float; 0 if that is not possible.", |_, a| {
+        Ok(Value::Float(to_float(&a[0])))
+    }),
+    function("add", (1, 99), "The sum of integers.", |_, a| Ok(fold(&a, i64::wrapping_add))),
+    function("sub", (2, 2), "The difference of two integers.", |_, a| Ok(fold(&a, i64::wrapping_sub))),
+    function("mul", (1, 99), "The product of integers.", |_, a| Ok(fold(&a, i64::wrapping_mul))),
+    function("div", (2, 2), "The quotient of two integers, rounded towards zero.", |_, a| {
+        divide(&a, i64::wrapping_div)
+    }),
+    function("mod", (2, 2), "The remainder of two integers, with the sign of the dividend.", |_, a| {
+        divide(&a, i64::wrapping_rem)
+    }),
+    function("max", (1, 99), "The greatest of several integers.", |_, a| Ok(fold(&a, i64::max))),
+    function("min", (1, 99), "The least of several integers.", |_, a| Ok(fold(&a, i64::min))),
+    function("addf", (1, 99), "The sum of floats.", |_, a| Ok(foldf(&a, |x, y| x + y))),
+    function("subf", (1, 99), "Subtracts the other floats from the first one.", |_, a| {
+        Ok(foldf(&a, |x, y| x - y))
+    }),
+    function("mulf", (1, 99), "The product of floats.", |_, a| Ok(foldf(&a, |x, y| x * y))),
+    function("divf", (1, 99), "Divides the first float by the others.", |_, a| Ok(dividef(&a))),
+    function("maxf", (1, 99), "The greatest of several floats.", |_, a| Ok(foldf(&a, f64::max))),
+    function("minf", (1, 99), "The least of several floats.", |_, a| Ok(foldf(&a, f64::min))),
+    function("ceil", (1, 1), "Rounds up to an integer.", |_, a| Ok(Value::Float(to_float(&a[0]).ceil()))),
+    function("floor", (1, 1), "Rounds down to an integer.", |_, a| Ok(Value::Float(to_float(&a[0]).floor()))),
+    function("round", (2, 3), "`round number decimals`: rounds to this number of decimal places.", |_, a| {
+        Ok(round(&a))
+    }),
+    function("bytes", (1, 1), "Converts a size such as `2KiB` to bytes.", |_, a| {
+        parse_bytes(text_argument(&a[0])?).map(|n| Value::Float(n as f64))
+    }),
+    function("duration", (1, 1), "Converts a duration such as `1m30s` to seconds.", |_, a| {
+        seconds(text_argument(&a[0])?)
+    }),
+    function("duration_seconds", (1, 1), "Converts a duration such as `1m30s` to seconds.", |_, a| {
+        seconds(text_argument(&a[0])?)
+    }),
 ];
 
 fn fold(arguments: &[Value], op: fn(i64, i64) -> i64) -> Value {

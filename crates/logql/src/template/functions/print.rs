@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sandur_model::go_text::write_quoted;
 
-use super::{Function, Site, Value, int_argument, text_argument};
+use super::{Function, Site, Value, function, int_argument, text_argument};
 use crate::template::results::{TextSink, VALUE_BYTES};
 use crate::template::value_text::format_general;
 
@@ -17,42 +17,28 @@ const SIGNIFICANT_MAX: usize = 767;
 const DIGITS_MAX: usize = 1_100;
 
 pub const TABLE: &[Function] = &[
-    Function {
-        name: "printf",
-        arguments: (1, 99),
-        doc: "Formats values as Go's `fmt.Sprintf`.",
-        call: |site, a| site.results.text(|out| printf(site, &a, out)),
-    },
-    Function {
-        name: "print",
-        arguments: (0, 99),
-        doc: "Joins the values, with a space between two values that are not text.",
-        call: |site, a| site.results.text(|out| print(&a, out)),
-    },
-    Function {
-        name: "println",
-        arguments: (0, 99),
-        doc: "Joins the values with spaces and appends a line break.",
-        call: |site, a| site.results.text(|out| println(&a, out)),
-    },
-    Function {
-        name: "len",
-        arguments: (1, 1),
-        doc: "The number of bytes of a text, or of items of a list or map.",
-        call: |_, a| length(&a[0]),
-    },
-    Function {
-        name: "index",
-        arguments: (1, 99),
-        doc: "`index list-or-map key..`: the item at an index or key.",
-        call: |_, a| index(a),
-    },
-    Function {
-        name: "slice",
-        arguments: (1, 3),
-        doc: "`slice text start end`: the part from `start`, inclusive, to `end`, exclusive.",
-        call: |site, a| slice(site, &a),
-    },
+    function("printf", (1, 99), "Formats values as Go's `fmt.Sprintf`.", |site, a| {
+        site.results.text(|out| printf(site, &a, out))
+    }),
+    function(
+        "print",
+        (0, 99),
+        "Joins the values, with a space between two values that are not text.",
+        |site, a| site.results.text(|out| print(&a, out)),
+    ),
+    function("println", (0, 99), "Joins the values with spaces and appends a line break.", |site, a| {
+        site.results.text(|out| println(&a, out))
+    }),
+    function("len", (1, 1), "The number of bytes of a text, or of items of a list or map.", |_, a| {
+        length(&a[0])
+    }),
+    function("index", (1, 99), "`index list-or-map key..`: the item at an index or key.", |_, a| index(a)),
+    function(
+        "slice",
+        (1, 3),
+        "`slice text start end`: the part from `start`, inclusive, to `end`, exclusive.",
+        |site, a| slice(site, &a),
+    ),
 ];
 
 pub fn print(values: &[Value], out: &mut TextSink<'_>) -> Result<(), String> {

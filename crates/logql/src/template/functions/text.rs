@@ -2,206 +2,135 @@
 
 use sandur_model::group_span;
 
-use super::{Function, Site, Value, int_argument, text_argument};
+use super::{Function, Site, Value, function, int_argument, text_argument};
 use crate::go_regex::{each_match, expand};
 
 pub const TABLE: &[Function] = &[
-    Function {
-        name: "__line__",
-        arguments: (0, 0),
-        doc: "The line.",
-        call: |site, _| site.results.lossy(site.line).map(Value::Text),
-    },
-    Function {
-        name: "ToLower",
-        arguments: (1, 1),
-        doc: "Converts to lower case.",
-        call: |site, a| each(site, &a, lower),
-    },
-    Function {
-        name: "ToUpper",
-        arguments: (1, 1),
-        doc: "Converts to upper case.",
-        call: |site, a| each(site, &a, upper),
-    },
-    Function {
-        name: "lower",
-        arguments: (1, 1),
-        doc: "Converts to lower case.",
-        call: |site, a| each(site, &a, lower),
-    },
-    Function {
-        name: "upper",
-        arguments: (1, 1),
-        doc: "Converts to upper case.",
-        call: |site, a| each(site, &a, upper),
-    },
-    Function {
-        name: "title",
-        arguments: (1, 1),
-        doc: "Converts the first letter of each word to upper case.",
-        call: |site, a| each(site, &a, title),
-    },
-    Function {
-        name: "Replace",
-        arguments: (4, 4),
-        doc: "`Replace text old new count`: replaces the first `count` occurrences; all if it is \
+    function("__line__", (0, 0), "The line.", |site, _| site.results.lossy(site.line).map(Value::Text)),
+    function("ToLower", (1, 1), "Converts to lower case.", |site, a| each(site, &a, lower)),
+    function("ToUpper", (1, 1), "Converts to upper case.", |site, a| each(site, &a, upper)),
+    function("lower", (1, 1), "Converts to lower case.", |site, a| each(site, &a, lower)),
+    function("upper", (1, 1), "Converts to upper case.", |site, a| each(site, &a, upper)),
+    function("title", (1, 1), "Converts the first letter of each word to upper case.", |site, a| {
+        each(site, &a, title)
+    }),
+    function(
+        "Replace",
+        (4, 4),
+        "`Replace text old new count`: replaces the first `count` occurrences; all if it is \
               negative.",
-        call: |site, a| replace_count(site, &a),
-    },
-    Function {
-        name: "replace",
-        arguments: (3, 3),
-        doc: "`replace old new text`: replaces all occurrences.",
-        call: |site, a| replace(site, [&a[2], &a[0], &a[1]], usize::MAX),
-    },
-    Function {
-        name: "Trim",
-        arguments: (2, 2),
-        doc: "`Trim text characters`: removes the characters from both ends.",
-        call: |site, a| set(site, &a[0], &a[1], |t, s| t.trim_matches(s)),
-    },
-    Function {
-        name: "TrimLeft",
-        arguments: (2, 2),
-        doc: "`TrimLeft text characters`: removes the characters from the start.",
-        call: |site, a| set(site, &a[0], &a[1], |t, s| t.trim_start_matches(s)),
-    },
-    Function {
-        name: "TrimRight",
-        arguments: (2, 2),
-        doc: "`TrimRight text characters`: removes the characters from the end.",
-        call: |site, a| set(site, &a[0], &a[1], |t, s| t.trim_end_matches(s)),
-    },
-    Function {
-        name: "TrimPrefix",
-        arguments: (2, 2),
-        doc: "`TrimPrefix text prefix`: removes the prefix.",
-        call: |site, a| two(site, &a[0], &a[1], |t, p| t.strip_prefix(p).unwrap_or(t)),
-    },
-    Function {
-        name: "TrimSuffix",
-        arguments: (2, 2),
-        doc: "`TrimSuffix text suffix`: removes the suffix.",
-        call: |site, a| two(site, &a[0], &a[1], |t, p| t.strip_suffix(p).unwrap_or(t)),
-    },
-    Function {
-        name: "TrimSpace",
-        arguments: (1, 1),
-        doc: "Removes white space from both ends.",
-        call: |site, a| site.results.copy(text_argument(&a[0])?.trim()).map(Value::Text),
-    },
-    Function {
-        name: "trim",
-        arguments: (1, 1),
-        doc: "Removes white space from both ends.",
-        call: |site, a| site.results.copy(text_argument(&a[0])?.trim()).map(Value::Text),
-    },
-    Function {
-        name: "trimAll",
-        arguments: (2, 2),
-        doc: "`trimAll characters text`: removes the characters from both ends.",
-        call: |site, a| set(site, &a[1], &a[0], |t, s| t.trim_matches(s)),
-    },
-    Function {
-        name: "trimPrefix",
-        arguments: (2, 2),
-        doc: "`trimPrefix prefix text`: removes the prefix.",
-        call: |site, a| two(site, &a[1], &a[0], |t, p| t.strip_prefix(p).unwrap_or(t)),
-    },
-    Function {
-        name: "trimSuffix",
-        arguments: (2, 2),
-        doc: "`trimSuffix suffix text`: removes the suffix.",
-        call: |site, a| two(site, &a[1], &a[0], |t, p| t.strip_suffix(p).unwrap_or(t)),
-    },
-    Function {
-        name: "trunc",
-        arguments: (2, 2),
-        doc: "`trunc count text`: the first `count` characters; the last ones if `count` is negative.",
-        call: |site, a| trunc(site, &a),
-    },
-    Function {
-        name: "substr",
-        arguments: (3, 3),
-        doc: "`substr start end text`: the part from `start`, inclusive, to `end`, exclusive.",
-        call: |site, a| substr(site, &a),
-    },
-    Function {
-        name: "contains",
-        arguments: (2, 2),
-        doc: "`contains part text`: whether the text contains the part.",
-        call: |_, a| Ok(Value::Bool(text_argument(&a[1])?.contains(text_argument(&a[0])?))),
-    },
-    Function {
-        name: "hasPrefix",
-        arguments: (2, 2),
-        doc: "`hasPrefix prefix text`: whether the text begins with the prefix.",
-        call: |_, a| Ok(Value::Bool(text_argument(&a[1])?.starts_with(text_argument(&a[0])?))),
-    },
-    Function {
-        name: "hasSuffix",
-        arguments: (2, 2),
-        doc: "`hasSuffix suffix text`: whether the text ends with the suffix.",
-        call: |_, a| Ok(Value::Bool(text_argument(&a[1])?.ends_with(text_argument(&a[0])?))),
-    },
-    Function {
-        name: "indent",
-        arguments: (2, 2),
-        doc: "`indent count text`: inserts spaces before each line.",
-        call: |site, a| indent(site, &a, ""),
-    },
-    Function {
-        name: "nindent",
-        arguments: (2, 2),
-        doc: "The same as `indent`, preceded by a line break.",
-        call: |site, a| indent(site, &a, "\n"),
-    },
-    Function {
-        name: "repeat",
-        arguments: (2, 2),
-        doc: "`repeat count text`: repeats the text.",
-        call: |site, a| repeat(site, &a),
-    },
-    Function {
-        name: "alignLeft",
-        arguments: (2, 2),
-        doc: "`alignLeft width text`: truncates or pads the text on the right to the width.",
-        call: |site, a| align(site, &a, true),
-    },
-    Function {
-        name: "alignRight",
-        arguments: (2, 2),
-        doc: "`alignRight width text`: truncates or pads the text on the left to the width.",
-        call: |site, a| align(site, &a, false),
-    },
-    Function {
-        name: "regexReplaceAll",
-        arguments: (3, 3),
-        doc: "`regexReplaceAll regex text replacement`: replaces all matches; `$1` is the first group.",
-        call: |site, a| regex_replace(site, &a, false),
-    },
-    Function {
-        name: "regexReplaceAllLiteral",
-        arguments: (3, 3),
-        doc: "`regexReplaceAllLiteral regex text replacement`: replaces all matches with the \
+        |site, a| replace_count(site, &a),
+    ),
+    function("replace", (3, 3), "`replace old new text`: replaces all occurrences.", |site, a| {
+        replace(site, [&a[2], &a[0], &a[1]], usize::MAX)
+    }),
+    function("Trim", (2, 2), "`Trim text characters`: removes the characters from both ends.", |site, a| {
+        set(site, &a[0], &a[1], |t, s| t.trim_matches(s))
+    }),
+    function(
+        "TrimLeft",
+        (2, 2),
+        "`TrimLeft text characters`: removes the characters from the start.",
+        |site, a| set(site, &a[0], &a[1], |t, s| t.trim_start_matches(s)),
+    ),
+    function(
+        "TrimRight",
+        (2, 2),
+        "`TrimRight text characters`: removes the characters from the end.",
+        |site, a| set(site, &a[0], &a[1], |t, s| t.trim_end_matches(s)),
+    ),
+    function("TrimPrefix", (2, 2), "`TrimPrefix text prefix`: removes the prefix.", |site, a| {
+        two(site, &a[0], &a[1], |t, p| t.strip_prefix(p).unwrap_or(t))
+    }),
+    function("TrimSuffix", (2, 2), "`TrimSuffix text suffix`: removes the suffix.", |site, a| {
+        two(site, &a[0], &a[1], |t, p| t.strip_suffix(p).unwrap_or(t))
+    }),
+    function("TrimSpace", (1, 1), "Removes white space from both ends.", |site, a| {
+        site.results.copy(text_argument(&a[0])?.trim()).map(Value::Text)
+    }),
+    function("trim", (1, 1), "Removes white space from both ends.", |site, a| {
+        site.results.copy(text_argument(&a[0])?.trim()).map(Value::Text)
+    }),
+    function(
+        "trimAll",
+        (2, 2),
+        "`trimAll characters text`: removes the characters from both ends.",
+        |site, a| set(site, &a[1], &a[0], |t, s| t.trim_matches(s)),
+    ),
+    function("trimPrefix", (2, 2), "`trimPrefix prefix text`: removes the prefix.", |site, a| {
+        two(site, &a[1], &a[0], |t, p| t.strip_prefix(p).unwrap_or(t))
+    }),
+    function("trimSuffix", (2, 2), "`trimSuffix suffix text`: removes the suffix.", |site, a| {
+        two(site, &a[1], &a[0], |t, p| t.strip_suffix(p).unwrap_or(t))
+    }),
+    function(
+        "trunc",
+        (2, 2),
+        "`trunc count text`: the first `count` characters; the last ones if `count` is negative.",
+        |site, a| trunc(site, &a),
+    ),
+    function(
+        "substr",
+        (3, 3),
+        "`substr start end text`: the part from `start`, inclusive, to `end`, exclusive.",
+        |site, a| substr(site, &a),
+    ),
+    function("contains", (2, 2), "`contains part text`: whether the text contains the part.", |_, a| {
+        Ok(Value::Bool(text_argument(&a[1])?.contains(text_argument(&a[0])?)))
+    }),
+    function(
+        "hasPrefix",
+        (2, 2),
+        "`hasPrefix prefix text`: whether the text begins with the prefix.",
+        |_, a| Ok(Value::Bool(text_argument(&a[1])?.starts_with(text_argument(&a[0])?))),
+    ),
+    function(
+        "hasSuffix",
+        (2, 2),
+        "`hasSuffix suffix text`: whether the text ends with the suffix.",
+        |_, a| Ok(Value::Bool(text_argument(&a[1])?.ends_with(text_argument(&a[0])?))),
+    ),
+    function("indent", (2, 2), "`indent count text`: inserts spaces before each line.", |site, a| {
+        indent(site, &a, "")
+    }),
+    function("nindent", (2, 2), "The same as `indent`, preceded by a line break.", |site, a| {
+        indent(site, &a, "\n")
+    }),
+    function("repeat", (2, 2), "`repeat count text`: repeats the text.", |site, a| repeat(site, &a)),
+    function(
+        "alignLeft",
+        (2, 2),
+        "`alignLeft width text`: truncates or pads the text on the right to the width.",
+        |site, a| align(site, &a, true),
+    ),
+    function(
+        "alignRight",
+        (2, 2),
+        "`alignRight width text`: truncates or pads the text on the left to the width.",
+        |site, a| align(site, &a, false),
+    ),
+    function(
+        "regexReplaceAll",
+        (3, 3),
+        "`regexReplaceAll regex text replacement`: replaces all matches; `$1` is the first group.",
+        |site, a| regex_replace(site, &a, false),
+    ),
+    function(
+        "regexReplaceAllLiteral",
+        (3, 3),
+        "`regexReplaceAllLiteral regex text replacement`: replaces all matches with the \
               unchanged replacement.",
-        call: |site, a| regex_replace(site, &a, true),
-    },
-    Function {
-        name: "count",
-        arguments: (2, 2),
-        doc: "`count regex text`: the number of matches.",
-        call: |site, a| {
-            let regex = site.regexes.get(text_argument(&a[0])?)?;
-            let mut count = 0;
-            each_match(&regex, text_argument(&a[1])?, 2, |_| {
-                count += 1;
-                Ok(())
-            })?;
-            Ok(Value::Int(count))
-        },
-    },
+        |site, a| regex_replace(site, &a, true),
+    ),
+    function("count", (2, 2), "`count regex text`: the number of matches.", |site, a| {
+        let regex = site.regexes.get(text_argument(&a[0])?)?;
+        let mut count = 0;
+        each_match(&regex, text_argument(&a[1])?, 2, |_| {
+            count += 1;
+            Ok(())
+        })?;
+        Ok(Value::Int(count))
+    }),
 ];
 
 type Made = Result<Value, String>;

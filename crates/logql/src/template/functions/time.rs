@@ -5,7 +5,7 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use sandur_model::go_text::excerpt;
 
-use super::{Function, Site, Value, text_argument};
+use super::{Function, Site, Value, function, text_argument};
 use crate::template::results::TextSink;
 use crate::template::value::Instant;
 
@@ -13,65 +13,45 @@ use crate::template::value::Instant;
 pub const NOW: &str = "now";
 
 pub const TABLE: &[Function] = &[
-    Function {
-        name: "__timestamp__",
-        arguments: (0, 0),
-        doc: "The timestamp of the row.",
-        call: |site, _| Ok(Value::Time(Instant::utc(site.timestamp))),
-    },
+    function("__timestamp__", (0, 0), "The timestamp of the row.", |site, _| {
+        Ok(Value::Time(Instant::utc(site.timestamp)))
+    }),
     Function {
         name: NOW,
         arguments: (0, 0),
         doc: "The time at which the query started.",
         call: |site, _| Ok(Value::Time(Instant::utc(site.now_ns))),
     },
-    Function {
-        name: "date",
-        arguments: (2, 2),
-        doc: "`date layout time`: formats the time in Go's layout.",
-        call: |site, a| {
-            let (instant, layout) = (instant_argument(&a[1])?, text_argument(&a[0])?);
-            site.results.text(|out| write(instant, layout, out))
-        },
-    },
-    Function {
-        name: "toDate",
-        arguments: (2, 2),
-        doc: "`toDate layout text`: parses the text in Go's layout.",
-        call: |_, a| Ok(Value::Time(read(text_argument(&a[0])?, text_argument(&a[1])?, None))),
-    },
-    Function {
-        name: "toDateInZone",
-        arguments: (3, 3),
-        doc: "`toDateInZone layout zone text`: parses the text in Go's layout, in a time zone.",
-        call: |_, a| in_zone(&a),
-    },
-    Function {
-        name: "unixToTime",
-        arguments: (1, 1),
-        doc: "Converts a number of units since the epoch to a time. The number of digits \
+    function("date", (2, 2), "`date layout time`: formats the time in Go's layout.", |site, a| {
+        let (instant, layout) = (instant_argument(&a[1])?, text_argument(&a[0])?);
+        site.results.text(|out| write(instant, layout, out))
+    }),
+    function("toDate", (2, 2), "`toDate layout text`: parses the text in Go's layout.", |_, a| {
+        Ok(Value::Time(read(text_argument(&a[0])?, text_argument(&a[1])?, None)))
+    }),
+    function(
+        "toDateInZone",
+        (3, 3),
+        "`toDateInZone layout zone text`: parses the text in Go's layout, in a time zone.",
+        |_, a| in_zone(&a),
+    ),
+    function(
+        "unixToTime",
+        (1, 1),
+        "Converts a number of units since the epoch to a time. The number of digits \
               determines the unit: 5 for days, 10 for seconds, 13 for milliseconds, 16 for microseconds, \
               19 for nanoseconds.",
-        call: |_, a| unix_to_time(text_argument(&a[0])?),
-    },
-    Function {
-        name: "unixEpoch",
-        arguments: (1, 1),
-        doc: "The seconds from the epoch to the time.",
-        call: |site, a| epoch(site, &a[0], 1_000_000_000),
-    },
-    Function {
-        name: "unixEpochMillis",
-        arguments: (1, 1),
-        doc: "The milliseconds from the epoch to the time.",
-        call: |site, a| epoch(site, &a[0], 1_000_000),
-    },
-    Function {
-        name: "unixEpochNanos",
-        arguments: (1, 1),
-        doc: "The nanoseconds from the epoch to the time.",
-        call: |site, a| epoch(site, &a[0], 1),
-    },
+        |_, a| unix_to_time(text_argument(&a[0])?),
+    ),
+    function("unixEpoch", (1, 1), "The seconds from the epoch to the time.", |site, a| {
+        epoch(site, &a[0], 1_000_000_000)
+    }),
+    function("unixEpochMillis", (1, 1), "The milliseconds from the epoch to the time.", |site, a| {
+        epoch(site, &a[0], 1_000_000)
+    }),
+    function("unixEpochNanos", (1, 1), "The nanoseconds from the epoch to the time.", |site, a| {
+        epoch(site, &a[0], 1)
+    }),
 ];
 
 pub const MONTHS: [&str; 12] = [
