@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::grammar::Expr;
-use crate::parameter::{Kind, Parameter};
+use crate::parameter::{Kind, Parameter, SERIES};
 use crate::scope::Scope;
 use crate::series::Series;
 
@@ -93,6 +93,40 @@ pub struct Function {
 }
 
 impl Function {
+    /// The defaults of a function of Graphite that takes a list of series.
+    pub(crate) const fn of(group: Group) -> Self {
+        Self {
+            name: "",
+            aliases: &[],
+            group,
+            origin: Origin::Graphite,
+            aggregates: false,
+            parameters: &[SERIES],
+            doc: "",
+            body: Body::SeriesByTag,
+        }
+    }
+
+    /// Another function of the same family.
+    pub(crate) const fn named(
+        self,
+        name: &'static str,
+        doc: &'static str,
+        run: fn(Call) -> Result<Vec<Series>>,
+    ) -> Self {
+        Self { name, doc, body: Body::Series(run), ..self }
+    }
+
+    /// Sets the parameters.
+    pub(crate) const fn taking(self, parameters: &'static [Parameter]) -> Self {
+        Self { parameters, ..self }
+    }
+
+    /// Marks a function that only carbonapi has.
+    pub(crate) const fn of_carbonapi(self) -> Self {
+        Self { origin: Origin::Carbonapi, ..self }
+    }
+
     /// Whether it takes a regular expression, which may be expensive even if it is short.
     pub(crate) fn takes_regex(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.kind == Kind::Regex)

@@ -13,16 +13,10 @@ use crate::number::{Number, general, round, whole};
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "absolute",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES],
-    doc: "Computes the absolute value of each point.",
-    body: Body::Series(|call| each(call, 1, |value| Ok(Some(value.abs())))),
-};
+const BASE: Function =
+    Function::of(Group::Transform).named("absolute", "Computes the absolute value of each point.", |call| {
+        each(call, 1, |value| Ok(Some(value.abs())))
+    });
 
 const LOG: Function = Function {
     name: "log",
@@ -34,100 +28,48 @@ const LOG: Function = Function {
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "add",
-        parameters: &[SERIES, required("constant", Kind::Float)],
-        doc: "Adds a constant to each point.",
-        body: Body::Series(add),
-        ..BASE
-    },
-    Function {
-        name: "exp",
-        doc: "Computes the exponential of each point.",
-        body: Body::Series(|call| each(call, "e", exponential)),
-        ..BASE
-    },
-    Function {
-        name: "invert",
-        doc: "Computes the reciprocal of each point.",
-        body: Body::Series(|call| each(call, 1, |value| Ok(power(value, -1.0)))),
-        ..BASE
-    },
+    BASE.named("add", "Adds a constant to each point.", add)
+        .taking(&[SERIES, required("constant", Kind::Float)]),
+    BASE.named("exp", "Computes the exponential of each point.", |call| each(call, "e", exponential)),
+    BASE.named("invert", "Computes the reciprocal of each point.", |call| {
+        each(call, 1, |value| Ok(power(value, -1.0)))
+    }),
     LOG,
     Function { name: "logarithm", origin: Origin::Carbonapi, ..LOG },
-    Function {
-        name: "logit",
-        doc: "Computes the logit of each point between 0 and 1.",
-        body: Body::Series(|call| each(call, "logit", |value| Ok(logit(value)))),
-        ..BASE
-    },
-    Function {
-        name: "minMax",
-        doc: "Scales each series to the range from 0, its minimum, to 1, its maximum.",
-        body: Body::Series(min_max),
-        ..BASE
-    },
-    Function {
-        name: "offset",
-        parameters: &[SERIES, required("factor", Kind::Float)],
-        doc: "Adds a constant to each point.",
-        body: Body::Series(|call| with_number(call, |value, number| Some(value + number))),
-        ..BASE
-    },
-    Function {
-        name: "offsetToZero",
-        doc: "Subtracts the minimum of each series from its points.",
-        body: Body::Series(offset_to_zero),
-        ..BASE
-    },
-    Function {
-        name: "pow",
-        parameters: &[SERIES, required("factor", Kind::Float)],
-        doc: "Raises each point to a power.",
-        body: Body::Series(|call| with_number(call, power)),
-        ..BASE
-    },
-    Function {
-        name: "round",
-        parameters: &[SERIES, optional("precision", Kind::Integer).or(Preset::Int(0))],
-        doc: "Rounds each point to a number of decimal places.",
-        body: Body::Series(rounded),
-        ..BASE
-    },
-    Function {
-        name: "scale",
-        parameters: &[SERIES, required("factor", Kind::Float)],
-        doc: "Multiplies each point by a constant.",
-        body: Body::Series(|call| with_number(call, |value, number| Some(value * number))),
-        ..BASE
-    },
-    Function {
-        name: "scaleAfterTimestamp",
-        origin: Origin::Carbonapi,
-        parameters: &[SERIES, required("factor", Kind::Float), required("timestamp", Kind::Integer)],
-        doc: "Multiplies each point from a timestamp on by a constant.",
-        body: Body::Series(scale_after_timestamp),
-        ..BASE
-    },
-    Function {
-        name: "scaleToSeconds",
-        parameters: &[SERIES, required("seconds", Kind::Float)],
-        doc: "Converts a value per step to a value per number of seconds.",
-        body: Body::Series(scale_to_seconds),
-        ..BASE
-    },
-    Function {
-        name: "sigmoid",
-        doc: "Computes the sigmoid of each point.",
-        body: Body::Series(|call| each(call, "sigmoid", sigmoid)),
-        ..BASE
-    },
-    Function {
-        name: "squareRoot",
-        doc: "Computes the square root of each point.",
-        body: Body::Series(|call| each(call, 1, |value| Ok(power(value, 0.5)))),
-        ..BASE
-    },
+    BASE.named("logit", "Computes the logit of each point between 0 and 1.", |call| {
+        each(call, "logit", |value| Ok(logit(value)))
+    }),
+    BASE.named("minMax", "Scales each series to the range from 0, its minimum, to 1, its maximum.", min_max),
+    BASE.named("offset", "Adds a constant to each point.", |call| {
+        with_number(call, |value, number| Some(value + number))
+    })
+    .taking(&[SERIES, required("factor", Kind::Float)]),
+    BASE.named("offsetToZero", "Subtracts the minimum of each series from its points.", offset_to_zero),
+    BASE.named("pow", "Raises each point to a power.", |call| with_number(call, power))
+        .taking(&[SERIES, required("factor", Kind::Float)]),
+    BASE.named("round", "Rounds each point to a number of decimal places.", rounded)
+        .taking(&[SERIES, optional("precision", Kind::Integer).or(Preset::Int(0))]),
+    BASE.named("scale", "Multiplies each point by a constant.", |call| {
+        with_number(call, |value, number| Some(value * number))
+    })
+    .taking(&[SERIES, required("factor", Kind::Float)]),
+    BASE.named(
+        "scaleAfterTimestamp",
+        "Multiplies each point from a timestamp on by a constant.",
+        scale_after_timestamp,
+    )
+    .taking(&[SERIES, required("factor", Kind::Float), required("timestamp", Kind::Integer)])
+    .of_carbonapi(),
+    BASE.named(
+        "scaleToSeconds",
+        "Converts a value per step to a value per number of seconds.",
+        scale_to_seconds,
+    )
+    .taking(&[SERIES, required("seconds", Kind::Float)]),
+    BASE.named("sigmoid", "Computes the sigmoid of each point.", |call| each(call, "sigmoid", sigmoid)),
+    BASE.named("squareRoot", "Computes the square root of each point.", |call| {
+        each(call, 1, |value| Ok(power(value, 0.5)))
+    }),
 ];
 
 /// Replaces each value; series are named after the call, and get a tag with the name of the function.

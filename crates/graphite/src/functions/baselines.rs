@@ -14,10 +14,7 @@ use crate::series::Series;
 
 const BASE: Function = Function {
     name: "baseline",
-    aliases: &[],
-    group: Group::Calculate,
     origin: Origin::Carbonapi,
-    aggregates: false,
     parameters: &[
         SERIES,
         optional("timeShiftUnit", Kind::Interval).or(Preset::Text("1d")),
@@ -28,6 +25,7 @@ const BASE: Function = Function {
     ],
     doc: "Computes the median of each series over several earlier periods.",
     body: Body::EvaluatingCall(|again| baselines(again, false).boxed()),
+    ..Function::of(Group::Calculate)
 };
 
 pub(super) const TABLE: &[Function] = &[

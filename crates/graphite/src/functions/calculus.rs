@@ -6,21 +6,16 @@ use crate::attime::parse_offset;
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function, Group};
 use crate::number::round;
 use crate::parameter::{Kind, Parameter, SERIES, optional, required};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "derivative",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES],
-    doc: "Computes the difference of each value from the previous one.",
-    body: Body::Series(derivative),
-};
+const BASE: Function = Function::of(Group::Transform).named(
+    "derivative",
+    "Computes the difference of each value from the previous one.",
+    derivative,
+);
 
 const COUNTER: &[Parameter] = &[SERIES, optional("maxValue", Kind::Float), optional("minValue", Kind::Float)];
 
@@ -34,36 +29,32 @@ pub(super) const TABLE: &[Function] = &[
         ..BASE
     },
     Function { name: "integral", doc: "Computes the running sum.", body: Body::Series(integral), ..BASE },
-    Function {
-        name: "integralByInterval",
-        parameters: &[SERIES, required("intervalUnit", Kind::Text)],
-        doc: "Computes the running sum, which restarts at 0 in each interval.",
-        body: Body::Series(integral_by_interval),
-        ..BASE
-    },
-    Function {
-        name: "integralWithReset",
-        origin: Origin::Carbonapi,
-        parameters: &[SERIES, required("resettingSeries", Kind::SeriesList)],
-        doc: "Computes the running sum, which restarts where another series is not 0.",
-        body: Body::Series(integral_with_reset),
-        ..BASE
-    },
-    Function {
-        name: "nonNegativeDerivative",
-        parameters: COUNTER,
-        doc: "Computes the increase of a counter from each value to the next, with detection of \
+    BASE.named(
+        "integralByInterval",
+        "Computes the running sum, which restarts at 0 in each interval.",
+        integral_by_interval,
+    )
+    .taking(&[SERIES, required("intervalUnit", Kind::Text)]),
+    BASE.named(
+        "integralWithReset",
+        "Computes the running sum, which restarts where another series is not 0.",
+        integral_with_reset,
+    )
+    .taking(&[SERIES, required("resettingSeries", Kind::SeriesList)])
+    .of_carbonapi(),
+    BASE.named(
+        "nonNegativeDerivative",
+        "Computes the increase of a counter from each value to the next, with detection of \
               wraparounds and resets.",
-        body: Body::Series(|call| increases(call, |delta, _| delta)),
-        ..BASE
-    },
-    Function {
-        name: "perSecond",
-        parameters: COUNTER,
-        doc: "Computes the increase of a counter per second, with detection of wraparounds and resets.",
-        body: Body::Series(|call| increases(call, |delta, step| round(delta / step, 6))),
-        ..BASE
-    },
+        |call| increases(call, |delta, _| delta),
+    )
+    .taking(COUNTER),
+    BASE.named(
+        "perSecond",
+        "Computes the increase of a counter per second, with detection of wraparounds and resets.",
+        |call| increases(call, |delta, step| round(delta / step, 6)),
+    )
+    .taking(COUNTER),
 ];
 
 /// Computes the values of each series from left to right, by a function of a state (`None` at the start of a

@@ -14,12 +14,11 @@ use crate::series::Series;
 const BASE: Function = Function {
     name: "sumSeries",
     aliases: &["sum"],
-    group: Group::Combine,
-    origin: Origin::Graphite,
     aggregates: true,
     parameters: &[required("seriesLists", Kind::SeriesList).many()],
     doc: "Computes the sum of all series at each timestamp.",
     body: Body::Series(|call| combined(call, "sum")),
+    ..Function::of(Group::Combine)
 };
 
 const COUNT: Function = Function {

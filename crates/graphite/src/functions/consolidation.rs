@@ -2,34 +2,24 @@
 
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function, Group};
 use crate::parameter::{Kind, SERIES, required};
 use crate::series::{Consolidation, Series};
 
-const BASE: Function = Function {
-    name: "consolidateBy",
-    aliases: &[],
-    group: Group::Special,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[
+const BASE: Function = Function::of(Group::Special)
+    .named("consolidateBy", "Sets the function that consolidates several values to one point.", consolidate)
+    .taking(&[
         SERIES,
         required("consolidationFunc", Kind::Text)
             .of(&["average", "avg", "avg_zero", "first", "last", "max", "min", "sum"]),
-    ],
-    doc: "Sets the function that consolidates several values to one point.",
-    body: Body::Series(consolidate),
-};
+    ]);
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "cumulative",
-        parameters: &[SERIES],
-        doc: "Sets the consolidation function to the sum.",
-        body: Body::Series(|mut call| consolidate_by(call.series()?, "sum")),
-        ..BASE
-    },
+    BASE.named("cumulative", "Sets the consolidation function to the sum.", |mut call| {
+        consolidate_by(call.series()?, "sum")
+    })
+    .taking(&[SERIES]),
     Function {
         name: "setXFilesFactor",
         aliases: &["xFilesFactor"],

@@ -10,20 +10,14 @@ use crate::aggregation::{order, sorted};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function, Group};
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "pearson",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Carbonapi,
-    aggregates: false,
-    parameters: &[SERIES, required("otherSeries", Kind::SeriesList), required("windowSize", Kind::Integer)],
-    doc: "Computes the Pearson correlation of two series over a sliding window.",
-    body: Body::Series(pearson),
-};
+const BASE: Function = Function::of(Group::Transform)
+    .named("pearson", "Computes the Pearson correlation of two series over a sliding window.", pearson)
+    .taking(&[SERIES, required("otherSeries", Kind::SeriesList), required("windowSize", Kind::Integer)])
+    .of_carbonapi();
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
@@ -35,19 +29,18 @@ pub(super) const TABLE: &[Function] = &[
         body: Body::Series(kolmogorov_smirnov_test2),
         ..BASE
     },
-    Function {
-        name: "pearsonClosest",
-        parameters: &[
-            required("series", Kind::SeriesList),
-            required("seriesList", Kind::SeriesList),
-            required("n", Kind::Integer),
-            optional("direction", Kind::Text).or(Preset::Text("abs")).of(&["abs", "pos", "neg"]),
-        ],
-        doc: "Keeps the `n` series with the strongest Pearson correlation to one series: of either sign \
+    BASE.named(
+        "pearsonClosest",
+        "Keeps the `n` series with the strongest Pearson correlation to one series: of either sign \
               (`abs`), positive (`pos`) or negative (`neg`).",
-        body: Body::Series(pearson_closest),
-        ..BASE
-    },
+        pearson_closest,
+    )
+    .taking(&[
+        required("series", Kind::SeriesList),
+        required("seriesList", Kind::SeriesList),
+        required("n", Kind::Integer),
+        optional("direction", Kind::Text).or(Preset::Text("abs")).of(&["abs", "pos", "neg"]),
+    ]),
 ];
 
 fn pearson(mut call: Call) -> Result<Vec<Series>> {

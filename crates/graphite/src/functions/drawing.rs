@@ -4,72 +4,34 @@ use super::series_of::replace_values;
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Function, Group};
 use crate::number::general;
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::series::{Drawing, Series};
 
-const BASE: Function = Function {
-    name: "alpha",
-    aliases: &[],
-    group: Group::Graph,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES, required("alpha", Kind::Float)],
-    doc: "Sets the opacity with which series are drawn.",
-    body: Body::Series(draw_with_number),
-};
+const BASE: Function = Function::of(Group::Graph)
+    .named("alpha", "Sets the opacity with which series are drawn.", draw_with_number)
+    .taking(&[SERIES, required("alpha", Kind::Float)]);
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "areaBetween",
-        parameters: &[SERIES],
-        doc: "Draws the area between two series.",
-        body: Body::Series(|mut call| area_between(call.series()?)),
-        ..BASE
-    },
-    Function {
-        name: "color",
-        parameters: &[SERIES, required("theColor", Kind::Text)],
-        doc: "Sets the colour in which series are drawn.",
-        body: Body::Series(color),
-        ..BASE
-    },
-    Function {
-        name: "dashed",
-        parameters: &[SERIES, optional("dashLength", Kind::Integer).or(Preset::Int(5))],
-        doc: "Draws series with dashed lines.",
-        body: Body::Series(dashed),
-        ..BASE
-    },
-    Function {
-        name: "drawAsInfinite",
-        parameters: &[SERIES],
-        doc: "Draws each value above 0 as a vertical line over the full height.",
-        body: Body::Series(draw),
-        ..BASE
-    },
+    BASE.named("areaBetween", "Draws the area between two series.", |mut call| area_between(call.series()?))
+        .taking(&[SERIES]),
+    BASE.named("color", "Sets the colour in which series are drawn.", color)
+        .taking(&[SERIES, required("theColor", Kind::Text)]),
+    BASE.named("dashed", "Draws series with dashed lines.", dashed)
+        .taking(&[SERIES, optional("dashLength", Kind::Integer).or(Preset::Int(5))]),
+    BASE.named("drawAsInfinite", "Draws each value above 0 as a vertical line over the full height.", draw)
+        .taking(&[SERIES]),
     Function {
         name: "lineWidth",
         parameters: &[SERIES, required("width", Kind::Float)],
         doc: "Sets the width of the lines of series.",
         ..BASE
     },
-    Function {
-        name: "secondYAxis",
-        parameters: &[SERIES],
-        doc: "Draws series on the right-hand axis.",
-        body: Body::Series(draw),
-        ..BASE
-    },
-    Function {
-        name: "stacked",
-        parameters: &[SERIES, optional("stack", Kind::Text).or_named("stackName")],
-        doc: "Stacks each series on top of the previous ones of the same stack.",
-        body: Body::Series(stacked),
-        ..BASE
-    },
+    BASE.named("secondYAxis", "Draws series on the right-hand axis.", draw).taking(&[SERIES]),
+    BASE.named("stacked", "Stacks each series on top of the previous ones of the same stack.", stacked)
+        .taking(&[SERIES, optional("stack", Kind::Text).or_named("stackName")]),
 ];
 
 /// Enables the option with the name of the function; series are named after the call.

@@ -7,123 +7,86 @@ use crate::aggregation::{Aggregation, is_enough, percentile};
 use crate::call::Call;
 use crate::combine::rows;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::parameter::{Kind, SERIES, optional, required};
 use crate::pattern::{PythonRegex, Substitution};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "averageAbove",
-    aliases: &[],
-    group: Group::FilterSeries,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES, required("n", Kind::Float)],
-    doc: "Keeps the series whose average is above a threshold.",
-    body: Body::Series(|call| compared(call, Aggregation::Average, ">")),
-};
+const BASE: Function = Function::of(Group::FilterSeries)
+    .named("averageAbove", "Keeps the series whose average is above a threshold.", |call| {
+        compared(call, Aggregation::Average, ">")
+    })
+    .taking(&[SERIES, required("n", Kind::Float)]);
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "averageBelow",
-        doc: "Keeps the series whose average is at or below a threshold.",
-        body: Body::Series(|call| compared(call, Aggregation::Average, "<=")),
-        ..BASE
-    },
-    Function {
-        name: "averageOutsidePercentile",
-        doc: "Keeps the series whose average is not strictly between the percentiles `n` and `100 - n` \
+    BASE.named("averageBelow", "Keeps the series whose average is at or below a threshold.", |call| {
+        compared(call, Aggregation::Average, "<=")
+    }),
+    BASE.named(
+        "averageOutsidePercentile",
+        "Keeps the series whose average is not strictly between the percentiles `n` and `100 - n` \
               of all averages.",
-        body: Body::Series(average_outside_percentile),
-        ..BASE
-    },
-    Function {
-        name: "currentAbove",
-        doc: "Keeps the series whose last value is above a threshold.",
-        body: Body::Series(|call| compared(call, Aggregation::Last, ">")),
-        ..BASE
-    },
-    Function {
-        name: "currentBelow",
-        doc: "Keeps the series whose last value is at or below a threshold.",
-        body: Body::Series(|call| compared(call, Aggregation::Last, "<=")),
-        ..BASE
-    },
-    Function {
-        name: "exclude",
-        parameters: &[SERIES, required("pattern", Kind::Regex)],
-        doc: "Keeps the series whose name does not match a regular expression.",
-        body: Body::Series(|call| matching(call, false)),
-        ..BASE
-    },
-    Function {
-        name: "filterSeries",
-        parameters: &[
-            SERIES,
-            required("func", Kind::AggFunc),
-            required("operator", Kind::Text).of(&["!=", "<", "<=", "=", ">", ">="]),
-            required("threshold", Kind::Float),
-        ],
-        doc: "Keeps the series whose aggregate compares to a threshold by the given operator.",
-        body: Body::Series(filter_series),
-        ..BASE
-    },
-    Function {
-        name: "grep",
-        parameters: &[SERIES, required("pattern", Kind::Regex)],
-        doc: "Keeps the series whose name matches a regular expression.",
-        body: Body::Series(|call| matching(call, true)),
-        ..BASE
-    },
-    Function {
-        name: "maximumAbove",
-        doc: "Keeps the series whose maximum is above a threshold.",
-        body: Body::Series(|call| compared(call, Aggregation::Max, ">")),
-        ..BASE
-    },
-    Function {
-        name: "maximumBelow",
-        doc: "Keeps the series whose maximum is at or below a threshold.",
-        body: Body::Series(|call| compared(call, Aggregation::Max, "<=")),
-        ..BASE
-    },
-    Function {
-        name: "minimumAbove",
-        doc: "Keeps the series whose minimum is above a threshold.",
-        body: Body::Series(|call| compared(call, Aggregation::Min, ">")),
-        ..BASE
-    },
-    Function {
-        name: "minimumBelow",
-        doc: "Keeps the series whose minimum is at or below a threshold.",
-        body: Body::Series(|call| compared(call, Aggregation::Min, "<=")),
-        ..BASE
-    },
-    Function {
-        name: "removeBetweenPercentile",
-        doc: "Keeps the series that at some timestamp are not strictly between the percentiles `n` and \
+        average_outside_percentile,
+    ),
+    BASE.named("currentAbove", "Keeps the series whose last value is above a threshold.", |call| {
+        compared(call, Aggregation::Last, ">")
+    }),
+    BASE.named("currentBelow", "Keeps the series whose last value is at or below a threshold.", |call| {
+        compared(call, Aggregation::Last, "<=")
+    }),
+    BASE.named("exclude", "Keeps the series whose name does not match a regular expression.", |call| {
+        matching(call, false)
+    })
+    .taking(&[SERIES, required("pattern", Kind::Regex)]),
+    BASE.named(
+        "filterSeries",
+        "Keeps the series whose aggregate compares to a threshold by the given operator.",
+        filter_series,
+    )
+    .taking(&[
+        SERIES,
+        required("func", Kind::AggFunc),
+        required("operator", Kind::Text).of(&["!=", "<", "<=", "=", ">", ">="]),
+        required("threshold", Kind::Float),
+    ]),
+    BASE.named("grep", "Keeps the series whose name matches a regular expression.", |call| {
+        matching(call, true)
+    })
+    .taking(&[SERIES, required("pattern", Kind::Regex)]),
+    BASE.named("maximumAbove", "Keeps the series whose maximum is above a threshold.", |call| {
+        compared(call, Aggregation::Max, ">")
+    }),
+    BASE.named("maximumBelow", "Keeps the series whose maximum is at or below a threshold.", |call| {
+        compared(call, Aggregation::Max, "<=")
+    }),
+    BASE.named("minimumAbove", "Keeps the series whose minimum is above a threshold.", |call| {
+        compared(call, Aggregation::Min, ">")
+    }),
+    BASE.named("minimumBelow", "Keeps the series whose minimum is at or below a threshold.", |call| {
+        compared(call, Aggregation::Min, "<=")
+    }),
+    BASE.named(
+        "removeBetweenPercentile",
+        "Keeps the series that at some timestamp are not strictly between the percentiles `n` and \
               `100 - n` of all series.",
-        body: Body::Series(remove_between_percentile),
-        ..BASE
-    },
-    Function {
-        name: "removeEmptySeries",
-        parameters: &[SERIES, optional("xFilesFactor", Kind::Float)],
-        doc: "Keeps the series in which at least one point, and at least the fraction `xFilesFactor` of \
+        remove_between_percentile,
+    ),
+    BASE.named(
+        "removeEmptySeries",
+        "Keeps the series in which at least one point, and at least the fraction `xFilesFactor` of \
               all points, has a value.",
-        body: Body::Series(remove_empty_series),
-        ..BASE
-    },
-    Function {
-        name: "removeZeroSeries",
-        origin: Origin::Carbonapi,
-        parameters: &[SERIES, optional("xFilesFactor", Kind::Float)],
-        doc: "Keeps the series in which at least one point, and at least the fraction `xFilesFactor` of \
+        remove_empty_series,
+    )
+    .taking(&[SERIES, optional("xFilesFactor", Kind::Float)]),
+    BASE.named(
+        "removeZeroSeries",
+        "Keeps the series in which at least one point, and at least the fraction `xFilesFactor` of \
               all points, has a value other than 0.",
-        body: Body::Series(remove_zero_series),
-        ..BASE
-    },
+        remove_zero_series,
+    )
+    .taking(&[SERIES, optional("xFilesFactor", Kind::Float)])
+    .of_carbonapi(),
     Function {
         name: "useSeriesAbove",
         parameters: &[

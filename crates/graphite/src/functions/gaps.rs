@@ -14,16 +14,11 @@ use crate::number::general;
 use crate::parameter::{Kind, Parameter, Preset, SERIES, optional};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "compressPeriodicGaps",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES],
-    doc: "Increases the step of series that have a value only at every n-th step to that interval.",
-    body: Body::Series(compress_periodic_gaps),
-};
+const BASE: Function = Function::of(Group::Transform).named(
+    "compressPeriodicGaps",
+    "Increases the step of series that have a value only at every n-th step to that interval.",
+    compress_periodic_gaps,
+);
 
 const IS_NON_NULL: Function = Function {
     name: "isNonNull",
@@ -37,34 +32,23 @@ const LIMITED: &[Parameter] = &[SERIES, optional("limit", Kind::IntOrInf).or(Pre
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "interpolate",
-        parameters: LIMITED,
-        doc: "Fills gaps of at most `limit` points by linear interpolation.",
-        body: Body::Series(interpolate),
-        ..BASE
-    },
+    BASE.named("interpolate", "Fills gaps of at most `limit` points by linear interpolation.", interpolate)
+        .taking(LIMITED),
     IS_NON_NULL,
     Function { name: "isNotNull", origin: Origin::Carbonapi, ..IS_NON_NULL },
-    Function {
-        name: "keepLastValue",
-        parameters: LIMITED,
-        doc: "Fills gaps of at most `limit` points with the last value.",
-        body: Body::Series(keep_last_value),
-        ..BASE
-    },
-    Function {
-        name: "transformNull",
-        parameters: &[
-            SERIES,
-            optional("default", Kind::Float).or(Preset::Int(0)),
-            optional("referenceSeries", Kind::SeriesList),
-        ],
-        doc: "Replaces missing values with a number; with a reference, only where a reference series has \
+    BASE.named("keepLastValue", "Fills gaps of at most `limit` points with the last value.", keep_last_value)
+        .taking(LIMITED),
+    BASE.named(
+        "transformNull",
+        "Replaces missing values with a number; with a reference, only where a reference series has \
               a value.",
-        body: Body::Series(transform_null),
-        ..BASE
-    },
+        transform_null,
+    )
+    .taking(&[
+        SERIES,
+        optional("default", Kind::Float).or(Preset::Int(0)),
+        optional("referenceSeries", Kind::SeriesList),
+    ]),
 ];
 
 fn compress_periodic_gaps(mut call: Call) -> Result<Vec<Series>> {

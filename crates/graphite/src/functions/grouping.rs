@@ -11,7 +11,7 @@ use super::keys::{bound_in, group_by_key, place_in};
 use crate::call::{Call, NodeOrTag};
 use crate::combine::{Groups, aggregate};
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::grammar::TARGET_BYTES_MAX;
 use crate::parameter::{Argument, Kind, Parameter, Preset, SERIES, optional, required};
 use crate::pattern::{REPLACED_BYTES_MAX, replaced};
@@ -19,20 +19,17 @@ use crate::scope::Scope;
 use crate::series::Series;
 use crate::tags::parse_name;
 
-const BASE: Function = Function {
-    name: "groupByNode",
-    aliases: &[],
-    group: Group::Combine,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[
+const BASE: Function = Function::of(Group::Combine)
+    .named(
+        "groupByNode",
+        "Aggregates the series that have the same node at a position of their path.",
+        group_by_node,
+    )
+    .taking(&[
         SERIES,
         required("nodeNum", Kind::NodeOrTag),
         optional("callback", Kind::AggOrSeriesFunc).or(Preset::Text("average")),
-    ],
-    doc: "Aggregates the series that have the same node at a position of their path.",
-    body: Body::Series(group_by_node),
-};
+    ]);
 
 /// Entries that aggregate by a fixed function over the nodes at the given positions.
 const WILDCARDS: Function = Function {
@@ -48,28 +45,14 @@ const POSITIONS: Parameter = optional("position", Kind::Node).many();
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "groupByNodes",
-        parameters: &[
+    BASE.named("groupByNodes", "Aggregates the series that have the same nodes and tags.", group_by_nodes)
+        .taking(&[
             SERIES,
             required("callback", Kind::AggOrSeriesFunc),
             optional("nodes", Kind::NodeOrTag).many(),
-        ],
-        doc: "Aggregates the series that have the same nodes and tags.",
-        body: Body::Series(group_by_nodes),
-        ..BASE
-    },
-    Function {
-        name: "groupByTags",
-        parameters: &[
-            SERIES,
-            required("callback", Kind::AggOrSeriesFunc),
-            required("tags", Kind::Tag).many(),
-        ],
-        doc: "Aggregates the series that have the same values of tags.",
-        body: Body::Series(group_by_tags),
-        ..BASE
-    },
+        ]),
+    BASE.named("groupByTags", "Aggregates the series that have the same values of tags.", group_by_tags)
+        .taking(&[SERIES, required("callback", Kind::AggOrSeriesFunc), required("tags", Kind::Tag).many()]),
     Function {
         name: "applyByNode",
         parameters: &[
@@ -113,18 +96,16 @@ pub(super) const TABLE: &[Function] = &[
         body: Body::Series(aggregate_with_wildcards),
         ..WILDCARDS
     },
-    Function {
-        name: "averageSeriesWithWildcards",
-        doc: "Computes the average of series whose paths differ only in the nodes at the given positions.",
-        body: Body::Series(|call| with_wildcards(call, "average")),
-        ..WILDCARDS
-    },
-    Function {
-        name: "multiplySeriesWithWildcards",
-        doc: "Computes the product of series whose paths differ only in the nodes at the given positions.",
-        body: Body::Series(|call| with_wildcards(call, "multiply")),
-        ..WILDCARDS
-    },
+    WILDCARDS.named(
+        "averageSeriesWithWildcards",
+        "Computes the average of series whose paths differ only in the nodes at the given positions.",
+        |call| with_wildcards(call, "average"),
+    ),
+    WILDCARDS.named(
+        "multiplySeriesWithWildcards",
+        "Computes the product of series whose paths differ only in the nodes at the given positions.",
+        |call| with_wildcards(call, "multiply"),
+    ),
     WILDCARDS,
 ];
 

@@ -10,33 +10,28 @@ use crate::call::Call;
 use crate::column::Column;
 use crate::combine::pairs;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Function, Group};
 use crate::parameter::{Kind, Preset, SERIES, optional};
 use crate::series::Series;
 
 pub(super) const TABLE: &[Function] = &[
-    Function {
-        name: "countValues",
-        aliases: &[],
-        group: Group::Combine,
-        origin: Origin::Carbonapi,
-        aggregates: false,
-        parameters: &[SERIES, optional("valuesLimit", Kind::Integer).or(Preset::Int(32))],
-        doc: "Counts, at each timestamp, the series with each integer value; the result has one series \
+    Function::of(Group::Combine)
+        .named(
+            "countValues",
+            "Counts, at each timestamp, the series with each integer value; the result has one series \
               per value.",
-        body: Body::Series(count_values),
-    },
-    Function {
-        name: "heatMap",
-        aliases: &[],
-        group: Group::Transform,
-        origin: Origin::Carbonapi,
-        aggregates: false,
-        parameters: &[SERIES],
-        doc: "Subtracts from each series the previous one, in ascending order of the sums of their first \
+            count_values,
+        )
+        .taking(&[SERIES, optional("valuesLimit", Kind::Integer).or(Preset::Int(32))])
+        .of_carbonapi(),
+    Function::of(Group::Transform)
+        .named(
+            "heatMap",
+            "Subtracts from each series the previous one, in ascending order of the sums of their first \
               values.",
-        body: Body::Series(heat_map),
-    },
+            heat_map,
+        )
+        .of_carbonapi(),
 ];
 
 /// The most distinct values of a call.

@@ -9,20 +9,17 @@ use super::drawing::area_between;
 use crate::attime::parse_offset;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::parameter::{Kind, Parameter, Preset, SERIES, optional};
 use crate::series::Series;
 use crate::tags::Tags;
 
 const BASE: Function = Function {
     name: "holtWintersAberration",
-    aliases: &[],
-    group: Group::Calculate,
-    origin: Origin::Graphite,
-    aggregates: false,
     parameters: &[SERIES, optional("delta", Kind::Integer).or(Preset::Int(3)), BOOTSTRAP, SEASON],
     doc: "Computes how far each series deviates beyond its Holt-Winters confidence bands.",
     body: Body::EvaluatingCall(|again| aberration(again).boxed()),
+    ..Function::of(Group::Calculate)
 };
 
 const BOOTSTRAP: Parameter = optional("bootstrapInterval", Kind::Interval).or(Preset::Text("7d"));

@@ -9,22 +9,19 @@ use crate::attime::{Unit, parse_offset};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::parameter::{Argument, Kind, Parameter, Preset, SERIES, optional, required};
 use crate::series::Series;
 use crate::zone::Moment;
 
-const BASE: Function = Function {
-    name: "summarize",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES, INTERVAL, FUNCTION, optional("alignToFrom", Kind::Boolean).or(Preset::Flag(false))],
-    doc: "Aggregates values over intervals, aligned to multiples of the interval or to the start of \
+const BASE: Function = Function::of(Group::Transform)
+    .named(
+        "summarize",
+        "Aggregates values over intervals, aligned to multiples of the interval or to the start of \
           the request.",
-    body: Body::Series(summarize),
-};
+        summarize,
+    )
+    .taking(&[SERIES, INTERVAL, FUNCTION, optional("alignToFrom", Kind::Boolean).or(Preset::Flag(false))]);
 
 const INTERVAL: Parameter = required("intervalString", Kind::Interval);
 const FUNCTION: Parameter = optional("func", Kind::AggFunc).or(Preset::Text("sum"));

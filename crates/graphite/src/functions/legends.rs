@@ -5,36 +5,26 @@ use sandur_base::job::{reserve_exactly, spend};
 use crate::aggregation::Aggregation;
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Function, Group};
 use crate::number::{fixed, repr};
 use crate::parameter::{Kind, SERIES, optional};
 use crate::series::Series;
 
 pub(super) const TABLE: &[Function] = &[
-    Function {
-        name: "cactiStyle",
-        aliases: &[],
-        group: Group::Special,
-        origin: Origin::Graphite,
-        aggregates: false,
-        parameters: &[
+    Function::of(Group::Special)
+        .named(
+            "cactiStyle",
+            "Appends the last, maximum and minimum value to series names, aligned in columns.",
+            cacti_style,
+        )
+        .taking(&[
             SERIES,
             optional("system", Kind::Text).of(&["binary", "si"]),
             optional("units", Kind::Text),
-        ],
-        doc: "Appends the last, maximum and minimum value to series names, aligned in columns.",
-        body: Body::Series(cacti_style),
-    },
-    Function {
-        name: "legendValue",
-        aliases: &[],
-        group: Group::Alias,
-        origin: Origin::Graphite,
-        aggregates: false,
-        parameters: &[SERIES, optional("valuesTypes", Kind::Text).many().of(VALUE_TYPES)],
-        doc: "Appends aggregated values to series names.",
-        body: Body::Series(legend_value),
-    },
+        ]),
+    Function::of(Group::Alias)
+        .named("legendValue", "Appends aggregated values to series names.", legend_value)
+        .taking(&[SERIES, optional("valuesTypes", Kind::Text).many().of(VALUE_TYPES)]),
 ];
 
 /// The names of aggregation functions with and without `Series`, and of systems of units.

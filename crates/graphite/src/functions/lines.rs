@@ -7,22 +7,15 @@ use crate::attime::parse_time;
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function, Group};
 use crate::number::{Number, general};
 use crate::parameter::{Kind, Parameter, Preset, SERIES, optional, required};
 use crate::scope::Scope;
 use crate::series::{Drawing, Series};
 
-const BASE: Function = Function {
-    name: "constantLine",
-    aliases: &[],
-    group: Group::Special,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[required("value", Kind::Float)],
-    doc: "Draws a horizontal line at a value.",
-    body: Body::Series(constant_line),
-};
+const BASE: Function = Function::of(Group::Special)
+    .named("constantLine", "Draws a horizontal line at a value.", constant_line)
+    .taking(&[required("value", Kind::Float)]);
 
 const LABEL: Parameter = optional("label", Kind::Text);
 const COLOR: Parameter = optional("color", Kind::Text);

@@ -5,20 +5,13 @@ use foldhash::HashSet;
 use super::combining::united;
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function, Group};
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "group",
-    aliases: &[],
-    group: Group::Combine,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[optional("seriesLists", Kind::SeriesList).many()],
-    doc: "Combines the series of several targets in one list.",
-    body: Body::Series(|mut call| united(&mut call)),
-};
+const BASE: Function = Function::of(Group::Combine)
+    .named("group", "Combines the series of several targets in one list.", |mut call| united(&mut call))
+    .taking(&[optional("seriesLists", Kind::SeriesList).many()]);
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
@@ -30,19 +23,18 @@ pub(super) const TABLE: &[Function] = &[
         body: Body::Series(fallback),
         ..BASE
     },
-    Function {
-        name: "join",
-        origin: Origin::Carbonapi,
-        parameters: &[
-            required("seriesA", Kind::SeriesList),
-            required("seriesB", Kind::SeriesList),
-            optional("type", Kind::Text).or(Preset::Text("AND")).of(&["AND", "OR", "XOR", "SUB"]),
-        ],
-        doc: "Combines two lists by series name: names in both lists (`AND`), in either (`OR`), in \
+    BASE.named(
+        "join",
+        "Combines two lists by series name: names in both lists (`AND`), in either (`OR`), in \
               exactly one (`XOR`), or only in the first (`SUB`).",
-        body: Body::Series(join),
-        ..BASE
-    },
+        join,
+    )
+    .taking(&[
+        required("seriesA", Kind::SeriesList),
+        required("seriesB", Kind::SeriesList),
+        optional("type", Kind::Text).or(Preset::Text("AND")).of(&["AND", "OR", "XOR", "SUB"]),
+    ])
+    .of_carbonapi(),
     Function {
         name: "unique",
         group: Group::FilterSeries,

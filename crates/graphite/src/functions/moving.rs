@@ -16,13 +16,10 @@ use crate::series::Series;
 
 const BASE: Function = Function {
     name: "movingAverage",
-    aliases: &[],
-    group: Group::Calculate,
-    origin: Origin::Graphite,
-    aggregates: false,
     parameters: &[SERIES, WINDOW, SHARE],
     doc: "Computes the average over a sliding window.",
     body: Body::EvaluatingCall(|again| moving_by(again, "average").boxed()),
+    ..Function::of(Group::Calculate)
 };
 
 const WINDOW: Parameter = required("windowSize", Kind::IntOrInterval);
@@ -79,17 +76,12 @@ pub(super) const TABLE: &[Function] = &[
         body: Body::EvaluatingCall(|again| exponential_moving_average(again).boxed()),
         ..BASE
     },
-    Function {
-        name: "stdev",
-        parameters: &[
+    BASE.named("stdev", "Computes the standard deviation over a sliding window of `points` points.", stdev)
+        .taking(&[
             SERIES,
             required("points", Kind::Integer),
             optional("windowTolerance", Kind::Float).or(Preset::Float(0.1)),
-        ],
-        doc: "Computes the standard deviation over a sliding window of `points` points.",
-        body: Body::Series(stdev),
-        ..BASE
-    },
+        ]),
 ];
 
 async fn moving_by(again: EvaluatingCall<'_>, function: &str) -> Result<Vec<Series>> {

@@ -11,55 +11,40 @@ use crate::aggregation::Aggregation;
 use crate::call::{Call, NodeOrTag};
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::number::Number;
 use crate::parameter::{Argument, Kind, Preset, SERIES, optional, required};
 use crate::pattern::Substitution;
 use crate::series::Series;
 use crate::tags::Tags;
 
-const BASE: Function = Function {
-    name: "alias",
-    aliases: &[],
-    group: Group::Alias,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES, required("newName", Kind::Text)],
-    doc: "Renames series.",
-    body: Body::Series(alias),
-};
+const BASE: Function = Function::of(Group::Alias)
+    .named("alias", "Renames series.", alias)
+    .taking(&[SERIES, required("newName", Kind::Text)]);
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "aliasByBase64",
-        origin: Origin::Carbonapi,
-        parameters: &[SERIES, optional("nodeNum", Kind::Integer)],
-        doc: "Decodes series names, or one node of them, from base64. Nodes count from 1.",
-        body: Body::Series(alias_by_base64),
-        ..BASE
-    },
-    Function {
-        name: "aliasByMetric",
-        parameters: &[SERIES],
-        doc: "Renames series to the last node of their path.",
-        body: Body::Series(alias_by_metric),
-        ..BASE
-    },
-    Function {
-        name: "aliasByNode",
-        parameters: &[SERIES, required("nodes", Kind::NodeOrTag).many()],
-        doc: "Renames series to nodes of their path and values of tags, joined by dots.",
-        body: Body::Series(alias_by_nodes),
-        ..BASE
-    },
-    Function {
-        name: "aliasByTags",
-        parameters: &[SERIES, required("tags", Kind::NodeOrTag).many()],
-        doc: "Renames series to values of tags and nodes of their path, joined by dots.",
-        body: Body::Series(alias_by_nodes),
-        ..BASE
-    },
+    BASE.named(
+        "aliasByBase64",
+        "Decodes series names, or one node of them, from base64. Nodes count from 1.",
+        alias_by_base64,
+    )
+    .taking(&[SERIES, optional("nodeNum", Kind::Integer)])
+    .of_carbonapi(),
+    BASE.named("aliasByMetric", "Renames series to the last node of their path.", alias_by_metric)
+        .taking(&[SERIES]),
+    BASE.named(
+        "aliasByNode",
+        "Renames series to nodes of their path and values of tags, joined by dots.",
+        alias_by_nodes,
+    )
+    .taking(&[SERIES, required("nodes", Kind::NodeOrTag).many()]),
+    BASE.named(
+        "aliasByTags",
+        "Renames series to values of tags and nodes of their path, joined by dots.",
+        alias_by_nodes,
+    )
+    .taking(&[SERIES, required("tags", Kind::NodeOrTag).many()]),
     Function {
         name: "aliasQuery",
         parameters: &[
@@ -73,13 +58,11 @@ pub(super) const TABLE: &[Function] = &[
         body: Body::EvaluatingCall(|again| alias_query(again).boxed()),
         ..BASE
     },
-    Function {
-        name: "aliasSub",
-        parameters: &[SERIES, required("search", Kind::Regex), required("replace", Kind::Text)],
-        doc: "Renames series by a regular expression substitution.",
-        body: Body::Series(alias_sub),
-        ..BASE
-    },
+    BASE.named("aliasSub", "Renames series by a regular expression substitution.", alias_sub).taking(&[
+        SERIES,
+        required("search", Kind::Regex),
+        required("replace", Kind::Text),
+    ]),
     Function {
         name: "lower",
         aliases: &["toLowerCase"],

@@ -12,14 +12,12 @@ use crate::series::Series;
 
 const BASE: Function = Function {
     name: "slo",
-    aliases: &[],
-    group: Group::Transform,
     origin: Origin::Carbonapi,
-    aggregates: false,
     parameters: &[SERIES, INTERVAL, METHOD, VALUE],
     doc: "Computes the fraction of points in each interval that meet a condition: above or below a \
           value.",
     body: Body::EvaluatingCall(|again| objectives(again, false).boxed()),
+    ..Function::of(Group::Transform)
 };
 
 const INTERVAL: Parameter = required("interval", Kind::Interval);

@@ -7,37 +7,34 @@ use crate::aggregation::sorted;
 use crate::attime::parse_offset;
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Function, Group};
 use crate::number::Number;
 use crate::parameter::{Argument, Kind, Preset, SERIES, optional, required};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "tukeyAbove",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Carbonapi,
-    aggregates: false,
-    parameters: &[
+const BASE: Function = Function::of(Group::Transform)
+    .named(
+        "tukeyAbove",
+        "Keeps the `n` series with the most points at or above the upper Tukey fence: the third \
+          quartile plus `basis` times the interquartile range.",
+        |call| outliers(call, true),
+    )
+    .taking(&[
         SERIES,
         required("basis", Kind::Float),
         required("n", Kind::Integer),
         optional("interval", Kind::IntOrInterval).or(Preset::Int(0)),
-    ],
-    doc: "Keeps the `n` series with the most points at or above the upper Tukey fence: the third \
-          quartile plus `basis` times the interquartile range.",
-    body: Body::Series(|call| outliers(call, true)),
-};
+    ])
+    .of_carbonapi();
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "tukeyBelow",
-        doc: "Keeps the `n` series with the most points at or below the lower Tukey fence: the first \
+    BASE.named(
+        "tukeyBelow",
+        "Keeps the `n` series with the most points at or below the lower Tukey fence: the first \
               quartile minus `basis` times the interquartile range.",
-        body: Body::Series(|call| outliers(call, false)),
-        ..BASE
-    },
+        |call| outliers(call, false),
+    ),
 ];
 
 /// The series with the most points outside the fence on one side.

@@ -11,13 +11,11 @@ use crate::series::Series;
 
 const BASE: Function = Function {
     name: "sumSeriesLists",
-    aliases: &[],
-    group: Group::Combine,
-    origin: Origin::Graphite,
     aggregates: true,
     parameters: &[FIRST, SECOND],
     doc: "Adds the series of two lists in pairs.",
     body: Body::Series(|mut call| combine_lists(&mut call, "sum", None)),
+    ..Function::of(Group::Combine)
 };
 
 const FIRST: Parameter = required("seriesListFirstPos", Kind::SeriesList);
@@ -34,12 +32,11 @@ pub(super) const TABLE: &[Function] = &[
         body: Body::Series(aggregate_series_lists),
         ..BASE
     },
-    Function {
-        name: "diffSeriesLists",
-        doc: "Subtracts the series of the second list from those of the first, in pairs.",
-        body: Body::Series(|mut call| combine_lists(&mut call, "diff", None)),
-        ..BASE
-    },
+    BASE.named(
+        "diffSeriesLists",
+        "Subtracts the series of the second list from those of the first, in pairs.",
+        |mut call| combine_lists(&mut call, "diff", None),
+    ),
     Function {
         name: "divideSeries",
         aggregates: false,
@@ -56,12 +53,9 @@ pub(super) const TABLE: &[Function] = &[
         body: Body::Series(divide_series_lists),
         ..BASE
     },
-    Function {
-        name: "multiplySeriesLists",
-        doc: "Multiplies the series of two lists in pairs.",
-        body: Body::Series(|mut call| combine_lists(&mut call, "multiply", None)),
-        ..BASE
-    },
+    BASE.named("multiplySeriesLists", "Multiplies the series of two lists in pairs.", |mut call| {
+        combine_lists(&mut call, "multiply", None)
+    }),
     Function {
         name: "powSeriesLists",
         origin: Origin::Carbonapi,

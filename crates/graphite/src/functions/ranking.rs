@@ -10,20 +10,13 @@ use crate::function::{Body, Function, Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset, SERIES, optional, required};
 use crate::series::Series;
 
-const SORT_BY: Function = Function {
-    name: "sortBy",
-    aliases: &[],
-    group: Group::Sorting,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[
+const SORT_BY: Function = Function::of(Group::Sorting)
+    .named("sortBy", "Sorts series by an aggregate.", sort_by_aggregate)
+    .taking(&[
         SERIES,
         optional("func", Kind::AggFunc).or(Preset::Text("average")),
         optional("reverse", Kind::Boolean).or(Preset::Flag(false)),
-    ],
-    doc: "Sorts series by an aggregate.",
-    body: Body::Series(sort_by_aggregate),
-};
+    ]);
 
 /// Functions that keep the first series of an order.
 const LIMIT: Function = Function {
@@ -57,95 +50,62 @@ const COUNT: Parameter = optional("n", Kind::Integer).or(Preset::Int(1));
 
 pub(super) const TABLE: &[Function] = &[
     SORT_BY,
-    Function {
-        name: "sortByMaxima",
-        parameters: &[SERIES],
-        doc: "Sorts series by their maximum, in descending order.",
-        body: Body::Series(|mut call| sort_by(call.series()?, Aggregation::Max, true)),
-        ..SORT_BY
-    },
-    Function {
-        name: "sortByMinima",
-        parameters: &[SERIES],
-        doc: "Sorts series by their minimum; drops series without a value above 0.",
-        body: Body::Series(sort_by_minima),
-        ..SORT_BY
-    },
-    Function {
-        name: "sortByName",
-        parameters: &[
+    SORT_BY
+        .named("sortByMaxima", "Sorts series by their maximum, in descending order.", |mut call| {
+            sort_by(call.series()?, Aggregation::Max, true)
+        })
+        .taking(&[SERIES]),
+    SORT_BY
+        .named(
+            "sortByMinima",
+            "Sorts series by their minimum; drops series without a value above 0.",
+            sort_by_minima,
+        )
+        .taking(&[SERIES]),
+    SORT_BY
+        .named(
+            "sortByName",
+            "Sorts series by name; with `natural`, numbers in names compare by value.",
+            sort_by_name,
+        )
+        .taking(&[
             SERIES,
             optional("natural", Kind::Boolean).or(Preset::Flag(false)),
             optional("reverse", Kind::Boolean).or(Preset::Flag(false)),
-        ],
-        doc: "Sorts series by name; with `natural`, numbers in names compare by value.",
-        body: Body::Series(sort_by_name),
-        ..SORT_BY
-    },
-    Function {
-        name: "sortByTotal",
-        parameters: &[SERIES],
-        doc: "Sorts series by the sum of their values, in descending order.",
-        body: Body::Series(|mut call| sort_by(call.series()?, Aggregation::Sum, true)),
-        ..SORT_BY
-    },
+        ]),
+    SORT_BY
+        .named("sortByTotal", "Sorts series by the sum of their values, in descending order.", |mut call| {
+            sort_by(call.series()?, Aggregation::Sum, true)
+        })
+        .taking(&[SERIES]),
     LIMIT,
     HIGHEST,
-    Function {
-        name: "highestAverage",
-        doc: "Keeps the `n` series with the largest average.",
-        body: Body::Series(|call| ranked(call, Aggregation::Average, true)),
-        ..LIMIT
-    },
-    Function {
-        name: "highestCurrent",
-        doc: "Keeps the `n` series with the largest last value.",
-        body: Body::Series(|call| ranked(call, Aggregation::Last, true)),
-        ..LIMIT
-    },
-    Function {
-        name: "highestMax",
-        doc: "Keeps the `n` series with the largest maximum.",
-        body: Body::Series(|call| ranked(call, Aggregation::Max, true)),
-        ..LIMIT
-    },
+    LIMIT.named("highestAverage", "Keeps the `n` series with the largest average.", |call| {
+        ranked(call, Aggregation::Average, true)
+    }),
+    LIMIT.named("highestCurrent", "Keeps the `n` series with the largest last value.", |call| {
+        ranked(call, Aggregation::Last, true)
+    }),
+    LIMIT.named("highestMax", "Keeps the `n` series with the largest maximum.", |call| {
+        ranked(call, Aggregation::Max, true)
+    }),
     HIGHEST_MIN,
-    Function {
-        name: "lowest",
-        doc: "Keeps the `n` series with the smallest aggregate.",
-        body: Body::Series(|call| ranked_by_name(call, false)),
-        ..HIGHEST
-    },
-    Function {
-        name: "lowestAverage",
-        doc: "Keeps the `n` series with the smallest average.",
-        body: Body::Series(|call| ranked(call, Aggregation::Average, false)),
-        ..LIMIT
-    },
-    Function {
-        name: "lowestCurrent",
-        doc: "Keeps the `n` series with the smallest last value.",
-        body: Body::Series(|call| ranked(call, Aggregation::Last, false)),
-        ..LIMIT
-    },
-    Function {
-        name: "lowestMax",
-        doc: "Keeps the `n` series with the smallest maximum.",
-        body: Body::Series(|call| ranked(call, Aggregation::Max, false)),
-        ..HIGHEST_MIN
-    },
-    Function {
-        name: "lowestMin",
-        doc: "Keeps the `n` series with the smallest minimum.",
-        body: Body::Series(|call| ranked(call, Aggregation::Min, false)),
-        ..HIGHEST_MIN
-    },
-    Function {
-        name: "mostDeviant",
-        doc: "Keeps the `n` series with the largest variance.",
-        body: Body::Series(most_deviant),
-        ..LIMIT
-    },
+    HIGHEST.named("lowest", "Keeps the `n` series with the smallest aggregate.", |call| {
+        ranked_by_name(call, false)
+    }),
+    LIMIT.named("lowestAverage", "Keeps the `n` series with the smallest average.", |call| {
+        ranked(call, Aggregation::Average, false)
+    }),
+    LIMIT.named("lowestCurrent", "Keeps the `n` series with the smallest last value.", |call| {
+        ranked(call, Aggregation::Last, false)
+    }),
+    HIGHEST_MIN.named("lowestMax", "Keeps the `n` series with the smallest maximum.", |call| {
+        ranked(call, Aggregation::Max, false)
+    }),
+    HIGHEST_MIN.named("lowestMin", "Keeps the `n` series with the smallest minimum.", |call| {
+        ranked(call, Aggregation::Min, false)
+    }),
+    LIMIT.named("mostDeviant", "Keeps the `n` series with the largest variance.", most_deviant),
 ];
 
 /// Ranks series by an aggregate, the largest or the smallest first, and keeps the first ones. Graphite

@@ -8,37 +8,33 @@ use crate::attime::{parse_offset, parse_time};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::parameter::{Kind, Preset, SERIES, optional};
 use crate::series::Series;
 use crate::zone::{Moment, Zone};
 
 const BASE: Function = Function {
     name: "linearRegression",
-    aliases: &[],
-    group: Group::Calculate,
-    origin: Origin::Graphite,
-    aggregates: false,
     parameters: &[SERIES, optional("startSourceAt", Kind::Date), optional("endSourceAt", Kind::Date)],
     doc: "Computes the linear regression of each series, over the requested time or another one.",
     body: Body::EvaluatingCall(|again| linear_regression(again).boxed()),
+    ..Function::of(Group::Calculate)
 };
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "polyfit",
-        origin: Origin::Carbonapi,
-        parameters: &[
-            SERIES,
-            optional("degree", Kind::Integer).or(Preset::Int(1)),
-            optional("offset", Kind::Interval).or(Preset::Text("0d")),
-        ],
-        doc: "Fits a polynomial of the given degree to each series, and may extend it beyond the end by \
+    BASE.named(
+        "polyfit",
+        "Fits a polynomial of the given degree to each series, and may extend it beyond the end by \
               `offset`.",
-        body: Body::Series(polyfit),
-        ..BASE
-    },
+        polyfit,
+    )
+    .taking(&[
+        SERIES,
+        optional("degree", Kind::Integer).or(Preset::Int(1)),
+        optional("offset", Kind::Interval).or(Preset::Text("0d")),
+    ])
+    .of_carbonapi(),
 ];
 
 async fn linear_regression(mut again: EvaluatingCall<'_>) -> Result<Vec<Series>> {

@@ -5,21 +5,14 @@ use futures_util::FutureExt;
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::parameter::{Kind, Parameter, Preset, optional, required};
 use crate::scope::Scope;
 use crate::series::{Consolidation, Series};
 
-const BASE: Function = Function {
-    name: "identity",
-    aliases: &[],
-    group: Group::Calculate,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[NAME],
-    doc: "Creates a series whose values are their timestamps.",
-    body: Body::Series(identity),
-};
+const BASE: Function = Function::of(Group::Calculate)
+    .named("identity", "Creates a series whose values are their timestamps.", identity)
+    .taking(&[NAME]);
 
 const NAME: Parameter = required("name", Kind::Text);
 const STEP: Parameter = optional("step", Kind::Integer).or(Preset::Int(60));

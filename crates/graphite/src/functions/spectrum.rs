@@ -6,31 +6,28 @@ use super::fourier::{Complex, inverse, transform};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function, Group};
 use crate::parameter::{Kind, SERIES, optional, required};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "fft",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Carbonapi,
-    aggregates: false,
-    parameters: &[SERIES, optional("mode", Kind::Text).of(&["abs", "phase", "both"])],
-    doc: "Computes the discrete Fourier transform of series: amplitudes (`abs`), phases (`phase`) or \
+const BASE: Function = Function::of(Group::Transform)
+    .named(
+        "fft",
+        "Computes the discrete Fourier transform of series: amplitudes (`abs`), phases (`phase`) or \
           both. A missing value counts as 0.",
-    body: Body::Series(fft),
-};
+        fft,
+    )
+    .taking(&[SERIES, optional("mode", Kind::Text).of(&["abs", "phase", "both"])])
+    .of_carbonapi();
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "ifft",
-        parameters: &[SERIES, optional("phaseSeriesList", Kind::SeriesList)],
-        doc: "Computes the inverse Fourier transform from amplitudes and, in a second list, phases.",
-        body: Body::Series(ifft),
-        ..BASE
-    },
+    BASE.named(
+        "ifft",
+        "Computes the inverse Fourier transform from amplitudes and, in a second list, phases.",
+        ifft,
+    )
+    .taking(&[SERIES, optional("phaseSeriesList", Kind::SeriesList)]),
     Function {
         name: "lowPass",
         aliases: &["lpf"],

@@ -8,7 +8,7 @@ use crate::attime::{parse_offset, parse_time};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function, Group};
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::pattern::python_regex;
 use crate::scope::Scope;
@@ -17,10 +17,6 @@ use crate::zone::Zone;
 
 const BASE: Function = Function {
     name: "timeShift",
-    aliases: &[],
-    group: Group::Transform,
-    origin: Origin::Graphite,
-    aggregates: false,
     parameters: &[
         SERIES,
         required("timeShift", Kind::Interval),
@@ -30,41 +26,26 @@ const BASE: Function = Function {
     doc: "Shows series of an earlier time. With `alignDst`, a shift between summer time and standard \
           time is corrected by an hour in the time zone of the request (`tz`).",
     body: Body::EvaluatingCall(|again| time_shift(again).boxed()),
+    ..Function::of(Group::Transform)
 };
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "delay",
-        parameters: &[SERIES, required("steps", Kind::Integer)],
-        doc: "Shifts values by a number of steps, to later ones if it is positive.",
-        body: Body::Series(delay),
-        ..BASE
-    },
-    Function {
-        name: "timeShiftByMetric",
-        origin: Origin::Carbonapi,
-        parameters: &[
-            SERIES,
-            required("markSource", Kind::SeriesList),
-            required("versionRankIndex", Kind::Integer),
-        ],
-        doc: "Shifts series by version, so that the last marks of all versions coincide; a node of the \
+    BASE.named("delay", "Shifts values by a number of steps, to later ones if it is positive.", delay)
+        .taking(&[SERIES, required("steps", Kind::Integer)]),
+    BASE.named(
+        "timeShiftByMetric",
+        "Shifts series by version, so that the last marks of all versions coincide; a node of the \
               path is the version.",
-        body: Body::Series(time_shift_by_metric),
-        ..BASE
-    },
-    Function {
-        name: "timeSlice",
-        parameters: &[
-            SERIES,
-            required("startSliceAt", Kind::Date),
-            optional("endSliceAt", Kind::Date).or(Preset::Text("now")),
-        ],
-        doc: "Removes the values outside a time range.",
-        body: Body::Series(time_slice),
-        ..BASE
-    },
+        time_shift_by_metric,
+    )
+    .taking(&[SERIES, required("markSource", Kind::SeriesList), required("versionRankIndex", Kind::Integer)])
+    .of_carbonapi(),
+    BASE.named("timeSlice", "Removes the values outside a time range.", time_slice).taking(&[
+        SERIES,
+        required("startSliceAt", Kind::Date),
+        optional("endSliceAt", Kind::Date).or(Preset::Text("now")),
+    ]),
     Function {
         name: "timeStack",
         parameters: &[

@@ -6,42 +6,26 @@ use super::series_of::transform;
 use crate::aggregation::percentile;
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Function, Group};
 use crate::number::{Number, general};
 use crate::parameter::{Kind, SERIES, required};
 use crate::series::Series;
 
-const BASE: Function = Function {
-    name: "removeAboveValue",
-    aliases: &[],
-    group: Group::FilterData,
-    origin: Origin::Graphite,
-    aggregates: false,
-    parameters: &[SERIES, required("n", Kind::Float)],
-    doc: "Removes the values above a threshold.",
-    body: Body::Series(|call| within_value(call, f64::le)),
-};
+const BASE: Function = Function::of(Group::FilterData)
+    .named("removeAboveValue", "Removes the values above a threshold.", |call| within_value(call, f64::le))
+    .taking(&[SERIES, required("n", Kind::Float)]);
 
 pub(super) const TABLE: &[Function] = &[
     BASE,
-    Function {
-        name: "removeAbovePercentile",
-        doc: "Removes the values above a percentile of their series.",
-        body: Body::Series(|call| within_percentile(call, f64::le)),
-        ..BASE
-    },
-    Function {
-        name: "removeBelowPercentile",
-        doc: "Removes the values below a percentile of their series.",
-        body: Body::Series(|call| within_percentile(call, f64::ge)),
-        ..BASE
-    },
-    Function {
-        name: "removeBelowValue",
-        doc: "Removes the values below a threshold.",
-        body: Body::Series(|call| within_value(call, f64::ge)),
-        ..BASE
-    },
+    BASE.named("removeAbovePercentile", "Removes the values above a percentile of their series.", |call| {
+        within_percentile(call, f64::le)
+    }),
+    BASE.named("removeBelowPercentile", "Removes the values below a percentile of their series.", |call| {
+        within_percentile(call, f64::ge)
+    }),
+    BASE.named("removeBelowValue", "Removes the values below a threshold.", |call| {
+        within_value(call, f64::ge)
+    }),
 ];
 
 /// Compares a value with a bound.

@@ -13,16 +13,18 @@ pub(crate) struct Template {
 const LINES: &str = "blue,green,red,purple,brown,yellow,aqua,grey,magenta,pink,gold,rose";
 const SOLARIZED: &str = "268bd2aa,859900aa,dc322faa,d33682aa,db4b16aa,b58900aa,2aa198aa,6c71c4aa";
 
+const DEFAULT: Template = Template {
+    name: "default",
+    background: "black",
+    foreground: "white",
+    major: "white",
+    minor: "grey",
+    lines: LINES,
+};
+
 /// All templates. The first one applies if the request names none, or an unknown one.
 pub(crate) const TEMPLATES: [Template; 6] = [
-    Template {
-        name: "default",
-        background: "black",
-        foreground: "white",
-        major: "white",
-        minor: "grey",
-        lines: LINES,
-    },
+    DEFAULT,
     Template {
         name: "plain",
         background: "white",
@@ -31,21 +33,11 @@ pub(crate) const TEMPLATES: [Template; 6] = [
         minor: "grey",
         lines: LINES,
     },
-    Template {
-        name: "classic",
-        background: "black",
-        foreground: "white",
-        major: "white",
-        minor: "grey",
-        lines: LINES,
-    },
+    Template { name: "classic", ..DEFAULT },
     Template {
         name: "noc",
-        background: "black",
-        foreground: "white",
-        major: "white",
-        minor: "grey",
         lines: "blue,green,red,yellow,purple,brown,aqua,grey,magenta,pink,gold,rose",
+        ..DEFAULT
     },
     Template {
         name: "solarized-light",
