@@ -22,78 +22,67 @@ pub struct Kind {
     pub build: Build,
 }
 
+const fn ring(origin: &'static str, name: &'static str, build: Build, about: &'static str) -> Kind {
+    Kind { origin, name, about, build }
+}
+
 /// Every kind of ring.
 pub static RINGS: &[Kind] = &[
-    Kind {
-        origin: "carbon",
-        name: "carbon_ch",
-        about: "MD5 of host and instance, without the port; if two members have the same position, the later \
+    ring(
+        "carbon",
+        "carbon_ch",
+        carbon_carbon_ch::build,
+        "MD5 of host and instance, without the port; if two members have the same position, the later \
                 one in the list moves to the next free position",
-        build: carbon_carbon_ch::build,
-    },
-    Kind {
-        origin: "carbon",
-        name: "fnv1a_ch",
-        about: "FNV-1a of the instance only; without instances, the positions of all members are adjacent, \
+    ),
+    ring(
+        "carbon",
+        "fnv1a_ch",
+        carbon_fnv1a_ch::build,
+        "FNV-1a of the instance only; without instances, the positions of all members are adjacent, \
                 and one member gets nearly all names",
-        build: carbon_fnv1a_ch::build,
-    },
-    Kind {
-        origin: "carbon",
-        name: "mmh3_ch",
-        about: "MurmurHash3 of host and instance over 32 bits",
-        build: carbon_mmh3_ch::build,
-    },
-    Kind {
-        origin: "carbon-fast",
-        name: "carbon_ch",
-        about: "`fast-hashing` with MD5; a change of the members moves most names",
-        build: carbon_fast::carbon_ch,
-    },
-    Kind {
-        origin: "carbon-fast",
-        name: "fnv1a_ch",
-        about: "`fast-hashing` with FNV-1a of host and instance",
-        build: carbon_fast::fnv1a_ch,
-    },
-    Kind {
-        origin: "carbon-fast",
-        name: "mmh3_ch",
-        about: "`fast-hashing` with MurmurHash3, its default",
-        build: carbon_fast::mmh3_ch,
-    },
-    Kind {
-        origin: "carbon-c-relay",
-        name: "carbon_ch",
-        about: "as in carbon, but a position of several members belongs to the first by host and instance",
-        build: relay_carbon_ch::build,
-    },
-    Kind {
-        origin: "carbon-c-relay",
-        name: "fnv1a_ch",
-        about: "FNV-1a of host and port, or of the instance if there is one",
-        build: relay_fnv1a_ch::build,
-    },
-    Kind {
-        origin: "carbon-c-relay",
-        name: "jump_fnv1a_ch",
-        about: "jump hashing over members in the order of their instances; balanced, but only the last \
+    ),
+    ring("carbon", "mmh3_ch", carbon_mmh3_ch::build, "MurmurHash3 of host and instance over 32 bits"),
+    ring(
+        "carbon-fast",
+        "carbon_ch",
+        carbon_fast::carbon_ch,
+        "`fast-hashing` with MD5; a change of the members moves most names",
+    ),
+    ring("carbon-fast", "fnv1a_ch", carbon_fast::fnv1a_ch, "`fast-hashing` with FNV-1a of host and instance"),
+    ring("carbon-fast", "mmh3_ch", carbon_fast::mmh3_ch, "`fast-hashing` with MurmurHash3, its default"),
+    ring(
+        "carbon-c-relay",
+        "carbon_ch",
+        relay_carbon_ch::build,
+        "as in carbon, but a position of several members belongs to the first by host and instance",
+    ),
+    ring(
+        "carbon-c-relay",
+        "fnv1a_ch",
+        relay_fnv1a_ch::build,
+        "FNV-1a of host and port, or of the instance if there is one",
+    ),
+    ring(
+        "carbon-c-relay",
+        "jump_fnv1a_ch",
+        jump_fnv1a_ch::build,
+        "jump hashing over members in the order of their instances; balanced, but only the last \
                 member can be removed without moving names of others",
-        build: jump_fnv1a_ch::build,
-    },
-    Kind {
-        origin: "carbon-relay-ng",
-        name: "consistentHashing",
-        about: "carbon's ring before 2013: a position of several members belongs to the first by host",
-        build: relay_ng_v1::build,
-    },
-    Kind {
-        origin: "carbon-relay-ng",
-        name: "consistentHashing-v2",
-        about: "nearly carbon's, but positions wrap around, and positions of the member that is being added \
+    ),
+    ring(
+        "carbon-relay-ng",
+        "consistentHashing",
+        relay_ng_v1::build,
+        "carbon's ring before 2013: a position of several members belongs to the first by host",
+    ),
+    ring(
+        "carbon-relay-ng",
+        "consistentHashing-v2",
+        relay_ng_v2::build,
+        "nearly carbon's, but positions wrap around, and positions of the member that is being added \
                 do not count as taken",
-        build: relay_ng_v2::build,
-    },
+    ),
 ];
 
 impl Kind {
