@@ -6,7 +6,7 @@
 
 use sandur_logql::{check_selector_sizes, parse_selecting, parse_selector};
 use sandur_model::{Limits, Matcher};
-use sandur_query::QueryContext;
+use sandur_query::{Error, QueryContext};
 
 use super::EMPTY_QUERY;
 use crate::failure::Failure;
@@ -47,12 +47,7 @@ fn read_optional(text: &str) -> Result<Vec<Matcher>, Failure> {
 
 /// The matchers of a required selector.
 pub async fn required(context: &QueryContext, limits: &Limits, text: &str) -> Result<Vec<Matcher>, Failure> {
-    check(limits, text)?;
-    on_text(context, text, |text| match text.trim() {
-        "" => Err(Failure::invalid(EMPTY_QUERY)),
-        _ => Ok(parse_selector(text)?),
-    })
-    .await?
+    read_required(context, limits, text, parse_selector).await
 }
 
 /// The matchers of a required selector, of which at least one must not match an absent label.
@@ -61,10 +56,19 @@ pub async fn required_selecting(
     limits: &Limits,
     text: &str,
 ) -> Result<Vec<Matcher>, Failure> {
+    read_required(context, limits, text, parse_selecting).await
+}
+
+async fn read_required(
+    context: &QueryContext,
+    limits: &Limits,
+    text: &str,
+    parse: fn(&str) -> Result<Vec<Matcher>, Error>,
+) -> Result<Vec<Matcher>, Failure> {
     check(limits, text)?;
-    on_text(context, text, |text| match text.trim() {
+    on_text(context, text, move |text| match text.trim() {
         "" => Err(Failure::invalid(EMPTY_QUERY)),
-        _ => Ok(parse_selecting(text)?),
+        _ => Ok(parse(text)?),
     })
     .await?
 }
