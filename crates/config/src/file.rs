@@ -2,6 +2,7 @@
 //!
 //! Every key must be in the table, and every error has the line it is about.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use sandur_base::spelling::nearest;
@@ -15,9 +16,12 @@ use super::limits_table::LIMITS;
 use super::settings::Settings;
 use super::table::Named;
 
+/// Keys of limits that were removed. They are accepted with a warning for one release.
+const REMOVED: &[&str] = &["max_cache_freshness_per_query"];
+
 /// Applies the text of a file named `path` to the settings.
 pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Error> {
-    let file = File { path, text };
+    let file = File { path, text, removed: RefCell::default() };
     let document = file.parse()?;
     let known = Named::every();
     let mut pairs = Vec::new();
@@ -29,6 +33,9 @@ pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Erro
         }
     }
     for pair in &pairs {
+        if pair.key.strip_prefix("limits.").is_some_and(|key| file.is_removed(key, pair)) {
+            continue;
+        }
         let Some(named) = known.iter().find(|n| n.key == pair.key) else {
             return Err(file.unknown(pair, known.iter().map(|n| n.key.as_str())));
         };
@@ -39,6 +46,7 @@ pub fn apply(settings: &mut Settings, path: &str, text: &str) -> Result<(), Erro
         let limits = file.tenant("tenants", name, table, &settings.limits)?;
         settings.tenants.insert(name.get_ref().to_string(), limits);
     }
+    settings.removed = file.removed.take();
     Ok(())
 }
 
@@ -48,7 +56,7 @@ pub fn overrides(
     text: &str,
     base: impl Fn(&str) -> Limits,
 ) -> Result<BTreeMap<String, Limits>, Error> {
-    let file = File { path, text };
+    let file = File { path, text, removed: RefCell::default() };
     let document = file.parse()?;
     let mut all = BTreeMap::new();
     for (key, value) in document.get_ref() {
@@ -65,12 +73,15 @@ pub fn overrides(
             all.insert(name.get_ref().to_string(), limits);
         }
     }
+    file.removed.take().iter().for_each(|key| tracing::warn!("{key} has no effect any more: remove it"));
     Ok(all)
 }
 
 struct File<'a> {
     path: &'a str,
     text: &'a str,
+    /// Places of removed keys, and the keys.
+    removed: RefCell<Vec<String>>,
 }
 
 /// A key and its value as text.
@@ -106,6 +117,15 @@ impl<'a> File<'a> {
         Error::Unknown { place, name: pair.key.clone(), nearest }
     }
 
+    /// Whether the key of a limit was removed; notes its place.
+    fn is_removed(&self, key: &str, pair: &Pair) -> bool {
+        let is_removed = REMOVED.contains(&key);
+        if is_removed {
+            self.removed.borrow_mut().push(format!("{}: {}", self.place(pair.offset), pair.key));
+        }
+        is_removed
+    }
+
     fn bad_value(&self, pair: &Pair, reason: String) -> Error {
         Error::Value { place: self.place(pair.offset), name: pair.key.clone(), reason }
     }
@@ -133,7 +153,7 @@ impl<'a> File<'a> {
         for (key, value) in keys {
             self.flatten(key.get_ref(), key.span().start, value, &mut pairs)?;
         }
-        for pair in &pairs {
+        for pair in pairs.iter().filter(|pair| !self.is_removed(&pair.key, pair)) {
             let Some(spec) = LIMITS.iter().find(|l| l.key == pair.key) else {
                 return Err(self.unknown(pair, LIMITS.iter().map(|l| l.key)));
             };
@@ -277,6 +297,20 @@ mod tests {
         ] {
             assert_eq!(overrides("o.toml", text, base).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn removed_keys_are_accepted_and_reported() {
+        let text = "[limits]\nmax_cache_freshness_per_query = '1m'\n[tenants.a]\nmax_query_series = 7\n\
+                    max_cache_freshness_per_query = '2m'";
+        let settings = read(text).unwrap();
+        assert_eq!(settings.limits_of("a").max_query_series, 7);
+        let places =
+            ["s.toml:2: limits.max_cache_freshness_per_query", "s.toml:5: max_cache_freshness_per_query"];
+        assert_eq!(settings.removed, places);
+        assert!(read("[flush]\nmax_cache_freshness_per_query = '1m'").is_err());
+        let text = "[overrides.a]\nmax_cache_freshness_per_query = '1m'\nmax_query_series = 9";
+        assert_eq!(overrides("o.toml", text, |_| Limits::default()).unwrap()["a"].max_query_series, 9);
     }
 
     #[test]

@@ -141,12 +141,6 @@ pub static LIMITS: &[LimitSpec] = &[
          tags; the first that matches applies.",
         |l| Slot::Policies(&mut l.blocked_queries),
     ),
-    limit(
-        "max_cache_freshness_per_query",
-        "Accepted without effect: cached results are valid as long as the rows that they come from are the \
-         same.",
-        |l| Slot::DurationNs(&mut l.max_cache_freshness_per_query),
-    ),
     limit("max_query_memory", "Maximum memory of one query; 0: half of all query memory.", |l| {
         Slot::Size(&mut l.max_query_memory)
     }),

@@ -80,6 +80,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Limits of single tenants.
     pub tenants: BTreeMap<String, Limits>,
+    /// Places in the file of keys that were removed and have no effect.
+    pub removed: Vec<String>,
 }
 
 /// Authentication and tenants.
@@ -421,6 +423,7 @@ impl Default for Settings {
             },
             limits: Limits::default(),
             tenants: BTreeMap::new(),
+            removed: Vec::new(),
         }
     }
 }

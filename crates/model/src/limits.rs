@@ -85,9 +85,6 @@ pub struct Limits {
     pub minimum_labels_number: u64,
     /// Queries that are refused.
     pub blocked_queries: Vec<BlockedQuery>,
-    /// Accepted for compatibility with Loki, without effect: cached results are valid for a state of the
-    /// data, not for an age.
-    pub max_cache_freshness_per_query: i64,
     /// Memory of one query in bytes; 0: the server's default.
     pub max_query_memory: u64,
     /// Requests to a bucket per second for the tenant's queries; 0: no limit.
@@ -243,7 +240,6 @@ impl Default for Limits {
             required_labels: Vec::new(),
             minimum_labels_number: 0,
             blocked_queries: Vec::new(),
-            max_cache_freshness_per_query: 10 * 60 * crate::SECOND_NS,
             max_query_memory: 0,
             // About half of the 5,500 reads per second that one partition of S3 answers, and 16 Gbit/s.
             store_request_rate: 3_000,

@@ -64,6 +64,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let env = environment(&settings);
     let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), SELF_LOGS_QUEUE_BYTES));
     logging::start(&settings.log, env.clone(), self_logs.as_ref()).map_err(Failed::new)?;
+    settings.removed.iter().for_each(|key| tracing::warn!("{key} has no effect any more: remove it"));
     let mut signals = Signals::catch();
     let server = tokio::select! {
         server = Server::start(env.clone(), settings, self_logs) => server?,
