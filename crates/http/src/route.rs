@@ -2,6 +2,8 @@
 
 use axum::routing::{MethodFilter, MethodRouter};
 
+pub use axum::routing::on;
+
 use super::app::App;
 use crate::auth::Scope;
 
@@ -27,6 +29,24 @@ pub struct Route {
     pub several_tenants: bool,
     /// Makes the handler for these methods: `|verbs| on(verbs, handler)`.
     pub handler: fn(MethodFilter) -> MethodRouter<App>,
+}
+
+impl Route {
+    /// The defaults of a route: no parameters, no failures of its own, one tenant.
+    pub const fn of(group: Group) -> Self {
+        Self {
+            methods: GET,
+            paths: &[],
+            group,
+            scope: Access::Admin,
+            does: "",
+            parameters: &[],
+            answers: "",
+            fails: "",
+            several_tenants: false,
+            handler: |_| MethodRouter::new(),
+        }
+    }
 }
 
 /// The credential that a route requires when credentials are configured.

@@ -1,31 +1,23 @@
 //! `_internal/capabilities`: the protocols that carbonapi may use.
 
 use axum::response::Response;
-use axum::routing::on;
 use sandur_graphite::{CarbonserverForm, capabilities as described};
 
 use super::answer::{failure, known};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
-    paths: &[
-        "/_internal/capabilities",
-        "/_internal/capabilities/",
-        "/graphite/_internal/capabilities",
-        "/graphite/_internal/capabilities/",
-    ],
-    group: Group::Graphite,
+    paths: paths!("/_internal/capabilities"),
     scope: Access::Credential,
     does: "The protocols that carbonapi may use.",
     parameters: &[parameter("format", "`json`, or `carbonapi_v3_pb` (default)")],
     answers: "200, in carbonserver's format.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, capabilities),
+    ..Route::of(Group::Graphite)
 };
 
 async fn capabilities(call: GraphiteCall) -> Result<Response, Failure> {

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_graphite::{
     FindRequest, GlobAnswer, Pattern, Rendered, Source, Zone, find as nodes, read_globs, write_globs,
 };
@@ -12,13 +11,12 @@ use sandur_service::graphite::GraphiteRequest;
 use super::answer::{FAILS, FROM, JSONP, UNTIL, answer, failure, now};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
-    paths: &["/metrics/find", "/metrics/find/", "/graphite/metrics/find", "/graphite/metrics/find/"],
-    group: Group::Graphite,
+    paths: paths!("/metrics/find"),
     scope: Access::Read,
     does: "Nodes of the tree of paths that match a pattern. With times, only those that have values in the \
         range.",
@@ -38,8 +36,8 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, nodes in the requested format.",
     fails: FAILS,
-    several_tenants: false,
     handler: |verbs| on(verbs, find),
+    ..Route::of(Group::Graphite)
 };
 
 async fn find(State(queries): State<Queries>, mut call: GraphiteCall) -> Result<Response, Failure> {

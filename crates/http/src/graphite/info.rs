@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_graphite::{CarbonserverForm, info as info_of, infos, read_info};
 use sandur_service::Queries;
 use sandur_service::graphite::GraphiteRequest;
@@ -10,13 +9,12 @@ use sandur_service::graphite::GraphiteRequest;
 use super::answer::{FAILS, answer, failure};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
-    paths: &["/info", "/info/", "/graphite/info", "/graphite/info/"],
-    group: Group::Graphite,
+    paths: paths!("/info"),
     scope: Access::Read,
     does: "Steps, retentions and aggregation of a path, according to the rules of `graphite.schemas` and \
            `graphite.aggregation`.",
@@ -26,8 +24,8 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, in carbonserver's format.",
     fails: FAILS,
-    several_tenants: false,
     handler: |verbs| on(verbs, info),
+    ..Route::of(Group::Graphite)
 };
 
 async fn info(State(queries): State<Queries>, call: GraphiteCall) -> Result<Response, Failure> {

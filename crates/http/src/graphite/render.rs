@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_graphite::{FetchRequest, RenderRequest, Rendered, Zone, read_fetches};
 use sandur_service::Queries;
 use sandur_service::graphite::{GraphiteRequest, rendered};
@@ -10,13 +9,12 @@ use sandur_service::graphite::{GraphiteRequest, rendered};
 use super::answer::{FAILS, FROM, JSONP, UNTIL, answer, failure, now};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
-    paths: &["/render", "/render/", "/graphite/render", "/graphite/render/"],
-    group: Group::Graphite,
+    paths: paths!("/render"),
     scope: Access::Read,
     does: "Values of targets, as in graphite-web; with carbonapi's protocols the targets are in a body.",
     parameters: &[
@@ -48,8 +46,8 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, series in the requested format.",
     fails: FAILS,
-    several_tenants: false,
     handler: |verbs| on(verbs, render),
+    ..Route::of(Group::Graphite)
 };
 
 async fn render(State(queries): State<Queries>, mut call: GraphiteCall) -> Result<Response, Failure> {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::BoxFuture;
 use sandur_graphite::{Forget, delete_series as answered};
 use sandur_model::{Matcher, Signal, TenantId};
@@ -18,13 +17,12 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::loki::deletes;
 use crate::prometheus::delete_series::EARLIEST_MS;
-use crate::route::{Access, Group, POST, Route, parameter};
+use crate::route::{Access, Group, POST, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
-    paths: &["/tags/delSeries", "/tags/delSeries/", "/graphite/tags/delSeries", "/graphite/tags/delSeries/"],
-    group: Group::Graphite,
+    paths: paths!("/tags/delSeries"),
     scope: Access::Delete,
     does: "Deletes series with their values until now: when it answers, queries do not return them any more; \
            they are removed from the store as with `/api/v1/admin/tsdb/delete_series`. A name is that of a \
@@ -32,8 +30,8 @@ pub static ROUTE: Route = Route {
     parameters: &[parameter("path", "a name; may be repeated, up to 1,000 times"), JSONP],
     answers: "200, `true`, also if no series has the name.",
     fails: "400: a parameter, a limit; 403: `deletion_mode` is `disabled`; 429; 503; 504.",
-    several_tenants: false,
     handler: |verbs| on(verbs, tag_delete_series),
+    ..Route::of(Group::Graphite)
 };
 
 async fn tag_delete_series(

@@ -2,7 +2,6 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::on;
 use sandur_graphite::tag_details as details;
 use sandur_service::Queries;
 use sandur_service::graphite::GraphiteRequest;
@@ -10,13 +9,12 @@ use sandur_service::graphite::GraphiteRequest;
 use super::answer::{FAILS, FROM, JSONP, LIMIT, UNTIL, answer, within};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
-    paths: &["/tags/{tag}", "/tags/{tag}/", "/graphite/tags/{tag}", "/graphite/tags/{tag}/"],
-    group: Group::Graphite,
+    paths: paths!("/tags/{tag}"),
     scope: Access::Read,
     does: "Values of a tag, with the number of series that have them; reads each of these series.",
     parameters: &[
@@ -29,8 +27,8 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, `{\"tag\":..,\"values\":[{\"value\":..,\"count\":..},..]}`.",
     fails: FAILS,
-    several_tenants: false,
     handler: |verbs| on(verbs, tag_details),
+    ..Route::of(Group::Graphite)
 };
 
 async fn tag_details(

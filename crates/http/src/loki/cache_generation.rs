@@ -2,26 +2,22 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::Queries;
 
 use crate::call::Call;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/cache/generation_numbers"],
-    group: Group::Deletes,
     scope: Access::Read,
     does: "A number that grows whenever deletes change the answers of the tenant's queries, for caches in \
            front of this server.",
-    parameters: &[],
     answers: "200, a JSON string with the number; empty when the tenant never had a delete request.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, generation),
+    ..Route::of(Group::Deletes)
 };
 
 async fn generation(State(queries): State<Queries>, call: Call) -> Response {

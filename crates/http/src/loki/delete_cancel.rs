@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::Id;
 use sandur_service::Writes;
 use sandur_service::no_such_delete;
@@ -11,13 +10,12 @@ use super::deletes;
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, parameter};
+use crate::route::{Access, Group, Route, Verb, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/loki/api/v1/delete"],
-    group: Group::Deletes,
     scope: Access::Delete,
     does: "Cancels a delete request: queries return its lines again, except those that were removed already.",
     parameters: &[
@@ -27,8 +25,8 @@ pub static ROUTE: Route = Route {
     answers: "204.",
     fails: "400: it is processed, or it is started or too old and `force` is not given; 403: `deletion_mode` \
             is `disabled`; 404: no such request.",
-    several_tenants: false,
     handler: |verbs| on(verbs, cancel),
+    ..Route::of(Group::Deletes)
 };
 
 async fn cancel(State(writes): State<Writes>, call: Call) -> Result<Response, Failure> {

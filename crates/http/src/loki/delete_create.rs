@@ -5,20 +5,18 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
-use axum::routing::on;
 
 use super::deletes;
 use crate::app::App;
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, parameter};
+use crate::route::{Access, Group, Route, Verb, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Put, Verb::Post],
     paths: &["/loki/api/v1/delete"],
-    group: Group::Deletes,
     scope: Access::Delete,
     does: "Deletes lines: when it answers, queries do not return them any more; they are removed from the \
            store when the request cannot be cancelled any more.",
@@ -31,8 +29,8 @@ pub static ROUTE: Route = Route {
     answers: "204; the header `X-Delete-Request-ID` has the request's id.",
     fails: "400: a parameter, too many open requests, or a query that needs too much memory to compile; 403: \
             `deletion_mode` is `disabled`.",
-    several_tenants: false,
     handler: |verbs| on(verbs, create),
+    ..Route::of(Group::Deletes)
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-delete-request-id");

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::DeleteShown;
 use sandur_service::Writes;
 
@@ -11,13 +10,12 @@ use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, parameter};
+use crate::route::{Access, GET, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/delete"],
-    group: Group::Deletes,
     scope: Access::Delete,
     does: "The delete requests of the tenant, oldest first.",
     parameters: &[
@@ -29,8 +27,8 @@ pub static ROUTE: Route = Route {
               \"status\":\"..\",\"created_at\":3,\"user_id\":\"\"}]`, times in seconds; the status is \
               `received`, `42% Complete` or `processed`.",
     fails: "400: `start` or `end`; 403: `deletion_mode` is `disabled`.",
-    several_tenants: false,
     handler: |verbs| on(verbs, list),
+    ..Route::of(Group::Deletes)
 };
 
 async fn list(State(writes): State<Writes>, call: Call) -> Result<Response, Failure> {

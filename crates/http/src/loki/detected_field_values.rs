@@ -2,7 +2,6 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::Queries;
 
 use super::fields::{collect, limit};
@@ -10,13 +9,12 @@ use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, NAME, Route, SINCE, START, parameter};
+use crate::route::{Access, END, GET_POST, Group, NAME, Route, SINCE, START, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_field/{name}/values"],
-    group: Group::Discovery,
     scope: Access::Read,
     does: "Values of one field in a sample of lines.",
     parameters: &[
@@ -32,6 +30,7 @@ pub static ROUTE: Route = Route {
     fails: "400: not a query of lines.",
     several_tenants: true,
     handler: |verbs| on(verbs, values),
+    ..Route::of(Group::Discovery)
 };
 
 /// Like Loki, an empty list and its limit are left out.

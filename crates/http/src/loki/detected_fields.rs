@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::Queries;
 
 use super::fields::{collect, limit, type_of};
@@ -10,13 +9,12 @@ use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
+use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_fields"],
-    group: Group::Discovery,
     scope: Access::Read,
     does: "Fields that a sample of lines has, with their types.",
     parameters: &[
@@ -34,6 +32,7 @@ pub static ROUTE: Route = Route {
     fails: "400: not a query of lines, `line_limit` exceeds `max_entries_limit_per_query`.",
     several_tenants: true,
     handler: |verbs| on(verbs, fields),
+    ..Route::of(Group::Discovery)
 };
 
 /// Like Loki, an empty list and its limit are left out.

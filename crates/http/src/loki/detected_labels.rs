@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_query::{SeriesRequest, all_series};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
@@ -15,20 +14,19 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
+use crate::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/detected_labels"],
-    group: Group::Discovery,
     scope: Access::Read,
     does: "Labels that are useful in selectors, with their number of values.",
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"detectedLabels\":[{\"label\",\"cardinality\"},..]}`; `{}` when there is none.",
-    fails: "",
     several_tenants: true,
     handler: |verbs| on(verbs, labels),
+    ..Route::of(Group::Discovery)
 };
 
 /// Labels that are always offered.

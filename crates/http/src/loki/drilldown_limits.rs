@@ -4,27 +4,23 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::units::format_duration;
 use sandur_ingest::LEVEL_KEYS;
 use sandur_service::Queries;
 
 use crate::call::Call;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/loki/api/v1/drilldown-limits"],
-    group: Group::Discovery,
     scope: Access::Read,
     does: "Limits that Logs Drilldown reads when it starts.",
-    parameters: &[],
     answers: "200, `{\"limits\":{..},\"pattern_ingester_enabled\":bool,\"version\":\"..\"}`.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, drilldown_limits),
+    ..Route::of(Group::Discovery)
 };
 
 async fn drilldown_limits(State(queries): State<Queries>, call: Call) -> Response {

@@ -3,20 +3,18 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::{Queries, logql, on_text};
 
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, GET_POST, Group, QUERY, Route};
+use crate::route::{Access, GET_POST, Group, QUERY, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/format_query"],
-    group: Group::Query,
     scope: Access::Read,
     does: "Formats a query in its canonical form.",
     parameters: &[QUERY],
@@ -24,6 +22,7 @@ pub static ROUTE: Route = Route {
     fails: "400, `{\"status\":\"invalid-query\",\"error\":\"..\"}`.",
     several_tenants: true,
     handler: |verbs| on(verbs, format),
+    ..Route::of(Group::Query)
 };
 
 /// Answers with the formatted query; for a query that does not parse with a JSON error and status 400.

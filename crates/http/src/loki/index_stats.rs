@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_query::StreamVolume;
 use sandur_service::Queries;
 use sandur_service::logql::selector;
@@ -13,20 +12,19 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
+use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/stats"],
-    group: Group::Index,
     scope: Access::Read,
     does: "The size of the matching streams in the range.",
     parameters: &[parameter("query", "a selector; required"), START, END, SINCE],
     answers: r#"200, `{"streams","chunks","bytes","entries"}`, not wrapped; a chunk is a page of a block."#,
-    fails: "",
     several_tenants: true,
     handler: |verbs| on(verbs, stats),
+    ..Route::of(Group::Index)
 };
 
 /// `index/stats`.

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_query::{QueryResult, Sample, Series};
 use sandur_service::Queries;
 use sandur_service::query_log::Asked;
@@ -10,13 +9,12 @@ use sandur_service::query_log::Asked;
 use super::volume::{VolumeRequest, answer, largest};
 use crate::call::Call;
 use crate::failed_request::Failure;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
+use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/volume"],
-    group: Group::Index,
     scope: Access::Read,
     does: "Bytes in the complete range, by labels.",
     parameters: &[
@@ -35,6 +33,7 @@ pub static ROUTE: Route = Route {
     fails: "400 when `limit` exceeds `volume_max_series`.",
     several_tenants: true,
     handler: |verbs| on(verbs, instant),
+    ..Route::of(Group::Index)
 };
 
 /// `index/volume`: bytes in the complete range.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::{MatchOp, Matcher, TimeRange};
 use sandur_query::{QueryContext, QueryResult, Sample, Series, SeriesRequest, all_texts};
@@ -16,13 +15,12 @@ use sandur_service::query_log::Asked;
 use super::volume::{Pairs, VolumeRequest, answer, largest};
 use crate::call::Call;
 use crate::failed_request::Failure;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
+use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/index/volume_range"],
-    group: Group::Index,
     scope: Access::Read,
     does: "Bytes in each step, by labels. Steps end at multiples of `step`, inclusive; every line counts in \
            exactly one step.",
@@ -43,6 +41,7 @@ pub static ROUTE: Route = Route {
     fails: "400 for more than 11,000 points, and when `limit` exceeds `volume_max_series`; 429; 504.",
     several_tenants: true,
     handler: |verbs| on(verbs, range),
+    ..Route::of(Group::Index)
 };
 
 async fn range(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {

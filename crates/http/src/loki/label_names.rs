@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_query::{QueryStats, SeriesRequest, all_texts};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
@@ -13,20 +12,19 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START};
+use crate::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/labels", "/loki/api/v1/label"],
-    group: Group::Index,
     scope: Access::Read,
     does: "Names of labels in the range, of the streams that match.",
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"app\",..]}`; without `data` when there is none.",
-    fails: "",
     several_tenants: true,
     handler: |verbs| on(verbs, names),
+    ..Route::of(Group::Index)
 };
 
 async fn names(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {

@@ -2,7 +2,6 @@
 
 use axum::extract::{Path, State};
 use axum::response::Response;
-use axum::routing::on;
 use sandur_query::{QueryStats, SeriesRequest, all_texts};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
@@ -12,20 +11,19 @@ use super::label_names::{Found, strings};
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::logged::logged;
-use crate::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START};
+use crate::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/label/{name}/values"],
-    group: Group::Index,
     scope: Access::Read,
     does: "Values of a label in the range, of the streams that match.",
     parameters: &[NAME, SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"api\",..]}`; without `data` when there is none.",
-    fails: "",
     several_tenants: true,
     handler: |verbs| on(verbs, values),
+    ..Route::of(Group::Index)
 };
 
 async fn values(

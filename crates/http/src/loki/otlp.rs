@@ -3,7 +3,6 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::on;
 use bytes::Bytes;
 
 use crate::app::App;
@@ -11,22 +10,20 @@ use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::receive::push_lines;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/otlp/v1/logs"],
-    group: Group::Write,
     scope: Access::Write,
     does: "Stores log records; answers when they are durable and can be queried. The body is an \
            `ExportLogsServiceRequest` in protobuf or JSON, plain or compressed.",
-    parameters: &[],
     answers: "200, an empty `ExportLogsServiceResponse` in the format of the request.",
     fails: "like `push`, with a `google.rpc.Status` as body, and with 503, which exporters retry, instead of \
             500.",
-    several_tenants: false,
     handler: |verbs| on(verbs, otlp),
+    ..Route::of(Group::Write)
 };
 
 /// `POST /otlp/v1/logs`.

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_logql::{PatternSeries, PatternsRequest};
 use sandur_model::TimeRange;
 use sandur_service::Queries;
@@ -14,13 +13,12 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, parameter};
+use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/patterns"],
-    group: Group::Discovery,
     scope: Access::Read,
     does: "The log templates of the streams' lines, with the number of lines of each by step. A template can \
            be used after `|>` and matches its lines. Of large selections a sample is read.",
@@ -31,6 +29,7 @@ pub static ROUTE: Route = Route {
     fails: "400: not a selector, more than 11,000 points.",
     several_tenants: true,
     handler: |verbs| on(verbs, patterns),
+    ..Route::of(Group::Discovery)
 };
 
 async fn patterns(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {

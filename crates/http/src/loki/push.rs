@@ -2,7 +2,6 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::writes::LineDecoder;
 
 use crate::app::App;
@@ -10,25 +9,23 @@ use crate::failed_request::Failure;
 use crate::receive::push_lines;
 use crate::refused_parts;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/loki/api/v1/push"],
-    group: Group::Write,
     scope: Access::Write,
     does: "Stores lines; answers when they are durable and can be queried. The body is protobuf in a snappy \
            block, or `application/json`, plain or with `Content-Encoding: gzip` or `deflate`.",
-    parameters: &[],
     answers: "204.",
     fails: "400: some entries break a limit (the text names them; the others are stored), or the body cannot \
             be decoded; with the header `X-Sandur-Refused: entries` the answer is JSON that also says which \
             entries were refused, `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, \
             counted from 0 through all streams (with more than 10,000 separate runs the answer is the text); \
             413; 422: no stream in the body; 429: a rate; 503.",
-    several_tenants: false,
     handler: |verbs| on(verbs, loki),
+    ..Route::of(Group::Write)
 };
 
 /// `POST /loki/api/v1/push`.

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::Queries;
 use sandur_service::logql::{QueryKind, QueryText};
 
@@ -10,13 +9,12 @@ use super::queries::answer;
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::params::LIMIT_DEFAULT;
-use crate::route::{Access, GET_POST, Group, QUERY, Route, parameter};
+use crate::route::{Access, GET_POST, Group, QUERY, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/query"],
-    group: Group::Query,
     scope: Access::Read,
     does: "Evaluates a metric query at one instant.",
     parameters: &[QUERY, parameter("time", "the instant; by default now")],
@@ -24,6 +22,7 @@ pub static ROUTE: Route = Route {
     fails: "400: a query that does not parse, a query of lines, a limit; 429; 504.",
     several_tenants: true,
     handler: |verbs| on(verbs, instant),
+    ..Route::of(Group::Query)
 };
 
 /// `query`.

@@ -2,20 +2,18 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::Queries;
 use sandur_service::logql::{QueryKind, QueryText};
 
 use super::queries::answer;
 use crate::call::Call;
 use crate::failed_request::Failure;
-use crate::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, parameter};
+use crate::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/query_range"],
-    group: Group::Query,
     scope: Access::Read,
     does: "Reads the lines of a range, or evaluates a metric query at each step of it.",
     parameters: &[
@@ -33,6 +31,7 @@ pub static ROUTE: Route = Route {
     fails: "400: a query that does not parse, a limit, more than 11,000 points; 429; 504.",
     several_tenants: true,
     handler: |verbs| on(verbs, range),
+    ..Route::of(Group::Query)
 };
 
 /// `query_range`.

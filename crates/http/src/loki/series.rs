@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::ErrorKind;
 use sandur_model::Labels;
 use sandur_query::{QueryStats, SeriesRequest, all_series};
@@ -17,13 +16,12 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, parameter};
+use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/series", "/api/prom/series"],
-    group: Group::Index,
     scope: Access::Read,
     does: "Label sets of the streams that match any selector.",
     parameters: &[
@@ -36,6 +34,7 @@ pub static ROUTE: Route = Route {
     fails: "400: more streams than `cardinality_limit`.",
     several_tenants: true,
     handler: |verbs| on(verbs, series),
+    ..Route::of(Group::Index)
 };
 
 /// `series`: label sets of streams that match any `match[]` (or `match`).

@@ -12,7 +12,6 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
 use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::on;
 use futures_util::{Stream, StreamExt};
 use sandur_base::Lane;
 use sandur_model::{Limits, LogPage, TenantId};
@@ -27,13 +26,12 @@ use crate::failed_request::Failure;
 use crate::gate::Standing;
 use crate::marshal::{Encoding, json, legacy_streams, streams};
 use crate::params::LIMIT_DEFAULT;
-use crate::route::{Access, GET_POST, Group, QUERY, Route, START, parameter};
+use crate::route::{Access, GET_POST, Group, QUERY, Route, START, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/tail"],
-    group: Group::Query,
     scope: Access::Read,
     does: "Sends new lines over a websocket, after past lines.",
     parameters: &[
@@ -46,8 +44,8 @@ pub static ROUTE: Route = Route {
               second; a failure closes the websocket with 1011 and its text, a message of the client of more \
               than 4 KiB with 1009.",
     fails: "400: not a websocket, too many followers.",
-    several_tenants: false,
     handler: |verbs| on(verbs, tail),
+    ..Route::of(Group::Query)
 };
 
 /// Interval of pings.

@@ -2,29 +2,25 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_listeners::carbon::Carbon;
 use sandur_model::MILLISECOND_NS;
 use serde_json::json;
 
 use crate::reply;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/graphite/rejected"],
-    group: Group::Operations,
     scope: Access::Admin,
     does: "The last 100 points and messages of Graphite's protocols that were refused, newest first, of all \
            tenants: time, protocol, address of the sender, the reason as in \
            `sandur_carbon_rejected_points_total`, a text, and the beginning of the message.",
-    parameters: &[],
     answers: "200, JSON: `{\"rejected\": [{\"time_ms\", \"protocol\", \"peer\", \"reason\", \"text\", \
               \"message\"}]}`.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, rejected),
+    ..Route::of(Group::Operations)
 };
 
 async fn rejected(State(carbon): State<Carbon>) -> Response {

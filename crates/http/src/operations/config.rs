@@ -4,19 +4,17 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_config::{Named, Settings};
 
 use super::yaml;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, parameter};
+use crate::route::{Access, GET, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/config"],
-    group: Group::Operations,
     scope: Access::Admin,
     does: "The configuration in effect, without secrets.",
     parameters: &[parameter(
@@ -25,9 +23,8 @@ pub static ROUTE: Route = Route {
         defaults",
     )],
     answers: "200, YAML with the keys of the file.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, config),
+    ..Route::of(Group::Operations)
 };
 
 /// The settings have no secrets except in the URL of the store; credentials come from the environment.

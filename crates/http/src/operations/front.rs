@@ -4,24 +4,20 @@
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use axum::routing::on;
 use bytes::Bytes;
 
 use crate::reply;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/"],
-    group: Group::Operations,
     scope: Access::Credential,
     does: "The version of the program and its most important paths.",
-    parameters: &[],
     answers: "200, HTML for clients that accept it, otherwise text.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, front),
+    ..Route::of(Group::Operations)
 };
 
 /// A path that the page names, with its purpose.

@@ -2,27 +2,25 @@
 
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use axum::routing::on;
 use sandur_terminal::logging;
 
 use crate::marshal::json;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/log_level"],
-    group: Group::Operations,
     scope: Access::Admin,
     does: "The log level; POST changes it until the process ends.",
     parameters: &[parameter("log_level", "with POST: `trace`, `debug`, `info`, `warn` or `error`")],
     answers: "200, `{\"message\":\"Current log level is info\"}`, after a change \
               `{\"status\":\"success\",\"message\":\"Log level set to debug\"}`.",
     fails: "400, `{\"status\":\"failed\",\"message\":\"..\"}`.",
-    several_tenants: false,
     handler: |verbs| on(verbs, log_level),
+    ..Route::of(Group::Operations)
 };
 
 async fn log_level(method: Method, params: Params) -> Response {

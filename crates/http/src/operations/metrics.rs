@@ -3,26 +3,22 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use axum::routing::on;
 
 use crate::app::{App, AppState};
 use crate::exposition::accepted;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/metrics"],
-    group: Group::Operations,
     scope: Access::Credential,
     does: "All metrics of the process.",
-    parameters: &[],
     answers: "200; OpenMetrics 1.0.0 or 0.0.1 if the Accept header prefers it, otherwise Prometheus's text \
               format 0.0.4.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, metrics),
+    ..Route::of(Group::Operations)
 };
 
 async fn metrics(State(app): State<App>, headers: HeaderMap) -> Response {

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::ErrorKind;
 use sandur_base::units::format_duration;
 
@@ -16,13 +15,12 @@ use crate::app::{App, AppState};
 use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, parameter};
+use crate::route::{Access, GET, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/ready", "/-/ready"],
-    group: Group::Operations,
     scope: Access::Open,
     does: "Whether the process is ready for requests.",
     parameters: &[parameter(
@@ -35,8 +33,8 @@ pub static ROUTE: Route = Route {
               (`flushes fail for DURATION: ...`).",
     fails: "503 with the reason and `Retry-After`, also while the server starts or stops; 400: an unknown \
             value of `for`.",
-    several_tenants: false,
     handler: |verbs| on(verbs, ready),
+    ..Route::of(Group::Operations)
 };
 
 /// The kind of requests that a readiness check is about.

@@ -3,11 +3,10 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use axum::routing::on;
 
 use crate::app::App;
 use crate::reply;
-use crate::route::{Access, GET_POST, Group, Route};
+use crate::route::{Access, GET_POST, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -21,15 +20,12 @@ pub static ROUTE: Route = Route {
         "/scheduler/ring",
         "/pattern/ring",
     ],
-    group: Group::Operations,
     scope: Access::Credential,
     does: "This process as the only member of a ring: processes share a bucket and need no ring.",
-    parameters: &[],
     answers: "200, a line of text, or with `Accept: application/json` \
               `{\"shards\":[{\"id\",\"state\",\"address\",..}],\"now\"}`.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, ring),
+    ..Route::of(Group::Operations)
 };
 
 async fn ring(State(app): State<App>, headers: HeaderMap) -> Response {

@@ -1,11 +1,13 @@
 //! `ingester/shutdown`: flushes and stops.
+//!
+//! Every shutdown flushes, so there is little to prepare for one: an early flush shortens the last one.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::ErrorKind;
 use tokio::sync::oneshot;
 
@@ -13,13 +15,12 @@ use crate::app::App;
 use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route, parameter};
+use crate::route::{Access, Group, POST, Route, Verb, on, parameter};
 
-/// The row of this endpoint in the table of routes.
-pub static ROUTE: Route = Route {
+/// Flushes and stops.
+pub static SHUTDOWN: Route = Route {
     methods: POST,
     paths: &["/ingester/shutdown"],
-    group: Group::Operations,
     scope: Access::Admin,
     does: "Refuses further pushes, flushes, and shuts the process down cleanly, even if the client does not \
         wait.",
@@ -33,8 +34,8 @@ pub static ROUTE: Route = Route {
     ],
     answers: "204.",
     fails: "503 when it is stopping already, or the store cannot be written.",
-    several_tenants: false,
     handler: |verbs| on(verbs, shutdown),
+    ..Route::of(Group::Operations)
 };
 
 async fn shutdown(State(app): State<App>, params: Params) -> Result<Response, Failure> {
@@ -71,4 +72,32 @@ async fn end(app: &App, flush: bool, terminate: bool) -> Result<(), Failure> {
     tracing::info!("stopping: requested over HTTP");
     app.shutdown.trigger();
     Ok(())
+}
+
+/// Announces that this process will be scaled down.
+pub static PREPARE: Route = Route {
+    methods: &[Verb::Get, Verb::Post, Verb::Delete],
+    paths: &["/ingester/prepare_shutdown"],
+    scope: Access::Admin,
+    does: "POST flushes and marks this process as about to be scaled down, DELETE removes the mark, GET \
+           shows it. The mark changes nothing else: every stop flushes.",
+    answers: "204; with GET 200, `set` or `unset`.",
+    fails: "503 when the store cannot be written.",
+    handler: |verbs| on(verbs, prepare),
+    ..Route::of(Group::Operations)
+};
+
+async fn prepare(State(app): State<App>, method: Method) -> Result<Response, Failure> {
+    match method {
+        Method::POST => {
+            app.writes.intake().flush().await?;
+            app.prepared.store(true, Ordering::Relaxed);
+            Ok(reply::empty())
+        }
+        Method::DELETE => {
+            app.prepared.store(false, Ordering::Relaxed);
+            Ok(reply::empty())
+        }
+        _ => Ok(reply::text(if app.prepared.load(Ordering::Relaxed) { "set" } else { "unset" })),
+    }
 }

@@ -2,25 +2,21 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_service::Writes;
 
 use crate::reply;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/sandur/store"],
-    group: Group::Operations,
     scope: Access::Admin,
     does: "Requests to the object store since the start, and their cost, also per month \
            ([operations.md](../operations.md)).",
-    parameters: &[],
     answers: "200, a sentence and a table as text; programs read `/metrics`.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, store_report),
+    ..Route::of(Group::Operations)
 };
 
 async fn store_report(State(writes): State<Writes>) -> Response {

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_config::{LIMITS, LimitSpec};
 use sandur_model::Limits;
 use sandur_service::Queries;
@@ -10,20 +9,17 @@ use sandur_service::Queries;
 use super::yaml;
 use crate::call::Call;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/config/tenant/v1/limits"],
-    group: Group::Operations,
     scope: Access::Read,
     does: "The limits of the tenant.",
-    parameters: &[],
     answers: "200, YAML with Loki's names where Loki has the limit.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, tenant_limits),
+    ..Route::of(Group::Operations)
 };
 
 /// Loki's limits that follow from other limits here.

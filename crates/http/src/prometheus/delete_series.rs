@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_model::Signal;
 use sandur_service::promql::selector_text;
 use sandur_service::{Queries, Writes};
@@ -14,13 +13,12 @@ use super::selectors::read;
 use crate::call::Call;
 use crate::loki::deletes;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, parameter};
+use crate::route::{Access, Group, Route, Verb, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Post, Verb::Put],
     paths: &["/api/v1/admin/tsdb/delete_series", "/prometheus/api/v1/admin/tsdb/delete_series"],
-    group: Group::Metrics,
     scope: Access::Delete,
     does: "Deletes samples: when it answers, queries do not return them any more; they are removed from the \
            store after `compaction.delete_request_cancel_period`. Each selector creates a delete request.",
@@ -31,8 +29,8 @@ pub static ROUTE: Route = Route {
     ],
     answers: "204.",
     fails: "400 `bad_data`; 503 `unavailable`: `deletion_mode` is `disabled`.",
-    several_tenants: false,
     handler: |verbs| on(verbs, delete),
+    ..Route::of(Group::Metrics)
 };
 
 /// Maximum distance of a sample's timestamp from the epoch, in milliseconds.

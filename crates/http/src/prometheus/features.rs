@@ -3,24 +3,21 @@
 use std::collections::BTreeMap;
 
 use axum::response::Response;
-use axum::routing::on;
 use sandur_promql::function_names;
 
 use super::reply::success_json;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/features", "/prometheus/api/v1/features"],
-    group: Group::Metrics,
     scope: Access::Credential,
     does: "Which of Prometheus's optional features are supported.",
-    parameters: &[],
     answers: "200, `{\"api\":{\"admin\":true,..},\"promql\":{..},\"promql_functions\":{..}}` as `data`.",
-    fails: "",
     several_tenants: true,
     handler: |verbs| on(verbs, features),
+    ..Route::of(Group::Metrics)
 };
 
 const API: &[(&str, bool)] = &[

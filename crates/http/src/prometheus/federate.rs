@@ -5,7 +5,6 @@ use std::collections::btree_map::Entry;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::escaping::{Escaping, Named, push_quoted};
 use sandur_model::{FloatHistogram, Labels, is_stale};
@@ -21,13 +20,12 @@ use super::selectors;
 use crate::call::Call;
 use crate::exposition::{Exposition, accepted};
 use crate::marshal::json::push;
-use crate::route::{Access, GET, Group, Route, parameter};
+use crate::route::{Access, GET, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/federate", "/prometheus/federate"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "The last sample of each series that matches any selector and is no older than \
            `query.lookback_delta`, by name of metric, with its time. Histograms with custom buckets become \
@@ -39,6 +37,7 @@ pub static ROUTE: Route = Route {
     fails: "400 `bad_data`.",
     several_tenants: true,
     handler: |verbs| on(verbs, federate),
+    ..Route::of(Group::Metrics)
 };
 
 async fn federate(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::Reservation;
 use sandur_model::MetricMetadata;
 use sandur_query::{MetadataSelection, QueryStats, SampleSource};
@@ -14,13 +13,12 @@ use super::refused::Refused;
 use super::reply::{BEGIN, JSON, PIECE_BYTES, Pieces, in_pieces, notes};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET, Group, Route, parameter};
+use crate::route::{Access, GET, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/metadata", "/prometheus/api/v1/metadata"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "Type, unit and help of metric families, as senders and scrape targets reported them.",
     parameters: &[
@@ -32,6 +30,7 @@ pub static ROUTE: Route = Route {
     fails: "400 `bad_data`.",
     several_tenants: true,
     handler: |verbs| on(verbs, metadata),
+    ..Route::of(Group::Metrics)
 };
 
 async fn metadata(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {

@@ -1,21 +1,18 @@
-//! Prometheus's HTTP API over samples: one file per endpoint.
+//! Prometheus's HTTP API over samples: one file per endpoint, or for several that share their code.
 //!
 //! Formats, status codes and error texts are those of Prometheus 3, checked against its sources. Paths
 //! begin with `/api/v1` and `/prometheus/api/v1`. Loki's paths are different, so one port serves both.
 
-pub mod alertmanagers;
-pub mod clean_tombstones;
+pub mod admin;
 pub mod delete_series;
+pub mod expressions;
 pub mod features;
 pub mod federate;
-pub mod format_query;
 mod instants;
-pub mod label_names;
-pub mod label_values;
+pub mod labels;
 pub mod metadata;
 mod numbers;
 mod params;
-pub mod parse_query;
 pub mod queries;
 pub mod query;
 pub mod query_exemplars;
@@ -26,23 +23,13 @@ mod read_request;
 mod refused;
 pub mod reply;
 mod result;
-pub mod scrape_pools;
 mod search;
-pub mod search_label_names;
-pub mod search_label_values;
-pub mod search_metric_names;
 mod search_score;
+pub mod searches;
 mod selectors;
-pub mod series;
-pub mod snapshot;
 mod statistics;
-pub mod status_build_info;
-pub mod status_config;
-pub mod status_flags;
-pub mod status_runtime_info;
+pub mod status;
 pub mod status_tsdb;
 pub mod status_tsdb_blocks;
-pub mod status_wal_replay;
 mod streamed;
-pub mod target_metadata;
 pub mod targets;

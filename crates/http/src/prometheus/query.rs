@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_promql::Times;
 use sandur_service::Queries;
 
@@ -10,13 +9,12 @@ use super::params;
 use super::queries::{LIMIT, LOOKBACK, QUERY, STATS, TIMEOUT, answer, asked};
 use super::refused::Refused;
 use crate::call::Call;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/query", "/prometheus/api/v1/query"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "Evaluates PromQL at one instant.",
     parameters: &[QUERY, parameter("time", "the instant; by default now"), TIMEOUT, LIMIT, LOOKBACK, STATS],
@@ -24,6 +22,7 @@ pub static ROUTE: Route = Route {
     fails: "400 `bad_data`; 422 `execution`, also for limits; 429; 503 `timeout`.",
     several_tenants: true,
     handler: |verbs| on(verbs, instant),
+    ..Route::of(Group::Metrics)
 };
 
 async fn instant(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_query::{SampleSource, SeriesExemplars, SeriesRequest};
 use sandur_service::Queries;
 use sandur_service::promql;
@@ -16,13 +15,12 @@ use super::reply::success_json;
 use super::selectors::{END, START, listed};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET_POST, Group, Route};
+use crate::route::{Access, GET_POST, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/query_exemplars", "/prometheus/api/v1/query_exemplars"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "Exemplars of the series that the selectors of a query select.",
     parameters: &[QUERY, START, END],
@@ -32,6 +30,7 @@ pub static ROUTE: Route = Route {
     fails: "400 `bad_data`.",
     several_tenants: true,
     handler: |verbs| on(verbs, exemplars),
+    ..Route::of(Group::Metrics)
 };
 
 async fn exemplars(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_promql::Times;
 use sandur_service::Queries;
 
@@ -11,13 +10,12 @@ use super::queries::{LIMIT, LOOKBACK, POINTS_MAX, QUERY, STATS, TIMEOUT, answer,
 use super::refused::Refused;
 use crate::call::Call;
 use crate::params::Params;
-use crate::route::{Access, GET_POST, Group, Route, parameter};
+use crate::route::{Access, GET_POST, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/api/v1/query_range", "/prometheus/api/v1/query_range"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "Evaluates PromQL at each step of a range. Steps that were evaluated before are not evaluated \
            again unless their samples changed.",
@@ -36,6 +34,7 @@ pub static ROUTE: Route = Route {
             429; 503 `timeout`.",
     several_tenants: true,
     handler: |verbs| on(verbs, range),
+    ..Route::of(Group::Metrics)
 };
 
 async fn range(State(queries): State<Queries>, call: Call) -> Result<Response, Refused> {

@@ -8,7 +8,6 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::on;
 use bytes::Bytes;
 use sandur_protobuf::{Writer as _, prometheus};
 use sandur_query::{Error, QueryContext, SampleScan, SampleSelection, SampleSource, Samples, SeriesBatch};
@@ -25,22 +24,20 @@ use crate::body::BodyLimits;
 use crate::call::{self, Call};
 use crate::failed_request::Failure;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/api/v1/read", "/prometheus/api/v1/read"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "Series with their samples, by remote read: `SAMPLES`, or `STREAMED_XOR_CHUNKS` if the client \
            prefers it. The body is protobuf in a snappy block.",
-    parameters: &[],
     answers: "200, protobuf: a snappy block, or frames.",
     fails: "400: the body cannot be decoded; 413; 422: more samples than `query.max_samples` or the memory \
             of a query allows; 429; 503.",
-    several_tenants: false,
     handler: |verbs| on(verbs, read),
+    ..Route::of(Group::Metrics)
 };
 
 const BODY_MAX: u64 = 1 << 20;

@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use foldhash::{HashMap, HashMapExt};
 use sandur_base::Reservation;
 use sandur_base::job::spend;
@@ -16,13 +15,12 @@ use super::reply::success;
 use super::selectors::Request;
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET, Group, Route, parameter};
+use crate::route::{Access, GET, Group, Route, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/tsdb", "/prometheus/api/v1/status/tsdb"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "The metrics and labels with the most series, among series that match any selector and have \
            samples in the last two hours, or in the given range.",
@@ -38,6 +36,7 @@ pub static ROUTE: Route = Route {
     fails: "400 `bad_data`; 422 `execution`: more series than the memory of a query allows.",
     several_tenants: true,
     handler: |verbs| on(verbs, tsdb),
+    ..Route::of(Group::Metrics)
 };
 
 const ROWS_DEFAULT: usize = 10;

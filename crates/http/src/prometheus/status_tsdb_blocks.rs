@@ -2,29 +2,25 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_model::Dataset;
 use sandur_service::{BlockShown, Writes};
 
 use super::reply::{BEGIN, JSON, PIECE_BYTES, Pieces, in_pieces};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET, Group, Route};
+use crate::route::{Access, GET, Group, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/api/v1/status/tsdb/blocks", "/prometheus/api/v1/status/tsdb/blocks"],
-    group: Group::Metrics,
     scope: Access::Read,
     does: "The blocks of samples in the store, in Prometheus's format.",
-    parameters: &[],
     answers: "200, \
               `{\"blocks\":[{\"ulid\",\"minTime\",\"maxTime\",\"stats\",\"compaction\",\"version\"},\
                   ..]}` as `data`.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, blocks),
+    ..Route::of(Group::Metrics)
 };
 
 async fn blocks(State(writes): State<Writes>, call: Call) -> Response {

@@ -1,23 +1,26 @@
-//! `targets`: the scrape targets and their state.
+//! `targets`: what is scraped, the metadata of its metrics, and where alerts are sent.
 
 use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
-use sandur_model::Labels;
+use sandur_model::{Labels, matches_all};
+use sandur_service::Queries;
 use serde_json::{Value, json};
 
-use super::reply::success_json;
+use super::queries::refuse;
+use super::refused::Refused;
+use super::reply::{success, success_json};
+use crate::call::Call;
+use crate::marshal::json;
 use crate::params::Params;
-use crate::route::{Access, GET, Group, Route, parameter};
+use crate::route::{Access, GET, Group, Route, on, parameter};
 use crate::scrape_state::{Scraping, TargetShown};
 
-/// The row of this endpoint in the table of routes.
-pub static ROUTE: Route = Route {
+/// The targets and their states.
+pub static TARGETS: Route = Route {
     methods: GET,
     paths: &["/api/v1/targets", "/prometheus/api/v1/targets"],
-    group: Group::Metrics,
     scope: Access::Admin,
     does: "The targets that this process scrapes, with the results of their last scrapes; empty without \
            `--scrape`.",
@@ -27,9 +30,8 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..}}` as \
               `data`.",
-    fails: "",
-    several_tenants: false,
     handler: |verbs| on(verbs, targets),
+    ..Route::of(Group::Metrics)
 };
 
 async fn targets(State(scraping): State<Scraping>, params: Params) -> Response {
@@ -75,4 +77,98 @@ fn active_target(target: &TargetShown) -> Value {
 
 fn dropped_target(target: &TargetShown) -> Value {
     json!({ "discoveredLabels": object(&target.discovered), "scrapePool": target.pool })
+}
+
+/// Metadata of the metrics of targets.
+pub static METADATA: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/targets/metadata", "/prometheus/api/v1/targets/metadata"],
+    scope: Access::Admin,
+    does: "Metadata of the metrics of targets.",
+    parameters: &[
+        parameter("match_target", "a selector on the labels of targets; by default all"),
+        parameter("metric", "the family; by default all"),
+        parameter("limit", "maximum number of targets; by default all"),
+    ],
+    answers: "200, `[{\"target\":{..},\"metric\",\"type\",\"help\",\"unit\"},..]` as `data`.",
+    fails: "400 `bad_data`.",
+    handler: |verbs| on(verbs, metadata),
+    ..Route::of(Group::Metrics)
+};
+
+async fn metadata(
+    State(queries): State<Queries>,
+    State(scraping): State<Scraping>,
+    call: Call,
+) -> Result<Response, Refused> {
+    let limit = match call.params.get("limit") {
+        None => usize::MAX,
+        Some(text) => {
+            let number: i64 = text.parse().map_err(|_| refuse("limit must be a number"))?;
+            usize::try_from(number).unwrap_or(usize::MAX)
+        }
+    };
+    let matchers = match call.params.get("match_target") {
+        None => Vec::new(),
+        Some(text) => {
+            let context = queries.samples_context(&call.caller.tenant, None);
+            let text = text.to_owned();
+            let parsed = context.compute_here(|| Ok(sandur_promql::parse_selector(&text)?));
+            parsed.map_err(|error| Refused::reading(error, str::to_owned))?
+        }
+    };
+    let metric = call.params.get("metric").unwrap_or("");
+    let mut rows = Vec::new();
+    let targets = scraping.targets_of("").into_iter().filter_map(|target| target.labels);
+    for labels in targets.filter(|labels| matches_all(&matchers, labels)).take(limit) {
+        let metadata = scraping.get().map(|state| state.metadata_of(&labels)).unwrap_or_default();
+        for one in metadata.iter().filter(|one| metric.is_empty() || *one.family == *metric) {
+            let mut row = json!({
+                "target": object(&labels), "type": one.kind.as_str(), "help": one.help, "unit": one.unit,
+            });
+            if metric.is_empty() {
+                row["metric"] = json!(one.family);
+            }
+            rows.push(row);
+        }
+    }
+    Ok(success_json(&json!(rows).to_string()))
+}
+
+/// Names of scrape configurations.
+pub static POOLS: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/scrape_pools", "/prometheus/api/v1/scrape_pools"],
+    scope: Access::Admin,
+    does: "Names of scrape configurations.",
+    answers: "200, `{\"scrapePools\":[\"node\",..]}` as `data`.",
+    handler: |verbs| on(verbs, pools),
+    ..Route::of(Group::Metrics)
+};
+
+async fn pools(State(scraping): State<Scraping>) -> Response {
+    let mut pools = scraping.get().map(|state| state.pools()).unwrap_or_default();
+    pools.sort();
+    let data = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"{\"scrapePools\":");
+        json::strings(out, pools.iter().map(String::as_str));
+        out.push(b'}');
+    };
+    success(data, &[])
+}
+
+/// Where alerts are sent; always empty, since no rules are evaluated.
+pub static ALERTMANAGERS: Route = Route {
+    methods: GET,
+    paths: &["/api/v1/alertmanagers", "/prometheus/api/v1/alertmanagers"],
+    scope: Access::Read,
+    does: "The Alertmanagers that alerts are sent to: none, since rules are not evaluated.",
+    answers: "200, `{\"activeAlertmanagers\":[],\"droppedAlertmanagers\":[]}` as `data`.",
+    several_tenants: true,
+    handler: |verbs| on(verbs, alertmanagers),
+    ..Route::of(Group::Metrics)
+};
+
+async fn alertmanagers(_call: Call) -> Response {
+    success_json("{\"activeAlertmanagers\":[],\"droppedAlertmanagers\":[]}")
 }

@@ -4,7 +4,6 @@
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::Response;
-use axum::routing::on;
 use sandur_carbon::{PLAINTEXT, PROTOCOLS, Protocol};
 use sandur_listeners::carbon;
 
@@ -13,24 +12,22 @@ use crate::call;
 use crate::failed_request::Failure;
 use crate::receive::receive;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/graphite/carbon"],
-    group: Group::Write,
     scope: Access::Write,
     does: "Stores Graphite points; answers when they are durable and can be queried. The content type names \
            the format of the body: lines (`text/plain` or none), a pickle (`application/python-pickle`) or a \
            message of go-carbon (`application/protobuf`), without a length prefix. The body may be \
            compressed.",
-    parameters: &[],
     answers: "204.",
     fails: "400: some points cannot be read or break a limit (the text names them; the others are stored); \
             413; 415: another content type; 429: a rate; 503.",
-    several_tenants: false,
     handler: |verbs| on(verbs, store),
+    ..Route::of(Group::Write)
 };
 
 async fn store(State(app): State<App>, request: Request) -> Result<Response, Failure> {

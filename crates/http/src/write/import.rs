@@ -3,7 +3,6 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_ingest::ImportOptions;
 
 use crate::app::App;
@@ -12,13 +11,12 @@ use crate::params::Params;
 use crate::receive::push_samples;
 use crate::refused_parts;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, parameter};
+use crate::route::{Access, Group, Route, Verb, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: &[Verb::Post, Verb::Put],
     paths: &["/api/v1/import/prometheus", "/prometheus/api/v1/import/prometheus"],
-    group: Group::Write,
     scope: Access::Write,
     does: "Stores samples of a text in Prometheus's format, or in OpenMetrics when the content type is \
            `application/openmetrics-text`; answers when they are durable and can be queried. The body may be \
@@ -37,8 +35,8 @@ pub static ROUTE: Route = Route {
             answer is JSON that also says which lines were refused, \
             `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, counted from 0 (with more \
             than 10,000 separate runs the answer is the text); 413; 429: a rate; 503.",
-    several_tenants: false,
     handler: |verbs| on(verbs, import),
+    ..Route::of(Group::Write)
 };
 
 async fn import(State(app): State<App>, request: Request) -> Result<Response, Failure> {

@@ -2,30 +2,27 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::on;
 
 use crate::app::App;
 use crate::failed_request::Failure;
 use crate::loki::otlp::{accepted, failed, is_json};
 use crate::receive::push_samples;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/otlp/v1/metrics", "/api/v1/otlp/v1/metrics"],
-    group: Group::Write,
     scope: Access::Write,
     does: "Stores metrics; answers when they are durable and can be queried. The body is an \
            `ExportMetricsServiceRequest` in protobuf or JSON, plain or compressed. Names and labels follow \
            the limits `metrics.otlp_*`, `metrics.otel_*` and `metrics.promote_*`; points of delta \
            temporality are described on [a page of their own](otlp-delta.md).",
-    parameters: &[],
     answers: "200, an empty `ExportMetricsServiceResponse` in the format of the request.",
     fails: "like `push`, with a `google.rpc.Status` as body, and with 503, which exporters retry, instead of \
             500.",
-    several_tenants: false,
     handler: |verbs| on(verbs, otlp),
+    ..Route::of(Group::Write)
 };
 
 /// `POST /otlp/v1/metrics`.

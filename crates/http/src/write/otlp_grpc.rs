@@ -2,28 +2,25 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use axum::routing::on;
 use sandur_ingest::Refused;
 
 use crate::app::App;
 use crate::failed_request::Failure;
 use crate::grpc;
 use crate::receive::push_samples;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"],
-    group: Group::Write,
     scope: Access::Write,
     does: "Stores metrics by OTLP over gRPC, as `LogsService/Export` stores log records.",
-    parameters: &[],
     answers: "`OK` and an `ExportMetricsServiceResponse`, with `partial_success` when points break a limit \
               and the others are stored.",
     fails: "like `LogsService/Export`.",
-    several_tenants: false,
     handler: |verbs| on(verbs, export),
+    ..Route::of(Group::Write)
 };
 
 async fn export(State(app): State<App>, request: Request) -> Response {

@@ -3,7 +3,6 @@
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::on;
 use sandur_ingest::{RemoteWriteVersion, Written};
 use sandur_service::writes::Stored;
 
@@ -11,24 +10,22 @@ use crate::app::App;
 use crate::failed_request::Failure;
 use crate::receive::{headers_of, push_samples};
 use crate::reply;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/api/v1/write", "/prometheus/api/v1/write", "/api/v1/push"],
-    group: Group::Write,
     scope: Access::Write,
     does: "Stores samples by remote write 1.0 and 2.0 (the content type says which); answers when they are \
            durable and can be queried. The body is protobuf in a snappy block.",
-    parameters: &[],
     answers: "204; of version 2.0 with `X-Prometheus-Remote-Write-Samples-Written` and the same for \
               `Histograms` and `Exemplars`.",
     fails: "400: some samples break a limit or have another value for a timestamp in memory (the text names \
             them; the others are stored), or the body cannot be decoded; 413; 415: another content type or \
             encoding; 429: a rate; 503.",
-    several_tenants: false,
     handler: |verbs| on(verbs, write),
+    ..Route::of(Group::Write)
 };
 
 const WRITTEN: [HeaderName; 3] = [

@@ -143,7 +143,6 @@ GET /loki/api/v1/rules/{namespace}/{group} read
 GET /loki/api/v1/series read
 GET /loki/api/v1/status/buildinfo any
 GET /loki/api/v1/tail read
-GET /memberlist any
 GET /metrics any
 GET /metrics/details read
 GET /metrics/details/ read

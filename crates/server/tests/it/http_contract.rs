@@ -770,7 +770,6 @@ async fn operations_are_answered() {
         ("/loki/api/v1/drilldown-limits", "\"pattern_ingester_enabled\":true"),
         ("/ring", "127.0.0.1:3100 ACTIVE\n"),
         ("/distributor/ring", "127.0.0.1:3100 ACTIVE\n"),
-        ("/memberlist", "This instance doesn't use memberlist.\n"),
     ] {
         let answer = server.get(path, &[]).await;
         assert!(answer.status == 200 && answer.body.contains(expected), "{path}: {}", answer.body);

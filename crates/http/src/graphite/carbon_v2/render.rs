@@ -2,7 +2,6 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use axum::routing::on;
 use sandur_base::BoxFuture;
 use sandur_graphite::{Error, RenderRequest, RenderStream, Zone, each_series, read_fetches};
 use sandur_query::{Error as QueryError, QueryContext};
@@ -15,23 +14,21 @@ use crate::graphite::answer::{failure, now, streamed};
 use crate::graphite::parameters::GraphiteCall;
 use crate::graphite::render::pairs_of;
 use crate::grpc;
-use crate::route::{Access, Group, POST, Route};
+use crate::route::{Access, Group, POST, Route, on};
 use crate::written::{Writing, written_as_messages};
 
 /// The row of this call in the table of routes.
 pub static ROUTE: Route = Route {
     methods: POST,
     paths: &["/carbonapi_v2_grpc.CarbonV2/Render"],
-    group: Group::Graphite,
     scope: Access::Read,
     does: "Values of series by carbonserver's gRPC (HTTP/2; also on `otlp_grpc_listen`); the request is a \
            `MultiFetchRequest` of carbonapi's second protocol.",
-    parameters: &[],
     answers: "`OK` and a stream of `FetchResponse`, one for each series, sent while series are read; none if \
               nothing matches. The trailers report a failure after the first messages.",
     fails: FAILS,
-    several_tenants: false,
     handler: |verbs| on(verbs, render),
+    ..Route::of(Group::Graphite)
 };
 
 const FORMAT: &str = "carbonapi_v2_pb";

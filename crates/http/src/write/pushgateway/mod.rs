@@ -14,7 +14,6 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::on;
 use group::{FAILURE_TIME, Group, NAME, PUSH_TIME, with_name};
 use sandur_base::{Claim, Place};
 use sandur_ingest::{DecodedSamples, ImportOptions, SamplePush, Written, import};
@@ -28,7 +27,7 @@ use crate::app::App;
 use crate::call;
 use crate::failed_request::Failure;
 use crate::receive::receive;
-use crate::route::{Access, Group as Routes, Route, Verb, parameter};
+use crate::route::{Access, Group as Routes, Route, Verb, on, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
