@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use axum::Extension;
+use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{MethodFilter, MethodRouter};
+use axum::routing::{MethodFilter, MethodRouter, on};
 
 use super::app::App;
 use super::gate::{Gate, Guarded, admit};
@@ -15,7 +16,8 @@ impl Route {
     pub fn service(&'static self, gate: &Arc<Gate>) -> MethodRouter<App> {
         let mut filters = self.methods.iter().map(|verb| verb.filter());
         let first = filters.next().expect("a route takes at least one method");
-        let service = (self.handler)(filters.fold(first, MethodFilter::or));
+        let answer = |State(app): State<App>, request: Request| (self.handler)(request, app);
+        let service = on(filters.fold(first, MethodFilter::or), answer);
         let service = if self.several_tenants { service.layer(Extension(OfSeveral)) } else { service };
         let guarded = Guarded { gate: Arc::clone(gate), route: self };
         service.route_layer(from_fn_with_state(guarded, admit))

@@ -17,7 +17,7 @@ use crate::loki::push::store;
 use crate::loki::queries::{Shape, answer_in};
 use crate::loki::tail::tail_in;
 use crate::route::{
-    Access, END, GET_POST, Group, NAME, POST, QUERY, Route, SELECTOR, SINCE, START, on, parameter,
+    Access, END, GET_POST, Group, Handler, NAME, POST, QUERY, Route, SELECTOR, SINCE, START, parameter,
 };
 
 /// Formats `{"values":[..]}`; like Loki, an empty list is left out.
@@ -41,7 +41,7 @@ pub static PUSH: Route = Route {
            version 1: `{\"labels\":\"{..}\",\"entries\":[{\"ts\":\"<RFC 3339>\",\"line\":\"..\"},..]}`.",
     answers: "204.",
     fails: "like `/loki/api/v1/push`.",
-    handler: |verbs| on(verbs, push),
+    handler: |request, app| push.call(request, app),
     ..Route::of(Group::Legacy)
 };
 
@@ -67,7 +67,7 @@ pub static LINES: Route = Route {
     answers: r#"200, `{"stats":{..},"streams":[{"labels":"{..}","entries":[{"ts","line"},..]},..]}`."#,
     fails: "400: a query that does not parse, or not a query of lines; 429; 504.",
     several_tenants: true,
-    handler: |verbs| on(verbs, query),
+    handler: |request, app| query.call(request, app),
     ..Route::of(Group::Legacy)
 };
 
@@ -102,7 +102,7 @@ pub static TAIL: Route = Route {
     ],
     answers: r#"101; frames `{"streams":[{"labels","entries":[{"ts","line"}]}],"dropped_entries"}`."#,
     fails: "400: not a websocket, too many followers.",
-    handler: |verbs| on(verbs, tail),
+    handler: |request, app| tail.call(request, app),
     ..Route::of(Group::Legacy)
 };
 
@@ -119,7 +119,7 @@ pub static LABEL_NAMES: Route = Route {
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"values\":[\"app\",..]}`; `{}` when there is none.",
     several_tenants: true,
-    handler: |verbs| on(verbs, names),
+    handler: |request, app| names.call(request, app),
     ..Route::of(Group::Legacy)
 };
 
@@ -136,7 +136,7 @@ pub static LABEL_VALUES: Route = Route {
     parameters: &[NAME, SELECTOR, START, END, SINCE],
     answers: "200, `{\"values\":[\"api\",..]}`; `{}` when there is none.",
     several_tenants: true,
-    handler: |verbs| on(verbs, of_label),
+    handler: |request, app| of_label.call(request, app),
     ..Route::of(Group::Legacy)
 };
 

@@ -1,8 +1,11 @@
 //! A route: one endpoint, as a row of the table that the router and the reference page are made from.
 
-use axum::routing::{MethodFilter, MethodRouter};
-
-pub use axum::routing::on;
+use axum::extract::Request;
+pub use axum::handler::Handler;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::MethodFilter;
+use sandur_base::BoxFuture;
 
 use super::app::App;
 use crate::auth::Scope;
@@ -27,8 +30,9 @@ pub struct Route {
     pub fails: &'static str,
     /// Whether a request may name several tenants.
     pub several_tenants: bool,
-    /// Makes the handler for these methods: `|verbs| on(verbs, handler)`.
-    pub handler: fn(MethodFilter) -> MethodRouter<App>,
+    /// Answers a request: `|request, app| handler.call(request, app)`. All routes have this one type, so that
+    /// the router and its layers are compiled once and not once for each handler.
+    pub handler: fn(Request, App) -> BoxFuture<'static, Response>,
 }
 
 impl Route {
@@ -44,7 +48,7 @@ impl Route {
             answers: "",
             fails: "",
             several_tenants: false,
-            handler: |_| MethodRouter::new(),
+            handler: |_, _| Box::pin(async { StatusCode::METHOD_NOT_ALLOWED.into_response() }),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::reply;
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
-use crate::route::{Access, GET, Group, POST, Route, Verb, on, parameter};
+use crate::route::{Access, GET, Group, Handler, POST, Route, Verb, parameter};
 
 /// The rule groups of a tenant.
 pub static LIST: Route = Route {
@@ -24,7 +24,7 @@ pub static LIST: Route = Route {
     does: "Rule groups of the tenant; rules are not stored, so there are none.",
     answers: "none.",
     fails: "404 `no rule groups found`, which Grafana reads as an empty list.",
-    handler: |verbs| on(verbs, no_groups),
+    handler: |request, app| no_groups.call(request, app),
     ..Route::of(Group::Rules)
 };
 
@@ -36,7 +36,7 @@ pub static GROUP: Route = Route {
     does: "A rule group; rules are not stored, so there is none.",
     answers: "none.",
     fails: "404 `group does not exist`.",
-    handler: |verbs| on(verbs, no_group),
+    handler: |request, app| no_group.call(request, app),
     ..Route::of(Group::Rules)
 };
 
@@ -48,7 +48,7 @@ pub static CREATE: Route = Route {
     does: "Refused: rules are not stored or evaluated.",
     answers: "none.",
     fails: "501: rules are not evaluated.",
-    handler: |verbs| on(verbs, create),
+    handler: |request, app| create.call(request, app),
     ..Route::of(Group::Rules)
 };
 
@@ -60,7 +60,7 @@ pub static DELETE_NAMESPACE: Route = Route {
     does: "Fails, because rules are not stored and there is no namespace to delete.",
     answers: "none.",
     fails: "404 `group namespace does not exist`.",
-    handler: |verbs| on(verbs, no_namespace),
+    handler: |request, app| no_namespace.call(request, app),
     ..Route::of(Group::Rules)
 };
 
@@ -72,7 +72,7 @@ pub static DELETE_GROUP: Route = Route {
     does: "Fails, because rules are not stored and there is no group to delete.",
     answers: "none.",
     fails: "404 `group does not exist`.",
-    handler: |verbs| on(verbs, no_group),
+    handler: |request, app| no_group.call(request, app),
     ..Route::of(Group::Rules)
 };
 
@@ -85,7 +85,7 @@ pub static RULES: Route = Route {
     parameters: &[parameter("type", "`alert` or `record`")],
     answers: "200, `{\"status\":\"success\",\"data\":{\"groups\":[]},\"errorType\":\"\",\"error\":\"\"}`.",
     fails: "400 for another `type`, as JSON.",
-    handler: |verbs| on(verbs, rules),
+    handler: |request, app| rules.call(request, app),
     ..Route::of(Group::Rules)
 };
 
@@ -96,7 +96,7 @@ pub static ALERTS: Route = Route {
     scope: Access::Read,
     does: "Firing alerts, in Prometheus' format; always empty.",
     answers: "200, `{\"status\":\"success\",\"data\":{\"alerts\":[]},\"errorType\":\"\",\"error\":\"\"}`.",
-    handler: |verbs| on(verbs, alerts),
+    handler: |request, app| alerts.call(request, app),
     ..Route::of(Group::Rules)
 };
 

@@ -6,7 +6,7 @@ use sandur_graphite::{CarbonserverForm, capabilities as described};
 use super::answer::{failure, known};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -16,7 +16,7 @@ pub static ROUTE: Route = Route {
     does: "The protocols that carbonapi may use.",
     parameters: &[parameter("format", "`json`, or `carbonapi_v3_pb` (default)")],
     answers: "200, in carbonserver's format.",
-    handler: |verbs| on(verbs, capabilities),
+    handler: |request, app| capabilities.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

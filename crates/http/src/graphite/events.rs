@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::call::{body_of, tenant};
 use crate::failed_request::Failure;
 use crate::reply;
-use crate::route::{Access, GET_POST, Group, POST, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, POST, Route, parameter};
 
 /// Stores an event.
 pub static STORE: Route = Route {
@@ -24,7 +24,7 @@ pub static STORE: Route = Route {
            stream `{__graphite__=\"events\"}`.",
     answers: "200, empty; the event can be queried.",
     fails: "400: not such an object, or an event that is too large; 413; 429; 503: no memory.",
-    handler: |verbs| on(verbs, events),
+    handler: |request, app| events.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -55,7 +55,7 @@ pub static DATA: Route = Route {
     ],
     answers: "200, a list of `when`, `what`, `data`, `tags` and `id`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, event_data),
+    handler: |request, app| event_data.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

@@ -11,7 +11,7 @@ use sandur_service::graphite::GraphiteRequest;
 use super::answer::{FAILS, FROM, JSONP, UNTIL, answer, failure, now};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -36,7 +36,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, nodes in the requested format.",
     fails: FAILS,
-    handler: |verbs| on(verbs, find),
+    handler: |request, app| find.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

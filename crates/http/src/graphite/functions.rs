@@ -7,7 +7,7 @@ use sandur_graphite::functions as described;
 use super::answer::{JSONP, known};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The descriptions of all functions.
 pub static ALL: Route = Route {
@@ -17,7 +17,7 @@ pub static ALL: Route = Route {
     does: "All functions with their parameters.",
     parameters: &[parameter("grouped", "1: grouped"), parameter("group", "one group"), JSONP],
     answers: "200, functions by name.",
-    handler: |verbs| on(verbs, functions),
+    handler: |request, app| functions.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -30,7 +30,7 @@ pub static ONE: Route = Route {
     parameters: &[parameter("{name}", "part of the path: the name"), JSONP],
     answers: "200, the function.",
     fails: "400: no such function.",
-    handler: |verbs| on(verbs, function),
+    handler: |request, app| function.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

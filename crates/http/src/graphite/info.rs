@@ -9,7 +9,7 @@ use sandur_service::graphite::GraphiteRequest;
 use super::answer::{FAILS, answer, failure};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -24,7 +24,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, in carbonserver's format.",
     fails: FAILS,
-    handler: |verbs| on(verbs, info),
+    handler: |request, app| info.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

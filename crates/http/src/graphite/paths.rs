@@ -11,7 +11,7 @@ use sandur_service::Queries;
 use super::answer::{FAILS, JSONP, answer, failure, list, named};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The paths that match patterns.
 pub static EXPAND: Route = Route {
@@ -27,7 +27,7 @@ pub static EXPAND: Route = Route {
     ],
     answers: "200, `{\"results\":[..]}`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, expand),
+    handler: |request, app| expand.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -47,7 +47,7 @@ pub static INDEX: Route = Route {
     parameters: &[JSONP],
     answers: "200, a list.",
     fails: FAILS,
-    handler: |verbs| on(verbs, index),
+    handler: |request, app| index.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -66,7 +66,7 @@ pub static LIST: Route = Route {
     parameters: &[parameter("format", "`json` (default), `protobuf`, `carbonapi_v2_pb`, `carbonapi_v3_pb`")],
     answers: "200, `{\"Metrics\":[..]}`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, metric_list),
+    handler: |request, app| metric_list.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -89,7 +89,7 @@ pub static DETAILS: Route = Route {
     answers: "200, `{\"Metrics\":[{\"Size\":..,\"ModTime\":..,\"Name\":..},..],\"FreeSpace\":0,\
               \"TotalSpace\":0}`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, metric_details),
+    handler: |request, app| metric_details.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -116,7 +116,7 @@ pub static LIST_QUERY: Route = Route {
     answers: "200, `{\"Metrics\":[{\"Name\":..,\"PhysicalSize\":0,\"LogicalSize\":..},..],\"Count\":..,\
               \"PhysicalSize\":0,\"LogicalSize\":..}`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, metric_list_query),
+    handler: |request, app| metric_list_query.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

@@ -9,7 +9,7 @@ use sandur_service::graphite::{GraphiteRequest, rendered};
 use super::answer::{FAILS, FROM, JSONP, UNTIL, answer, failure, now};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -46,7 +46,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, series in the requested format.",
     fails: FAILS,
-    handler: |verbs| on(verbs, render),
+    handler: |request, app| render.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

@@ -17,7 +17,7 @@ use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
 use crate::loki::deletes;
 use crate::prometheus::delete_series::EARLIEST_MS;
-use crate::route::{Access, Group, POST, Route, on, parameter};
+use crate::route::{Access, Group, Handler, POST, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -30,7 +30,7 @@ pub static ROUTE: Route = Route {
     parameters: &[parameter("path", "a name; may be repeated, up to 1,000 times"), JSONP],
     answers: "200, `true`, also if no series has the name.",
     fails: "400: a parameter, a limit; 403: `deletion_mode` is `disabled`; 429; 503; 504.",
-    handler: |verbs| on(verbs, tag_delete_series),
+    handler: |request, app| tag_delete_series.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

@@ -9,7 +9,7 @@ use sandur_service::graphite::GraphiteRequest;
 use super::answer::{FAILS, FROM, JSONP, LIMIT, UNTIL, answer, within};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -27,7 +27,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, `{\"tag\":..,\"values\":[{\"value\":..,\"count\":..},..]}`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, tag_details),
+    handler: |request, app| tag_details.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

@@ -12,7 +12,7 @@ use sandur_service::Queries;
 use super::answer::{EXPR, FAILS, FROM, JSONP, LIMIT, UNTIL, answer, named, within};
 use super::parameters::GraphiteCall;
 use crate::failed_request::Failure;
-use crate::route::{Access, GET_POST, Group, POST, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, POST, Route, parameter};
 
 /// All tags.
 pub static LIST: Route = Route {
@@ -29,7 +29,7 @@ pub static LIST: Route = Route {
     ],
     answers: "200, `[{\"tag\":\"dc\"},..]`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, list),
+    handler: |request, app| list.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -42,7 +42,7 @@ pub static FIND: Route = Route {
     parameters: &[EXPR, FROM, UNTIL, JSONP],
     answers: "200, a list.",
     fails: FAILS,
-    handler: |verbs| on(verbs, find),
+    handler: |request, app| find.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -55,7 +55,7 @@ pub static COMPLETE_NAMES: Route = Route {
     parameters: &[EXPR, parameter("tagPrefix", "the prefix"), LIMIT, FROM, UNTIL, JSONP],
     answers: "200, a list.",
     fails: FAILS,
-    handler: |verbs| on(verbs, names_with_prefix),
+    handler: |request, app| names_with_prefix.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -76,7 +76,7 @@ pub static COMPLETE_VALUES: Route = Route {
     ],
     answers: "200, a list.",
     fails: FAILS,
-    handler: |verbs| on(verbs, values_with_prefix),
+    handler: |request, app| values_with_prefix.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -90,7 +90,7 @@ pub static SERIES: Route = Route {
     parameters: &[parameter("path", "the name; required"), JSONP],
     answers: "200, the name.",
     fails: FAILS,
-    handler: |verbs| on(verbs, one_series),
+    handler: |request, app| one_series.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -103,7 +103,7 @@ pub static MULTI_SERIES: Route = Route {
     parameters: &[parameter("path", "a name; may be repeated"), JSONP],
     answers: "200, the names.",
     fails: FAILS,
-    handler: |verbs| on(verbs, multi_series),
+    handler: |request, app| multi_series.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

@@ -3,7 +3,7 @@
 use axum::response::Response;
 
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -12,7 +12,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Credential,
     does: "The version of graphite-web whose API this is; clients choose features by it.",
     answers: "200, plain text.",
-    handler: |verbs| on(verbs, version),
+    handler: |request, app| version.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

@@ -6,7 +6,7 @@ use sandur_service::Queries;
 
 use crate::call::Call;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -16,7 +16,7 @@ pub static ROUTE: Route = Route {
     does: "A number that grows whenever deletes change the answers of the tenant's queries, for caches in \
            front of this server.",
     answers: "200, a JSON string with the number; empty when the tenant never had a delete request.",
-    handler: |verbs| on(verbs, generation),
+    handler: |request, app| generation.call(request, app),
     ..Route::of(Group::Deletes)
 };
 

@@ -10,7 +10,7 @@ use super::deletes;
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, on, parameter};
+use crate::route::{Access, Group, Handler, Route, Verb, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -25,7 +25,7 @@ pub static ROUTE: Route = Route {
     answers: "204.",
     fails: "400: it is processed, or it is started or too old and `force` is not given; 403: `deletion_mode` \
             is `disabled`; 404: no such request.",
-    handler: |verbs| on(verbs, cancel),
+    handler: |request, app| cancel.call(request, app),
     ..Route::of(Group::Deletes)
 };
 

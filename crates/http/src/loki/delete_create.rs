@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, on, parameter};
+use crate::route::{Access, Group, Handler, Route, Verb, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -29,7 +29,7 @@ pub static ROUTE: Route = Route {
     answers: "204; the header `X-Delete-Request-ID` has the request's id.",
     fails: "400: a parameter, too many open requests, or a query that needs too much memory to compile; 403: \
             `deletion_mode` is `disabled`.",
-    handler: |verbs| on(verbs, create),
+    handler: |request, app| create.call(request, app),
     ..Route::of(Group::Deletes)
 };
 

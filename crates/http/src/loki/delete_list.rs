@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on, parameter};
+use crate::route::{Access, GET, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -27,7 +27,7 @@ pub static ROUTE: Route = Route {
               \"status\":\"..\",\"created_at\":3,\"user_id\":\"\"}]`, times in seconds; the status is \
               `received`, `42% Complete` or `processed`.",
     fails: "400: `start` or `end`; 403: `deletion_mode` is `disabled`.",
-    handler: |verbs| on(verbs, list),
+    handler: |request, app| list.call(request, app),
     ..Route::of(Group::Deletes)
 };
 

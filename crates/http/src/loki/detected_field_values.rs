@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, NAME, Route, SINCE, START, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, NAME, Route, SINCE, START, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -29,7 +29,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `{\"limit\":N,\"values\":[..]}`; `{}` when there is none.",
     fails: "400: not a query of lines.",
     several_tenants: true,
-    handler: |verbs| on(verbs, values),
+    handler: |request, app| values.call(request, app),
     ..Route::of(Group::Discovery)
 };
 

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SINCE, START, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -31,7 +31,7 @@ pub static ROUTE: Route = Route {
               metadata; `jsonPath` is present for fields of JSON lines; `{}` when there is none.",
     fails: "400: not a query of lines, `line_limit` exceeds `max_entries_limit_per_query`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, fields),
+    handler: |request, app| fields.call(request, app),
     ..Route::of(Group::Discovery)
 };
 

@@ -14,7 +14,7 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START, on};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SELECTOR, SINCE, START};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -25,7 +25,7 @@ pub static ROUTE: Route = Route {
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"detectedLabels\":[{\"label\",\"cardinality\"},..]}`; `{}` when there is none.",
     several_tenants: true,
-    handler: |verbs| on(verbs, labels),
+    handler: |request, app| labels.call(request, app),
     ..Route::of(Group::Discovery)
 };
 

@@ -10,7 +10,7 @@ use sandur_service::Queries;
 
 use crate::call::Call;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -19,7 +19,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "Limits that Logs Drilldown reads when it starts.",
     answers: "200, `{\"limits\":{..},\"pattern_ingester_enabled\":bool,\"version\":\"..\"}`.",
-    handler: |verbs| on(verbs, drilldown_limits),
+    handler: |request, app| drilldown_limits.call(request, app),
     ..Route::of(Group::Discovery)
 };
 

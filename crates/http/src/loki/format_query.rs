@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, GET_POST, Group, QUERY, Route, on};
+use crate::route::{Access, GET_POST, Group, Handler, QUERY, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -21,7 +21,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
     fails: "400, `{\"status\":\"invalid-query\",\"error\":\"..\"}`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, format),
+    handler: |request, app| format.call(request, app),
     ..Route::of(Group::Query)
 };
 

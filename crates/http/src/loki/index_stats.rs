@@ -12,7 +12,7 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SINCE, START, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -23,7 +23,7 @@ pub static ROUTE: Route = Route {
     parameters: &[parameter("query", "a selector; required"), START, END, SINCE],
     answers: r#"200, `{"streams","chunks","bytes","entries"}`, not wrapped; a chunk is a page of a block."#,
     several_tenants: true,
-    handler: |verbs| on(verbs, stats),
+    handler: |request, app| stats.call(request, app),
     ..Route::of(Group::Index)
 };
 

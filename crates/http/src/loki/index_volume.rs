@@ -9,7 +9,7 @@ use sandur_service::query_log::Asked;
 use super::volume::{VolumeRequest, answer, largest};
 use crate::call::Call;
 use crate::failed_request::Failure;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SINCE, START, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -32,7 +32,7 @@ pub static ROUTE: Route = Route {
     answers: "200, an instant vector, largest first.",
     fails: "400 when `limit` exceeds `volume_max_series`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, instant),
+    handler: |request, app| instant.call(request, app),
     ..Route::of(Group::Index)
 };
 

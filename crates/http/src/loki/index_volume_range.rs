@@ -15,7 +15,7 @@ use sandur_service::query_log::Asked;
 use super::volume::{Pairs, VolumeRequest, answer, largest};
 use crate::call::Call;
 use crate::failed_request::Failure;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SINCE, START, STEP, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -40,7 +40,7 @@ pub static ROUTE: Route = Route {
     answers: "200, a matrix, largest first; an empty vector when there is nothing.",
     fails: "400 for more than 11,000 points, and when `limit` exceeds `volume_max_series`; 429; 504.",
     several_tenants: true,
-    handler: |verbs| on(verbs, range),
+    handler: |request, app| range.call(request, app),
     ..Route::of(Group::Index)
 };
 

@@ -12,7 +12,7 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SELECTOR, SINCE, START, on};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SELECTOR, SINCE, START};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -23,7 +23,7 @@ pub static ROUTE: Route = Route {
     parameters: &[SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"app\",..]}`; without `data` when there is none.",
     several_tenants: true,
-    handler: |verbs| on(verbs, names),
+    handler: |request, app| names.call(request, app),
     ..Route::of(Group::Index)
 };
 

@@ -11,7 +11,7 @@ use super::label_names::{Found, strings};
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::logged::logged;
-use crate::route::{Access, END, GET_POST, Group, NAME, Route, SELECTOR, SINCE, START, on};
+use crate::route::{Access, END, GET_POST, Group, Handler, NAME, Route, SELECTOR, SINCE, START};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -22,7 +22,7 @@ pub static ROUTE: Route = Route {
     parameters: &[NAME, SELECTOR, START, END, SINCE],
     answers: "200, `{\"status\":\"success\",\"data\":[\"api\",..]}`; without `data` when there is none.",
     several_tenants: true,
-    handler: |verbs| on(verbs, values),
+    handler: |request, app| values.call(request, app),
     ..Route::of(Group::Index)
 };
 

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::failed_request::Failure;
 use crate::grpc;
 use crate::receive::push_lines;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -23,7 +23,7 @@ pub static ROUTE: Route = Route {
     fails: "`INVALID_ARGUMENT`; `RESOURCE_EXHAUSTED`: too large, or with `RetryInfo` a rate; `UNAVAILABLE` \
             with `RetryInfo`; `UNIMPLEMENTED`: another compression. Without a valid credential the HTTP \
             status is 401 or 403, which clients report as `UNAUTHENTICATED` and `PERMISSION_DENIED`.",
-    handler: |verbs| on(verbs, export),
+    handler: |request, app| export.call(request, app),
     ..Route::of(Group::Write)
 };
 

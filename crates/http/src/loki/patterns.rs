@@ -13,7 +13,7 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, STEP, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SINCE, START, STEP, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -28,7 +28,7 @@ pub static ROUTE: Route = Route {
               most lines first, at most 300; a step is at least 10 s.",
     fails: "400: not a selector, more than 11,000 points.",
     several_tenants: true,
-    handler: |verbs| on(verbs, patterns),
+    handler: |request, app| patterns.call(request, app),
     ..Route::of(Group::Discovery)
 };
 

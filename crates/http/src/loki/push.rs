@@ -9,7 +9,7 @@ use crate::failed_request::Failure;
 use crate::receive::push_lines;
 use crate::refused_parts;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -24,7 +24,7 @@ pub static ROUTE: Route = Route {
             entries were refused, `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, \
             counted from 0 through all streams (with more than 10,000 separate runs the answer is the text); \
             413; 422: no stream in the body; 429: a rate; 503.",
-    handler: |verbs| on(verbs, loki),
+    handler: |request, app| loki.call(request, app),
     ..Route::of(Group::Write)
 };
 

@@ -9,7 +9,7 @@ use super::queries::answer;
 use crate::call::Call;
 use crate::failed_request::Failure;
 use crate::params::LIMIT_DEFAULT;
-use crate::route::{Access, GET_POST, Group, QUERY, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, QUERY, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -21,7 +21,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `vector` or `scalar`, with `stats`.",
     fails: "400: a query that does not parse, a query of lines, a limit; 429; 504.",
     several_tenants: true,
-    handler: |verbs| on(verbs, instant),
+    handler: |request, app| instant.call(request, app),
     ..Route::of(Group::Query)
 };
 

@@ -8,7 +8,7 @@ use sandur_service::logql::{QueryKind, QueryText};
 use super::queries::answer;
 use crate::call::Call;
 use crate::failed_request::Failure;
-use crate::route::{Access, END, GET_POST, Group, QUERY, Route, SINCE, START, STEP, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, QUERY, Route, SINCE, START, STEP, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -30,7 +30,7 @@ pub static ROUTE: Route = Route {
               categorize-labels` labels are grouped by category.",
     fails: "400: a query that does not parse, a limit, more than 11,000 points; 429; 504.",
     several_tenants: true,
-    handler: |verbs| on(verbs, range),
+    handler: |request, app| range.call(request, app),
     ..Route::of(Group::Query)
 };
 

@@ -16,7 +16,7 @@ use crate::failed_request::Failure;
 use crate::logged::logged;
 use crate::marshal::json;
 use crate::reply;
-use crate::route::{Access, END, GET_POST, Group, Route, SINCE, START, on, parameter};
+use crate::route::{Access, END, GET_POST, Group, Handler, Route, SINCE, START, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -33,7 +33,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `{\"status\":\"success\",\"data\":[{\"app\":\"api\"},..]}`.",
     fails: "400: more streams than `cardinality_limit`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, series),
+    handler: |request, app| series.call(request, app),
     ..Route::of(Group::Index)
 };
 

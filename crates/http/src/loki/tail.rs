@@ -26,7 +26,7 @@ use crate::failed_request::Failure;
 use crate::gate::Standing;
 use crate::marshal::{Encoding, json, legacy_streams, streams};
 use crate::params::LIMIT_DEFAULT;
-use crate::route::{Access, GET_POST, Group, QUERY, Route, START, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, QUERY, Route, START, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -44,7 +44,7 @@ pub static ROUTE: Route = Route {
               second; a failure closes the websocket with 1011 and its text, a message of the client of more \
               than 4 KiB with 1009.",
     fails: "400: not a websocket, too many followers.",
-    handler: |verbs| on(verbs, tail),
+    handler: |request, app| tail.call(request, app),
     ..Route::of(Group::Query)
 };
 

@@ -7,7 +7,7 @@ use sandur_model::MILLISECOND_NS;
 use serde_json::json;
 
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -19,7 +19,7 @@ pub static ROUTE: Route = Route {
            `sandur_carbon_rejected_points_total`, a text, and the beginning of the message.",
     answers: "200, JSON: `{\"rejected\": [{\"time_ms\", \"protocol\", \"peer\", \"reason\", \"text\", \
               \"message\"}]}`.",
-    handler: |verbs| on(verbs, rejected),
+    handler: |request, app| rejected.call(request, app),
     ..Route::of(Group::Operations)
 };
 

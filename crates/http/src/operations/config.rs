@@ -9,7 +9,7 @@ use sandur_config::{Named, Settings};
 use super::yaml;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on, parameter};
+use crate::route::{Access, GET, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -23,7 +23,7 @@ pub static ROUTE: Route = Route {
         defaults",
     )],
     answers: "200, YAML with the keys of the file.",
-    handler: |verbs| on(verbs, config),
+    handler: |request, app| config.call(request, app),
     ..Route::of(Group::Operations)
 };
 

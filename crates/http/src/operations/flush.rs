@@ -8,7 +8,7 @@ use sandur_service::{Queries, Writes, on_text};
 use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route, on, parameter};
+use crate::route::{Access, Group, Handler, POST, Route, parameter};
 
 /// Flushes everything in memory.
 pub static FLUSH: Route = Route {
@@ -18,7 +18,7 @@ pub static FLUSH: Route = Route {
     does: "Flushes everything that was acknowledged so far to blocks; returns when that is done.",
     answers: "204.",
     fails: "503 when the store cannot be written.",
-    handler: |verbs| on(verbs, flush),
+    handler: |request, app| flush.call(request, app),
     ..Route::of(Group::Operations)
 };
 
@@ -40,7 +40,7 @@ pub static TENANT: Route = Route {
     )],
     answers: "204.",
     fails: "400: not a selector; 503 when the store cannot be written.",
-    handler: |verbs| on(verbs, flush_tenant),
+    handler: |request, app| flush_tenant.call(request, app),
     ..Route::of(Group::Operations)
 };
 

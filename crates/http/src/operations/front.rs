@@ -7,7 +7,7 @@ use axum::response::Response;
 use bytes::Bytes;
 
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -16,7 +16,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Credential,
     does: "The version of the program and its most important paths.",
     answers: "200, HTML for clients that accept it, otherwise text.",
-    handler: |verbs| on(verbs, front),
+    handler: |request, app| front.call(request, app),
     ..Route::of(Group::Operations)
 };
 

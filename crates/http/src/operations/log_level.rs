@@ -7,7 +7,7 @@ use sandur_terminal::logging;
 use crate::marshal::json;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -19,7 +19,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `{\"message\":\"Current log level is info\"}`, after a change \
               `{\"status\":\"success\",\"message\":\"Log level set to debug\"}`.",
     fails: "400, `{\"status\":\"failed\",\"message\":\"..\"}`.",
-    handler: |verbs| on(verbs, log_level),
+    handler: |request, app| log_level.call(request, app),
     ..Route::of(Group::Operations)
 };
 

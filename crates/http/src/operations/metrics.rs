@@ -7,7 +7,7 @@ use axum::response::Response;
 use crate::app::{App, AppState};
 use crate::exposition::accepted;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -17,7 +17,7 @@ pub static ROUTE: Route = Route {
     does: "All metrics of the process.",
     answers: "200; OpenMetrics 1.0.0 or 0.0.1 if the Accept header prefers it, otherwise Prometheus's text \
               format 0.0.4.",
-    handler: |verbs| on(verbs, metrics),
+    handler: |request, app| metrics.call(request, app),
     ..Route::of(Group::Operations)
 };
 

@@ -5,7 +5,7 @@ use axum::response::Response;
 
 use crate::app::App;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// Answers whenever the process does.
 pub static HEALTHY: Route = Route {
@@ -14,7 +14,7 @@ pub static HEALTHY: Route = Route {
     scope: Access::Open,
     does: "Answers as long as the process runs.",
     answers: "200, the text `healthy`.",
-    handler: |verbs| on(verbs, healthy),
+    handler: |request, app| healthy.call(request, app),
     ..Route::of(Group::Operations)
 };
 
@@ -29,7 +29,7 @@ pub static BUILD_INFO: Route = Route {
     scope: Access::Credential,
     does: "The version of the program.",
     answers: r#"200, `{"version","revision","branch","buildUser","buildDate","goVersion"}`, not wrapped."#,
-    handler: |verbs| on(verbs, build_info),
+    handler: |request, app| build_info.call(request, app),
     ..Route::of(Group::Operations)
 };
 
@@ -50,7 +50,7 @@ pub static SERVICES: Route = Route {
     scope: Access::Credential,
     does: "Parts of the process, with Loki's names, and their states.",
     answers: "200, a line `name => Running` or `name => Stopping` per part.",
-    handler: |verbs| on(verbs, services),
+    handler: |request, app| services.call(request, app),
     ..Route::of(Group::Operations)
 };
 

@@ -15,7 +15,7 @@ use crate::app::{App, AppState};
 use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on, parameter};
+use crate::route::{Access, GET, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -33,7 +33,7 @@ pub static ROUTE: Route = Route {
               (`flushes fail for DURATION: ...`).",
     fails: "503 with the reason and `Retry-After`, also while the server starts or stops; 400: an unknown \
             value of `for`.",
-    handler: |verbs| on(verbs, ready),
+    handler: |request, app| ready.call(request, app),
     ..Route::of(Group::Operations)
 };
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use crate::app::App;
 use crate::reply;
-use crate::route::{Access, GET_POST, Group, Route, on};
+use crate::route::{Access, GET_POST, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -24,7 +24,7 @@ pub static ROUTE: Route = Route {
     does: "This process as the only member of a ring: processes share a bucket and need no ring.",
     answers: "200, a line of text, or with `Accept: application/json` \
               `{\"shards\":[{\"id\",\"state\",\"address\",..}],\"now\"}`.",
-    handler: |verbs| on(verbs, ring),
+    handler: |request, app| ring.call(request, app),
     ..Route::of(Group::Operations)
 };
 

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::failed_request::Failure;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route, Verb, on, parameter};
+use crate::route::{Access, Group, Handler, POST, Route, Verb, parameter};
 
 /// Flushes and stops.
 pub static SHUTDOWN: Route = Route {
@@ -34,7 +34,7 @@ pub static SHUTDOWN: Route = Route {
     ],
     answers: "204.",
     fails: "503 when it is stopping already, or the store cannot be written.",
-    handler: |verbs| on(verbs, shutdown),
+    handler: |request, app| shutdown.call(request, app),
     ..Route::of(Group::Operations)
 };
 
@@ -83,7 +83,7 @@ pub static PREPARE: Route = Route {
            shows it. The mark changes nothing else: every stop flushes.",
     answers: "204; with GET 200, `set` or `unset`.",
     fails: "503 when the store cannot be written.",
-    handler: |verbs| on(verbs, prepare),
+    handler: |request, app| prepare.call(request, app),
     ..Route::of(Group::Operations)
 };
 

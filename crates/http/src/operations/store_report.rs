@@ -5,7 +5,7 @@ use axum::response::Response;
 use sandur_service::Writes;
 
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -15,7 +15,7 @@ pub static ROUTE: Route = Route {
     does: "Requests to the object store since the start, and their cost, also per month \
            ([operations.md](../operations.md)).",
     answers: "200, a sentence and a table as text; programs read `/metrics`.",
-    handler: |verbs| on(verbs, store_report),
+    handler: |request, app| store_report.call(request, app),
     ..Route::of(Group::Operations)
 };
 

@@ -9,7 +9,7 @@ use sandur_service::Queries;
 use super::yaml;
 use crate::call::Call;
 use crate::reply;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -18,7 +18,7 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "The limits of the tenant.",
     answers: "200, YAML with Loki's names where Loki has the limit.",
-    handler: |verbs| on(verbs, tenant_limits),
+    handler: |request, app| tenant_limits.call(request, app),
     ..Route::of(Group::Operations)
 };
 

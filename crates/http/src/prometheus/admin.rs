@@ -5,7 +5,7 @@ use axum::response::Response;
 use super::refused::{Kind, Refused};
 use crate::call::Call;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, on};
+use crate::route::{Access, Group, Handler, Route, Verb};
 
 /// Accepted without effect; deleted samples are removed in the background.
 pub static CLEAN_TOMBSTONES: Route = Route {
@@ -15,7 +15,7 @@ pub static CLEAN_TOMBSTONES: Route = Route {
     does: "Accepted for compatibility, without effect: deleted samples are removed from the store in the \
            background, after `compaction.delete_request_cancel_period`.",
     answers: "204.",
-    handler: |verbs| on(verbs, clean),
+    handler: |request, app| clean.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -31,7 +31,7 @@ pub static SNAPSHOT: Route = Route {
     does: "Refused: the store is a directory or a bucket of objects that never change; a copy of it after \
            `POST /flush` is a snapshot.",
     answers: "503 `unavailable`.",
-    handler: |verbs| on(verbs, snapshot),
+    handler: |request, app| snapshot.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -13,7 +13,7 @@ use super::selectors::read;
 use crate::call::Call;
 use crate::loki::deletes;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, on, parameter};
+use crate::route::{Access, Group, Handler, Route, Verb, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -29,7 +29,7 @@ pub static ROUTE: Route = Route {
     ],
     answers: "204.",
     fails: "400 `bad_data`; 503 `unavailable`: `deletion_mode` is `disabled`.",
-    handler: |verbs| on(verbs, delete),
+    handler: |request, app| delete.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -9,7 +9,7 @@ use super::refused::Refused;
 use super::reply::success;
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET_POST, Group, Route, on};
+use crate::route::{Access, GET_POST, Group, Handler, Route};
 
 /// The formatted text.
 pub static FORMAT: Route = Route {
@@ -21,7 +21,7 @@ pub static FORMAT: Route = Route {
     answers: "200, `{\"status\":\"success\",\"data\":\"..\"}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, format),
+    handler: |request, app| format.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -48,7 +48,7 @@ pub static PARSE: Route = Route {
     answers: "200, `{\"status\":\"success\",\"data\":{\"type\":\"call\",..}}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, tree),
+    handler: |request, app| tree.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -6,7 +6,7 @@ use axum::response::Response;
 use sandur_promql::function_names;
 
 use super::reply::success_json;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -16,7 +16,7 @@ pub static ROUTE: Route = Route {
     does: "Which of Prometheus's optional features are supported.",
     answers: "200, `{\"api\":{\"admin\":true,..},\"promql\":{..},\"promql_functions\":{..}}` as `data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, features),
+    handler: |request, app| features.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -20,7 +20,7 @@ use super::selectors;
 use crate::call::Call;
 use crate::exposition::{Exposition, accepted};
 use crate::marshal::json::push;
-use crate::route::{Access, GET, Group, Route, on, parameter};
+use crate::route::{Access, GET, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -36,7 +36,7 @@ pub static ROUTE: Route = Route {
               written: `underscores` (default), `dots`, `values`, or `allow-utf-8` for names in quotes.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, federate),
+    handler: |request, app| federate.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -11,7 +11,7 @@ use super::refused::Refused;
 use super::selectors::{END, LIMIT, MATCH, Request, START, label_name, listed, write_text};
 use super::streamed::{Items, streamed};
 use crate::call::Call;
-use crate::route::{Access, GET, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET, GET_POST, Group, Handler, Route, parameter};
 
 /// Names of labels.
 pub static NAMES: Route = Route {
@@ -23,7 +23,7 @@ pub static NAMES: Route = Route {
     answers: "200, `{\"status\":\"success\",\"data\":[\"__name__\",..]}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, names),
+    handler: |request, app| names.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -55,7 +55,7 @@ pub static VALUES: Route = Route {
     answers: "200, `{\"status\":\"success\",\"data\":[\"node\",..]}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, values),
+    handler: |request, app| values.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -85,7 +85,7 @@ pub static SERIES: Route = Route {
     answers: "200, `{\"status\":\"success\",\"data\":[{\"__name__\":\"up\"},..]}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, series),
+    handler: |request, app| series.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -13,7 +13,7 @@ use super::refused::Refused;
 use super::reply::{BEGIN, JSON, PIECE_BYTES, Pieces, in_pieces, notes};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET, Group, Route, on, parameter};
+use crate::route::{Access, GET, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -29,7 +29,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `{\"up\":[{\"type\":\"gauge\",\"unit\":\"\",\"help\":\"..\"}],..}` as `data`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, metadata),
+    handler: |request, app| metadata.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

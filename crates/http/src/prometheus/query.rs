@@ -9,7 +9,7 @@ use super::params;
 use super::queries::{LIMIT, LOOKBACK, QUERY, STATS, TIMEOUT, answer, asked};
 use super::refused::Refused;
 use crate::call::Call;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -21,7 +21,7 @@ pub static ROUTE: Route = Route {
     answers: "200, `vector`, `scalar`, `string` or `matrix`, with `warnings` and `infos`.",
     fails: "400 `bad_data`; 422 `execution`, also for limits; 429; 503 `timeout`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, instant),
+    handler: |request, app| instant.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -15,7 +15,7 @@ use super::reply::success_json;
 use super::selectors::{END, START, listed};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET_POST, Group, Route, on};
+use crate::route::{Access, GET_POST, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -29,7 +29,7 @@ pub static ROUTE: Route = Route {
                    \"timestamp\":1.5}]}]` as `data`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, exemplars),
+    handler: |request, app| exemplars.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -10,7 +10,7 @@ use super::queries::{LIMIT, LOOKBACK, POINTS_MAX, QUERY, STATS, TIMEOUT, answer,
 use super::refused::Refused;
 use crate::call::Call;
 use crate::params::Params;
-use crate::route::{Access, GET_POST, Group, Route, on, parameter};
+use crate::route::{Access, GET_POST, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -33,7 +33,7 @@ pub static ROUTE: Route = Route {
     fails: "400 `bad_data`, also for more than 11,000 points per series; 422 `execution`, also for limits; \
             429; 503 `timeout`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, range),
+    handler: |request, app| range.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

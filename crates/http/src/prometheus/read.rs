@@ -24,7 +24,7 @@ use crate::body::BodyLimits;
 use crate::call::{self, Call};
 use crate::failed_request::Failure;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -36,7 +36,7 @@ pub static ROUTE: Route = Route {
     answers: "200, protobuf: a snappy block, or frames.",
     fails: "400: the body cannot be decoded; 413; 422: more samples than `query.max_samples` or the memory \
             of a query allows; 429; 503.",
-    handler: |verbs| on(verbs, read),
+    handler: |request, app| read.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -13,7 +13,7 @@ use super::refused::Refused;
 use super::search::{Hit, PARAMETERS, Search, Write, answer, truth};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET_POST, Group, Route, on};
+use crate::route::{Access, GET_POST, Group, Handler, Route};
 
 /// Names of metrics.
 pub static METRIC_NAMES: Route = Route {
@@ -26,7 +26,7 @@ pub static METRIC_NAMES: Route = Route {
               `{\"status\":\"success\",\"has_more\":false}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, names),
+    handler: |request, app| names.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -79,7 +79,7 @@ pub static LABEL_NAMES: Route = Route {
               `{\"status\":\"success\",\"has_more\":false}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, label_names),
+    handler: |request, app| label_names.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -113,7 +113,7 @@ pub static LABEL_VALUES: Route = Route {
               `{\"status\":\"success\",\"has_more\":false}`.",
     fails: "400 `bad_data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, values),
+    handler: |request, app| values.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -11,7 +11,7 @@ use super::reply::{success, success_json};
 use crate::call::Call;
 use crate::marshal::json;
 use crate::operations::{shown_configuration, without_secrets};
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The version of the API.
 pub static BUILD_INFO: Route = Route {
@@ -23,7 +23,7 @@ pub static BUILD_INFO: Route = Route {
     answers: "200, `{\"version\",\"revision\",\"branch\",\"buildUser\",\"buildDate\",\"goVersion\"}` as \
               `data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, build_info),
+    handler: |request, app| build_info.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -47,7 +47,7 @@ pub static RUNTIME_INFO: Route = Route {
     does: "The process: start time, current time, and retention of samples. Fields of Go are present and \
            empty.",
     answers: "200, `{\"startTime\",\"serverTime\",\"storageRetention\",..}` as `data`.",
-    handler: |verbs| on(verbs, runtime_info),
+    handler: |request, app| runtime_info.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -91,7 +91,7 @@ pub static CONFIG: Route = Route {
     scope: Access::Admin,
     does: "The configuration in effect, as `/config` shows it.",
     answers: "200, `{\"yaml\":\"..\"}` as `data`.",
-    handler: |verbs| on(verbs, config),
+    handler: |request, app| config.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -113,7 +113,7 @@ pub static FLAGS: Route = Route {
     does: "Options and their values, including some of Prometheus that clients read, with Prometheus's \
            names.",
     answers: "200, `{\"query.max-samples\":\"1000000000\",..}` as `data`.",
-    handler: |verbs| on(verbs, flags),
+    handler: |request, app| flags.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -142,7 +142,7 @@ pub static WAL_REPLAY: Route = Route {
            after that.",
     answers: "200, `{\"min\":0,\"max\":0,\"current\":0}` as `data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, wal_replay),
+    handler: |request, app| wal_replay.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -15,7 +15,7 @@ use super::reply::success;
 use super::selectors::Request;
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET, Group, Route, on, parameter};
+use crate::route::{Access, GET, Group, Handler, Route, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -35,7 +35,7 @@ pub static ROUTE: Route = Route {
                   ..}` as `data`.",
     fails: "400 `bad_data`; 422 `execution`: more series than the memory of a query allows.",
     several_tenants: true,
-    handler: |verbs| on(verbs, tsdb),
+    handler: |request, app| tsdb.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

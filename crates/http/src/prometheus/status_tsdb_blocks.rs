@@ -8,7 +8,7 @@ use sandur_service::{BlockShown, Writes};
 use super::reply::{BEGIN, JSON, PIECE_BYTES, Pieces, in_pieces};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::route::{Access, GET, Group, Route, on};
+use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -19,7 +19,7 @@ pub static ROUTE: Route = Route {
     answers: "200, \
               `{\"blocks\":[{\"ulid\",\"minTime\",\"maxTime\",\"stats\",\"compaction\",\"version\"},\
                   ..]}` as `data`.",
-    handler: |verbs| on(verbs, blocks),
+    handler: |request, app| blocks.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

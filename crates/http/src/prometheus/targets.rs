@@ -14,7 +14,7 @@ use super::reply::{success, success_json};
 use crate::call::Call;
 use crate::marshal::json;
 use crate::params::Params;
-use crate::route::{Access, GET, Group, Route, on, parameter};
+use crate::route::{Access, GET, Group, Handler, Route, parameter};
 use crate::scrape_state::{Scraping, TargetShown};
 
 /// The targets and their states.
@@ -30,7 +30,7 @@ pub static TARGETS: Route = Route {
     ],
     answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..}}` as \
               `data`.",
-    handler: |verbs| on(verbs, targets),
+    handler: |request, app| targets.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -92,7 +92,7 @@ pub static METADATA: Route = Route {
     ],
     answers: "200, `[{\"target\":{..},\"metric\",\"type\",\"help\",\"unit\"},..]` as `data`.",
     fails: "400 `bad_data`.",
-    handler: |verbs| on(verbs, metadata),
+    handler: |request, app| metadata.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -142,7 +142,7 @@ pub static POOLS: Route = Route {
     scope: Access::Admin,
     does: "Names of scrape configurations.",
     answers: "200, `{\"scrapePools\":[\"node\",..]}` as `data`.",
-    handler: |verbs| on(verbs, pools),
+    handler: |request, app| pools.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
@@ -165,7 +165,7 @@ pub static ALERTMANAGERS: Route = Route {
     does: "The Alertmanagers that alerts are sent to: none, since rules are not evaluated.",
     answers: "200, `{\"activeAlertmanagers\":[],\"droppedAlertmanagers\":[]}` as `data`.",
     several_tenants: true,
-    handler: |verbs| on(verbs, alertmanagers),
+    handler: |request, app| alertmanagers.call(request, app),
     ..Route::of(Group::Metrics)
 };
 

@@ -12,7 +12,7 @@ use crate::call;
 use crate::failed_request::Failure;
 use crate::receive::receive;
 use crate::reply;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -26,7 +26,7 @@ pub static ROUTE: Route = Route {
     answers: "204.",
     fails: "400: some points cannot be read or break a limit (the text names them; the others are stored); \
             413; 415: another content type; 429: a rate; 503.",
-    handler: |verbs| on(verbs, store),
+    handler: |request, app| store.call(request, app),
     ..Route::of(Group::Write)
 };
 

@@ -11,7 +11,7 @@ use crate::params::Params;
 use crate::receive::push_samples;
 use crate::refused_parts;
 use crate::reply;
-use crate::route::{Access, Group, Route, Verb, on, parameter};
+use crate::route::{Access, Group, Handler, Route, Verb, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -35,7 +35,7 @@ pub static ROUTE: Route = Route {
             answer is JSON that also says which lines were refused, \
             `{\"message\":\"...\",\"refused\":[[first,count,\"reason\"],...]}`, counted from 0 (with more \
             than 10,000 separate runs the answer is the text); 413; 429: a rate; 503.",
-    handler: |verbs| on(verbs, import),
+    handler: |request, app| import.call(request, app),
     ..Route::of(Group::Write)
 };
 

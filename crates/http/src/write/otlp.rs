@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::failed_request::Failure;
 use crate::loki::otlp::{accepted, failed, is_json};
 use crate::receive::push_samples;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -21,7 +21,7 @@ pub static ROUTE: Route = Route {
     answers: "200, an empty `ExportMetricsServiceResponse` in the format of the request.",
     fails: "like `push`, with a `google.rpc.Status` as body, and with 503, which exporters retry, instead of \
             500.",
-    handler: |verbs| on(verbs, otlp),
+    handler: |request, app| otlp.call(request, app),
     ..Route::of(Group::Write)
 };
 

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::failed_request::Failure;
 use crate::grpc;
 use crate::receive::push_samples;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -19,7 +19,7 @@ pub static ROUTE: Route = Route {
     answers: "`OK` and an `ExportMetricsServiceResponse`, with `partial_success` when points break a limit \
               and the others are stored.",
     fails: "like `LogsService/Export`.",
-    handler: |verbs| on(verbs, export),
+    handler: |request, app| export.call(request, app),
     ..Route::of(Group::Write)
 };
 

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::failed_request::Failure;
 use crate::receive::{headers_of, push_samples};
 use crate::reply;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -24,7 +24,7 @@ pub static ROUTE: Route = Route {
     fails: "400: some samples break a limit or have another value for a timestamp in memory (the text names \
             them; the others are stored), or the body cannot be decoded; 413; 415: another content type or \
             encoding; 429: a rate; 503.",
-    handler: |verbs| on(verbs, write),
+    handler: |request, app| write.call(request, app),
     ..Route::of(Group::Write)
 };
 

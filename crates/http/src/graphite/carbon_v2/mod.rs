@@ -20,7 +20,7 @@ use crate::failed_request::Failure;
 use crate::graphite::answer::{done, failure, named, now};
 use crate::graphite::parameters::GraphiteCall;
 use crate::grpc;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 
 /// Failures in addition to those of every call.
 pub const FAILS: &str = "`INVALID_ARGUMENT`: an invalid message, a limit; `RESOURCE_EXHAUSTED`; \
@@ -58,7 +58,7 @@ pub static FIND: Route = Route {
            second protocol.",
     answers: "`OK` and a `GlobResponse`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, find),
+    handler: |request, app| find.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -88,7 +88,7 @@ pub static LIST: Route = Route {
     does: "All paths by carbonserver's gRPC, in one message.",
     answers: "`OK` and a `ListMetricsResponse`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, list),
+    handler: |request, app| list.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -129,7 +129,7 @@ pub static INFO: Route = Route {
            `graphite.schemas` and `graphite.aggregation`.",
     answers: "`OK` and an `InfoResponse`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, info),
+    handler: |request, app| info.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -160,7 +160,7 @@ pub static STATS: Route = Route {
     does: "All paths as in `/metrics/details`, by carbonserver's gRPC, in one message.",
     answers: "`OK` and a `MetricDetailsResponse`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, stats),
+    handler: |request, app| stats.call(request, app),
     ..Route::of(Group::Graphite)
 };
 
@@ -176,7 +176,7 @@ pub static VERSION: Route = Route {
     does: "The version of carbonapi's protocol that carbonserver's gRPC uses.",
     answers: "`OK` and a `ProtocolVersionResponse` of `2`.",
     fails: FAILS,
-    handler: |verbs| on(verbs, version),
+    handler: |request, app| version.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

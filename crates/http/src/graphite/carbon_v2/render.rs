@@ -14,7 +14,7 @@ use crate::graphite::answer::{failure, now, streamed};
 use crate::graphite::parameters::GraphiteCall;
 use crate::graphite::render::pairs_of;
 use crate::grpc;
-use crate::route::{Access, Group, POST, Route, on};
+use crate::route::{Access, Group, Handler, POST, Route};
 use crate::written::{Writing, written_as_messages};
 
 /// The row of this call in the table of routes.
@@ -27,7 +27,7 @@ pub static ROUTE: Route = Route {
     answers: "`OK` and a stream of `FetchResponse`, one for each series, sent while series are read; none if \
               nothing matches. The trailers report a failure after the first messages.",
     fails: FAILS,
-    handler: |verbs| on(verbs, render),
+    handler: |request, app| render.call(request, app),
     ..Route::of(Group::Graphite)
 };
 

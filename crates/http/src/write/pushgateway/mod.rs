@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::call;
 use crate::failed_request::Failure;
 use crate::receive::receive;
-use crate::route::{Access, Group as Routes, Route, Verb, on, parameter};
+use crate::route::{Access, Group as Routes, Handler, Route, Verb, parameter};
 
 /// The row of this endpoint in the table of routes.
 pub static ROUTE: Route = Route {
@@ -55,7 +55,7 @@ pub static ROUTE: Route = Route {
             as are a series that occurs twice and a second type or help text of a family. A label of the \
             path replaces one of the text.",
     several_tenants: false,
-    handler: |verbs| on(verbs, gateway),
+    handler: |request, app| gateway.call(request, app),
 };
 
 async fn gateway(
