@@ -23,9 +23,6 @@ use crate::error::Error;
 use crate::options::EngineOptions;
 use crate::shared::Shared;
 
-/// How often the states are checked for changes, to log them.
-const LOOK: Duration = Duration::from_secs(1);
-
 /// The age of the view of the store, and its bound.
 #[derive(Clone)]
 pub(crate) struct Freshness {
@@ -97,7 +94,7 @@ impl Shared {
 /// Logs when pushes begin to be refused and when the view becomes too old, and when these states end.
 pub(crate) async fn log_changes(shared: Arc<Shared>) {
     let (mut pushes, mut view) = (Logged::default(), Logged::default());
-    while shared.pause(LOOK).await {
+    while shared.pause(shared.options.look_interval).await {
         let now = shared.env.monotonic();
         let texts = ("no push is acknowledged, pushes are refused", "pushes are acknowledged again");
         pushes.look(now, shared.acknowledges(), texts);

@@ -109,6 +109,10 @@ impl Failure {
 
     /// Converts the failure to the public error.
     pub fn into_error(self, at: Place, attempts: u32) -> Error {
+        // The end of the catalog is found by "not found": every process gets this answer every few seconds.
+        if self.cause == Cause::NotFound {
+            return Error::NotFound { at };
+        }
         let reason = self.reason;
         let named = Fault::named_in(&reason);
         match self.cause {

@@ -43,9 +43,10 @@ struct Run {
     names: usize,
 }
 
-/// An engine with the production intervals, because the times of writes decide which states occur.
+/// An engine that flushes within seconds as in production, because the times of writes decide which states
+/// occur.
 async fn open(world: &World, name: &str) -> Arc<Engine> {
-    let options = EngineOptions { look_interval: Duration::from_secs(1), ..world.options() };
+    let options = EngineOptions { look_interval: Duration::from_secs(5), ..world.options() };
     open_on(&world.bucket, &world.env, name, options).await
 }
 
