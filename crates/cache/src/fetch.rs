@@ -42,20 +42,6 @@ struct Missing {
 }
 
 impl Cache {
-    /// Returns the value of `key` from the cache or from `fetch`, and stores a fetched value as `put`
-    /// says.
-    pub async fn get_or_fetch<E, F>(&self, key: &[u8], put: &Put, fetch: impl Fn() -> F) -> Result<Fetched, E>
-    where
-        F: Future<Output = Result<Bytes, E>>,
-    {
-        let fetch_one = |_: Vec<usize>| {
-            let fetching = fetch();
-            async move { Ok(vec![fetching.await?]) }
-        };
-        let mut found = self.get_or_fetch_many(&[key], put, fetch_one).await?;
-        Ok(found.swap_remove(0))
-    }
-
     /// Returns the values of many keys, in their order. Calls `fetch` once with the positions in `keys`
     /// of all keys that are in no tier; it returns their values in that order, which may be slices of
     /// larger buffers. Calls it a second time for keys that another caller failed to fetch.
@@ -152,6 +138,19 @@ mod tests {
         Bytes::from(format!("value {at}"))
     }
 
+    /// Reads one key.
+    async fn fetch_one<E, F>(cache: &Cache, fetch: impl Fn() -> F) -> Result<Fetched, E>
+    where
+        F: Future<Output = Result<Bytes, E>>,
+    {
+        let fetch = |_: Vec<usize>| {
+            let fetching = fetch();
+            async move { Ok(vec![fetching.await?]) }
+        };
+        let mut found = cache.get_or_fetch_many(&[b"k"], &Put::default(), fetch).await?;
+        Ok(found.swap_remove(0))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn overlapping_callers_fetch_each_key_once_in_one_call() {
         let (env, cache) = open();
@@ -195,7 +194,7 @@ mod tests {
                     if attempt == 0 { Err("down") } else { Ok(value(1)) }
                 }
             };
-            cache.get_or_fetch(b"k", &Put::default(), fetch).await
+            fetch_one(&cache, fetch).await
         };
         let (first, second, third) = tokio::join!(ask(), ask(), ask());
         assert_eq!(first.unwrap_err(), "down");
@@ -210,9 +209,8 @@ mod tests {
             env.sleep(Duration::from_millis(30)).await;
             Ok::<_, ()>(value(1))
         };
-        let put = Put::default();
-        let impatient = env.timeout(Duration::from_millis(5), cache.get_or_fetch(b"k", &put, fetch));
-        let (gone, patient) = tokio::join!(impatient, cache.get_or_fetch(b"k", &put, fetch));
+        let impatient = env.timeout(Duration::from_millis(5), fetch_one(&cache, &fetch));
+        let (gone, patient) = tokio::join!(impatient, fetch_one(&cache, &fetch));
         assert!(gone.is_none());
         assert_eq!(*patient.unwrap().value, *value(1));
     }

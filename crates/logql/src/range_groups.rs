@@ -9,7 +9,7 @@ use sandur_base::Reservation;
 use sandur_base::job::spend;
 use sandur_protobuf::Writer as _;
 use sandur_query::Error;
-use sandur_query::wire::{Fields, malformed};
+use sandur_query::wire::{Fields, Put as _, malformed};
 
 use crate::matrix::{Labels, sorted_labels};
 use crate::range::slots::Accumulation;
@@ -65,10 +65,7 @@ impl RangeGroups {
     pub fn write(&self, field: u32, out: &mut Vec<u8>) {
         for (group, labels) in (0u32..).zip(&self.labels) {
             out.message(field, |out| {
-                for (name, value) in labels.iter() {
-                    out.bytes(1, name.as_bytes());
-                    out.bytes(2, value.as_bytes());
-                }
+                out.put_pairs(labels.iter().map(|(name, value)| (&**name, &**value)));
                 out.message(3, |out| self.values.write(group, out));
             });
         }

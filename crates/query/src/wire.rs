@@ -336,11 +336,8 @@ fn schema_of(schema: i64) -> Result<i32, Error> {
     i32::try_from(schema).map_err(|_| malformed("a histogram of an unknown schema"))
 }
 
-const RESETS: [CounterReset; 4] =
-    [CounterReset::Unknown, CounterReset::Reset, CounterReset::NotReset, CounterReset::Gauge];
-
 fn reset_of(number: u64) -> Result<CounterReset, Error> {
-    let reset = usize::try_from(number).ok().and_then(|number| RESETS.get(number));
+    let reset = usize::try_from(number).ok().and_then(|number| CounterReset::ALL.get(number));
     reset.copied().ok_or_else(|| malformed("an unknown reset hint"))
 }
 
@@ -353,34 +350,36 @@ pub trait Put: Writer + Sized {
 
     /// Writes floats; an empty list too.
     fn put_floats(&mut self, field: u32, values: &[f64]) {
-        self.message(field, |out| values.iter().for_each(|value| out.put(&value.to_le_bytes())));
+        put_words(self, field, values.iter().map(|value| value.to_le_bytes()));
     }
 
     /// Writes unsigned integers of eight bytes.
     fn put_integers(&mut self, field: u32, values: &[u64]) {
-        self.message(field, |out| values.iter().for_each(|value| out.put(&value.to_le_bytes())));
+        put_words(self, field, values.iter().map(|value| value.to_le_bytes()));
     }
 
     /// Writes times.
     fn put_times(&mut self, field: u32, times: &[i64]) {
-        self.message(field, |out| times.iter().for_each(|time| out.put(&time.to_le_bytes())));
+        put_words(self, field, times.iter().map(|time| time.to_le_bytes()));
     }
 
     /// Writes a label set.
     fn put_labels(&mut self, field: u32, labels: &Labels) {
-        self.message(field, |out| {
-            for (name, value) in labels.iter() {
-                out.bytes(1, name.as_bytes());
-                out.bytes(2, value.as_bytes());
-            }
-        });
+        self.message(field, |out| out.put_pairs(labels.iter()));
+    }
+
+    /// Writes labels into the message that is open.
+    fn put_pairs<'a>(&mut self, pairs: impl Iterator<Item = (&'a str, &'a str)>) {
+        for (name, value) in pairs {
+            self.bytes(1, name.as_bytes());
+            self.bytes(2, value.as_bytes());
+        }
     }
 
     /// Writes a histogram.
     fn put_histogram(&mut self, field: u32, of: &FloatHistogram) {
-        let reset = RESETS.iter().position(|reset| *reset == of.reset).unwrap_or_default();
         self.message(field, |out| {
-            out.varint(1, reset as u64);
+            out.varint(1, of.reset as u64);
             out.put_signed(2, i64::from(of.schema));
             out.double(3, of.zero_threshold);
             out.double(4, of.zero_count);
@@ -455,6 +454,10 @@ fn put_wide(out: &mut impl Writer, field: u32, wide: &Wide) {
     let (first, digits) = wide.clone().to_digits();
     out.message(field, |out| {
         out.put_signed(1, i64::from(first));
-        out.message(2, |out| digits.iter().for_each(|digit| out.put(&digit.to_le_bytes())));
+        put_words(out, 2, digits.iter().map(|digit| digit.to_le_bytes()));
     });
+}
+
+fn put_words(out: &mut impl Writer, field: u32, words: impl Iterator<Item = [u8; 8]>) {
+    out.message(field, |out| words.for_each(|word| out.put(&word)));
 }

@@ -265,11 +265,6 @@ impl Admission {
         self.shares.held(tenant)
     }
 
-    /// Bytes of the write budget that are left this hour; `None` without a budget.
-    pub fn budget_left_bytes(&self) -> Option<i64> {
-        self.budget.left_bytes()
-    }
-
     /// Number of refusals by reason.
     pub fn refusals(&self) -> impl Iterator<Item = (Refusal, u64)> {
         Refusal::ALL.into_iter().map(|reason| (reason, self.refused[reason as usize].load(Relaxed)))

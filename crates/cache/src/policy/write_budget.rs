@@ -67,11 +67,6 @@ impl WriteBudget {
         }
     }
 
-    /// Bytes that may be written at once; `None` without a limit.
-    pub(crate) fn left_bytes(&self) -> Option<i64> {
-        (self.bytes_per_day > 0).then(|| self.left.load(Relaxed))
-    }
-
     fn fill(&self, now_ms: u64) {
         let from = self.filled_at_ms.load(Relaxed);
         if from == 0 {
@@ -148,7 +143,7 @@ mod tests {
         let (written, _) = second_day(100_000_000, 90_000_000, 10_000);
         assert!(written >= 89_900_000, "{written}");
         let unlimited = WriteBudget::new(0);
-        assert!(unlimited.admits(u64::MAX, 0, 0.999) && unlimited.left_bytes().is_none());
+        assert!(unlimited.admits(u64::MAX, 0, 0.999));
     }
 
     #[test]

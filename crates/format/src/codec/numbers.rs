@@ -13,9 +13,6 @@ use super::number_page::{BATCH, Moments, NumberScratch, NumberTable, ORDER_MAX, 
 use super::varint::put_signed;
 use crate::error::Error;
 
-/// Most numbers of a chunk.
-pub const CHUNK_NUMBERS_MAX: usize = 1 << 23;
-
 /// A chunk in parts that are stored separately.
 #[derive(Debug, Default)]
 pub struct NumberChunk {

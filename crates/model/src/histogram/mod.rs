@@ -46,6 +46,11 @@ pub enum CounterReset {
     Gauge,
 }
 
+impl CounterReset {
+    /// All values, by their numbers in stored and in sent histograms.
+    pub const ALL: [Self; 4] = [Self::Unknown, Self::Reset, Self::NotReset, Self::Gauge];
+}
+
 /// A run of adjacent buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {

@@ -69,17 +69,13 @@ pub struct HistogramSum {
 }
 
 impl ResetHints {
-    const ALL: [CounterReset; 4] =
-        [CounterReset::Unknown, CounterReset::Reset, CounterReset::NotReset, CounterReset::Gauge];
-
     /// Adds the hint of a histogram.
     pub fn see(&mut self, hint: CounterReset) {
-        let place = Self::ALL.iter().position(|one| *one == hint).unwrap_or_default();
-        self.0 |= 1 << place;
+        self.0 |= 1 << hint as u8;
     }
 
     fn has(self, hint: CounterReset) -> bool {
-        Self::ALL.iter().zip(0..).any(|(one, place)| *one == hint && self.0 >> place & 1 == 1)
+        self.0 >> hint as u8 & 1 == 1
     }
 
     /// Whether one histogram was marked as a counter reset and another as no reset.
@@ -89,7 +85,7 @@ impl ResetHints {
 
     /// The hint of the sum.
     fn of_sum(self) -> CounterReset {
-        match Self::ALL.into_iter().filter(|hint| self.has(*hint)).collect::<Vec<_>>().as_slice() {
+        match CounterReset::ALL.into_iter().filter(|hint| self.has(*hint)).collect::<Vec<_>>().as_slice() {
             [only] => *only,
             several if several.contains(&CounterReset::Gauge) => CounterReset::Gauge,
             _ => CounterReset::Unknown,
@@ -343,7 +339,7 @@ impl HistogramSum {
             own.positive = BucketSums { indices: positive, counts };
             own.negative = BucketSums { indices: negative, counts: sums.collect() };
         }
-        (hints < 1 << ResetHints::ALL.len()).then_some(sum)
+        (hints < 1 << CounterReset::ALL.len()).then_some(sum)
     }
 
     /// The bytes that it takes.

@@ -30,10 +30,6 @@ const FLAGS_MAX: u8 = 0x1F;
 /// The largest integer up to which every integer is exactly a float: 2^53.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// Hints of counter resets, by number.
-const RESETS: [CounterReset; 4] =
-    [CounterReset::Unknown, CounterReset::Reset, CounterReset::NotReset, CounterReset::Gauge];
-
 /// Appends the histograms. Fails for an invalid one, which readers would refuse.
 pub(super) fn put(batch: &SampleBatch, out: &mut Vec<u8>) -> Result<(), Error> {
     if batch.histograms.is_empty() {
@@ -52,7 +48,7 @@ fn put_sample(sample: &HistogramSample, before: i64, out: &mut Vec<u8>) {
     let HistogramSample { timestamp, start, integer, histogram } = sample;
     let buckets = || histogram.positive.counts.iter().chain(&histogram.negative.counts);
     let whole = buckets().chain([&histogram.zero_count, &histogram.count]).all(|count| is_whole(*count));
-    let reset = RESETS.iter().position(|reset| *reset == histogram.reset).unwrap_or(0) as u8;
+    let reset = histogram.reset as u8;
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let flags = flag(*integer, INTEGER) | flag(*start != 0, HAS_START) | flag(whole, WHOLE);
     out.push(flags | reset << RESET_SHIFT);
@@ -138,7 +134,7 @@ fn get_sample(reader: &mut Reader<'_>, before: i64) -> Result<HistogramSample, E
     };
     let whole = flags & WHOLE != 0;
     let mut histogram = FloatHistogram {
-        reset: RESETS[usize::from(flags >> RESET_SHIFT)],
+        reset: CounterReset::ALL[usize::from(flags >> RESET_SHIFT)],
         schema: i32::try_from(reader.signed()?).map_err(|_| reader.malformed("a schema is out of range"))?,
         zero_threshold: get_float(reader)?,
         sum: get_float(reader)?,
