@@ -1,4 +1,5 @@
-//! The public interface of the engine: open, flush, follow, shut down. Pushes are in [`crate::push`].
+//! The public interface of the engine: open, flush, follow, shut down. Pushes are
+//! in [`crate::writing::push`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,21 +12,21 @@ use sandur_query::{Follow, QueryContext, Sources};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::block_reader::BlockReader;
+use crate::blocks::reader::BlockReader;
 use crate::error::Error;
-use crate::flush_commit::Ending;
-use crate::flush_task;
-use crate::follow_writers::WriterFollower;
 use crate::head::Head;
-use crate::logs::EngineLogs;
-use crate::maintain;
+use crate::logs::reading::EngineLogs;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
-use crate::readiness::log_changes;
-use crate::samples::EngineSamples;
-use crate::shared::Shared;
+use crate::samples::reading::EngineSamples;
+use crate::upkeep;
+use crate::upkeep::adoption::follow_writers::WriterFollower;
 use crate::view::View;
-use crate::wal::{End, Wal};
+use crate::writing::flush::outcome::Ending;
+use crate::writing::flush::task as flush_task;
+use crate::writing::readiness::log_changes;
+use crate::writing::shared::Shared;
+use crate::writing::wal::{End, Wal};
 
 /// The most flush requests that wait in the queue.
 const FLUSH_QUEUE: usize = 16;
@@ -86,7 +87,7 @@ impl Engine {
         let (flush_requests, requests) = mpsc::channel(FLUSH_QUEUE);
         tasks.push(env.spawn("flush", flush_task::run(Arc::clone(&shared), requests)));
         let reader = shared.reader.clone();
-        tasks.push(env.spawn("maintenance", maintain::run(Arc::clone(&shared), reader.for_upkeep())));
+        tasks.push(env.spawn("maintenance", upkeep::run(Arc::clone(&shared), reader.for_upkeep())));
         let closing = Arc::new(AtomicBool::new(false));
         let supervise = supervise(Arc::clone(&shared), committer, Arc::clone(&closing));
         let stage = Stage::Supervised(env.spawn("wal-supervisor", supervise));

@@ -9,7 +9,7 @@ use sandur_base::units::{ByteSize, format_duration};
 use sandur_base::{ErrorKind, Id, OverBudget};
 use sandur_catalog::{Catalog, CommitError};
 
-use crate::block_reader::ReadError;
+use crate::read_error::ReadError;
 
 /// A failure of the engine.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -29,67 +29,38 @@
 //! both ([`View`]). Rows of a dead writer are flushed by exactly one adopter. Memory that grows with
 //! data is reserved from a budget before it is used.
 
-mod adopt;
-mod assembly;
-mod block_bytes;
-mod block_cache;
-mod block_meta;
-mod block_reader;
-mod block_upload;
-mod compact;
-mod cut;
-mod deletes;
+mod blocks;
 mod engine;
 mod error;
-mod filters;
 #[cfg(test)]
 mod fixtures;
-mod flush;
-mod flush_commit;
-mod flush_signal;
-mod flush_task;
-mod follow_writers;
 mod growing;
 mod head;
 mod head_totals;
 mod logs;
-mod long_blocks;
-mod maintain;
-mod matching;
-mod merge_backoff;
-mod merge_policy;
-mod merge_runs;
-mod merging;
 mod metrics;
 mod needles;
-mod open_block;
 mod options;
-mod order_of_writers;
-mod push;
-mod push_parts;
-mod read_frame;
-mod readiness;
-mod retention;
-mod rewritten;
-mod rollups;
+mod policy;
+mod read_error;
+mod reading;
 mod rules;
 mod samples;
-mod series_reader;
-mod shared;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod view;
-mod wal;
 mod windows;
+mod writing;
 
-pub use block_bytes::tenant_number;
-pub use deletes::DeleteStatus;
+pub use blocks::bytes::tenant_number;
 pub use engine::Engine;
 pub use error::{CancelRefusal, Error, FilterError};
-pub use merge_policy::CompactionPolicy;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
-pub use retention::{LabelRetention, Retention};
-pub use rollups::{RollupStep, RollupSteps, RollupsNow};
+pub use policy::compaction::CompactionPolicy;
+pub use policy::retention::{LabelRetention, Retention};
+pub use policy::rollups::{RollupStep, RollupSteps, RollupsNow};
 pub use rules::{DeleteOptions, DeletionModeOf};
+pub use upkeep::deletes::DeleteStatus;
 pub use view::View;

@@ -9,7 +9,7 @@ use sandur_format::log_block::{BlockOptions, BlockWriter, Row};
 use sandur_model::TimeRange;
 
 use super::flush_plan::BlockPlan;
-use crate::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
+use crate::blocks::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
 
 /// A block that is being written.
 pub(super) struct LogAssembly {

@@ -11,7 +11,7 @@ use sandur_model::{MINUTE_NS, Signal, TenantId, TimeRange};
 
 use super::assembly::LogAssembly;
 use super::head::{LogHead, StreamRows};
-use crate::assembly::{Assembly, Plan};
+use crate::blocks::assembly::{Assembly, Plan};
 use crate::windows::{Spread, Window, is_long, slot_ns};
 
 /// Bytes of lines per time slice of a block: enough that streams fill pages, and little enough that a

@@ -6,8 +6,9 @@ use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
 use super::block::OpenLogs;
-use crate::block_reader::{BlockReader, ReadError};
+use crate::blocks::reader::BlockReader;
 use crate::needles::NeedleKeys;
+use crate::read_error::ReadError;
 
 /// The rows to find.
 #[derive(Clone, Copy)]

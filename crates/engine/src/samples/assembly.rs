@@ -10,7 +10,7 @@ use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms}
 use super::SAMPLE_BYTES;
 use super::flush_plan::SamplePlan;
 use super::head::SampleColumns;
-use crate::assembly::{Assembled, Assembly, ENDED, STEP_BYTES};
+use crate::blocks::assembly::{Assembled, Assembly, ENDED, STEP_BYTES};
 
 /// A block that is being written.
 pub(super) struct SampleAssembly {

@@ -12,7 +12,7 @@ use sandur_model::{Signal, TenantId, TimeRange};
 use super::assembly::SampleAssembly;
 use super::head::{FlushedExemplars, SampleColumns, SelectedSeries, SeriesParts};
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
-use crate::assembly::{Assembly, Plan};
+use crate::blocks::assembly::{Assembly, Plan};
 use crate::head::Head;
 use crate::windows::{Spread, Window, slot_ns};
 

@@ -17,8 +17,8 @@ use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::*;
-use crate::block_cache::BlockCache;
-use crate::block_reader::BlockReader;
+use crate::blocks::cache::BlockCache;
+use crate::blocks::reader::BlockReader;
 use crate::fixtures::{app_is, rows_of};
 use crate::{CancelRefusal, DeleteOptions, MaintenanceOptions};
 

@@ -16,8 +16,8 @@ use sandur_query::{MetadataSelection, SeriesRequest};
 
 use super::samples::{Samples, all};
 use super::*;
-use crate::compact::Compactor;
-use crate::retention::Expiry;
+use crate::policy::retention::Expiry;
+use crate::upkeep::compaction::compactor::Compactor;
 use crate::{CompactionPolicy, DeleteOptions, LabelRetention, MaintenanceOptions, Retention};
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -12,7 +12,7 @@ use sandur_model::{
     HistogramSample, LabelText, SampleBatch, SamplePlace, SeriesExemplar, SeriesSamples, graphite_level_of,
 };
 
-use super::beside::{exemplar_bytes, metadata_bytes};
+use super::annotations::{exemplar_bytes, metadata_bytes};
 use super::memory::{FLOAT_BYTES, HISTOGRAM_BYTES, NAME_GROWTH, NEW_LABEL_BYTES, SHAPE_BYTES};
 use super::paths::{END_BYTES, NODE_BYTES};
 use super::postings::{ENTRY_BYTES, NAME_BYTES};
@@ -258,16 +258,16 @@ mod tests {
             }
             batch.metadata.push(MetricMetadata { family: "up".into(), ..MetricMetadata::default() });
             let cuts = cuts(&batch, most);
-            let (mut rows, mut beside, mut from) = (0, 0, SamplePlace::default());
+            let (mut rows, mut annotations, mut from) = (0, 0, SamplePlace::default());
             for cut in &cuts {
                 let part = batch.part(&cut.from, &cut.to);
                 prop_assert_eq!(cut.from, from);
                 prop_assert!(taken(&part) <= cut.bytes, "{} of {}", taken(&part), cut.bytes);
                 rows += part.rows();
-                beside += part.exemplars.len() + part.metadata.len();
+                annotations += part.exemplars.len() + part.metadata.len();
                 from = cut.to;
             }
-            prop_assert_eq!((rows, beside), (batch.rows(), batch.exemplars.len() + batch.metadata.len()));
+            prop_assert_eq!((rows, annotations), (batch.rows(), batch.exemplars.len() + batch.metadata.len()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use sandur_model::{LabelText, Labels, SampleBatch, SeriesSamples};
 
-use super::beside::{exemplar_bytes, metadata_bytes};
+use super::annotations::{exemplar_bytes, metadata_bytes};
 use super::paths::{END_BYTES, NODE_BYTES};
 use super::postings::{ENTRY_BYTES, NAME_BYTES};
 use super::symbols::SYMBOL_BYTES;
@@ -33,8 +33,8 @@ pub fn push_bytes(batch: &SampleBatch) -> u64 {
     let floats = batch.timestamps.len() as u64 * FLOAT_BYTES;
     let rows = floats + batch.histograms.len() as u64 * HISTOGRAM_BYTES + histograms;
     let exemplars = batch.exemplars.iter().map(|of| exemplar_bytes(&of.exemplar));
-    let beside: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
-    sent + series + label_texts(batch) + rows + 2 * beside
+    let annotations: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
+    sent + series + label_texts(batch) + rows + 2 * annotations
 }
 
 /// An upper bound of the bytes of all label texts. Texts that are parts of a body are counted by the

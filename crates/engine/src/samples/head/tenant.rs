@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
 use sandur_model::{Labels, MatchOp, Matcher, SampleBatch, SeriesSamples, StreamId};
 
+use super::annotations::Annotations;
 use super::appending::{Appender, Taken};
-use super::beside::Beside;
 use super::matching::matching;
 use super::order::KeptOrder;
 use super::postings::Postings;
@@ -36,7 +36,7 @@ pub(super) struct TenantSamples {
     table: RwLock<SeriesTable>,
     order: KeptOrder,
     versions: Mutex<Versions>,
-    beside: Mutex<Beside>,
+    annotations: Mutex<Annotations>,
 }
 
 impl Default for TenantSamples {
@@ -50,7 +50,7 @@ impl Default for TenantSamples {
             table: RwLock::default(),
             order: KeptOrder::default(),
             versions: Mutex::default(),
-            beside: Mutex::default(),
+            annotations: Mutex::default(),
         }
     }
 }
@@ -61,8 +61,8 @@ impl TenantSamples {
     }
 
     /// The exemplars and metadata.
-    pub(super) fn beside(&self) -> MutexGuard<'_, Beside> {
-        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn annotations(&self) -> MutexGuard<'_, Annotations> {
+        self.annotations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of a series, and adds the series if it is new. Also returns the bytes that a

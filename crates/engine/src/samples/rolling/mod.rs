@@ -20,7 +20,7 @@ use sandur_model::{
 
 use super::join::{FloatPart, Lists, Stays, join_floats};
 use crate::error::Error;
-use crate::rollups::DayRollup;
+use crate::policy::rollups::DayRollup;
 use path::{PathSeries, RolledRows, rolled};
 
 pub(crate) use saved::rows_saved;

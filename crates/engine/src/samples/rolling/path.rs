@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use sandur_format::block::compare_series;
 use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, Rollup, RollupLabels, is_stale};
 
-use crate::rollups::RollupStep;
+use crate::policy::rollups::RollupStep;
 
 /// Points are rolled only if this divides the number of rows by at least this factor.
 pub(super) const LEAST_FACTOR: usize = 2;
@@ -412,8 +412,8 @@ mod tests {
             PathSeries { labels, ..sent(points()) }
         };
         let whisper = named(GRAPHITE_ARCHIVE, "60");
-        let (beside, rows) = rolled(vec![whisper.clone(), sent(points())], TO_MINUTES);
-        assert_eq!((rows.before, beside.len(), beside.contains(&whisper)), (120, 7, true));
+        let (all, rows) = rolled(vec![whisper.clone(), sent(points())], TO_MINUTES);
+        assert_eq!((rows.before, all.len(), all.contains(&whisper)), (120, 7, true));
         let lone = vec![named(GRAPHITE_ROLLUP, "sum_1s"), named(GRAPHITE_ROLLUP, "nonsense")];
         assert_eq!(rolled(lone.clone(), TO_MINUTES).0, lone);
     }

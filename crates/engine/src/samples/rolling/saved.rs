@@ -14,8 +14,8 @@ use sandur_model::{Labels, RollupLabels};
 
 use super::path::{Kind, LEAST_FACTOR};
 use super::path_of;
-use crate::block_reader::BlockReader;
-use crate::rollups::{DayRollup, RollupStep};
+use crate::blocks::reader::BlockReader;
+use crate::policy::rollups::{DayRollup, RollupStep};
 use crate::samples::OpenSamples;
 use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels};
 
@@ -174,7 +174,7 @@ impl Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollups::RollupSteps;
+    use crate::policy::rollups::RollupSteps;
     use sandur_model::{Matcher, TimeRange, graphite_path_labels};
 
     struct ToMinutes;

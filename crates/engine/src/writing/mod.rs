@@ -1,0 +1,9 @@
+//! Writing: pushes, the WAL, and the flush that turns heads into blocks.
+
+pub(crate) mod flush;
+pub(crate) mod order_of_writers;
+mod push;
+mod push_parts;
+pub(crate) mod readiness;
+pub(crate) mod shared;
+pub(crate) mod wal;
