@@ -2,8 +2,8 @@
 //! retention remove from them, and how several become one.
 //!
 //! A merge is a state machine without I/O ([`Merge`]): it computes until it needs a page or has output.
-//! So it runs on the CPU pool with a bounded number of pages in memory. [`crate::upkeep::compaction::compactor`] does the I/O
-//! and does not interpret pages.
+//! So it runs on the CPU pool with a bounded number of pages in memory. The compactor of
+//! [`crate::upkeep`] does the I/O and does not interpret pages.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,11 +15,10 @@ use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{TenantId, TimeRange};
 
 use crate::blocks::reader::BlockReader;
-use crate::error::Error;
+use crate::error::{Error, ReadError};
 use crate::policy::expired::ExpiredSeries;
 use crate::policy::retention::Expiry;
 use crate::policy::rollups::DayRollup;
-use crate::read_error::ReadError;
 use crate::rules::DueRules;
 
 /// Bytes of output that a merge hands over at once.

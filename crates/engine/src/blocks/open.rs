@@ -13,7 +13,7 @@ use sandur_query::QueryStats;
 
 use crate::blocks::cache::Piece;
 use crate::blocks::reader::BlockReader;
-use crate::read_error::ReadError;
+use crate::error::ReadError;
 
 /// A block whose footer is in memory.
 pub struct OpenBlock<F> {

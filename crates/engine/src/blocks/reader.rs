@@ -16,7 +16,7 @@ use sandur_store::Intent;
 
 use crate::blocks::bytes::{BlockBytes, Spent, Stored};
 use crate::blocks::cache::{BlockCache, for_the_cache};
-use crate::read_error::ReadError;
+use crate::error::ReadError;
 
 /// Opens blocks and reads their parts. Cheap to clone.
 #[derive(Clone)]

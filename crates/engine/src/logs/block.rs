@@ -11,7 +11,7 @@ use sandur_query::{MinuteCount, QueryStats};
 use crate::blocks::cache::{Piece, for_the_cache};
 use crate::blocks::open::OpenBlock;
 use crate::blocks::reader::BlockReader;
-use crate::read_error::ReadError;
+use crate::error::ReadError;
 
 /// A log block whose footer is in memory.
 pub type OpenLogs = OpenBlock<Footer>;

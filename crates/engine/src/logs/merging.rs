@@ -16,10 +16,9 @@ use super::merge::{Merger, PageBytes, PageRef};
 use super::touched::{Touched, touched};
 use crate::blocks::merging::{Merging, Target};
 use crate::blocks::reader::BlockReader;
-use crate::error::Error;
+use crate::error::{Error, ReadError};
 use crate::policy::expired::ExpiredSeries;
 use crate::policy::retention::Expiry;
-use crate::read_error::ReadError;
 use crate::rules::DueRules;
 
 /// Merges of log blocks.

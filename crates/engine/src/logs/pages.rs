@@ -7,8 +7,8 @@ use sandur_query::QueryStats;
 
 use super::block::OpenLogs;
 use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 use crate::needles::NeedleKeys;
-use crate::read_error::ReadError;
 
 /// The rows to find.
 #[derive(Clone, Copy)]

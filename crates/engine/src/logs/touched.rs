@@ -16,7 +16,7 @@ use super::block::OpenLogs;
 use super::mask::Mask;
 use super::pages::{Sought, pages_holding};
 use crate::blocks::reader::BlockReader;
-use crate::read_error::ReadError;
+use crate::error::ReadError;
 use crate::rules::Rule;
 
 /// The effect of rules on a block.

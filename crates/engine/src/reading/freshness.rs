@@ -8,25 +8,29 @@ use std::time::Duration;
 
 use sandur_catalog::Catalog;
 use sandur_query::{QueryContext, Staleness};
+use sandur_store::{Class, Store};
 
+use crate::error::{Error, expect_catalog};
+use crate::node::Node;
 use crate::options::EngineOptions;
 
 /// The age of the view of the store, and its bound.
 #[derive(Clone)]
 pub(crate) struct Freshness {
     catalog: Catalog,
+    store: Store,
     bound: Duration,
 }
 
 impl Freshness {
-    pub(crate) fn new(catalog: Catalog, options: &EngineOptions) -> Self {
+    pub(crate) fn new(node: &Node, options: &EngineOptions) -> Self {
         let bound = match options.view_age_max {
             Duration::ZERO => Duration::MAX,
             // Just before each read a view is as old as the pause between two reads, and one read may be
             // late.
             bound => bound.max(options.poll_interval.saturating_mul(2)),
         };
-        Self { catalog, bound }
+        Self { catalog: node.catalog.clone(), store: node.store.clone(), bound }
     }
 
     /// How long the view may have been incomplete.
@@ -45,5 +49,14 @@ impl Freshness {
         if let Some(staleness) = self.staleness() {
             context.warn_of_age(staleness);
         }
+    }
+
+    /// Fails while the view of the store is older than its bound.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        expect_catalog(&self.catalog)?;
+        let Some(Staleness { age, bound }) = self.staleness() else { return Ok(()) };
+        let said = self.store.latest_failure(Class::Catalog);
+        let reason = said.unwrap_or_else(|| "the store has not answered".to_owned());
+        Err(Error::StaleView { age, bound, reason })
     }
 }

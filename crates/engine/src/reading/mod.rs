@@ -4,4 +4,5 @@
 
 pub(crate) mod freshness;
 pub(crate) mod matching;
+pub(crate) mod queries;
 pub(crate) mod series_reader;

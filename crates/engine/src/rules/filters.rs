@@ -12,10 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sandur_base::account::Account;
 use sandur_base::job::{self, Bounded, Stopped, reserve_exactly};
 use sandur_base::{Env, Id, Lane, LruMap, MemoryBudget, OverBudget, Reservation};
-use sandur_model::{Labels, MatchOp, Matcher, Signal, is_graphite_label, matches_all};
+use sandur_model::{Labels, MatchOp, Matcher, Signal, matches_all};
 use sandur_query::{Error as QueryError, RowLook, RowSelector, SelectorCompiler};
 
 use crate::error::FilterError;
+use crate::path_labels::is_path_label;
 
 /// A new request's query may take this fraction of the budget (half), so that another query fits as well.
 const NEW_SHARE: u64 = 2;
@@ -237,7 +238,7 @@ impl Naming {
     /// label is absent.
     pub fn names_without(&self, label: &str) -> Option<Matcher> {
         let is_named = || self.matchers.iter().any(|matcher| matcher.name() == label);
-        let is_other = self.is_exact && !is_graphite_label(label) && !is_named();
+        let is_other = self.is_exact && !is_path_label(label) && !is_named();
         is_other.then(|| Matcher::equal(label, ""))
     }
 }

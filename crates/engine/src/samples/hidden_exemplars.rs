@@ -11,8 +11,7 @@ use sandur_query::QueryStats;
 use super::OpenSamples;
 use super::hidden::{HidingExemplars, hides};
 use crate::blocks::reader::BlockReader;
-use crate::error::Error;
-use crate::read_error::ReadError;
+use crate::error::{Error, ReadError};
 
 /// Whether requests hide exemplars of a block. Reads one page at a time.
 pub(super) async fn are_some_hidden(

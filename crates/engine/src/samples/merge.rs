@@ -2,7 +2,7 @@
 //!
 //! The next series is the first of the inputs' current series, by its labels, which are read a page of
 //! series at a time. Of samples of one series and instant the first input's stays, which arrived first;
-//! in Graphite's series the last input's stays. Samples that deletes hide are left out. A group of
+//! in series with a path the last input's stays. Samples that deletes hide are left out. A group of
 //! hidden series alone is not even read, and a series without remaining samples is not part of the result.
 //!
 //! In memory are one group of each input, of which some pages are decoded
@@ -39,10 +39,9 @@ use super::rolling::{RULE_ROWS, Rolling};
 use super::times::read_times;
 use crate::blocks::merging::{Merge, MergeCounts, Merging, OUTPUT_BYTES, Step, Target};
 use crate::blocks::reader::BlockReader;
-use crate::error::Error;
+use crate::error::{Error, ReadError};
 use crate::policy::expired::ExpiredSeries;
 use crate::policy::retention::Expiry;
-use crate::read_error::ReadError;
 use crate::rules::DueRules;
 
 /// The most samples of a step, which takes some tens of milliseconds.

@@ -21,8 +21,7 @@ use super::OpenSamples;
 use super::annotations::AnnotationPage;
 use super::hidden::HiddenSamples;
 use crate::blocks::reader::BlockReader;
-use crate::error::Error;
-use crate::read_error::ReadError;
+use crate::error::{Error, ReadError};
 
 /// The most distinct metadata of one family that a merge keeps. Real senders do not send more.
 const METADATA_OF_FAMILY_MAX: usize = 16;

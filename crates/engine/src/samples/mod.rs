@@ -1,8 +1,8 @@
 //! The samples-specific part of the engine: the head of samples, and how sample blocks are written,
 //! merged and read.
 //!
-//! The shared part (WAL, views, flush, compaction, delete requests) is that of logs. Graphite is not a
-//! separate signal: its paths are series.
+//! The shared part (WAL, views, flush, compaction, delete requests) is that of logs. Series whose
+//! names are paths are not a separate signal ([`crate::path_labels`]).
 
 mod annotations;
 mod assembly;

@@ -11,7 +11,7 @@ use sandur_query::QueryStats;
 use super::OpenSamples;
 use crate::blocks::cache::{Piece, for_the_cache};
 use crate::blocks::reader::BlockReader;
-use crate::read_error::ReadError;
+use crate::error::ReadError;
 
 /// Pages of lists, with the cached ones.
 pub(super) struct KnownTimes<'a>(Vec<(&'a TimePageEntry, Option<Arc<TimeLists>>)>);

@@ -68,7 +68,7 @@ async fn heads_of_groups(reader: &BlockReader, block: &OpenSamples) -> Result<()
         let Some(bytes) = reader.kept(&block.meta, &group.piece).await else { return Ok(()) };
         let head = bytes.get(..group.head.len as usize).unwrap_or(&bytes);
         let decoded = for_the_cache(|| GroupHead::decode(group, head));
-        let head = decoded.map_err(|reason| crate::read_error::ReadError::damaged(&block.meta, reason))?;
+        let head = decoded.map_err(|reason| crate::error::ReadError::damaged(&block.meta, reason))?;
         let (key, bytes) = (Piece::GroupHead(group.piece.offset), head.memory_bytes());
         reader.cache().insert(block.meta.id, key, Arc::new(head), bytes);
     }

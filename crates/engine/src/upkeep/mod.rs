@@ -4,7 +4,9 @@
 //! No answer depends on upkeep to be correct.
 
 pub(crate) mod adoption;
+pub(crate) mod author;
 pub(crate) mod compaction;
+pub(crate) mod context;
 pub(crate) mod deletes;
 pub(crate) mod retention;
 pub(crate) mod rollups;

@@ -8,43 +8,42 @@ use std::sync::Arc;
 
 use sandur_catalog::Collector;
 
-use crate::blocks::reader::BlockReader;
 use crate::error::Error;
 use crate::upkeep::compaction::compactor::Compactor;
+use crate::upkeep::context::UpkeepContext;
 use crate::upkeep::deletes::DeleteProcessor;
 use crate::upkeep::retention::blocks::remove_expired;
 use crate::upkeep::retention::due::DueRetention;
 use crate::upkeep::retention::series::SeriesRetention;
 use crate::upkeep::rollups::days::RollupDays;
-use crate::writing::shared::Shared;
 
 /// Runs upkeep until the engine stops.
-pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
-    let options = shared.options.maintenance.clone();
-    let compactor = Compactor::new(&shared, reader, &options);
-    let mut deletes = DeleteProcessor::new(&shared);
-    let (mut retention, mut series) = (DueRetention::new(), SeriesRetention::new(&shared));
-    let mut rollups = RollupDays::new(&shared);
-    let mut collector = Collector::new(shared.catalog.clone(), options.gc.clone());
+pub(crate) async fn run(context: UpkeepContext, local: bool) {
+    let (context, options) = (Arc::new(context.clone()), context.options);
+    let compactor = Compactor::new(&context);
+    let mut deletes = DeleteProcessor::new(&context);
+    let (mut retention, mut series) = (DueRetention::new(), SeriesRetention::new(&context));
+    let mut rollups = RollupDays::new(&context);
+    let mut collector = Collector::new(context.node.catalog.clone(), options.gc.clone());
     let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
-    while shared.pause(options.interval).await {
-        if shared.local {
+    while context.node.pause(options.interval).await {
+        if local {
             // In a bucket the follower checks the catalog every second.
-            warn("checking the catalog", catalog_is_there(&shared).await);
+            warn("checking the catalog", catalog_is_there(&context).await);
         }
-        if shared.catalog.lost().is_some() {
+        if context.node.catalog.lost().is_some() {
             // Nothing can be committed now, so whatever is written is garbage that must not be deleted.
             return;
         }
-        if !shared.is_registered() {
+        if !context.author.is_registered() {
             // Every commit needs a registered writer as its author.
             continue;
         }
-        compact_all(&shared, &compactor, &mut deletes, &mut retention).await;
-        let incarnation = shared.incarnation();
-        let (env, catalog, views) = (&shared.env, &shared.catalog, &shared.views);
+        compact_all(&context, &compactor, &mut deletes, &mut retention).await;
+        let incarnation = context.incarnation();
+        let (env, catalog, views) = (&context.node.env, &context.node.catalog, &context.node.views);
         let due = retention.look(env, &catalog.snapshot(), &options);
-        let removed = remove_expired(env, catalog, views, &shared.metrics, (&due, incarnation)).await;
+        let removed = remove_expired(env, catalog, views, &context.node.metrics, (&due, incarnation)).await;
         warn("removing old blocks", removed.map(drop));
         series.round(&compactor, &due).await;
         rollups.round(&compactor).await;
@@ -63,28 +62,28 @@ pub(crate) async fn run(shared: Arc<Shared>, reader: BlockReader) {
 }
 
 /// Detects that the catalog was emptied or replaced while this process runs.
-async fn catalog_is_there(shared: &Shared) -> Result<(), Error> {
-    shared.publish(shared.catalog.refresh().await?);
+async fn catalog_is_there(context: &UpkeepContext) -> Result<(), Error> {
+    context.author.publish(context.node.catalog.refresh().await?);
     Ok(())
 }
 
 /// Merges and cuts blocks until nothing is due, with due deletes before each. A merge that fails ends
 /// the round; the next round works on a newer state.
 async fn compact_all(
-    shared: &Shared,
+    context: &UpkeepContext,
     compactor: &Compactor,
     deletes: &mut DeleteProcessor,
     retention: &mut DueRetention,
 ) {
-    let signal = shared.shutdown.signal();
+    let signal = context.node.shutdown.signal();
     while !signal.is_triggered() {
         deletes.round(compactor).await;
         // A merge may take long, and the configuration may change meanwhile.
-        let options = &shared.options.maintenance;
-        let kept = retention.look(&shared.env, &shared.catalog.snapshot(), options);
-        let merged = compactor.compact_once(shared.incarnation(), &kept).await;
+        let options = &context.options;
+        let kept = retention.look(&context.node.env, &context.node.catalog.snapshot(), options);
+        let merged = compactor.compact_once(context.incarnation(), &kept).await;
         let done = match merged {
-            Ok(false) => compactor.cut_once(shared.incarnation(), &kept).await,
+            Ok(false) => compactor.cut_once(context.incarnation(), &kept).await,
             merged => merged,
         };
         match done {

@@ -16,11 +16,11 @@ use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_model::{Batch, MILLISECOND_NS, SampleConflicts};
 use tokio::sync::oneshot;
 
-use crate::engine::Engine;
 use crate::error::Error;
 use crate::head::push_bytes;
-use crate::writing::push_parts::{Parted, cutting_bytes};
+use crate::writing::push_parts::{SplitBatch, cutting_bytes};
 use crate::writing::wal::{Settled, Wal};
+use crate::writing::writer::Writer;
 
 /// Text bytes, lines or samples of a batch from which it is prepared for the WAL on the CPU pool: that
 /// takes longer than handing a job to another thread and back.
@@ -44,7 +44,7 @@ type Outcome = oneshot::Receiver<Settled>;
 
 /// The queued parts of a push. The WAL settles them in order.
 struct PartsUnderWay {
-    parted: Arc<Parted>,
+    split: Arc<SplitBatch>,
     waiting: VecDeque<Outcome>,
     /// The number of parts that are stored.
     settled: usize,
@@ -54,30 +54,17 @@ struct PartsUnderWay {
 
 impl PartsUnderWay {
     fn settle(&mut self, conflicts: SampleConflicts) {
-        self.parted.add_conflicts(self.settled, conflicts, &mut self.conflicts);
+        self.split.add_conflicts(self.settled, conflicts, &mut self.conflicts);
         self.settled += 1;
     }
 }
 
-impl Engine {
-    /// Stores a batch. Returns when it is durable and can be queried. Returns the samples that were not
-    /// stored because their series has another value for the same instant in memory. After an error the
-    /// batch may or may not be stored; sending it again is safe, because equal rows are stored once.
-    pub async fn push(&self, batch: impl Into<Batch>) -> Result<SampleConflicts, Error> {
-        self.push_holding(batch, ()).await
-    }
-
-    /// Like [`Engine::push`]. Drops `held`, the caller's memory for the batch, once the engine has
-    /// reserved its own.
-    pub async fn push_holding(
-        &self,
-        batch: impl Into<Batch>,
-        held: impl Send,
-    ) -> Result<SampleConflicts, Error> {
-        let env = self.env();
+impl Writer {
+    /// Stores a batch. Drops `held`, the caller's memory for the batch, once its own memory is reserved.
+    pub(crate) async fn push(&self, batch: Batch, held: impl Send) -> Settled {
+        let (env, metrics) = (&self.node.env, &self.node.metrics);
         let started = env.monotonic();
-        let outcome = self.push_uncounted(batch.into(), held).await;
-        let metrics = &self.shared().metrics;
+        let outcome = self.push_uncounted(batch, held).await;
         match &outcome {
             Ok(_) => {
                 let waited = env.monotonic().saturating_sub(started);
@@ -92,27 +79,26 @@ impl Engine {
         if batch.is_empty() {
             return Ok(SampleConflicts::default());
         }
-        let shared = self.shared();
-        shared.admits_pushes()?;
-        let wal = shared.wal();
+        self.admits_pushes()?;
+        let wal = self.wal();
         check_bounds(&batch)?;
-        let (bytes, limit) = (push_bytes(&batch), shared.options.push_bytes_max());
+        let (bytes, limit) = (push_bytes(&batch), self.options.push_bytes_max());
         if bytes <= limit && arena_bytes(&batch) <= ARENA_BYTES_MAX {
             return self.push_whole(&wal, batch, bytes, held).await;
         }
         let most = limit / PARTS_OF_PUSH;
         let cutting = self.reserve(cutting_bytes(&batch, most)).await?;
         let (arena, text) = (arena_bytes(&batch), text_bytes(&batch));
-        let parted = shared.env.run_cpu(Lane::Query, move || Parted::new(batch, most)).await;
+        let split = self.node.env.run_cpu(Lane::Query, move || SplitBatch::new(batch, most)).await;
         drop(cutting);
-        let of_parts = parted.bytes();
+        let of_parts = split.bytes();
         let bytes = of_parts.iter().sum::<u64>() + text;
         if bytes <= limit && arena <= ARENA_BYTES_MAX {
-            return self.push_whole(&wal, parted.into_whole(), bytes, held).await;
+            return self.push_whole(&wal, split.into_whole(), bytes, held).await;
         }
         match of_parts.iter().copied().find(|bytes| *bytes > limit) {
             Some(bytes) => Err(Error::BatchTooLarge { bytes, limit }),
-            None => self.push_parts(&wal, parted, of_parts, held).await,
+            None => self.push_parts(&wal, split, of_parts, held).await,
         }
     }
 
@@ -125,10 +111,10 @@ impl Engine {
 
     /// Stores parts, whose sizes in bytes are `of_parts`, one after the other. The caller's reservation
     /// `held` pays for the batch that they are cut from.
-    async fn push_parts(&self, wal: &Wal, parted: Parted, of_parts: Vec<u64>, held: impl Send) -> Settled {
-        self.shared().metrics.pushes_in_parts.inc();
+    async fn push_parts(&self, wal: &Wal, split: SplitBatch, of_parts: Vec<u64>, held: impl Send) -> Settled {
+        self.node.metrics.pushes_in_parts.inc();
         let mut parts = PartsUnderWay {
-            parted: Arc::new(parted),
+            split: Arc::new(split),
             waiting: VecDeque::new(),
             settled: 0,
             conflicts: SampleConflicts::default(),
@@ -160,7 +146,7 @@ impl Engine {
         parts: &mut PartsUnderWay,
     ) -> Result<Outcome, Error> {
         let memory = loop {
-            if let Ok(memory) = self.shared().options.write_budget.reserve(bytes) {
+            if let Ok(memory) = self.options.write_budget.reserve(bytes) {
                 break memory;
             }
             match parts.waiting.pop_front() {
@@ -168,15 +154,15 @@ impl Engine {
                 None => break self.reserve(bytes).await?,
             }
         };
-        let parted = Arc::clone(&parts.parted);
-        let part = self.env().run_cpu(Lane::Query, move || parted.part(number)).await;
+        let split = Arc::clone(&parts.split);
+        let part = self.node.env.run_cpu(Lane::Query, move || split.part(number)).await;
         let (part, record) = self.prepare(part).await?;
         wal.enqueue(part, record, memory)
     }
 
     /// Waits until the push is acknowledged, until its timeout, or until the WAL reports that it is stalled.
     async fn acknowledged(&self, wal: &Wal, mut outcome: Outcome) -> Settled {
-        let (env, patience) = (self.env(), self.shared().options.push_timeout);
+        let (env, patience) = (&self.node.env, self.options.push_timeout);
         let gives_up_at = env.monotonic() + patience;
         loop {
             let now = env.monotonic();
@@ -196,26 +182,25 @@ impl Engine {
     /// Reserves the memory of a push. While the heads are full the push waits for a flush, so that
     /// clients are slowed down without retries. The wait is bounded; after it the push is refused.
     async fn reserve(&self, bytes: u64) -> Result<Reservation, Error> {
-        let shared = self.shared();
-        let deadline = shared.env.monotonic() + shared.options.push_wait;
+        let deadline = self.node.env.monotonic() + self.options.push_wait;
         loop {
-            let freed = shared.freed.notified();
-            match shared.options.write_budget.reserve(bytes) {
+            let freed = self.flush_signal.freed();
+            match self.options.write_budget.reserve(bytes) {
                 Ok(memory) => return Ok(memory),
-                Err(refusal) if shared.env.monotonic() >= deadline => {
-                    return Err(match self.flushes_fail_for() {
+                Err(refusal) if self.node.env.monotonic() >= deadline => {
+                    return Err(match self.flush_signal.failing_for(self.node.env.monotonic()) {
                         Some(_) => Error::FlushesFail(refusal),
                         None => Error::HeadsFull(refusal),
                     });
                 }
-                Err(_) => shared.flush_signal.press(),
+                Err(_) => self.flush_signal.press(),
             }
             if self.is_closing() {
                 return Err(Error::ShuttingDown);
             }
-            shared.admits_pushes()?;
+            self.admits_pushes()?;
             // Queries that end release memory too, without a notification, so the wait is short.
-            let _ = shared.env.timeout(MEMORY_LOOK, freed).await;
+            let _ = self.node.env.timeout(MEMORY_LOOK, freed).await;
         }
     }
 
@@ -235,7 +220,8 @@ impl Engine {
             }
             (batch, record)
         };
-        let (batch, record) = if small { prepare() } else { self.env().run_cpu(Lane::Query, prepare).await };
+        let (batch, record) =
+            if small { prepare() } else { self.node.env.run_cpu(Lane::Query, prepare).await };
         Ok((batch, record.map_err(|error| not_recorded(&error))?))
     }
 }

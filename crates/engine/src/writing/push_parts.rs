@@ -10,7 +10,7 @@ use crate::logs::head::{self as log_head, EntryCut};
 use crate::samples::head::{self as sample_head, SampleCut};
 
 /// A batch, and the positions where it is cut.
-pub(crate) enum Parted {
+pub(crate) enum SplitBatch {
     /// Entries.
     Logs(LogBatch, Vec<EntryCut>),
     /// Samples.
@@ -25,7 +25,7 @@ pub(crate) fn cutting_bytes(batch: &Batch, most: u64) -> u64 {
     }
 }
 
-impl Parted {
+impl SplitBatch {
     /// Cuts a batch into parts of at most `most` bytes. Only a part with a single entry or sample takes
     /// more.
     pub(crate) fn new(batch: Batch, most: u64) -> Self {

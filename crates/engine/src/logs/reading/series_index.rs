@@ -13,8 +13,8 @@ use sandur_query::{
     TextRequest, TextScan, WantedTexts, series_bytes, texts_of_series,
 };
 
+use crate::error::{ReadError, or_warn};
 use crate::logs::block::OpenLogs;
-use crate::read_error::{ReadError, or_warn};
 use crate::reading::matching;
 use crate::reading::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::view::View;

@@ -16,7 +16,7 @@ pub(super) const HISTOGRAM_BYTES: u64 = 128;
 /// node of a path, and its entries in the series and in a list of names.
 pub(super) const NEW_LABEL_BYTES: u64 =
     3 * LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES + NODE_BYTES;
-/// Bytes of labels per byte of a Graphite name: each node has a label of its level, and the path is a
+/// Bytes of labels per byte of a path: each node has a label of its level, and the path is a
 /// label as well.
 pub(super) const NAME_GROWTH: u64 = 6;
 /// Bytes of a series' list of names, if it is new, and of the end of its path.

@@ -14,8 +14,8 @@
 //!
 //! **Repeated samples.** Of two samples of a series at one instant the first that arrived stays. This is
 //! decided when the second one arrives ([`appending`]), so that its sender gets the conflict. In
-//! Graphite's series the last one stays ([`sandur_model::last_write_wins`]), which is decided when they
-//! are read ([`rows::RowsCopy::columns`]).
+//! series with a path the last one stays ([`crate::path_labels`]), which is decided when they are read
+//! ([`rows::RowsCopy::columns`]).
 
 mod annotations;
 mod appending;

@@ -34,7 +34,7 @@ pub(crate) use values::ValueStream;
 
 use super::OpenSamples;
 use crate::blocks::reader::BlockReader;
-use crate::read_error::ReadError;
+use crate::error::ReadError;
 
 /// If an index has at most this many bytes outside of the footer, all of its parts are read with the
 /// first one: which parts a query needs next is known only after reading earlier ones, and another round
@@ -85,7 +85,7 @@ pub(crate) fn or_warn<T>(context: &QueryContext, read: Result<T, IndexError>) ->
     match read {
         Ok(value) => Ok(Some(value)),
         Err(IndexError::Query(error)) => Err(error),
-        Err(IndexError::Block(error)) => crate::read_error::or_warn(context, Err(error)),
+        Err(IndexError::Block(error)) => crate::error::or_warn(context, Err(error)),
     }
 }
 

@@ -7,7 +7,7 @@ use sandur_format::codec::Piece;
 use sandur_query::{Error, QueryContext};
 
 use crate::blocks::reader::BlockReader;
-use crate::read_error::{ReadError, or_warn};
+use crate::error::{ReadError, or_warn};
 use crate::samples::OpenSamples;
 use crate::samples::annotations::AnnotationPage;
 

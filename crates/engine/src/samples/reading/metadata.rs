@@ -16,7 +16,7 @@ use sandur_query::{Error, Metadata, MetadataSelection, QueryContext};
 
 use super::annotations::each_item;
 use crate::blocks::reader::BlockReader;
-use crate::read_error::or_warn;
+use crate::error::or_warn;
 use crate::reading::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::view::View;
 

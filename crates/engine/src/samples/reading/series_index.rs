@@ -13,8 +13,8 @@ use sandur_query::{
 
 use super::scan::LabelScan;
 use super::value_scan::ValueScan;
+use crate::error;
 use crate::head::Head;
-use crate::read_error;
 use crate::reading::matching;
 use crate::reading::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::samples::index::{IndexError, IndexReader, or_warn};
@@ -56,7 +56,7 @@ impl SeriesReader<Footer> {
             QueryStats::add(&context.stats().blocks_opened, some.len() as u64);
             let mut indexes = Vec::with_capacity(some.len());
             for block in self.reader().open_all::<Footer>(some, context.stats()).await {
-                if let Some(block) = read_error::or_warn(context, block)? {
+                if let Some(block) = error::or_warn(context, block)? {
                     indexes.push(IndexReader::new(self.reader(), context, &block));
                 }
             }

@@ -19,18 +19,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{Backoff, Id, Lane, Reservation};
+use sandur_base::{Backoff, Id, Lane};
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::{FrameId, Record, encode_fence};
 use sandur_store::{Created, Intent};
 
 use crate::error::Error;
 use crate::head::Head;
-use crate::upkeep::adoption::follow_writers::{CaughtUp, WriterTail};
+use crate::upkeep::adoption::other_writers::OtherWriters;
 use crate::upkeep::adoption::read_frame::{ReadFrame, WhenFull};
+use crate::upkeep::adoption::tail::{CaughtUp, WriterTail};
 use crate::view::floor_of;
 use crate::writing::flush::outcome::{Ending, Flushed};
-use crate::writing::shared::Shared;
 use crate::writing::wal;
 use crate::writing::wal::frame::{self, FileTail};
 
@@ -52,33 +52,33 @@ fn unreadable(path: &str, error: sandur_store::Error) -> Error {
     }
 }
 
-impl Shared {
+impl OtherWriters {
     /// Reads the WAL of every writer that is certainly dead into heads: all others of a directory, and
     /// those of a directory that was copied to this bucket.
     pub(crate) async fn recover(&self) -> Result<Vec<Dead>, Error> {
-        let own = self.incarnation();
-        let snapshot = self.catalog.snapshot();
+        let own = self.writer.incarnation();
+        let snapshot = self.node.catalog.snapshot();
         let mut dead = Vec::new();
         for writer in snapshot.writers().values() {
             // Nothing appends to files in a bucket: they were copied from a directory.
-            let is_dead = self.local || writer.wal == WalKind::Local;
+            let is_dead = self.writer.local || writer.wal == WalKind::Local;
             if is_dead && writer.incarnation != own && !writer.is_sealed() {
                 dead.push(self.replay(writer.incarnation).await?);
             }
         }
-        self.recovering.send_replace(dead.len());
+        self.writer.recovering.send_replace(dead.len());
         Ok(dead)
     }
 
     /// Reads the files of a dead writer into its head.
     async fn replay(&self, incarnation: Id) -> Result<Dead, Error> {
         let directory = format!("wal/{incarnation}");
-        let files = self.store.list(&directory, Intent::wal()).await;
+        let files = self.node.store.list(&directory, Intent::wal()).await;
         let files = files.map_err(|error| unreadable(&directory, error))?;
         let mut files: Vec<(u64, String)> =
             files.into_iter().filter_map(|file| Some((wal::sequence_of(&file.path)?, file.path))).collect();
         files.sort_unstable();
-        let floor = floor_of(&self.views.current().snapshot, incarnation);
+        let floor = floor_of(&self.node.views.current().snapshot, incarnation);
         let mut dead = Dead { incarnation, fence: floor };
         let mut rows = 0;
         for (n, (_, path)) in files.iter().enumerate() {
@@ -87,19 +87,20 @@ impl Shared {
                 rows += self.replay_file(path, &mut dead).await?;
             }
         }
-        self.views.advance(incarnation, dead.fence);
+        self.node.views.advance(incarnation, dead.fence);
         tracing::info!(%incarnation, rows, end = dead.fence, "the WAL of an earlier process was read");
         Ok(dead)
     }
 
     async fn replay_file(&self, path: &str, dead: &mut Dead) -> Result<usize, Error> {
         let bytes =
-            self.store.get(path, Intent::wal()).await.map_err(|error| match error.is_of_object() {
+            self.node.store.get(path, Intent::wal()).await.map_err(|error| match error.is_of_object() {
                 true => Error::WalUnreadable { path: path.to_owned(), reason: error.to_string() },
                 false => error.into(),
             })?;
         let (source, incarnation) = (bytes.clone(), dead.incarnation);
-        let found = self.env.run_cpu(Lane::Background, move || frame::of_file(incarnation, &source)).await;
+        let found =
+            self.node.env.run_cpu(Lane::Background, move || frame::of_file(incarnation, &source)).await;
         if let Some(damage) = found.damage {
             tracing::error!(path, damage, "acknowledged rows in a WAL file are damaged");
             self.keep_damaged(path, bytes.clone()).await;
@@ -124,7 +125,7 @@ impl Shared {
             match self.read_frame(incarnation, frame, &bytes, WhenFull::FlushAll).await? {
                 ReadFrame::Batches(batches) => {
                     rows += batches.iter().map(|(batch, _)| batch.rows()).sum::<usize>();
-                    self.views.insert(incarnation, sequence, batches);
+                    self.node.views.insert(incarnation, sequence, batches);
                 }
                 ReadFrame::Damaged(error) => {
                     tracing::error!(path, sequence, %error, "acknowledged rows in a WAL frame are damaged");
@@ -139,38 +140,17 @@ impl Shared {
         Ok(rows)
     }
 
-    /// Reserves memory of the write budget for rows of a dead writer. While the budget is exhausted,
-    /// flushes the heads of the given dead writers, one writer after the other.
-    pub(crate) async fn reserve_or_flush(&self, dead: &[Id], bytes: u64) -> Result<Reservation, Error> {
-        let budget = &self.options.write_budget;
-        let (mut memory, mut failed) = (budget.reserve(bytes), None);
-        for incarnation in dead {
-            if memory.is_ok() {
-                break;
-            }
-            self.views.seal(*incarnation);
-            for head in self.views.heads_of(*incarnation) {
-                if let Flushed::InPart { failed: Some(reason) } = self.flush_head(&head, Ending::Open).await?
-                {
-                    failed.get_or_insert(reason);
-                }
-            }
-            memory = budget.reserve(bytes);
-        }
-        memory.map_err(|refusal| failed.unwrap_or_else(|| refusal.into()))
-    }
-
     /// Flushes and seals dead writers of this directory. Retries until that is done or the engine stops.
     pub(crate) async fn flush_dead(self: Arc<Self>, dead: Vec<Dead>) {
         for dead in dead {
             let mut pauses = ADOPTIONS.pauses();
             while let Err(error) = self.finish(dead.incarnation, dead.fence).await {
                 tracing::warn!(incarnation = %dead.incarnation, %error, "an adoption is tried again");
-                if !self.pause(pauses.after_failure()).await {
+                if !self.node.pause(pauses.after_failure()).await {
                     return;
                 }
             }
-            self.recovering.send_modify(|count| *count -= 1);
+            self.writer.recovering.send_modify(|count| *count -= 1);
         }
     }
 
@@ -179,24 +159,24 @@ impl Shared {
         let incarnation = tail.incarnation();
         // A segment may be absent because the writer has flushed and deleted it. The newest floor shows
         // that.
-        self.publish(self.catalog.refresh().await?);
+        self.writer.publish(self.node.catalog.refresh().await?);
         let fence = loop {
             if let CaughtUp::Fenced { fence } = tail.read(self, WhenFull::Flush).await? {
                 break fence;
             }
-            if floor_of(&self.views.current().snapshot, incarnation) == u64::MAX {
+            if floor_of(&self.node.views.current().snapshot, incarnation) == u64::MAX {
                 return Ok(());
             }
             let sequence = tail.next();
             let path = wal::path(incarnation, sequence);
             let bytes = encode_fence(FrameId { incarnation, sequence });
-            match self.store.create(&path, bytes, Intent::wal()).await? {
+            match self.node.store.create(&path, bytes, Intent::wal()).await? {
                 Created::New => break sequence,
                 // A segment that was created first, or another process's fence: the tail reads it.
                 Created::Exists(_) => {}
             }
         };
-        self.take_from_behind(incarnation, fence).await?;
+        self.take_after_fence(incarnation, fence).await?;
         tracing::info!(%incarnation, fence, "a silent writer is fenced and adopted");
         self.finish(incarnation, fence).await
     }
@@ -204,14 +184,14 @@ impl Shared {
     /// Puts the rows of segments after the fence into our own WAL. Usually there are none, or segments
     /// that were in flight and never acknowledged. But if an earlier segment was lost they may have been
     /// acknowledged, and the two cases cannot be distinguished. Equal rows are stored once.
-    async fn take_from_behind(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
-        let objects = self.store.list(&format!("wal/{incarnation}"), Intent::wal()).await?;
-        let behind = objects.iter().filter_map(|object| wal::sequence_of(&object.path));
-        let mut behind: Vec<u64> = behind.filter(|sequence| *sequence > fence).collect();
-        behind.sort_unstable();
-        for sequence in behind {
+    async fn take_after_fence(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
+        let objects = self.node.store.list(&format!("wal/{incarnation}"), Intent::wal()).await?;
+        let after = objects.iter().filter_map(|object| wal::sequence_of(&object.path));
+        let mut after: Vec<u64> = after.filter(|sequence| *sequence > fence).collect();
+        after.sort_unstable();
+        for sequence in after {
             let path = wal::path(incarnation, sequence);
-            let bytes = match self.store.get(&path, Intent::wal()).await {
+            let bytes = match self.node.store.get(&path, Intent::wal()).await {
                 Ok(bytes) => bytes,
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error.into()),
@@ -228,11 +208,11 @@ impl Shared {
     async fn take_segment(&self, id: FrameId, path: &str, bytes: &Bytes) -> Result<Result<(), Error>, Error> {
         let (name, source) = (path.to_owned(), bytes.clone());
         let open = move || frame::of_object(id, &name, source);
-        let frame = match self.env.run_cpu(Lane::Background, open).await {
+        let frame = match self.node.env.run_cpu(Lane::Background, open).await {
             Ok(frame) => frame,
             Err(damage) => return Ok(Err(damage)),
         };
-        let own = self.wal().incarnation();
+        let own = self.writer.wal().incarnation();
         let batches = match self.read_frame(own, frame, bytes, WhenFull::Flush).await? {
             ReadFrame::Batches(batches) => batches,
             ReadFrame::Damaged(error) => {
@@ -241,7 +221,7 @@ impl Shared {
             ReadFrame::OutOfMemory => Vec::new(),
         };
         for (batch, memory) in batches {
-            let wal = self.wal();
+            let wal = self.writer.wal();
             let record = Record::of(&batch).map_err(|error| Error::Internal(error.to_string()))?;
             let outcome = wal.enqueue(batch, record, memory)?;
             outcome.await.unwrap_or_else(|_| Err(wal.status().end_reason()))?;
@@ -254,7 +234,7 @@ impl Shared {
     async fn finish(&self, incarnation: Id, fence: u64) -> Result<(), Error> {
         let (mut seen, mut failed) = (BTreeSet::new(), None);
         loop {
-            let floor = floor_of(&self.views.current().snapshot, incarnation);
+            let floor = floor_of(&self.node.views.current().snapshot, incarnation);
             if floor == u64::MAX {
                 return Ok(()); // another process has sealed it
             }
@@ -262,12 +242,12 @@ impl Shared {
                 tracing::info!(%incarnation, fence, floor, "a writer is alive and is not adopted");
                 return Ok(());
             }
-            self.views.seal(incarnation);
-            let heads = self.views.heads_of(incarnation);
+            self.node.views.seal(incarnation);
+            let heads = self.node.views.heads_of(incarnation);
             let next = heads.iter().find(|head| !seen.contains(&head.start()));
             let (head, ending) = match (next, &heads[..]) {
                 (None, []) => {
-                    let head = Head::new(incarnation, floor, self.env.monotonic());
+                    let head = Head::new(incarnation, floor, self.node.env.monotonic());
                     (Arc::new(head), Ending::Sealed { fence })
                 }
                 (None, [..]) => {
@@ -280,7 +260,7 @@ impl Shared {
             if ending != Ending::Open {
                 head.advance(fence);
             }
-            match self.flush_head(&head, ending).await? {
+            match self.writer.flush_head(&head, ending).await? {
                 Flushed::Committed if ending != Ending::Open => break,
                 Flushed::Committed => {}
                 Flushed::InPart { failed: reason } => {
@@ -289,16 +269,17 @@ impl Shared {
                 }
                 // The writer moved its floor, or another process adopts it: the next round works on the
                 // rest.
-                Flushed::Overtaken if floor_of(&self.views.current().snapshot, incarnation) != floor => {}
+                Flushed::Overtaken if floor_of(&self.node.views.current().snapshot, incarnation) != floor => {
+                }
                 // Our own incarnation may not write: it was itself silent for too long.
                 Flushed::Overtaken => {
-                    let author = self.incarnation();
-                    self.publish(self.catalog.snapshot());
+                    let author = self.writer.incarnation();
+                    self.writer.publish(self.node.catalog.snapshot());
                     return Err(Error::Overtaken { incarnation: author });
                 }
             }
         }
-        self.metrics.adoptions.inc();
+        self.node.metrics.adoptions.inc();
         self.delete_wal(incarnation, fence).await;
         Ok(())
     }
@@ -306,24 +287,15 @@ impl Shared {
     /// Deletes a sealed writer's WAL except the fence. Garbage collection deletes what cannot be deleted
     /// now.
     async fn delete_wal(&self, incarnation: Id, fence: u64) {
-        let objects = match self.store.list(&format!("wal/{incarnation}"), Intent::gc()).await {
+        let objects = match self.node.store.list(&format!("wal/{incarnation}"), Intent::gc()).await {
             Ok(objects) => objects,
             Err(error) => return tracing::warn!(%incarnation, %error, "a flushed WAL could not be listed"),
         };
         let below_fence = |path: &str| wal::sequence_of(path).is_some_and(|sequence| sequence < fence);
         for object in objects.iter().filter(|object| below_fence(&object.path)) {
-            if let Err(error) = self.store.delete(&object.path, Intent::gc()).await {
+            if let Err(error) = self.node.store.delete(&object.path, Intent::gc()).await {
                 tracing::warn!(path = object.path, %error, "a flushed WAL object could not be deleted");
             }
-        }
-    }
-
-    /// Keeps a copy of a damaged WAL object for inspection, because the object is deleted with its WAL.
-    pub(crate) async fn keep_damaged(&self, path: &str, bytes: Bytes) {
-        let copy = format!("damaged/{path}");
-        match self.store.put(&copy, bytes, Intent::gc()).await {
-            Ok(()) => tracing::error!(path, copy, "a copy of the damaged WAL object is kept"),
-            Err(error) => tracing::error!(path, %error, "the damaged WAL object could not be copied"),
         }
     }
 }

@@ -11,7 +11,8 @@ use sandur_model::Batch;
 
 use crate::error::Error;
 use crate::head::push_bytes;
-use crate::writing::shared::Shared;
+use crate::upkeep::adoption::other_writers::OtherWriters;
+use crate::writing::flush::outcome::{Ending, Flushed};
 use crate::writing::wal::frame;
 
 /// What to do when a writer's rows do not fit into memory.
@@ -36,9 +37,9 @@ pub(crate) enum ReadFrame {
     OutOfMemory,
 }
 
-impl Shared {
+impl OtherWriters {
     /// Decodes the batches of a frame of another writer, which was read from `source`.
-    pub(crate) async fn read_frame(
+    pub(super) async fn read_frame(
         &self,
         incarnation: Id,
         mut frame: Frame,
@@ -56,7 +57,7 @@ impl Shared {
                 let batch = frame::batch(&frame, record, &source);
                 (frame, batch)
             };
-            let (returned, batch) = self.env.run_cpu(Lane::Background, decode).await;
+            let (returned, batch) = self.node.env.run_cpu(Lane::Background, decode).await;
             frame = returned;
             let batch = match batch {
                 Ok(batch) => batch,
@@ -86,10 +87,32 @@ impl Shared {
         match when_full {
             WhenFull::Flush => Ok(Some(self.reserve_or_flush(&[incarnation], bytes).await?)),
             WhenFull::FlushAll => {
-                let read = self.views.incarnations_until(incarnation);
+                let read = self.node.views.incarnations_until(incarnation);
                 Ok(Some(self.reserve_or_flush(&read, bytes).await?))
             }
             WhenFull::Stop => Ok(self.followed_budget.reserve(bytes).ok()),
         }
+    }
+
+    /// Reserves memory of the write budget for rows of a dead writer. While the budget is exhausted,
+    /// flushes the heads of the given dead writers, one writer after the other.
+    async fn reserve_or_flush(&self, dead: &[Id], bytes: u64) -> Result<Reservation, Error> {
+        let budget = &self.writer.options.write_budget;
+        let (mut memory, mut failed) = (budget.reserve(bytes), None);
+        for incarnation in dead {
+            if memory.is_ok() {
+                break;
+            }
+            self.node.views.seal(*incarnation);
+            for head in self.node.views.heads_of(*incarnation) {
+                if let Flushed::InPart { failed: Some(reason) } =
+                    self.writer.flush_head(&head, Ending::Open).await?
+                {
+                    failed.get_or_insert(reason);
+                }
+            }
+            memory = budget.reserve(bytes);
+        }
+        memory.map_err(|refusal| failed.unwrap_or_else(|| refusal.into()))
     }
 }

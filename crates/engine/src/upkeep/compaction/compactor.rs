@@ -1,6 +1,6 @@
 //! Compaction: merges the blocks of an hour into one, then those of a day.
 //!
-//! [`merge_policy`] chooses the merges, a signal ([`Merging`]) computes them, and this file does the
+//! [`due_merges`] chooses the merges, a signal ([`Merging`]) computes them, and this file does the
 //! I/O. It opens the inputs, feeds pages to the merger on the CPU pool, streams the output into the new
 //! object, and commits the replacement under the precondition that all inputs are still in the catalog.
 //! Any number of processes may compact the same bucket: of two merges of one block only one is
@@ -13,13 +13,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Id, Lane, MemoryBudget};
-use sandur_catalog::{Catalog, CommitError, Snapshot};
+use sandur_base::{Id, Lane, MemoryBudget};
+use sandur_catalog::{CommitError, Snapshot};
 use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 use sandur_model::{Dataset, Signal, TimeRange};
-use sandur_store::Store;
-use xxhash_rust::xxh3::xxh3_64;
 
 use crate::blocks::block_meta;
 use crate::blocks::merging::{Merge, MergeCounts, Merging, Step, Target};
@@ -27,8 +25,7 @@ use crate::blocks::reader::BlockReader;
 use crate::blocks::upload::{BlockUpload, delete_unneeded};
 use crate::error::{Error, refused};
 use crate::logs::LogMerging;
-use crate::metrics::Metrics;
-use crate::options::MaintenanceOptions;
+use crate::node::Node;
 use crate::policy::compaction::CompactionPolicy;
 use crate::policy::expired::{ExpiredRows, ExpiredSeries};
 use crate::policy::retention::Expiry;
@@ -40,41 +37,32 @@ use crate::upkeep::compaction::exclusions::Exclusions;
 use crate::upkeep::compaction::merge_backoff::MergeBackoff;
 use crate::upkeep::compaction::merge_policy::{due_merges, is_settled};
 use crate::upkeep::compaction::outcome::{Cleaned, Expired};
+use crate::upkeep::compaction::owner::is_owner;
+use crate::upkeep::context::UpkeepContext;
 use crate::upkeep::retention::due::Expiries;
-use crate::upkeep::rollups::groups::{Group, groups_of};
-use crate::view::Views;
 use crate::windows::{day_of, is_long};
-use crate::writing::shared::Shared;
 
 /// How long retention waits for a block's merge before it rewrites the block.
 const MERGE_PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// Merges blocks of one engine's store.
 pub(crate) struct Compactor {
-    env: Env,
-    store: Store,
-    catalog: Catalog,
-    views: Arc<Views>,
+    node: Arc<Node>,
     pub(crate) reader: BlockReader,
     pub(crate) policy: CompactionPolicy,
     pub(crate) budget: MemoryBudget,
     pub(crate) rulebook: Arc<Rulebook>,
-    metrics: Metrics,
     backoff: Mutex<MergeBackoff>,
 }
 
 impl Compactor {
-    pub(crate) fn new(shared: &Shared, reader: BlockReader, options: &MaintenanceOptions) -> Self {
+    pub(crate) fn new(context: &UpkeepContext) -> Self {
         Self {
-            env: shared.env.clone(),
-            store: shared.store.clone(),
-            catalog: shared.catalog.clone(),
-            views: Arc::clone(&shared.views),
-            reader,
-            policy: options.compaction.clone(),
-            budget: options.compaction_budget.clone(),
-            rulebook: Arc::clone(&shared.rulebook),
-            metrics: shared.metrics.clone(),
+            node: Arc::clone(&context.node),
+            reader: context.reader.clone(),
+            policy: context.options.compaction.clone(),
+            budget: context.options.compaction_budget.clone(),
+            rulebook: Arc::clone(&context.rulebook),
             backoff: Mutex::default(),
         }
     }
@@ -82,8 +70,8 @@ impl Compactor {
     /// Does the next merge that is due and that `incarnation` owns, without rows past these retentions.
     /// Returns `false` when there is none.
     pub(crate) async fn compact_once(&self, incarnation: Id, kept: &Expiries) -> Result<bool, Error> {
-        let snapshot = self.catalog.snapshot();
-        let now_ns = self.env.now_ns();
+        let snapshot = self.node.catalog.snapshot();
+        let now_ns = self.node.env.now_ns();
         let datasets: Vec<Dataset> = snapshot.datasets().cloned().collect();
         let mut failed = None;
         for dataset in datasets {
@@ -120,7 +108,7 @@ impl Compactor {
         };
         merged.map_err(Error::of_upkeep).inspect_err(|error| match error {
             Error::MergeTooLarge(_) => {
-                let now = self.env.monotonic();
+                let now = self.node.env.monotonic();
                 self.backoff().note_size(now, snapshot, dataset, &merge);
             }
             error => self.note_damage(snapshot, &merge, error),
@@ -139,7 +127,7 @@ impl Compactor {
             None => ExpiredRows::default(),
         };
         self.exchange::<M>(&work, inputs, touched, (work.through(), expired.total())).await?;
-        self.metrics.note_expired(&expired);
+        self.node.metrics.note_expired(&expired);
         Ok(())
     }
 
@@ -235,13 +223,13 @@ impl Compactor {
     }
 
     fn is_settled(&self, day: TimeRange, blocks: &[Arc<BlockMeta>]) -> bool {
-        is_settled(&self.policy, self.env.now_ns(), day, blocks)
+        is_settled(&self.policy, self.node.env.now_ns(), day, blocks)
     }
 
     /// Whether a merge of the day is due that may include one of these blocks. Gives up on a block after
     /// [`MERGE_PATIENCE`], because the merge may never come for lack of memory or a failing store.
     fn may_be_merged(&self, of_day: &[Arc<BlockMeta>], blocks: &[&BlockMeta]) -> bool {
-        let now_ns = self.env.now_ns();
+        let now_ns = self.node.env.now_ns();
         let is_young = |block: &&BlockMeta| {
             let waited_ms = (now_ns / 1_000_000).saturating_sub(block.id.timestamp_ms() as i64);
             waited_ms < MERGE_PATIENCE.as_millis() as i64
@@ -296,25 +284,12 @@ impl Compactor {
         Ok(Expired::Rewritten { rows, into })
     }
 
-    /// Groups the blocks of a day that are rolled together. The blocks come in the order of writing.
-    /// `are_apart` says whether the slots are kept apart, and `long` are the long blocks that may have
-    /// rows of the day.
-    pub(crate) fn groups_of(
-        &self,
-        (day, are_apart): (TimeRange, bool),
-        blocks: Vec<Arc<BlockMeta>>,
-        long: &[Arc<BlockMeta>],
-    ) -> Vec<Group> {
-        let is_damaged = blocks.iter().any(|block| self.is_damaged(block.id));
-        groups_of(&self.policy, (day, are_apart || is_damaged), blocks, long)
-    }
-
     async fn remove(&self, incarnation: Id, block: &BlockMeta) -> Result<(), Error> {
-        let edit = Edit::RemoveBlock { id: block.id, at_ms: self.env.now_ns() / 1_000_000 };
+        let edit = Edit::RemoveBlock { id: block.id, at_ms: self.node.env.now_ns() / 1_000_000 };
         let preconditions =
             vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(vec![block.id])];
-        let committed = self.catalog.commit(incarnation, vec![edit], preconditions).await;
-        self.views.publish(committed.map_err(|error| refused("the removal of an old block", &error))?);
+        let committed = self.node.catalog.commit(incarnation, vec![edit], preconditions).await;
+        self.node.views.publish(committed.map_err(|error| refused("the removal of an old block", &error))?);
         Ok(())
     }
 
@@ -324,11 +299,11 @@ impl Compactor {
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
-        self.catalog.snapshot()
+        self.node.catalog.snapshot()
     }
 
     pub(crate) fn now_ns(&self) -> i64 {
-        self.env.now_ns()
+        self.node.env.now_ns()
     }
 
     /// The blocks and merges that compaction of a dataset skips now.
@@ -338,7 +313,7 @@ impl Compactor {
 
     /// Skips the only input of a merge for a while.
     pub(crate) fn exclude(&self, snapshot: &Snapshot, merge: &DueMerge) {
-        let now = self.env.monotonic();
+        let now = self.node.env.monotonic();
         if let Some(block) = merge.inputs.first().and_then(|id| snapshot.block(*id)) {
             self.backoff().note_size(now, snapshot, &block.dataset, merge);
         }
@@ -346,7 +321,7 @@ impl Compactor {
 
     fn backoff(&self) -> MutexGuard<'_, MergeBackoff> {
         let mut backoff = self.backoff.lock().unwrap_or_else(PoisonError::into_inner);
-        backoff.pass(self.env.monotonic());
+        backoff.pass(self.node.env.monotonic());
         backoff
     }
 
@@ -372,15 +347,15 @@ impl Compactor {
         touched: Vec<M::Touched>,
         (through, expired): (u64, u64),
     ) -> Result<Id, Error> {
-        let started = self.env.monotonic();
+        let started = self.node.env.monotonic();
         let place = (work.merge.window, work.merge.level);
         let made = self.make::<M>(work, (&inputs, touched), place, through).await?;
         let (BlockMeta { id, rows, size, level, .. }, counts) = (made.meta.clone(), made.counts);
         self.commit(work, vec![made]).await?;
         let deleted = counts.deleted.saturating_sub(expired);
-        self.metrics.deleted_rows.inc_by(deleted);
-        self.metrics.note_rolled(counts.rolled, counts.rollups);
-        let took = self.env.monotonic().saturating_sub(started);
+        self.node.metrics.deleted_rows.inc_by(deleted);
+        self.node.metrics.note_rolled(counts.rolled, counts.rollups);
+        let took = self.node.env.monotonic().saturating_sub(started);
         let Dataset { tenant, signal } = &work.meta(work.merge.inputs[0])?.dataset;
         tracing::info!(
             %tenant, %signal, level, inputs = inputs.len(), rows,
@@ -400,10 +375,10 @@ impl Compactor {
     ) -> Result<Made, Error> {
         let merge = work.merge;
         let dataset = work.meta(merge.inputs[0])?.dataset.clone();
-        let seen = self.catalog.snapshot().position();
+        let seen = self.node.catalog.snapshot().position();
         let inputs_of = merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
         let place = inputs_of.map(|meta| meta.place).max().unwrap_or(0);
-        let (block, made_of) = (self.env.new_id(), merge.inputs.clone());
+        let (block, made_of) = (self.node.env.new_id(), merge.inputs.clone());
         let origin = BlockOrigin { block, seen, deletes_through: through, inputs: made_of, place };
         let rollup = work.rollup.cloned();
         let target = Target { tenant: dataset.tenant.clone(), window, level, origin, rollup };
@@ -416,7 +391,7 @@ impl Compactor {
                 Ok(Made { meta, counts })
             }
             Err(error) => {
-                delete_unneeded(&self.store, &meta).await;
+                delete_unneeded(&self.node.store, &meta).await;
                 Err(error)
             }
         }
@@ -425,7 +400,7 @@ impl Compactor {
     /// Deletes blocks that are not committed.
     pub(crate) async fn forget(&self, made: &[Made]) {
         for Made { meta, .. } in made {
-            delete_unneeded(&self.store, meta).await;
+            delete_unneeded(&self.node.store, meta).await;
         }
     }
 
@@ -439,7 +414,7 @@ impl Compactor {
 
     /// Skips a damaged input for a while.
     pub(crate) fn note_damage(&self, snapshot: &Snapshot, merge: &DueMerge, error: &Error) {
-        let now = self.env.monotonic();
+        let now = self.node.env.monotonic();
         self.backoff().note_damage(now, snapshot, &merge.inputs, error);
     }
 
@@ -449,13 +424,13 @@ impl Compactor {
         inputs: &[Arc<M::Block>],
         meta: &BlockMeta,
     ) -> Result<(BlockSummary, MergeCounts), Error> {
-        let mut upload = BlockUpload::begin(&self.store, self.reader.bytes(), meta).await?;
+        let mut upload = BlockUpload::begin(&self.node.store, self.reader.bytes(), meta).await?;
         loop {
             let job = move || {
                 let step = merger.step();
                 (merger, step)
             };
-            let (returned, step) = self.env.run_cpu(Lane::Background, job).await;
+            let (returned, step) = self.node.env.run_cpu(Lane::Background, job).await;
             merger = returned;
             match step? {
                 Step::Need(page) => merger.supply(M::fetch(&self.reader, inputs, page, &self.budget).await?),
@@ -472,15 +447,15 @@ impl Compactor {
     /// Commits the replacement of the inputs by the new blocks.
     pub(crate) async fn commit(&self, work: &Work<'_>, made: Vec<Made>) -> Result<(), Error> {
         let (incarnation, inputs) = (work.incarnation, &work.merge.inputs);
-        let at_ms = self.env.now_ns() / 1_000_000;
+        let at_ms = self.node.env.now_ns() / 1_000_000;
         let (kept, empty): (Vec<Made>, Vec<Made>) = made.into_iter().partition(Made::holds_something);
         let mut edits: Vec<Edit> = kept.iter().map(|made| Edit::AddBlock(made.meta.clone())).collect();
         edits.extend(inputs.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }));
         let preconditions =
             vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(inputs.clone())];
-        match self.catalog.commit(incarnation, edits, preconditions).await {
+        match self.node.catalog.commit(incarnation, edits, preconditions).await {
             Ok(snapshot) => {
-                self.views.publish(snapshot);
+                self.node.views.publish(snapshot);
                 self.forget(&empty).await;
                 let of_samples = kept.into_iter().filter(|made| made.meta.dataset.signal == Signal::Metrics);
                 let blocks: Vec<Arc<BlockMeta>> = of_samples.map(|made| Arc::new(made.meta)).collect();
@@ -544,28 +519,6 @@ impl Work<'_> {
 }
 
 /// The blocks whose window is a day or a slot of it.
-pub(crate) fn blocks_of_day(snapshot: &Snapshot, dataset: &Dataset, day: TimeRange) -> Vec<Arc<BlockMeta>> {
+fn blocks_of_day(snapshot: &Snapshot, dataset: &Dataset, day: TimeRange) -> Vec<Arc<BlockMeta>> {
     snapshot.blocks(dataset, day).filter(|block| !is_long(block.window)).cloned().collect()
-}
-
-/// Whether this writer owns the work on a window.
-pub(crate) fn is_owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange, incarnation: Id) -> bool {
-    owner(snapshot, dataset, window) == Some(incarnation)
-}
-
-/// The live writer that owns the work on a window: the one with the highest hash of writer, dataset and
-/// window.
-fn owner(snapshot: &Snapshot, dataset: &Dataset, window: TimeRange) -> Option<Id> {
-    let live = snapshot.writers().values().filter(|writer| !writer.is_sealed());
-    let weight = |incarnation: Id| {
-        let mut key = incarnation.to_bytes().to_vec();
-        key.extend_from_slice(dataset.tenant.as_str().as_bytes());
-        key.extend_from_slice(&window.start.to_le_bytes());
-        // Programs without metrics hash logs without the signal, and all must compute the same owner.
-        if dataset.signal != Signal::Logs {
-            key.extend_from_slice(dataset.signal.as_str().as_bytes());
-        }
-        xxh3_64(&key)
-    };
-    live.map(|writer| writer.incarnation).max_by_key(|incarnation| (weight(*incarnation), *incarnation))
 }

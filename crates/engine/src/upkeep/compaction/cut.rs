@@ -1,7 +1,7 @@
 //! Cuts a block: replaces it by several blocks of shorter windows, in one commit.
 //!
-//! Long blocks are cut when [`long_blocks`](crate::upkeep::compaction::long_blocks) decides so, and blocks of large days
-//! where one block spans several slots that become rollups.
+//! Long blocks are cut when [`long_blocks`](super::long_blocks) decides so, and blocks of large days where
+//! one block spans several slots that become rollups.
 //!
 //! **Invariants.** The parts together have all rows of the block, each once, and its place in the order
 //! of writing: no two parts share an instant. A block whose rows a started delete request removes is not
@@ -18,9 +18,10 @@ use crate::blocks::merging::Merging;
 use crate::error::Error;
 use crate::logs::LogMerging;
 use crate::samples::SampleMerging;
-use crate::upkeep::compaction::compactor::{Compactor, Made, Work, is_owner};
+use crate::upkeep::compaction::compactor::{Compactor, Made, Work};
 use crate::upkeep::compaction::due_merge::DueMerge;
 use crate::upkeep::compaction::long_blocks::{due_cuts, parts_of};
+use crate::upkeep::compaction::owner::is_owner;
 use crate::upkeep::retention::due::Expiries;
 
 impl Compactor {

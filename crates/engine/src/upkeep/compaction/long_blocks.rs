@@ -8,9 +8,9 @@
 //! byte is rewritten once for each size of cells, in whatever order the days of a backfill arrive.
 //!
 //! A long block blocks retention when a part of it is past a period. It blocks merges of a day when the
-//! day's blocks could be merged without it ([`merge_runs`](crate::upkeep::compaction::merge_runs)), and merges of its cell
-//! when it cannot be merged with the others. Long blocks that block rollups are found in
-//! [`rollups`](crate::policy::rollups).
+//! day's blocks could be merged without it ([`merge_runs`](super::merge_runs)), and merges of its cell when
+//! it cannot be merged with the others. Long blocks that block rollups are found in
+//! [`rollups`](crate::upkeep::rollups).
 //!
 //! **Invariants.** The choice is a pure function of blocks, periods and the clock. The parts of a block
 //! are always shorter than the block.

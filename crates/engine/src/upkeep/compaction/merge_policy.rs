@@ -7,10 +7,10 @@
 //! not rewritten to include a few small ones.
 //!
 //! Blocks of several days are merged with others of their cell, and cut when they are large
-//! ([`long_blocks`](crate::upkeep::compaction::long_blocks)).
+//! ([`long_blocks`](super::long_blocks)).
 //!
 //! The slots of a large day of samples stay apart: its blocks are rolled slot by slot
-//! ([`rollups`](crate::policy::rollups)), and a block of several slots would prevent that.
+//! ([`rollups`](crate::upkeep::rollups)), and a block of several slots would prevent that.
 //!
 //! The order of rows matters for samples, so only blocks that are adjacent in the order of writing are
 //! merged ([`merge_runs`]). Of logs the smallest blocks are merged.

@@ -17,4 +17,5 @@ mod process;
 mod requests;
 
 pub(crate) use process::DeleteProcessor;
+pub(crate) use requests::DeleteRequests;
 pub use requests::DeleteStatus;

@@ -21,10 +21,11 @@ use sandur_model::{Dataset, DeletionMode, TimeRange};
 use sandur_store::Intent;
 
 use crate::error::{Error, refused};
-use crate::upkeep::compaction::compactor::{Compactor, is_owner};
+use crate::upkeep::compaction::compactor::Compactor;
 use crate::upkeep::compaction::outcome::Cleaned;
+use crate::upkeep::compaction::owner::is_owner;
+use crate::upkeep::context::UpkeepContext;
 use crate::view::floor_of;
-use crate::writing::shared::Shared;
 use crate::writing::wal;
 
 /// The most blocks that one commit marks clean.
@@ -38,21 +39,21 @@ type Targets = BTreeMap<Id, u64>;
 
 /// Starts, processes and finishes delete requests.
 pub(crate) struct DeleteProcessor {
-    shared: Arc<Shared>,
+    context: Arc<UpkeepContext>,
     /// What started requests wait for. Not stored: after a restart the requests wait for the rows known
     /// then.
     targets: BTreeMap<Id, Targets>,
 }
 
 impl DeleteProcessor {
-    pub fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: Arc::clone(shared), targets: BTreeMap::new() }
+    pub fn new(context: &Arc<UpkeepContext>) -> Self {
+        Self { context: Arc::clone(context), targets: BTreeMap::new() }
     }
 
     /// Does the due work on requests of all tenants. Failures of one tenant do not affect others; they
     /// are logged and retried in the next round.
     pub async fn round(&mut self, compactor: &Compactor) {
-        let snapshot = self.shared.catalog.snapshot();
+        let snapshot = self.context.node.catalog.snapshot();
         let (mut pending, mut open) = (0, BTreeSet::new());
         for dataset in snapshot.datasets_with_deletes() {
             let tenant = &dataset.tenant;
@@ -60,14 +61,14 @@ impl DeleteProcessor {
                 snapshot.deletes(dataset).filter(|record| record.is_open()).cloned().collect();
             pending += records.len();
             open.extend(records.iter().map(|record| record.request.id));
-            if self.shared.rulebook.mode_of(tenant) != DeletionMode::FilterAndDelete || records.is_empty() {
+            if self.context.rulebook.mode_of(tenant) != DeletionMode::FilterAndDelete || records.is_empty() {
                 continue;
             }
             if let Err(error) = self.dataset(compactor, dataset, records).await {
                 tracing::warn!(%dataset, %error, "processing delete requests failed; it is tried again");
             }
         }
-        self.shared.metrics.deletes_pending.set(pending as i64);
+        self.context.node.metrics.deletes_pending.set(pending as i64);
         self.targets.retain(|id, _| open.contains(id));
     }
 
@@ -78,9 +79,10 @@ impl DeleteProcessor {
         dataset: &Dataset,
         records: Vec<DeleteRecord>,
     ) -> Result<(), Error> {
-        let (incarnation, mut failed) = (self.shared.incarnation(), None);
+        let (incarnation, mut failed) = (self.context.incarnation(), None);
         for record in records.iter().filter(|r| r.progress == DeleteProgress::Received) {
-            let own = is_owner(&self.shared.catalog.snapshot(), dataset, record.request.range(), incarnation);
+            let own =
+                is_owner(&self.context.node.catalog.snapshot(), dataset, record.request.range(), incarnation);
             if own && self.is_due(record) {
                 let edit = Edit::StartDelete { dataset: dataset.clone(), id: record.request.id };
                 let started = self.commit("the start of a delete request", vec![edit], Vec::new()).await;
@@ -91,7 +93,7 @@ impl DeleteProcessor {
             }
         }
         note(&mut failed, self.clean_blocks(compactor, dataset).await);
-        let snapshot = self.shared.catalog.snapshot();
+        let snapshot = self.context.node.catalog.snapshot();
         let started: Vec<DeleteRecord> =
             snapshot.deletes(dataset).filter(|r| r.started_at().is_some()).cloned().collect();
         for record in started {
@@ -101,40 +103,40 @@ impl DeleteProcessor {
     }
 
     fn is_due(&self, record: &DeleteRecord) -> bool {
-        let period_ms = i64::try_from(self.shared.rulebook.cancel_period().as_millis()).unwrap_or(i64::MAX);
+        let period_ms = i64::try_from(self.context.rulebook.cancel_period().as_millis()).unwrap_or(i64::MAX);
         // Without a cancellation period there is no race to avoid.
         let grace_ms = if period_ms == 0 { 0 } else { START_GRACE_MS };
         let due_ms = record.request.created_ms.saturating_add(period_ms).saturating_add(grace_ms);
-        self.shared.env.now_ns() / 1_000_000 >= due_ms
+        self.context.node.env.now_ns() / 1_000_000 >= due_ms
     }
 
     /// Makes every block that this process owns clean of the dataset's started requests.
     async fn clean_blocks(&self, compactor: &Compactor, dataset: &Dataset) -> Result<(), Error> {
-        let snapshot = self.shared.catalog.snapshot();
+        let snapshot = self.context.node.catalog.snapshot();
         let mut unclean: BTreeMap<Id, Arc<BlockMeta>> = BTreeMap::new();
         for record in snapshot.deletes(dataset) {
             unclean.extend(snapshot.unclean_blocks(record).map(|block| (block.id, Arc::clone(block))));
         }
         let (mut untouched, mut failed) = (Vec::new(), None);
-        let signal = self.shared.shutdown.signal();
+        let signal = self.context.node.shutdown.signal();
         for block in unclean.into_values() {
             if signal.is_triggered() {
                 break;
             }
-            let incarnation = self.shared.incarnation();
-            let now = self.shared.catalog.snapshot();
+            let incarnation = self.context.incarnation();
+            let now = self.context.node.catalog.snapshot();
             if now.block(block.id).is_none() || !is_owner(&now, dataset, block.window, incarnation) {
                 continue;
             }
             // A block that cannot be cleaned must not prevent the cleaning of others.
             match compactor.clean(incarnation, &now, &block).await {
                 Ok(Cleaned::Untouched { through }) => untouched.push((block.id, through)),
-                Ok(Cleaned::Rewritten) => drop(self.shared.metrics.delete_rewrites.inc()),
+                Ok(Cleaned::Rewritten) => drop(self.context.node.metrics.delete_rewrites.inc()),
                 Ok(Cleaned::Skipped { why }) => {
                     tracing::warn!(path = block.path(), why, "deleted lines stay in a block");
                 }
                 Err(error) => {
-                    self.shared.metrics.delete_failures.inc();
+                    self.context.node.metrics.delete_failures.inc();
                     tracing::warn!(path = block.path(), %error, "deleted lines are still in a block");
                     note(&mut failed, Err(error));
                 }
@@ -156,8 +158,8 @@ impl DeleteProcessor {
 
     /// Finishes a started request when none of its rows are left in blocks or memory.
     async fn finish(&mut self, dataset: &Dataset, record: &DeleteRecord) -> Result<(), Error> {
-        let (request, incarnation) = (&record.request, self.shared.incarnation());
-        let snapshot = self.shared.catalog.snapshot();
+        let (request, incarnation) = (&record.request, self.context.incarnation());
+        let snapshot = self.context.node.catalog.snapshot();
         if !is_owner(&snapshot, dataset, request.range(), incarnation) {
             return Ok(());
         }
@@ -169,11 +171,11 @@ impl DeleteProcessor {
         if snapshot.unclean_blocks(record).next().is_some() || self.is_in_memory(dataset, record, targets) {
             return Ok(());
         }
-        let at_ms = self.shared.env.now_ns() / 1_000_000;
+        let at_ms = self.context.node.env.now_ns() / 1_000_000;
         let edit = Edit::FinishDelete { dataset: dataset.clone(), id: request.id, at_ms };
         let alive = vec![Precondition::Live { incarnation }];
         self.commit("the end of a delete request", vec![edit], alive).await?;
-        self.shared.metrics.deletes_processed.inc();
+        self.context.node.metrics.deletes_processed.inc();
         self.targets.remove(&request.id);
         tracing::info!(%dataset, id = %request.id, "a delete request is processed");
         Ok(())
@@ -184,11 +186,11 @@ impl DeleteProcessor {
         let mut ends = Targets::new();
         for writer in snapshot.writers().values().filter(|writer| !writer.is_drained()) {
             let incarnation = writer.incarnation;
-            let mut end = self.shared.views.next_of(incarnation);
-            if writer.wal == WalKind::Bucket && incarnation != self.shared.incarnation() {
+            let mut end = self.context.node.views.next_of(incarnation);
+            if writer.wal == WalKind::Bucket && incarnation != self.context.incarnation() {
                 // The followed state may be old; the listing is current.
                 let prefix = format!("wal/{incarnation}/");
-                let listed = self.shared.store.list(&prefix, Intent::wal()).await?;
+                let listed = self.context.node.store.list(&prefix, Intent::wal()).await?;
                 let sequences = listed.iter().filter_map(|object| wal::sequence_of(&object.path));
                 end = end.max(sequences.max().map_or(0, |last| last + 1));
             }
@@ -201,9 +203,9 @@ impl DeleteProcessor {
     /// known here up to its target blocks nothing if none of these rows are in the request's time.
     fn is_in_memory(&self, dataset: &Dataset, record: &DeleteRecord, targets: &Targets) -> bool {
         // First the known ends, then the view: rows below the known ends are in the view.
-        let followed = |id: &Id, target: u64| self.shared.views.next_of(*id) >= target;
+        let followed = |id: &Id, target: u64| self.context.node.views.next_of(*id) >= target;
         let known: Vec<bool> = targets.iter().map(|(id, target)| followed(id, *target)).collect();
-        let view = self.shared.views.current();
+        let view = self.context.node.views.current();
         let range: TimeRange = record.request.range();
         targets.iter().zip(known).any(|((incarnation, target), known)| {
             if floor_of(&view.snapshot, *incarnation) >= *target {
@@ -223,8 +225,9 @@ impl DeleteProcessor {
         edits: Vec<Edit>,
         preconditions: Vec<Precondition>,
     ) -> Result<(), Error> {
-        let committed = self.shared.catalog.commit(self.shared.incarnation(), edits, preconditions).await;
-        self.shared.publish(committed.map_err(|error| refused(what, &error))?);
+        let committed =
+            self.context.node.catalog.commit(self.context.incarnation(), edits, preconditions).await;
+        self.context.author.publish(committed.map_err(|error| refused(what, &error))?);
         Ok(())
     }
 }

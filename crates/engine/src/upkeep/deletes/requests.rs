@@ -8,8 +8,10 @@ use sandur_catalog::{CommitError, DeleteRecord, DeleteRequest, Rejection};
 use sandur_format::catalog_entry::Edit;
 use sandur_model::Dataset;
 
-use crate::engine::Engine;
 use crate::error::{CancelRefusal, Error, refused};
+use crate::node::Node;
+use crate::rules::Rulebook;
+use crate::upkeep::author::Author;
 
 /// A delete request with its progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,52 +34,59 @@ impl DeleteStatus {
     }
 }
 
-impl Engine {
+/// Delete requests of all processes, on behalf of this one.
+pub(crate) struct DeleteRequests<'e> {
+    pub(crate) node: &'e Node,
+    pub(crate) author: &'e dyn Author,
+    pub(crate) rulebook: &'e Rulebook,
+}
+
+impl DeleteRequests<'_> {
     /// Hides the lines that a query selects in a time range, both ends inclusive, and schedules their
     /// removal. When it returns, no query of this process shows them; other processes follow when they
     /// have read the catalog. Fails if the engine's compiler cannot read the query, or the compiled
     /// query is too large.
-    pub async fn create_delete(
+    pub(crate) async fn create(
         &self,
         dataset: &Dataset,
         query: &str,
         start_ms: i64,
         end_ms: i64,
     ) -> Result<Id, Error> {
-        let (id, created_ms) = (self.env().new_id(), self.env().now_ns() / 1_000_000);
+        let (id, created_ms) = (self.node.env.new_id(), self.node.env.now_ns() / 1_000_000);
         let (dataset, query) = (dataset.clone(), query.to_owned());
         let request = DeleteRequest { id, dataset, query, start_ms, end_ms, created_ms };
-        self.shared().rulebook.check(&request).await?;
-        self.commit_delete("a delete request", Edit::CreateDelete(request)).await?;
-        self.shared().metrics.deletes_created.inc();
+        self.rulebook.check(&request).await?;
+        self.commit("a delete request", Edit::CreateDelete(request)).await?;
+        self.node.metrics.deletes_created.inc();
         Ok(id)
     }
 
     /// Whether a query looks at rows or names complete series. Fails if no request may have this query.
-    pub async fn check_delete(&self, dataset: &Dataset, query: &str) -> Result<bool, Error> {
-        let (id, dataset, query) = (self.env().new_id(), dataset.clone(), query.to_owned());
+    pub(crate) async fn check(&self, dataset: &Dataset, query: &str) -> Result<bool, Error> {
+        let (id, dataset, query) = (self.node.env.new_id(), dataset.clone(), query.to_owned());
         let request = DeleteRequest { id, dataset, query, start_ms: 0, end_ms: 0, created_ms: 0 };
-        Ok(self.shared().rulebook.check(&request).await?)
+        Ok(self.rulebook.check(&request).await?)
     }
 
     /// Cancels a request: its lines are shown again, unless they were removed. A request that was
     /// started, or whose cancellation period is over, is cancelled only with `force`.
-    pub async fn cancel_delete(&self, dataset: &Dataset, id: Id, force: bool) -> Result<(), Error> {
-        let all = self.deletes(dataset).await?;
+    pub(crate) async fn cancel(&self, dataset: &Dataset, id: Id, force: bool) -> Result<(), Error> {
+        let all = self.list(dataset).await?;
         let found = all.iter().find(|status| status.record.request.id == id);
         let status = found.ok_or(CancelRefusal::Unknown)?;
-        let period = self.shared().rulebook.cancel_period();
-        status.check_cancel(period, self.env().now_ns() / 1_000_000, force)?;
+        let period = self.rulebook.cancel_period();
+        status.check_cancel(period, self.node.env.now_ns() / 1_000_000, force)?;
         let edit = Edit::CancelDelete { dataset: dataset.clone(), id, started: force };
-        self.commit_delete("the cancellation of a delete request", edit).await?;
-        self.shared().metrics.deletes_cancelled.inc();
+        self.commit("the cancellation of a delete request", edit).await?;
+        self.node.metrics.deletes_cancelled.inc();
         Ok(())
     }
 
     /// The requests of a dataset from all processes, by id.
-    pub async fn deletes(&self, dataset: &Dataset) -> Result<Vec<DeleteStatus>, Error> {
-        let snapshot = self.catalog().refresh().await?;
-        self.publish(Arc::clone(&snapshot));
+    pub(crate) async fn list(&self, dataset: &Dataset) -> Result<Vec<DeleteStatus>, Error> {
+        let snapshot = self.node.catalog.refresh().await?;
+        self.author.publish(Arc::clone(&snapshot));
         let status = |record: &DeleteRecord| DeleteStatus {
             percent: snapshot.delete_percent(record),
             record: record.clone(),
@@ -85,8 +94,8 @@ impl Engine {
         Ok(snapshot.deletes(dataset).map(status).collect())
     }
 
-    async fn commit_delete(&self, what: &'static str, edit: Edit) -> Result<(), Error> {
-        let committed = self.catalog().commit(self.incarnation(), vec![edit], Vec::new()).await;
+    async fn commit(&self, what: &'static str, edit: Edit) -> Result<(), Error> {
+        let committed = self.node.catalog.commit(self.author.incarnation(), vec![edit], Vec::new()).await;
         let committed = committed.map_err(|error| match &error {
             // The fault alone, because the edit would repeat the complete request.
             CommitError::Rejected { why } => match &**why {
@@ -97,7 +106,7 @@ impl Engine {
             },
             _ => refused(what, &error),
         });
-        self.publish(committed?);
+        self.author.publish(committed?);
         Ok(())
     }
 }

@@ -17,9 +17,10 @@ use sandur_model::{Dataset, TimeRange};
 
 use super::due::Expiries;
 use crate::policy::retention::{ExpiredPeriods, Expiry};
-use crate::upkeep::compaction::compactor::{Compactor, is_owner};
+use crate::upkeep::compaction::compactor::Compactor;
 use crate::upkeep::compaction::outcome::Expired;
-use crate::writing::shared::Shared;
+use crate::upkeep::compaction::owner::is_owner;
+use crate::upkeep::context::UpkeepContext;
 
 /// A round begins no further block after this time, because merges and garbage collection wait for it.
 const ROUND_MAX: Duration = Duration::from_secs(60);
@@ -28,9 +29,9 @@ const FAILED_PAUSE: Duration = Duration::from_secs(600);
 
 /// Removes series from blocks when their period is over.
 pub(crate) struct SeriesRetention {
-    shared: Arc<Shared>,
+    context: Arc<UpkeepContext>,
     /// For existing blocks, the set of periods for which they were examined.
-    looked_at: HashMap<Id, ExpiredPeriods>,
+    examined: HashMap<Id, ExpiredPeriods>,
     /// Blocks that could not be processed, and when they are tried again.
     failed: BTreeMap<Id, Duration>,
     /// Where the next round begins, so that no tenant must wait for all work of another one.
@@ -38,19 +39,19 @@ pub(crate) struct SeriesRetention {
 }
 
 impl SeriesRetention {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let (looked_at, failed) = (HashMap::new(), BTreeMap::new());
-        Self { shared: Arc::clone(shared), looked_at, failed, next: Bound::Unbounded }
+    pub(crate) fn new(context: &Arc<UpkeepContext>) -> Self {
+        let (examined, failed) = (HashMap::new(), BTreeMap::new());
+        Self { context: Arc::clone(context), examined, failed, next: Bound::Unbounded }
     }
 
     /// Does due work for a limited time. A failure for one block does not block others.
     pub(crate) async fn round(&mut self, compactor: &Compactor, due: &Expiries) {
-        let env = self.shared.env.clone();
+        let env = self.context.node.env.clone();
         let began = env.monotonic();
-        let snapshot = self.shared.catalog.snapshot();
-        self.looked_at.retain(|id, _| snapshot.block(*id).is_some());
+        let snapshot = self.context.node.catalog.snapshot();
+        self.examined.retain(|id, _| snapshot.block(*id).is_some());
         self.failed.retain(|id, until| *until > began && snapshot.block(*id).is_some());
-        let signal = self.shared.shutdown.signal();
+        let signal = self.context.node.shutdown.signal();
         let candidates = self.candidates(&snapshot, due);
         let first = candidates.first().map(|(block, ..)| block.dataset.clone());
         for (block, set, expiry) in candidates {
@@ -61,9 +62,9 @@ impl SeriesRetention {
                 return;
             }
             // A merge or a delete may have replaced it meanwhile.
-            let now = self.shared.catalog.snapshot();
+            let now = self.context.node.catalog.snapshot();
             let Some(block) = now.block(block.id).cloned() else { continue };
-            let own = is_owner(&now, &block.dataset, block.window, self.shared.incarnation());
+            let own = is_owner(&now, &block.dataset, block.window, self.context.incarnation());
             if own && !compactor.awaits_merge(&now, &block) {
                 self.work_on(compactor, &now, (block, set, expiry)).await;
             }
@@ -83,7 +84,7 @@ impl SeriesRetention {
             let Some(expiry) = due.get(dataset).filter(|due| !due.retention().is_uniform()) else { continue };
             for block in snapshot.blocks(dataset, TimeRange::ALL) {
                 let Some(set) = expiry.set_of(block) else { continue };
-                if self.looked_at.get(&block.id) != Some(&set) && !self.failed.contains_key(&block.id) {
+                if self.examined.get(&block.id) != Some(&set) && !self.failed.contains_key(&block.id) {
                     found.push((Arc::clone(block), set, Arc::clone(expiry)));
                 }
             }
@@ -101,15 +102,15 @@ impl SeriesRetention {
         snapshot: &Snapshot,
         (block, set, expiry): (Arc<BlockMeta>, ExpiredPeriods, Arc<Expiry>),
     ) {
-        let metrics = &self.shared.metrics;
-        let expired = compactor.expire(self.shared.incarnation(), snapshot, &block, &expiry).await;
+        let metrics = &self.context.node.metrics;
+        let expired = compactor.expire(self.context.incarnation(), snapshot, &block, &expiry).await;
         match expired {
             Ok(Expired::Stays) => {
                 metrics.note_retention("kept", 1);
-                self.looked_at.insert(block.id, set);
+                self.examined.insert(block.id, set);
             }
             Ok(Expired::Rewritten { rows, into }) => {
-                self.looked_at.insert(into, set);
+                self.examined.insert(into, set);
                 metrics.note_retention("rewritten", 1);
                 metrics.note_expired(&rows);
                 let (path, rows, of) = (block.path(), rows.total(), block.rows);
@@ -131,6 +132,6 @@ impl SeriesRetention {
     }
 
     fn pause(&mut self, block: Id) {
-        self.failed.insert(block, self.shared.env.monotonic() + FAILED_PAUSE);
+        self.failed.insert(block, self.context.node.env.monotonic() + FAILED_PAUSE);
     }
 }

@@ -18,11 +18,12 @@ use xxhash_rust::xxh3::Xxh3;
 use super::groups::Group;
 use crate::error::Error;
 use crate::policy::rollups::{DayRollup, RollupSteps};
-use crate::upkeep::compaction::compactor::{Compactor, is_owner};
+use crate::upkeep::compaction::compactor::Compactor;
 use crate::upkeep::compaction::outcome::Rolled;
+use crate::upkeep::compaction::owner::is_owner;
+use crate::upkeep::context::UpkeepContext;
 use crate::upkeep::retention::clock::RetentionClock;
 use crate::windows::{day_of, is_long};
-use crate::writing::shared::Shared;
 
 /// A round begins no further group after this time, because merges and garbage collection wait for it.
 const ROUND_MAX: Duration = Duration::from_secs(60);
@@ -34,12 +35,12 @@ type Place = (Dataset, i64);
 
 /// Makes rollups of days when they are due.
 pub(crate) struct RollupDays {
-    shared: Arc<Shared>,
+    context: Arc<UpkeepContext>,
     clock: RetentionClock,
     /// The version of the rules, and since when they have been unchanged.
     since: Option<(u64, Duration)>,
     /// The [`state`] of each group when it was examined.
-    looked_at: HashMap<Place, u64>,
+    examined: HashMap<Place, u64>,
     /// Days, by their begin, that did not fit into memory in one merge: their slots are rolled separately.
     apart: BTreeSet<Place>,
     /// Groups that could not be processed, and when they are tried again.
@@ -55,20 +56,20 @@ struct Due {
 }
 
 impl RollupDays {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
-        let (looked_at, apart, failed) = (HashMap::new(), BTreeSet::new(), BTreeMap::new());
+    pub(crate) fn new(context: &Arc<UpkeepContext>) -> Self {
+        let (examined, apart, failed) = (HashMap::new(), BTreeSet::new(), BTreeMap::new());
         let clock = RetentionClock::new();
-        Self { shared: Arc::clone(shared), clock, since: None, looked_at, apart, failed, next: None }
+        Self { context: Arc::clone(context), clock, since: None, examined, apart, failed, next: None }
     }
 
     /// Does due work for a limited time. A failure for one group does not block others.
     pub(crate) async fn round(&mut self, compactor: &Compactor) {
-        let (env, signal) = (self.shared.env.clone(), self.shared.shutdown.signal());
+        let (env, signal) = (self.context.node.env.clone(), self.context.node.shutdown.signal());
         let began = env.monotonic();
         // The clock is observed without rules as well, so that the time before the first rules counts.
         let now_ns = self.clock.now_ns(&env);
         let Some(steps) = self.steps(began) else { return };
-        let snapshot = self.shared.catalog.snapshot();
+        let snapshot = self.context.node.catalog.snapshot();
         self.failed.retain(|_, until| *until > began);
         for Due { place, rollup } in self.due(compactor, &snapshot, &steps, now_ns) {
             if signal.is_triggered() || env.monotonic().saturating_sub(began) >= ROUND_MAX {
@@ -82,7 +83,7 @@ impl RollupDays {
 
     /// The rules, once they have been unchanged for the configured delay.
     fn steps(&mut self, now: Duration) -> Option<Arc<dyn RollupSteps>> {
-        let options = &self.shared.options.maintenance;
+        let options = &self.context.options;
         let steps = options.rollups.as_ref().and_then(|rollups| rollups());
         let version = steps.as_ref().map(|steps| steps.version());
         let since = self.since.filter(|(known, _)| Some(*known) == version);
@@ -109,7 +110,7 @@ impl RollupDays {
                 for group in self.groups_of(compactor, snapshot, dataset, day) {
                     let place = (dataset.clone(), group.window.start);
                     let rollup = of_day.within(group.window);
-                    if let Some(known) = self.looked_at.remove(&place) {
+                    if let Some(known) = self.examined.remove(&place) {
                         present.insert(place.clone(), known);
                     }
                     let is_known = present.get(&place) == Some(&state(&group.blocks, &rollup));
@@ -119,7 +120,7 @@ impl RollupDays {
                 }
             }
         }
-        self.looked_at = present;
+        self.examined = present;
         self.apart.retain(|(dataset, start)| snapshot.blocks(dataset, day_of(*start)).next().is_some());
         due.sort_by(|a, b| a.place.cmp(&b.place));
         let later = due.partition_point(|due| self.next.as_ref().is_some_and(|next| due.place < *next));
@@ -129,8 +130,8 @@ impl RollupDays {
 
     async fn work_on(&mut self, compactor: &Compactor, place: Place, rollup: DayRollup) {
         // Merges, deletes and flushes may have changed it meanwhile.
-        let now = self.shared.catalog.snapshot();
-        let (dataset, own, window) = (&place.0, self.shared.incarnation(), rollup.window());
+        let now = self.context.node.catalog.snapshot();
+        let (dataset, own, window) = (&place.0, self.context.incarnation(), rollup.window());
         let Some(group) = self.group_of(compactor, &now, &place).filter(|group| group.window == window)
         else {
             return;
@@ -154,7 +155,7 @@ impl RollupDays {
         Group { window, blocks, .. }: &Group,
         rolled: Result<Rolled, Error>,
     ) {
-        let metrics = &self.shared.metrics;
+        let metrics = &self.context.node.metrics;
         let (before, count) = (state(blocks, rollup), blocks.len() as u64);
         let (tenant, from, hours) = (&place.0.tenant, window.start, window.length_ns() / HOUR_NS);
         match rolled {
@@ -162,16 +163,16 @@ impl RollupDays {
                 metrics.note_rollup("rewritten", count);
                 tracing::info!(%tenant, from, hours, blocks = count, rows, less, "points became rollups");
                 // The resulting block needs no further work.
-                let after = self.group_of(compactor, &self.shared.catalog.snapshot(), &place);
+                let after = self.group_of(compactor, &self.context.node.catalog.snapshot(), &place);
                 let is_alone = |group: &Group| group.blocks.len() == 1 && group.blocks[0].id == into;
                 let alone = after.filter(is_alone);
                 let known = alone.map_or(before, |group| state(&group.blocks, &rollup.within(group.window)));
-                self.looked_at.insert(place, known);
+                self.examined.insert(place, known);
             }
             Ok(outcome @ (Rolled::Stays | Rolled::TooLarge)) => {
                 let is_kept = matches!(outcome, Rolled::Stays);
                 metrics.note_rollup(if is_kept { "kept" } else { "too_large" }, count);
-                self.looked_at.insert(place, before);
+                self.examined.insert(place, before);
             }
             Ok(Rolled::Cut { blocks }) => {
                 metrics.note_rollup("cut", blocks);
@@ -182,14 +183,14 @@ impl RollupDays {
                 // The next round tries the slots separately.
                 if !self.apart.insert((place.0.clone(), from)) {
                     metrics.note_rollup("too_large", count);
-                    self.looked_at.insert(place, before);
+                    self.examined.insert(place, before);
                 }
             }
             Err(error @ Error::MergeTooLarge(_)) => {
                 // Another attempt would be refused as well.
                 metrics.note_rollup("too_large", count);
                 tracing::warn!(%tenant, from, hours, blocks = count, %error, "points were not rolled up");
-                self.looked_at.insert(place, before);
+                self.examined.insert(place, before);
             }
             Err(error) => {
                 metrics.rollup_failures.inc();
@@ -219,7 +220,7 @@ impl RollupDays {
     }
 
     fn pause(&mut self, place: Place) {
-        self.failed.insert(place, self.shared.env.monotonic() + FAILED_PAUSE);
+        self.failed.insert(place, self.context.node.env.monotonic() + FAILED_PAUSE);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Rolls a group of blocks: merges them into one with rollups, if that saves enough rows.
 //!
 //! A large group whose slots share blocks is not rolled in one merge, which would take as long as its
-//! complete day. The shared blocks are [cut](crate::upkeep::compaction::cut) first: each is replaced by one per slot, in its
-//! own commit, and the groups of the day are smaller from then on. Blocks that are cut date from when
+//! complete day. The shared blocks are cut first ([`Compactor::cut`]): each is replaced by one per slot, in
+//! its own commit, and the groups of the day are smaller from then on. Blocks that are cut date from when
 //! the day was small, so together they have at most the bytes of a small day, plus those that a flush
 //! added while it grew. Long blocks with rows of the day are cut as well, until no long block has rows
 //! of it, because a step must include all of its points.
@@ -15,7 +15,7 @@ use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Signal, TimeRange};
 
-use super::groups::{Group, slots_of};
+use super::groups::{Group, groups_of, slots_of};
 use crate::blocks::merging::Merging;
 use crate::error::Error;
 use crate::policy::rollups::DayRollup;
@@ -33,6 +33,19 @@ const SLOT_LEVEL: u8 = 1;
 const DAY_LEVEL: u8 = 2;
 
 impl Compactor {
+    /// Groups the blocks of a day that are rolled together. The blocks come in the order of writing.
+    /// `are_apart` says whether the slots are kept apart, and `long` are the long blocks that may have
+    /// rows of the day.
+    pub(crate) fn groups_of(
+        &self,
+        (day, are_apart): (TimeRange, bool),
+        blocks: Vec<Arc<BlockMeta>>,
+        long: &[Arc<BlockMeta>],
+    ) -> Vec<Group> {
+        let is_damaged = blocks.iter().any(|block| self.is_damaged(block.id));
+        groups_of(&self.policy, (day, are_apart || is_damaged), blocks, long)
+    }
+
     /// Makes rollups of the points of a group of blocks. `are_apart` says whether the day's slots are
     /// kept apart.
     pub(crate) async fn roll(

@@ -8,15 +8,11 @@ use sandur_base::{Backoff, Id};
 use sandur_catalog::{CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
 
-use crate::error::{Error, expect_catalog};
+use crate::error::Error;
 use crate::view::floor_of;
 use crate::writing::flush::flusher::Flusher;
 use crate::writing::flush::outcome::{Ending, Flushed, HeadFlush};
 
-/// The most blocks of a transaction, without those of the last dataset. A block takes at most 320 bytes
-/// of an entry (two ids, a dataset of 160 characters, four times, seven numbers). The last dataset has
-/// at most as many blocks, so a transaction takes three fifths of the 4 MiB that it may have.
-pub(crate) const COMMIT_BLOCKS_MAX: usize = 4_096;
 /// The pauses between attempts to commit.
 const COMMITS: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 
@@ -54,7 +50,7 @@ impl Flusher {
         };
         let transaction = Transaction { author: *author, incarnation, floors, blocks, fence };
         let Some(snapshot) = self.commit(transaction).await? else { return Ok(Flushed::Overtaken) };
-        self.views.publish(snapshot);
+        self.node.views.publish(snapshot);
         Ok(Flushed::Committed)
     }
 
@@ -65,15 +61,15 @@ impl Flusher {
         let mut pauses = COMMITS.pauses();
         loop {
             let committed =
-                self.catalog.commit(transaction.author, edits.clone(), preconditions.clone()).await;
+                self.node.catalog.commit(transaction.author, edits.clone(), preconditions.clone()).await;
             let error = match committed {
                 Ok(snapshot) => return Ok(Some(snapshot)),
                 Err(CommitError::Rejected { why }) => {
-                    let snapshot = self.catalog.refresh().await?;
+                    let snapshot = self.node.catalog.refresh().await?;
                     let done = transaction.is_done(&snapshot);
                     tracing::info!(%incarnation, %why, done, "a flush was settled by an earlier commit");
                     if !done {
-                        self.views.publish(snapshot);
+                        self.node.views.publish(snapshot);
                         return Ok(None);
                     }
                     return Ok(Some(snapshot));
@@ -81,10 +77,10 @@ impl Flusher {
                 Err(CommitError::TooLarge(error)) => return Err(Error::Internal(error.to_string())),
                 Err(error) => error,
             };
-            expect_catalog(&self.catalog)?;
+            self.node.expect_catalog()?;
             tracing::warn!(%incarnation, %error, "the commit of a flush is tried again");
-            self.metrics.flush_failures.inc();
-            self.env.sleep(pauses.after_failure()).await;
+            self.node.metrics.flush_failures.inc();
+            self.node.env.sleep(pauses.after_failure()).await;
         }
     }
 }
@@ -121,6 +117,7 @@ mod tests {
 
     use super::*;
     use crate::blocks::block_meta;
+    use crate::writing::flush::flusher::COMMIT_BLOCKS_MAX;
 
     #[test]
     fn the_largest_transaction_of_a_flush_is_smaller_than_an_entry() {

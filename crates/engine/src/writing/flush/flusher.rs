@@ -3,7 +3,8 @@
 //! **Life of a flush.** Datasets are planned one after the other, and several of their blocks are
 //! uploaded at a time. When the blocks of completed datasets are as many as one transaction may hold,
 //! they are committed, and the rows of these datasets leave the head in the same step
-//! ([`Views::retire`]). The last transaction moves the floor `a -> b`. Usually it is the only one.
+//! ([`Views::retire`](crate::view::Views::retire)). The last transaction moves the floor `a -> b`. Usually
+//! it is the only one.
 //!
 //! **Invariants.**
 //! * Every transaction requires that the writer is live and that its floor has not moved. If another
@@ -25,50 +26,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::stream::{self, Stream, StreamExt};
-use sandur_base::{Env, Id, Lane, MemoryBudget, Task};
-use sandur_catalog::Catalog;
+use sandur_base::{Id, Lane, MemoryBudget, Task};
 use sandur_format::block::BlockOrigin;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, Signal};
-use sandur_store::Store;
 
 use crate::blocks::assembly::Plan;
 use crate::blocks::block_meta;
 use crate::blocks::reader::BlockReader;
 use crate::blocks::upload::{BlockUpload, delete_unneeded};
-use crate::error::{Error, expect_catalog};
+use crate::error::Error;
 use crate::head::Head;
 use crate::logs::flush_plan as logs;
-use crate::metrics::Metrics;
+use crate::node::Node;
+use crate::options::EngineOptions;
 use crate::samples::flush_plan as samples;
-use crate::view::{Views, floor_of};
+use crate::view::floor_of;
 use crate::writing::flush::outcome::{Ending, Flushed, HeadFlush};
 
 /// Consecutive blocks that the store refuses before a flush gives up: then the content is not the cause.
 const REFUSED_MAX: usize = 4;
 /// The most blocks that are remembered because their deletion failed. Garbage collection deletes the others.
 const UNNEEDED_MAX: usize = 8_192;
+/// The most blocks of a transaction, without those of the last dataset. A block takes at most 320 bytes
+/// of an entry (two ids, a dataset of 160 characters, four times, seven numbers). The last dataset has
+/// at most as many blocks, so a transaction takes three fifths of the 4 MiB that it may have.
+pub(crate) const COMMIT_BLOCKS_MAX: usize = 4_096;
 
-/// What a flush needs: the store, the catalog, the views, and its bounds.
+/// Flushes heads, within its bounds.
 pub(crate) struct Flusher {
-    pub(crate) env: Env,
-    pub(crate) store: Store,
-    pub(crate) reader: BlockReader,
-    pub(crate) catalog: Catalog,
-    pub(crate) views: Arc<Views>,
-    pub(crate) metrics: Metrics,
+    pub(super) node: Arc<Node>,
+    reader: BlockReader,
     /// The number of blocks that are written concurrently.
-    pub(crate) parallelism: usize,
+    parallelism: usize,
     /// The most blocks of complete datasets that are committed together without the floor.
-    pub(crate) commit_blocks: usize,
+    commit_blocks: usize,
     /// Raw bytes below which slots and days share blocks.
-    pub(crate) thin_bytes: u64,
+    thin_bytes: u64,
     /// The budget for decoding new blocks ahead of queries.
-    pub(crate) budget: MemoryBudget,
+    budget: MemoryBudget,
     /// The task that decodes the blocks of the last flush.
-    pub(crate) warming: Mutex<Option<Task<()>>>,
+    warming: Mutex<Option<Task<()>>>,
     /// Uncommitted blocks of earlier flushes that could not be deleted.
-    pub(crate) unneeded: Mutex<Vec<BlockMeta>>,
+    unneeded: Mutex<Vec<BlockMeta>>,
 }
 
 /// A block that is to be written.
@@ -98,11 +98,24 @@ struct Gathered {
 }
 
 impl Flusher {
+    pub(crate) fn new(node: &Arc<Node>, reader: &BlockReader, options: &EngineOptions) -> Self {
+        Self {
+            node: Arc::clone(node),
+            reader: reader.clone(),
+            parallelism: options.flush_parallelism,
+            commit_blocks: options.flush_commit_blocks.min(COMMIT_BLOCKS_MAX),
+            thin_bytes: options.maintenance.compaction.thin_bytes,
+            budget: options.write_budget.clone(),
+            warming: Mutex::default(),
+            unneeded: Mutex::default(),
+        }
+    }
+
     /// Flushes a head on behalf of `author`, except for datasets with rows in an earlier head of the
     /// writer. The caller bounds the time.
     pub(crate) async fn flush(&self, author: Id, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
-        let started = self.env.monotonic();
-        expect_catalog(&self.catalog)?;
+        let started = self.node.env.monotonic();
+        self.node.expect_catalog()?;
         self.delete_leftovers().await;
         let mut work = HeadFlush { author, head: Arc::clone(head), floor: self.floor(head), ending };
         let before = self.blocked_by(head);
@@ -114,20 +127,20 @@ impl Flusher {
         };
         self.delete(gathered.uncommitted()).await;
         if matches!(outcome, Ok(Flushed::Committed)) {
-            self.metrics.flushes.inc();
-            let waited = self.env.monotonic().saturating_sub(started);
-            self.metrics.flush_seconds.observe(waited.as_secs_f64());
+            self.node.metrics.flushes.inc();
+            let waited = self.node.env.monotonic().saturating_sub(started);
+            self.node.metrics.flush_seconds.observe(waited.as_secs_f64());
         }
         outcome
     }
 
     fn floor(&self, head: &Head) -> u64 {
-        floor_of(&self.views.current().snapshot, head.incarnation())
+        floor_of(&self.node.views.current().snapshot, head.incarnation())
     }
 
     /// Datasets with rows in earlier heads of the same writer.
     fn blocked_by(&self, head: &Head) -> BTreeSet<Dataset> {
-        let heads = self.views.heads_of(head.incarnation());
+        let heads = self.node.views.heads_of(head.incarnation());
         let earlier = heads.iter().take_while(|one| one.start() < head.start());
         earlier.flat_map(|one| one.datasets()).collect()
     }
@@ -140,7 +153,7 @@ impl Flusher {
         gathered: &mut Gathered,
     ) -> Result<(), Result<Flushed, Error>> {
         let (head, author) = (Arc::clone(&work.head), work.author);
-        let parallelism = self.env.cpu().parallelism().min(self.parallelism.max(1));
+        let parallelism = self.node.env.cpu().parallelism().min(self.parallelism.max(1));
         let stopped = AtomicBool::new(false);
         let planned = self.planned(head, datasets).take_while(|_| ready(!stopped.load(Ordering::Relaxed)));
         let writes = planned.map(|planned| Box::pin(self.write(author, planned)));
@@ -187,7 +200,8 @@ impl Flusher {
         }
         match self.commit_blocks(work, &gathered.ready).await {
             Ok(Some(snapshot)) => {
-                work.head = self.views.retire(&work.head, &std::mem::take(&mut gathered.datasets), snapshot);
+                work.head =
+                    self.node.views.retire(&work.head, &std::mem::take(&mut gathered.datasets), snapshot);
                 self.note_committed(std::mem::take(&mut gathered.ready));
                 Ok(())
             }
@@ -219,8 +233,8 @@ impl Flusher {
     }
 
     fn note_committed(&self, blocks: Vec<BlockMeta>) {
-        self.metrics.blocks.inc_by(blocks.len() as u64);
-        self.metrics.block_bytes.inc_by(blocks.iter().map(|block| block.size).sum());
+        self.node.metrics.blocks.inc_by(blocks.len() as u64);
+        self.node.metrics.block_bytes.inc_by(blocks.iter().map(|block| block.size).sum());
         self.warm(blocks);
     }
 
@@ -230,7 +244,7 @@ impl Flusher {
         let blocks: Vec<Arc<BlockMeta>> = blocks.into_iter().filter(is_of_samples).map(Arc::new).collect();
         let (reader, budget) = (self.reader.clone(), self.budget.clone());
         let warming = async move { crate::samples::warm(&reader, &budget, &blocks).await };
-        let task = self.env.spawn("decode new blocks", warming);
+        let task = self.node.env.spawn("decode new blocks", warming);
         *self.warming.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
     }
 
@@ -252,18 +266,18 @@ impl Flusher {
     }
 
     async fn plan(&self, head: Arc<Head>, dataset: Dataset) -> (Dataset, Vec<Box<dyn Plan>>) {
-        let (now_ns, thin_bytes) = (self.env.now_ns(), self.thin_bytes);
+        let (now_ns, thin_bytes) = (self.node.env.now_ns(), self.thin_bytes);
         let Dataset { tenant, signal } = dataset.clone();
         let plan = move || match signal {
             Signal::Logs => boxed(logs::plan_blocks(head.logs(), &tenant, thin_bytes)),
-            Signal::Metrics => boxed(samples::plan_blocks(&head, &tenant, now_ns, thin_bytes)),
+            Signal::Metrics => boxed(samples::plan_blocks(head.samples(), &tenant, now_ns, thin_bytes)),
         };
-        (dataset, self.env.run_cpu(Lane::Background, plan).await)
+        (dataset, self.node.env.run_cpu(Lane::Background, plan).await)
     }
 
     async fn write(&self, author: Id, Planned { dataset, is_last, plan }: Planned) -> Written {
         let (window, raw_bytes) = (plan.window(), plan.raw_bytes());
-        let meta = block_meta::unwritten(self.env.new_id(), author, &dataset, window, 0);
+        let meta = block_meta::unwritten(self.node.env.new_id(), author, &dataset, window, 0);
         let block = self.write_block(meta.clone(), plan).await;
         match &block {
             Ok(BlockMeta { rows, size, .. }) => {
@@ -278,10 +292,10 @@ impl Flusher {
     async fn write_block(&self, mut meta: BlockMeta, plan: Box<dyn Plan>) -> Result<BlockMeta, Error> {
         let path = meta.path();
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
-        let mut upload = BlockUpload::begin(&self.store, self.reader.bytes(), &meta).await?;
-        let (block, seen) = (meta.id, self.catalog.snapshot().position());
+        let mut upload = BlockUpload::begin(&self.node.store, self.reader.bytes(), &meta).await?;
+        let (block, seen) = (meta.id, self.node.catalog.snapshot().position());
         let origin = BlockOrigin { block, seen, ..BlockOrigin::default() };
-        let begun = self.env.run_cpu(Lane::Background, move || plan.begin(origin)).await;
+        let begun = self.node.env.run_cpu(Lane::Background, move || plan.begin(origin)).await;
         let mut assembly = begun.map_err(damaged)?;
         let done = loop {
             let work = move || {
@@ -289,7 +303,7 @@ impl Flusher {
                 let step = assembly.step(&mut output);
                 (assembly, step, output)
             };
-            let (rest, step, output) = self.env.run_cpu(Lane::Background, work).await;
+            let (rest, step, output) = self.node.env.run_cpu(Lane::Background, work).await;
             assembly = rest;
             let done = step.map_err(damaged)?;
             upload.write(output, done.is_some()).await?;
@@ -298,7 +312,7 @@ impl Flusher {
             }
         };
         upload.finish(&done.summary).await?;
-        self.metrics.duplicates.inc_by(done.duplicates);
+        self.node.metrics.duplicates.inc_by(done.duplicates);
         block_meta::fill(&mut meta, &done.summary);
         Ok(meta)
     }
@@ -308,7 +322,7 @@ impl Flusher {
         let mut left = Vec::new();
         for block in blocks {
             // A store that failed once will fail again, and each attempt takes as long as its retries.
-            if !left.is_empty() || !delete_unneeded(&self.store, &block).await {
+            if !left.is_empty() || !delete_unneeded(&self.node.store, &block).await {
                 left.push(block);
             }
         }

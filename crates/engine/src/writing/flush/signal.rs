@@ -5,11 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
 /// The signal between pushes and the flusher.
 #[derive(Debug, Default)]
 pub(crate) struct FlushSignal {
     changed: Notify,
+    /// Notifies pushes that wait for memory.
+    freed: Notify,
     /// Whether a flush is requested regardless of the size and the age of the head.
     is_pressing: AtomicBool,
     /// The monotonic start time of the first of the latest flushes that all failed.
@@ -36,6 +39,16 @@ impl FlushSignal {
     /// Whether a flush was requested since the last call. Clears the request.
     pub(crate) fn take_pressure(&self) -> bool {
         self.is_pressing.swap(false, Ordering::AcqRel)
+    }
+
+    /// Notes that a flush has released memory.
+    pub(crate) fn note_freed(&self) {
+        self.freed.notify_waiters();
+    }
+
+    /// Completes at the next release of memory after this call.
+    pub(crate) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
     }
 
     /// Notes that a flush that began at this time has failed.

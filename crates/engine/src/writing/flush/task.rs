@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::Error;
 use crate::head::Head;
 use crate::writing::flush::outcome::{Ending, Flushed};
-use crate::writing::shared::Shared;
+use crate::writing::writer::Writer;
 
 /// The pauses after failed flushes.
 const FLUSHES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
@@ -20,7 +20,7 @@ const FLUSHES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_sec
 pub(crate) type Request = oneshot::Sender<Result<(), Error>>;
 
 /// Flushes the heads of our own WAL until the engine is dropped.
-pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Request>) {
+pub(crate) async fn run(writer: Arc<Writer>, mut requests: mpsc::Receiver<Request>) {
     let (mut pauses, mut not_before) = (FLUSHES.pauses(), Duration::ZERO);
     loop {
         let request = tokio::select! {
@@ -28,37 +28,37 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
                 Some(request) => Some(request),
                 None => return,
             },
-            () = shared.flush_signal.notified() => None,
-            () = shared.env.sleep(shared.options.look_interval) => {
-                shared.wal().look_after_files().await;
+            () = writer.flush_signal.notified() => None,
+            () = writer.node.env.sleep(writer.options.look_interval) => {
+                writer.wal().look_after_files().await;
                 None
             }
         };
-        let now = shared.env.monotonic();
-        if request.is_none() && shared.awaits_earlier_writers(now) && !shared.is_short_of_memory() {
+        let now = writer.node.env.monotonic();
+        if request.is_none() && writer.awaits_earlier_writers(now) && !writer.is_short_of_memory() {
             continue;
         }
-        if request.is_some() || shared.flush_is_due(now) {
-            shared.seal_own_head();
+        if request.is_some() || writer.flush_is_due(now) {
+            writer.seal_own_head();
         }
         if request.is_none() && now < not_before {
             continue;
         }
-        let outcome = shared.flush_sealed().await;
+        let outcome = writer.flush_sealed().await;
         match &outcome {
             Ok(()) => {
-                if let Some(since) = shared.flush_signal.succeeded() {
-                    let failed_for = shared.env.monotonic().saturating_sub(since);
+                if let Some(since) = writer.flush_signal.succeeded() {
+                    let failed_for = writer.node.env.monotonic().saturating_sub(since);
                     tracing::info!(failed_for = format_duration(failed_for), "flushes succeed again");
                 }
                 pauses.reset();
                 not_before = Duration::ZERO;
             }
             Err(error) => {
-                shared.metrics.flush_failures.inc();
-                shared.flush_signal.failed(now);
-                let ended = shared.env.monotonic();
-                let failing_for = format_duration(shared.flush_signal.failing_for(ended).unwrap_or_default());
+                writer.node.metrics.flush_failures.inc();
+                writer.flush_signal.failed(now);
+                let ended = writer.node.env.monotonic();
+                let failing_for = format_duration(writer.flush_signal.failing_for(ended).unwrap_or_default());
                 tracing::warn!(
                     %error, failing_for, "a flush failed and is tried again; its rows stay in the WAL"
                 );
@@ -72,7 +72,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut requests: mpsc::Receiver<Reques
     }
 }
 
-impl Shared {
+impl Writer {
     /// Whether pushes wait for memory that only a flush of our own rows would release. Not so while rows
     /// of a directory's dead writers are being flushed.
     fn is_short_of_memory(&self) -> bool {
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     fn flush_is_due(&self, now: Duration) -> bool {
-        let Some(head) = self.views.open(self.incarnation()) else { return false };
+        let Some(head) = self.node.views.open(self.incarnation()) else { return false };
         let totals = head.totals();
         // Exemplars and metadata take memory, too, and only a flush releases it.
         if totals.rows == 0 && totals.memory_bytes == 0 {
@@ -95,7 +95,7 @@ impl Shared {
     /// Seals the open head: later rows go to a new head and a new WAL file.
     fn seal_own_head(&self) {
         let wal = self.wal();
-        self.views.seal(wal.incarnation());
+        self.node.views.seal(wal.incarnation());
         wal.head_sealed();
     }
 
@@ -108,12 +108,12 @@ impl Shared {
             if wal.incarnation() != incarnation {
                 return Ok(());
             }
-            let open = self.views.open(incarnation);
+            let open = self.node.views.open(incarnation);
             let is_next = |head: &Arc<Head>| {
                 let is_open = open.as_ref().is_some_and(|open| Arc::ptr_eq(open, head));
                 !is_open && !seen.contains(&head.start())
             };
-            let heads = self.views.heads_of(incarnation);
+            let heads = self.node.views.heads_of(incarnation);
             let Some(head) = heads.into_iter().find(is_next) else { break };
             match self.flush_head(&head, Ending::Open).await? {
                 Flushed::Committed => wal.delete_below(head.start(), head.end()).await,
@@ -126,14 +126,14 @@ impl Shared {
                 Flushed::Overtaken => {
                     // The process that sealed us flushes these rows. Until then the head stays, and
                     // asking the catalog again at once would return the same answer.
-                    self.publish(self.catalog.snapshot());
-                    if self.views.heads_of(incarnation).iter().any(|left| Arc::ptr_eq(left, &head)) {
+                    self.publish(self.node.catalog.snapshot());
+                    if self.node.views.heads_of(incarnation).iter().any(|left| Arc::ptr_eq(left, &head)) {
                         return Err(Error::Overtaken { incarnation });
                     }
                 }
             }
             drop(head);
-            self.freed.notify_waiters();
+            self.flush_signal.note_freed();
         }
         failed.map_or(Ok(()), Err)
     }

@@ -16,10 +16,10 @@ use sandur_query::{
 };
 
 use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 use crate::logs::block::{BlockCounts, OpenLogs};
 use crate::logs::mask::Mask;
 use crate::logs::suspects::Suspects;
-use crate::read_error::ReadError;
 
 /// What a query reads of one block.
 pub struct BlockSelection {

@@ -17,6 +17,7 @@ use sandur_query::{Columns, Error, Order, PageTask, QueryContext, QueryStats, Sc
 
 use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
 use crate::blocks::reader::BlockReader;
+use crate::error::{ReadError, or_warn};
 use crate::head::Head;
 use crate::logs::block::OpenLogs;
 use crate::logs::head::WantedStreams;
@@ -25,7 +26,6 @@ use crate::logs::pages::{Sought, pages_holding};
 use crate::logs::suspects::{StreamSpan, Suspects, find_suspects};
 use crate::logs::touched::{Touched, touched};
 use crate::needles::NeedleKeys;
-use crate::read_error::{ReadError, or_warn};
 use crate::reading::matching;
 use crate::rules::Rules;
 

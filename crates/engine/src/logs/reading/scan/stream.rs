@@ -18,9 +18,9 @@ use super::page::{BlockPage, BlockSelection, PageLines};
 use super::plan::{Cluster, Plan, Planned, Planner};
 use crate::blocks::bytes::Stored;
 use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 use crate::logs::mask::MaskedPage;
 use crate::needles::NeedleKeys;
-use crate::read_error::ReadError;
 use crate::rules::Rules;
 
 /// Stored bytes of the first batch.

@@ -16,7 +16,7 @@ use super::Holder;
 use super::fetch::{FetchedBlock, series_in};
 use super::labels::LabelsOfSeries;
 use super::walk::Found;
-use crate::read_error::ReadError;
+use crate::error::ReadError;
 use crate::rules::Rules;
 use crate::samples::OpenSamples;
 use crate::samples::head::SampleColumns;

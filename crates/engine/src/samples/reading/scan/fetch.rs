@@ -23,7 +23,7 @@ use super::Holder;
 use super::walk::Found;
 use crate::blocks::cache::{Piece, for_the_cache};
 use crate::blocks::reader::BlockReader;
-use crate::read_error::{ReadError, or_warn};
+use crate::error::{ReadError, or_warn};
 use crate::samples::times::KnownTimes;
 use crate::samples::{OpenSamples, SAMPLE_BYTES, rising};
 

@@ -37,8 +37,8 @@ use sandur_query::{
 };
 
 use crate::blocks::reader::BlockReader;
+use crate::error;
 use crate::head::Head;
-use crate::read_error;
 use crate::reading::matching;
 use crate::reading::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::rules::Rules;
@@ -49,9 +49,9 @@ use crate::samples::index::{IndexError, IndexReader, or_warn};
 use crate::view::View;
 use fetch::{Fetched, Fetcher};
 pub(super) use labels::LabelScan;
-use pipeline::{FoundBatch, Pipeline};
+use pipeline::Pipeline;
 use stored::StoredSeries;
-use walk::Walk;
+use walk::{FoundBatch, Walk};
 
 /// The fewest series of a part. Smaller parts would spend too much on scheduling.
 const PART_SERIES: usize = 64;
@@ -357,7 +357,7 @@ impl Asked<'_> {
     ) -> Result<Vec<Selected>, Error> {
         let mut indexes = Vec::with_capacity(blocks.len());
         for block in reader.open_all(blocks, self.context.stats()).await {
-            if let Some(block) = read_error::or_warn(self.context, block)? {
+            if let Some(block) = error::or_warn(self.context, block)? {
                 QueryStats::add(&self.context.stats().blocks_opened, 1);
                 indexes.push(IndexReader::new(reader, self.context, &block));
             }

@@ -22,7 +22,7 @@ use sandur_query::{BATCH_SERIES, Error};
 use super::PartsReader;
 use super::fetch::Fetched;
 use super::stored::StoredSeries;
-use super::walk::{Found, Walk};
+use super::walk::{Found, FoundBatch, Walk};
 
 /// Series of the first batch: few, so that computing can start soon.
 const FIRST_SERIES: usize = 128;
@@ -34,9 +34,6 @@ const AHEAD_SERIES: usize = 4 * BATCH_SERIES;
 const AHEAD_BYTES: u64 = 12 << 20;
 /// Reading ahead takes at most this fraction of the budget.
 const AHEAD_ONE_IN: u64 = 8;
-
-/// The series of a batch.
-pub(super) type FoundBatch = Arc<Vec<Found>>;
 
 /// An amount of series and samples.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,7 +8,7 @@ use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch, SeriesPart
 use super::Holder;
 use super::decode::{Decoded, decode};
 use super::fetch::Fetched;
-use super::pipeline::FoundBatch;
+use super::walk::FoundBatch;
 use crate::rules::Rules;
 
 /// A batch that was read. Its memory is that of the stored bytes, and it can be decoded repeatedly.

@@ -43,6 +43,9 @@ const PLACE_UNITS: usize = 128;
 /// Optional memory of a walk is at most this fraction of the budget.
 const SMALL_ONE_IN: u64 = 64;
 
+/// The series of a batch.
+pub(super) type FoundBatch = Arc<Vec<Found>>;
+
 /// A series with its positions in the holders.
 pub(super) struct Found {
     /// The holders in the order in which they received their rows, each with the position of the series:

@@ -61,7 +61,7 @@ async fn exemplars(engine: &Engine) -> Vec<String> {
     found
 }
 
-async fn told(engine: &Engine, family: Option<&str>) -> Vec<String> {
+async fn metadata(engine: &Engine, family: Option<&str>) -> Vec<String> {
     let context = context(engine.env());
     let selection = MetadataSelection { family: family.map(str::to_owned), ..MetadataSelection::default() };
     let found = engine.sources().samples.metadata(&context, selection).await.unwrap();
@@ -84,7 +84,7 @@ fn exemplars_and_metadata_survive_flushes_restarts_and_merges_bit_for_bit() {
         assert_eq!(exemplars(&engine).await, expected);
         engine.flush().await.unwrap();
         assert_eq!((blocks(&engine, &metrics()), engine.view().head_totals().memory_bytes), (2, 0));
-        assert_eq!((exemplars(&engine).await, told(&engine, None).await.len()), (expected.clone(), 1));
+        assert_eq!((exemplars(&engine).await, metadata(&engine, None).await.len()), (expected.clone(), 1));
         // The same exemplars once more, and others that stay in the WAL.
         push_exemplars(&engine, "a", 5..10).await;
         let more = push_exemplars(&engine, "a", 10..12).await;
@@ -100,7 +100,7 @@ fn exemplars_and_metadata_survive_flushes_restarts_and_merges_bit_for_bit() {
         }
         until(&engine, |snapshot| snapshot.blocks(&metrics(), TimeRange::ALL).count() < 4).await;
         assert_eq!(exemplars(&engine).await, expected);
-        assert_eq!(told(&engine, None).await, ["up: Whether it is up."]);
+        assert_eq!(metadata(&engine, None).await, ["up: Whether it is up."]);
         let a = vec![
             Matcher::new("__name__", MatchOp::Equal, "up").unwrap(),
             Matcher::new("app", MatchOp::Regex, "a|x").unwrap(),
@@ -125,11 +125,18 @@ async fn the_latest_metadata_of_a_family_is_returned_and_kept() {
         tell(&engine, &format!("of_{help}"), help).await;
         engine.flush().await.unwrap();
     }
-    assert_eq!(told(&engine, None).await, ["of_between: between", "of_new: new", "of_old: old", "up: new"]);
-    assert_eq!(told(&engine, Some("up")).await, ["up: new"]);
+    assert_eq!(
+        metadata(&engine, None).await,
+        ["of_between: between", "of_new: new", "of_old: old", "up: new"]
+    );
+    assert_eq!(metadata(&engine, Some("up")).await, ["up: new"]);
     tell(&engine, "up", "newest").await;
     tell(&engine, "up", "another").await;
-    assert_eq!(told(&engine, Some("up")).await, ["up: another", "up: newest"], "all metadata of the heads");
+    assert_eq!(
+        metadata(&engine, Some("up")).await,
+        ["up: another", "up: newest"],
+        "all metadata of the heads"
+    );
     engine.shutdown().await.unwrap();
 }
 
@@ -154,7 +161,7 @@ async fn deleted_exemplars_are_hidden_at_once_and_removed() {
     };
     until(&engine, is_processed).await;
     assert_eq!(exemplars(&engine).await, expected, "removed from blocks");
-    assert_eq!(told(&engine, None).await, ["up: kept"], "a block without samples stays for its metadata");
+    assert_eq!(metadata(&engine, None).await, ["up: kept"], "a block without samples stays for its metadata");
     assert_eq!(all(&engine).await, Samples::new());
     engine.shutdown().await.unwrap();
 }
@@ -237,7 +244,7 @@ fn on_a_full_disk_metrics_are_returned_and_no_push_is_partly_applied() {
         let error = engine.push(batch).await.unwrap_err();
         assert!(matches!(error, Error::NoSpace { .. }), "{error}");
         assert_eq!((all(&engine).await, exemplars(&engine).await), (samples.clone(), expected.clone()));
-        assert_eq!(told(&engine, None).await, ["up: flushed"]);
+        assert_eq!(metadata(&engine, None).await, ["up: flushed"]);
         disk.free();
     });
     process(async {

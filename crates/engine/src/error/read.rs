@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_query::{Error as QueryError, QueryContext};
 
-use crate::error::FilterError;
+use super::filter::FilterError;
 
 /// Why a piece of a block cannot be read.
 #[derive(Clone, Debug, thiserror::Error)]
