@@ -8,6 +8,7 @@ mod commit_titles;
 mod differential;
 mod doc_paths;
 mod feature_set;
+mod floors;
 mod fuzz;
 mod graphite_clients;
 mod memcached;

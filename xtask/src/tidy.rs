@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: checks the rules of docs/style.md that a program can check.
 //!
 //! * a crate depends only on the crates that `EDGES` allows, and the services on none that speaks HTTP;
+//! * no file of the engine imports from a higher floor than its own ([`crate::floors`]);
 //! * every source file begins with a module doc; no file or function is too long, tests excluded;
 //! * no type of the product contains itself by a plain pointer, since the depth of such a tree is
 //!   unbounded;
@@ -24,6 +25,7 @@ use serde_json::Value;
 use crate::commit_titles;
 use crate::doc_paths;
 use crate::feature_set;
+use crate::floors;
 use crate::process::{output, root};
 
 /// The crates of ours on which each crate may depend. Tools may depend on any.
@@ -98,6 +100,9 @@ pub fn run(_arguments: &[String]) -> Result<()> {
     check_edges(&mut problems)?;
     for file in sources()? {
         check_file(&file, &mut problems)?;
+    }
+    for (path, what) in floors::upward(&root())? {
+        problems.add(&path, "floors", what);
     }
     for (commit, what) in commit_titles::too_long(&root()) {
         problems.add(&commit, "commit title", what);

@@ -34,7 +34,7 @@ pub struct Head {
     end: AtomicU64,
     born: Duration,
     logs: LogHead,
-    samples: SampleHead,
+    samples: Arc<SampleHead>,
 }
 
 /// A batch after its insertion into a head.
@@ -63,7 +63,8 @@ impl Head {
     }
 
     fn of_parts((incarnation, start, born): (Id, u64, Duration), logs: LogHead, samples: SampleHead) -> Self {
-        Self { incarnation, start, end: AtomicU64::new(start), born, logs, samples }
+        let (end, samples) = (AtomicU64::new(start), Arc::new(samples));
+        Self { incarnation, start, end, born, logs, samples }
     }
 
     /// The incarnation whose WAL holds the rows.
@@ -92,7 +93,7 @@ impl Head {
     }
 
     /// The samples.
-    pub fn samples(&self) -> &SampleHead {
+    pub fn samples(&self) -> &Arc<SampleHead> {
         &self.samples
     }
 
@@ -145,7 +146,7 @@ impl Head {
         let inserted = match batch {
             Batch::Logs(batch) => Inserted::Logs(self.logs.insert(sequence, batch, memory)),
             Batch::Metrics(batch) => {
-                let earlier: Vec<&SampleHead> = earlier.iter().map(|head| &head.samples).collect();
+                let earlier: Vec<&SampleHead> = earlier.iter().map(|head| &*head.samples).collect();
                 Inserted::Samples(self.samples.insert_after(sequence, &batch, memory, &earlier))
             }
         };

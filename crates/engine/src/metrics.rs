@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use crate::retention::ExpiredRows;
+use crate::policy::expired::ExpiredRows;
 
 /// Handles of the metrics. Cheap to clone; all clones count together.
 #[derive(Clone, Debug)]

@@ -10,9 +10,9 @@ use sandur_cache::Cache;
 use sandur_catalog::{CatalogOptions, GcOptions};
 use sandur_model::Dataset;
 
-use crate::merge_policy::CompactionPolicy;
-use crate::retention::Retention;
-use crate::rollups::RollupsNow;
+use crate::policy::compaction::CompactionPolicy;
+use crate::policy::retention::Retention;
+use crate::policy::rollups::RollupsNow;
 use crate::rules::DeleteOptions;
 
 /// The options of an engine.

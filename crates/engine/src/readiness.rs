@@ -1,106 +1,25 @@
-//! Readiness: whether this process can acknowledge pushes, and whether it knows what other processes
-//! have stored.
-//!
-//! **Pushes.** Nothing can be acknowledged when the WAL cannot acknowledge ([`crate::wal::Status`]), or
-//! when the catalog is lost. An idle process learns from its heartbeats that a bucket accepts no writes.
-//!
-//! **Queries.** What other processes have stored is known as of the last successful read of the
-//! catalog's end ([`crate::follow_writers`]). Beyond a bound each answer carries a warning with the age
-//! of the view. A directory has no other writers, so there the view ages only when reads fail.
-//!
-//! **Invariants.** Both states are computed from times when they are read, so that they are correct
-//! without a running task. One task logs their changes.
+//! Logs the changes of readiness: for pushes ([`crate::writing::readiness`]) and for queries
+//! ([`crate::reading::freshness`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::units::format_duration;
-use sandur_catalog::Catalog;
-use sandur_query::{QueryContext, Staleness};
-use sandur_store::Class;
 
 use crate::error::Error;
-use crate::options::EngineOptions;
-use crate::shared::Shared;
-
-/// The age of the view of the store, and its bound.
-#[derive(Clone)]
-pub(crate) struct Freshness {
-    catalog: Catalog,
-    bound: Duration,
-}
-
-impl Freshness {
-    pub(crate) fn new(catalog: Catalog, options: &EngineOptions) -> Self {
-        let bound = match options.view_age_max {
-            Duration::ZERO => Duration::MAX,
-            // Just before each read a view is as old as the pause between two reads, and one read may be
-            // late.
-            bound => bound.max(options.poll_interval.saturating_mul(2)),
-        };
-        Self { catalog, bound }
-    }
-
-    /// How long the view may have been incomplete.
-    pub(crate) fn age(&self) -> Duration {
-        self.catalog.age()
-    }
-
-    /// The age, if it exceeds the bound.
-    pub(crate) fn staleness(&self) -> Option<Staleness> {
-        let (age, bound) = (self.age(), self.bound);
-        (age > bound).then_some(Staleness { age, bound })
-    }
-
-    /// Adds a warning to the answer of a query if the view is too old.
-    pub(crate) fn warn(&self, context: &QueryContext) {
-        if let Some(staleness) = self.staleness() {
-            context.warn_of_age(staleness);
-        }
-    }
-}
-
-impl Shared {
-    /// Fails when a push would be refused at once.
-    pub(crate) fn admits_pushes(&self) -> Result<(), Error> {
-        self.expect_catalog()?;
-        let wal = self.wal();
-        let admitted = wal.status().admits(self.env.monotonic(), self.heartbeats_fail_since());
-        admitted.map_err(|error| wal.explained(error))
-    }
-
-    /// Fails while nothing can be acknowledged.
-    pub(crate) fn acknowledges(&self) -> Result<(), Error> {
-        self.expect_catalog()?;
-        let wal = self.wal();
-        let able = wal.status().acknowledges(self.env.monotonic(), self.heartbeats_fail_since());
-        able.map_err(|error| wal.explained(error))
-    }
-
-    fn heartbeats_fail_since(&self) -> Option<Duration> {
-        self.members()?.unwritten_since()
-    }
-
-    /// Fails while the view of the store is older than its bound.
-    pub(crate) fn expect_fresh_view(&self) -> Result<(), Error> {
-        self.expect_catalog()?;
-        let Some(Staleness { age, bound }) = self.freshness.staleness() else { return Ok(()) };
-        let said = self.store.latest_failure(Class::Catalog);
-        let reason = said.unwrap_or_else(|| "the store has not answered".to_owned());
-        Err(Error::StaleView { age, bound, reason })
-    }
-}
+use crate::reading::freshness::Freshness;
+use crate::writing::writer::Writer;
 
 /// Logs when pushes begin to be refused and when the view becomes too old, and when these states end.
-pub(crate) async fn log_changes(shared: Arc<Shared>) {
+pub(crate) async fn log_changes(writer: Arc<Writer>, freshness: Freshness) {
     let (mut pushes, mut view) = (Logged::default(), Logged::default());
-    while shared.pause(shared.options.look_interval).await {
-        let now = shared.env.monotonic();
+    while writer.node.pause(writer.options.look_interval).await {
+        let now = writer.node.env.monotonic();
         let texts = ("no push is acknowledged, pushes are refused", "pushes are acknowledged again");
-        pushes.look(now, shared.acknowledges(), texts);
+        pushes.look(now, writer.acknowledges(), texts);
         let texts =
             ("the view of the store is too old, answers say so", "the view of the store is new again");
-        view.look(now, shared.expect_fresh_view(), texts);
+        view.look(now, freshness.check(), texts);
     }
 }
 

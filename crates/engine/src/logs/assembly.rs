@@ -9,7 +9,21 @@ use sandur_format::log_block::{BlockOptions, BlockWriter, Row};
 use sandur_model::TimeRange;
 
 use super::flush_plan::BlockPlan;
-use crate::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
+use crate::blocks::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
+
+impl Plan for BlockPlan {
+    fn window(&self) -> TimeRange {
+        self.of.window
+    }
+
+    fn raw_bytes(&self) -> u64 {
+        self.of.bytes
+    }
+
+    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
+        Ok(Box::new(LogAssembly::begin(*self, origin)?))
+    }
+}
 
 /// A block that is being written.
 pub(super) struct LogAssembly {

@@ -8,9 +8,10 @@ use sandur_format::log_block::{CountRun, Footer};
 use sandur_format::needle::{FilterSegment, SegmentView};
 use sandur_query::{MinuteCount, QueryStats};
 
-use crate::block_cache::{Piece, for_the_cache};
-use crate::block_reader::{BlockReader, ReadError};
-use crate::open_block::OpenBlock;
+use crate::blocks::cache::{Piece, for_the_cache};
+use crate::blocks::open::OpenBlock;
+use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 
 /// A log block whose footer is in memory.
 pub type OpenLogs = OpenBlock<Footer>;

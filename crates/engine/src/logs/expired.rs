@@ -5,7 +5,8 @@ use sandur_format::Error as FormatError;
 use sandur_model::Labels;
 
 use super::block::OpenLogs;
-use crate::retention::{ExpiredSeries, Expiry, Reason};
+use crate::policy::expired::{ExpiredSeries, Reason};
+use crate::policy::retention::Expiry;
 
 /// Returns the streams that are past their periods.
 pub(super) fn expired(block: &OpenLogs, expiry: &Expiry) -> Result<ExpiredSeries, FormatError> {

@@ -4,14 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sandur_format::Error as FormatError;
-use sandur_format::block::BlockOrigin;
 use sandur_format::log_block::compare_streams;
 use sandur_model::{MINUTE_NS, Signal, TenantId, TimeRange};
 
-use super::assembly::LogAssembly;
 use super::head::{LogHead, StreamRows};
-use crate::assembly::{Assembly, Plan};
 use crate::windows::{Spread, Window, is_long, slot_ns};
 
 /// Bytes of lines per time slice of a block: enough that streams fill pages, and little enough that a
@@ -26,23 +22,9 @@ const SLICE_UNITS_MAX: i64 = 4_096;
 /// One block to be written.
 pub(crate) struct BlockPlan {
     pub(crate) tenant: TenantId,
-    of: Window,
+    pub(super) of: Window,
     /// All streams of the tenant in the order of blocks.
     streams: Arc<[StreamRows]>,
-}
-
-impl Plan for BlockPlan {
-    fn window(&self) -> TimeRange {
-        self.of.window
-    }
-
-    fn raw_bytes(&self) -> u64 {
-        self.of.bytes
-    }
-
-    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
-        Ok(Box::new(LogAssembly::begin(*self, origin)?))
-    }
 }
 
 /// Plans the blocks of a tenant's entries. Slots and days with less than `thin_bytes` share blocks.

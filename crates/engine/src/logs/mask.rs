@@ -7,13 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::{BoxFuture, Env, Reservation};
-use sandur_model::{Dataset, LineAutomaton, LineColumn, LogPage, StreamRun, matches_all};
-use sandur_query::{Error, Follow, Followed, PageTask, QueryContext};
+use sandur_base::Reservation;
+use sandur_model::{LineAutomaton, LineColumn, LogPage, StreamRun, matches_all};
+use sandur_query::{Error, PageTask, QueryContext};
 
 use crate::error::FilterError;
-use crate::rules::{Rule, Rulebook};
-use crate::view::Views;
+use crate::rules::Rule;
 
 /// The rules that concern a page.
 pub(crate) struct Mask(Vec<Arc<Rule>>);
@@ -90,7 +89,7 @@ pub(crate) fn visible_parts(rows: Range<u32>, hidden: &RoaringBitmap, mut part: 
 }
 
 /// The runs without the hidden rows.
-fn cut_runs(runs: Vec<StreamRun>, hidden: &RoaringBitmap) -> Vec<StreamRun> {
+pub(super) fn cut_runs(runs: Vec<StreamRun>, hidden: &RoaringBitmap) -> Vec<StreamRun> {
     let mut visible = Vec::with_capacity(runs.len());
     for run in runs {
         visible_parts(run.start..run.end, hidden, |rows| {
@@ -157,69 +156,6 @@ impl PageTask for MaskedPage {
             Some(lines) => Ok(lines),
             None => self.inner.lines_of(wanted),
         }
-    }
-}
-
-/// A follower without hidden rows.
-pub(crate) struct MaskedFollow {
-    inner: Box<dyn Follow>,
-    env: Env,
-    dataset: Dataset,
-    views: Arc<Views>,
-    rulebook: Arc<Rulebook>,
-}
-
-impl MaskedFollow {
-    pub fn new(
-        inner: Box<dyn Follow>,
-        context: &QueryContext,
-        views: Arc<Views>,
-        rulebook: Arc<Rulebook>,
-    ) -> Self {
-        let (env, dataset) = (context.env().clone(), Dataset::logs(context.tenant().clone()));
-        Self { inner, env, dataset, views, rulebook }
-    }
-
-    /// Removes the rows of the page that are hidden now.
-    async fn mask(&mut self, page: Arc<LogPage>) -> Result<Arc<LogPage>, FilterError> {
-        let rules = self.rulebook.hiding(&self.views.current().snapshot, &self.dataset).await?;
-        let (first, last) = (page.timestamps.iter().min(), page.timestamps.iter().max());
-        let (Some(&first), Some(&last)) = (first, last) else { return Ok(page) };
-        let mask = Mask::of(rules.between(first, last).cloned().collect());
-        let Some(mask) = mask else { return Ok(page) };
-        let job = move || {
-            let nothing = LineColumn { bytes: bytes::Bytes::new(), ends: Vec::new() };
-            let lines = || Ok::<_, FilterError>(page.lines.as_ref().unwrap_or(&nothing));
-            let hidden = mask.hidden(&page, lines)?;
-            let mut page = Arc::unwrap_or_clone(page);
-            page.runs = cut_runs(std::mem::take(&mut page.runs), &hidden);
-            Ok(Arc::new(page))
-        };
-        self.env.run_cpu(QueryContext::lane_of(&self.dataset.tenant), job).await
-    }
-}
-
-impl Follow for MaskedFollow {
-    fn next(&mut self) -> BoxFuture<'_, Option<Followed>> {
-        Box::pin(async move {
-            loop {
-                match self.inner.next().await? {
-                    Followed::Page(page) => {
-                        let rows = page.rows() as u64;
-                        match self.mask(page).await {
-                            Ok(page) if page.runs.is_empty() => {}
-                            Ok(page) => return Some(Followed::Page(page)),
-                            // Rows that may be hidden are not shown.
-                            Err(error) => {
-                                tracing::debug!(dataset = %self.dataset, %error, "a follower loses rows");
-                                return Some(Followed::Dropped(rows));
-                            }
-                        }
-                    }
-                    dropped => return Some(dropped),
-                }
-            }
-        })
     }
 }
 

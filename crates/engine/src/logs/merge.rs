@@ -7,7 +7,7 @@
 //! Rows that deletes hide are left out. A page that may have some is merged, a page of hidden streams
 //! alone is not even read, and a stream without remaining rows is not part of the result.
 //!
-//! [`crate::merging`] describes how the state machine is driven.
+//! [`crate::blocks::merging`] describes how the state machine is driven.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
@@ -26,8 +26,8 @@ use super::block::OpenLogs;
 use super::mask::visible_parts;
 use super::suspects::{StreamSpan, find_suspects};
 use super::touched::Touched;
+use crate::blocks::merging::{Merge, MergeCounts, OUTPUT_BYTES, Step};
 use crate::error::Error;
-use crate::merging::{Merge, MergeCounts, OUTPUT_BYTES, Step};
 
 /// The ordinal of a stream that the result does not have.
 const NO_STREAM: u32 = u32::MAX;

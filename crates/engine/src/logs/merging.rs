@@ -14,10 +14,11 @@ use super::block::OpenLogs;
 use super::expired::expired;
 use super::merge::{Merger, PageBytes, PageRef};
 use super::touched::{Touched, touched};
-use crate::block_reader::{BlockReader, ReadError};
-use crate::error::Error;
-use crate::merging::{Merging, Target};
-use crate::retention::{ExpiredSeries, Expiry};
+use crate::blocks::merging::{Merging, Target};
+use crate::blocks::reader::BlockReader;
+use crate::error::{Error, ReadError};
+use crate::policy::expired::ExpiredSeries;
+use crate::policy::retention::Expiry;
 use crate::rules::DueRules;
 
 /// Merges of log blocks.

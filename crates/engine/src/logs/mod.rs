@@ -12,12 +12,10 @@ mod mask;
 mod merge;
 mod merging;
 mod pages;
-mod scan;
-mod series_index;
+pub(crate) mod reading;
 mod suspects;
 mod tail;
 mod touched;
 
 pub(crate) use merging::LogMerging;
-pub(crate) use scan::EngineLogs;
 pub(crate) use tail::Followers;

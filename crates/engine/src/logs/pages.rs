@@ -6,7 +6,8 @@ use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
 use super::block::OpenLogs;
-use crate::block_reader::{BlockReader, ReadError};
+use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 use crate::needles::NeedleKeys;
 
 /// The rows to find.

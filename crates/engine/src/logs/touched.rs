@@ -15,7 +15,8 @@ use sandur_query::QueryStats;
 use super::block::OpenLogs;
 use super::mask::Mask;
 use super::pages::{Sought, pages_holding};
-use crate::block_reader::{BlockReader, ReadError};
+use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 use crate::rules::Rule;
 
 /// The effect of rules on a block.

@@ -6,11 +6,26 @@ use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::block::BlockOrigin;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
+use sandur_model::TimeRange;
 
 use super::SAMPLE_BYTES;
 use super::flush_plan::SamplePlan;
 use super::head::SampleColumns;
-use crate::assembly::{Assembled, Assembly, ENDED, STEP_BYTES};
+use crate::blocks::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
+
+impl Plan for SamplePlan {
+    fn window(&self) -> TimeRange {
+        self.window
+    }
+
+    fn raw_bytes(&self) -> u64 {
+        self.raw_bytes
+    }
+
+    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
+        Ok(Box::new(SampleAssembly::begin(*self, origin)?))
+    }
+}
 
 /// A block that is being written.
 pub(super) struct SampleAssembly {
@@ -63,7 +78,7 @@ impl Assembly for SampleAssembly {
             writer.push_exemplars(series)?;
         }
         if let Some(head) = &self.plan.metadata_of {
-            head.samples().each_metadata(&self.plan.tenant, |one| writer.push_metadata(one))?;
+            head.each_metadata(&self.plan.tenant, |one| writer.push_metadata(one))?;
         }
         let summary = self.writer.take().ok_or(ENDED)?.finish(out)?;
         Ok(Some(Assembled { summary, duplicates: self.duplicates }))

@@ -10,8 +10,9 @@ use sandur_model::Labels;
 
 use super::OpenSamples;
 use super::index::{HeldPage, IndexError, IndexReader, WantedLabels};
-use crate::block_reader::BlockReader;
-use crate::retention::{ExpiredSeries, Expiry, LabelRetention, Reason};
+use crate::blocks::reader::BlockReader;
+use crate::policy::expired::{ExpiredSeries, Reason};
+use crate::policy::retention::{Expiry, LabelRetention};
 
 /// The number of pages of series that are examined together.
 const PAGES_AT_ONCE: usize = 64;
@@ -51,7 +52,7 @@ pub(super) async fn expired(
     }
     // Exemplars have their own label sets, so they may have to stay. Metadata of a family is removed
     // with the last of its series.
-    expired.has_others_beside = !block.footer.exemplars().is_empty();
+    expired.has_annotations = !block.footer.exemplars().is_empty();
     Ok(expired)
 }
 

@@ -5,15 +5,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sandur_format::Error as FormatError;
-use sandur_format::block::BlockOrigin;
 use sandur_model::{Signal, TenantId, TimeRange};
 
-use super::assembly::SampleAssembly;
-use super::head::{FlushedExemplars, SampleColumns, SelectedSeries, SeriesParts};
+use super::head::{FlushedExemplars, SampleColumns, SampleHead, SelectedSeries, SeriesParts};
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
-use crate::assembly::{Assembly, Plan};
-use crate::head::Head;
 use crate::windows::{Spread, Window, slot_ns};
 
 /// One block to be written.
@@ -22,7 +17,7 @@ pub(crate) struct SamplePlan {
     pub(super) window: TimeRange,
     /// The first and last time of its samples, in milliseconds, both inclusive.
     pub(super) times_ms: (i64, i64),
-    raw_bytes: u64,
+    pub(super) raw_bytes: u64,
     /// All series of the tenant, sorted.
     pub(super) series: Arc<SelectedSeries>,
     /// Parts of the series with samples in many windows.
@@ -30,7 +25,7 @@ pub(crate) struct SamplePlan {
     /// All exemplars of the tenant.
     pub(super) exemplars: Arc<FlushedExemplars>,
     /// The head whose metadata is written to this block, if this is the latest one.
-    pub(super) metadata_of: Option<Arc<Head>>,
+    pub(super) metadata_of: Option<Arc<SampleHead>>,
 }
 
 /// Parts of series, by the series' position.
@@ -52,39 +47,25 @@ impl SamplePlan {
     }
 }
 
-impl Plan for SamplePlan {
-    fn window(&self) -> TimeRange {
-        self.window
-    }
-
-    fn raw_bytes(&self) -> u64 {
-        self.raw_bytes
-    }
-
-    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
-        Ok(Box::new(SampleAssembly::begin(*self, origin)?))
-    }
-}
-
 /// Plans the blocks of a tenant's samples. Slots and days with less than `thin_bytes` share blocks.
 /// Metadata alone is written to the slot of `now_ns`.
 ///
 /// The reservations of the samples pay for the memory of a plan ([`super::head`]).
 pub(crate) fn plan_blocks(
-    head: &Arc<Head>,
+    head: &Arc<SampleHead>,
     tenant: &TenantId,
     now_ns: i64,
     thin_bytes: u64,
 ) -> Vec<SamplePlan> {
-    let series = Arc::new(head.samples().select(tenant, &[], TimeRange::ALL));
+    let series = Arc::new(head.select(tenant, &[], TimeRange::ALL));
     let mut spread = Spread::new(Signal::Metrics);
     let slot_ms = slot_ns(Signal::Metrics) / MILLISECOND_NS;
-    let exemplars = Arc::new(head.samples().flushed_exemplars(tenant, slot_ms));
+    let exemplars = Arc::new(head.flushed_exemplars(tenant, slot_ms));
     exemplars.slots().iter().for_each(|slot| spread.add(*slot, 0));
     for at in 0..series.len() {
         count_slots(&series, at, &mut spread);
     }
-    let has_metadata = head.samples().has_metadata(tenant);
+    let has_metadata = head.has_metadata(tenant);
     if has_metadata && spread.is_empty() {
         spread.add(spread.slot_of(now_ns), 0);
     }
@@ -146,18 +127,19 @@ fn each_time(series: &SelectedSeries, at: usize, mut each: impl FnMut(i64)) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use sandur_base::{Id, MemoryBudget};
-    use sandur_model::{Batch, Exemplar, HistogramSample, Labels, MetricMetadata, SampleBatch};
+    use sandur_model::{Exemplar, HistogramSample, Labels, MetricMetadata, SampleBatch};
+
+    use sandur_format::block::BlockOrigin;
 
     use super::*;
-    use crate::head::push_bytes;
+    use crate::blocks::assembly::Plan;
+    use crate::samples::head::push_bytes;
     use sandur_model::DAY_NS;
 
     const HOUR_MS: i64 = 3_600_000;
 
-    fn plans_of(head: &Arc<Head>, now_ns: i64, thin_bytes: u64) -> Vec<SamplePlan> {
+    fn plans_of(head: &Arc<SampleHead>, now_ns: i64, thin_bytes: u64) -> Vec<SamplePlan> {
         plan_blocks(head, &TenantId::default_tenant(), now_ns, thin_bytes)
     }
 
@@ -184,12 +166,11 @@ mod tests {
         plans_of(&head, 0, thin_bytes).into_iter().map(described).collect()
     }
 
-    fn head_of(batch: SampleBatch) -> Arc<Head> {
-        let head = Arc::new(Head::new(Id(1), 0, Duration::ZERO));
-        let batch = Batch::Metrics(batch);
+    fn head_of(batch: SampleBatch) -> Arc<SampleHead> {
+        let head = SampleHead::new(Id(1), 0);
         let memory = MemoryBudget::root("test", u64::MAX).reserve(push_bytes(&batch)).unwrap();
-        head.insert(0, batch, memory);
-        head
+        head.insert_after(0, &batch, memory, &[]);
+        Arc::new(head)
     }
 
     /// The windows with histograms alone were missing if a series had floats and histograms in several

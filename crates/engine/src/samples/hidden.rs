@@ -19,9 +19,10 @@ use sandur_query::Error;
 use super::OpenSamples;
 use super::index::{IndexError, IndexReader};
 use crate::error::FilterError;
-use crate::filters::Naming;
-use crate::retention::{ExpiredSeries, Expiry};
+use crate::policy::expired::ExpiredSeries;
+use crate::policy::retention::Expiry;
 use crate::rules::Rule;
+use crate::rules::filters::Naming;
 
 /// The number of pages of series that are examined together.
 const PAGES_AT_ONCE: usize = 64;

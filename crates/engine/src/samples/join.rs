@@ -19,14 +19,14 @@ use crate::samples::hidden::{Times, hides};
 pub(super) enum Stays {
     /// The one that arrived first.
     First,
-    /// The one that arrived last: the series is Graphite's.
+    /// The one that arrived last: the series has a path.
     Last,
 }
 
 impl Stays {
     /// The rule for a series with these labels.
     pub(super) fn of(labels: &Labels) -> Self {
-        if sandur_model::last_write_wins(labels) { Self::Last } else { Self::First }
+        if crate::path_labels::last_write_wins(labels) { Self::Last } else { Self::First }
     }
 }
 
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_holder_wins_an_instant_or_the_last_one_for_graphite() {
+    fn the_first_holder_wins_an_instant_or_the_last_one_in_a_path() {
         let (old, new) = (Arc::new(vec![10, 20, 30]), Arc::new(vec![5, 20, 40]));
         let parts = vec![part(&old, &[1.0, 2.0, 3.0]), part(&new, &[0.5, 9.0, 4.0])];
         let (times, values, _) = join_floats(parts, &mut Lists::default(), true, || Stays::First);

@@ -2,14 +2,14 @@
 //!
 //! The next series is the first of the inputs' current series, by its labels, which are read a page of
 //! series at a time. Of samples of one series and instant the first input's stays, which arrived first;
-//! in Graphite's series the last input's stays. Samples that deletes hide are left out. A group of
+//! in series with a path the last input's stays. Samples that deletes hide are left out. A group of
 //! hidden series alone is not even read, and a series without remaining samples is not part of the result.
 //!
 //! In memory are one group of each input, of which some pages are decoded
 //! ([`merge_input`](super::merge_input)), one series, and the distinct values of the result's labels
 //! other than the metric's name. Points of paths may become rollups during the merge
 //! ([`rolling`](super::rolling)). Exemplars and metadata are merged last
-//! ([`merge_beside`](super::merge_beside)).
+//! ([`merge_annotations`](super::merge_annotations)).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -26,21 +26,22 @@ use sandur_model::{Labels, TimeRange};
 use sandur_query::QueryStats;
 
 use super::OpenSamples;
-use super::exemplars::are_some_hidden;
 use super::expired::expired;
 use super::hidden::{HiddenSamples, HidingExemplars};
+use super::hidden_exemplars::are_some_hidden;
 use super::index::{HeldPage, IndexReader, WantedLabels};
 use super::join::{
     FloatPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms, keep_one_of_each_instant,
 };
-use super::merge_beside::{BesideMerger, BesideRef, BesideStep, fetch};
+use super::merge_annotations::{AnnotationMerger, AnnotationRef, AnnotationStep, fetch};
 use super::merge_input::{GroupBytes, Input, Parts, Passed};
 use super::rolling::{RULE_ROWS, Rolling};
 use super::times::read_times;
-use crate::block_reader::{BlockReader, ReadError};
-use crate::error::Error;
-use crate::merging::{Merge, MergeCounts, Merging, OUTPUT_BYTES, Step, Target};
-use crate::retention::{ExpiredSeries, Expiry};
+use crate::blocks::merging::{Merge, MergeCounts, Merging, OUTPUT_BYTES, Step, Target};
+use crate::blocks::reader::BlockReader;
+use crate::error::{Error, ReadError};
+use crate::policy::expired::ExpiredSeries;
+use crate::policy::retention::Expiry;
 use crate::rules::DueRules;
 
 /// The most samples of a step, which takes some tens of milliseconds.
@@ -61,7 +62,7 @@ pub(crate) enum PageRef {
     /// Labels: the page of this input with this number.
     Series(usize, u32),
     /// A page of exemplars or metadata.
-    Beside(BesideRef),
+    Annotation(AnnotationRef),
 }
 
 /// The bytes that were read.
@@ -71,7 +72,7 @@ pub(crate) enum PageBytes {
     /// A page of labels.
     Series(HeldPage),
     /// A page of exemplars or metadata.
-    Beside(Bytes),
+    Annotation(Bytes),
 }
 
 /// Merges blocks into one.
@@ -82,9 +83,9 @@ pub(crate) struct Merger {
     /// The reservation for the index of the result.
     index: Reservation,
     supplied: Option<PageBytes>,
-    beside: BesideMerger,
-    /// The page that `beside` needs.
-    asked: Option<BesideRef>,
+    annotations: AnnotationMerger,
+    /// The page that `annotations` needs.
+    asked: Option<AnnotationRef>,
     handed_bytes: u64,
     rows: u64,
     budget: MemoryBudget,
@@ -104,7 +105,7 @@ impl Merger {
             rolling,
             index: budget.reserve(0)?,
             supplied: None,
-            beside: BesideMerger::new(blocks),
+            annotations: AnnotationMerger::new(blocks),
             asked: None,
             handed_bytes: 0,
             rows: 0,
@@ -213,20 +214,20 @@ impl Merger {
     }
 
     /// Merges some exemplars and metadata.
-    fn step_beside(&mut self) -> Result<BesideStep, Error> {
-        if let (Some(asked), Some(PageBytes::Beside(bytes))) = (self.asked.take(), self.supplied.take()) {
-            self.beside.supply(asked, &bytes, &self.budget)?;
+    fn step_annotations(&mut self) -> Result<AnnotationStep, Error> {
+        if let (Some(asked), Some(PageBytes::Annotation(bytes))) = (self.asked.take(), self.supplied.take()) {
+            self.annotations.supply(asked, &bytes, &self.budget)?;
         }
         let writer = self.writer.as_mut().expect("the writer is there until the merge is finished");
         let inputs = &self.inputs;
-        self.beside.step(writer, |input| &inputs[input].hidden)
+        self.annotations.step(writer, |input| &inputs[input].hidden)
     }
 
     fn finish(&mut self) -> Result<Step<PageRef>, Error> {
         let internal = |error: FormatError| Error::Internal(error.to_string());
         let writer = self.writer.take();
         let writer = writer.ok_or_else(|| Error::Internal("a merge was finished twice".to_owned()))?;
-        (self.counts.beside, self.counts.exemplars) = (writer.annotations(), writer.exemplars());
+        (self.counts.annotations, self.counts.exemplars) = (writer.annotations(), writer.exemplars());
         let mut output = Vec::new();
         let summary = writer.finish(&mut output).map_err(internal)?;
         let before = self.inputs.iter().map(|input| input.block.meta.rows).sum();
@@ -257,12 +258,12 @@ impl Merge for Merger {
                     self.inputs[input].labels = Some(held);
                 }
             } else if !self.write_series()? {
-                match self.step_beside()? {
-                    BesideStep::Wrote => self.rows += 1,
-                    BesideStep::Done => return self.finish(),
-                    BesideStep::Need(page) => {
+                match self.step_annotations()? {
+                    AnnotationStep::Wrote => self.rows += 1,
+                    AnnotationStep::Done => return self.finish(),
+                    AnnotationStep::Need(page) => {
                         self.asked = Some(page);
-                        return Ok(Step::Need(PageRef::Beside(page)));
+                        return Ok(Step::Need(PageRef::Annotation(page)));
                     }
                 }
             }
@@ -374,7 +375,9 @@ impl Merging for SampleMerging {
                 let index = IndexReader::for_upkeep(reader, budget, &inputs[input]);
                 return Ok(PageBytes::Series(index.page(page, &WantedLabels::All, false).await?));
             }
-            PageRef::Beside(page) => return Ok(PageBytes::Beside(fetch(reader, inputs, page).await?)),
+            PageRef::Annotation(page) => {
+                return Ok(PageBytes::Annotation(fetch(reader, inputs, page).await?));
+            }
         };
         let block = &inputs[input];
         let piece = block.footer.groups()[number].piece;

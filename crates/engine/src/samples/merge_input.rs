@@ -19,8 +19,7 @@ use super::index::HeldPage;
 use super::join::{
     FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms, visible,
 };
-use crate::block_reader::ReadError;
-use crate::error::Error;
+use crate::error::{Error, ReadError};
 
 /// The stored bytes of a group, and the lists of times that its pages need.
 pub(crate) struct GroupBytes {

@@ -1,35 +1,30 @@
 //! The samples-specific part of the engine: the head of samples, and how sample blocks are written,
 //! merged and read.
 //!
-//! The shared part (WAL, views, flush, compaction, delete requests) is that of logs. Graphite is not a
-//! separate signal: its paths are series.
+//! The shared part (WAL, views, flush, compaction, delete requests) is that of logs. Series whose
+//! names are paths are not a separate signal ([`crate::path_labels`]).
 
+mod annotations;
 mod assembly;
-mod beside;
-mod exemplars;
 mod expired;
 pub(crate) mod flush_plan;
 pub mod head;
 mod hidden;
+mod hidden_exemplars;
 mod index;
 mod join;
 mod merge;
-mod merge_beside;
+mod merge_annotations;
 mod merge_input;
-mod metadata;
+pub(crate) mod reading;
 mod rolling;
-mod scan;
-mod series_index;
-mod source;
 mod times;
-mod value_scan;
 mod warm;
 
 use roaring::RoaringBitmap;
 
 pub(crate) use merge::SampleMerging;
 pub(crate) use rolling::rows_saved;
-pub(crate) use source::EngineSamples;
 pub(crate) use warm::warm;
 
 /// Makes a set of ascending ordinals, which is several times faster than inserting them one by one.
@@ -38,7 +33,7 @@ fn rising(ordinals: impl Iterator<Item = u32> + Clone) -> RoaringBitmap {
 }
 
 /// A sample block whose footer is in memory.
-pub(crate) type OpenSamples = crate::open_block::OpenBlock<sandur_format::sample_block::Footer>;
+pub(crate) type OpenSamples = crate::blocks::open::OpenBlock<sandur_format::sample_block::Footer>;
 
 /// Raw bytes of a sample: time and value.
 pub(crate) const SAMPLE_BYTES: u64 = 16;

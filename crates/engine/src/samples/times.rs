@@ -9,8 +9,9 @@ use sandur_format::sample_block::{TimeLists, TimePageEntry, TimeTable};
 use sandur_query::QueryStats;
 
 use super::OpenSamples;
-use crate::block_cache::{Piece, for_the_cache};
-use crate::block_reader::{BlockReader, ReadError};
+use crate::blocks::cache::{Piece, for_the_cache};
+use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 
 /// Pages of lists, with the cached ones.
 pub(super) struct KnownTimes<'a>(Vec<(&'a TimePageEntry, Option<Arc<TimeLists>>)>);

@@ -16,8 +16,8 @@ use sandur_query::QueryStats;
 use super::OpenSamples;
 use super::index::{IndexError, IndexReader};
 use super::times::read_times;
-use crate::block_cache::{Piece, for_the_cache};
-use crate::block_reader::BlockReader;
+use crate::blocks::cache::{Piece, for_the_cache};
+use crate::blocks::reader::BlockReader;
 
 /// The most stored bytes of an index that is decoded ahead.
 const INDEX_BYTES: u64 = 2 << 20;
@@ -68,7 +68,7 @@ async fn heads_of_groups(reader: &BlockReader, block: &OpenSamples) -> Result<()
         let Some(bytes) = reader.kept(&block.meta, &group.piece).await else { return Ok(()) };
         let head = bytes.get(..group.head.len as usize).unwrap_or(&bytes);
         let decoded = for_the_cache(|| GroupHead::decode(group, head));
-        let head = decoded.map_err(|reason| crate::block_reader::ReadError::damaged(&block.meta, reason))?;
+        let head = decoded.map_err(|reason| crate::error::ReadError::damaged(&block.meta, reason))?;
         let (key, bytes) = (Piece::GroupHead(group.piece.offset), head.memory_bytes());
         reader.cache().insert(block.meta.id, key, Arc::new(head), bytes);
     }

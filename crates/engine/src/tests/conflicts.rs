@@ -130,7 +130,7 @@ async fn conflicts_with_a_head_that_is_being_flushed_are_not_acknowledged_as_sto
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     engine.push(batch(&[("a", 1, 1.0), ("b", 1, 1.0)])).await.unwrap();
-    engine.shared().views.seal(engine.incarnation()).unwrap();
+    engine.node().views.seal(engine.incarnation()).unwrap();
     assert!(engine.push(batch(&[("c", 1, 1.0)])).await.unwrap().is_empty());
     let conflicts = engine.push(batch(&[("a", 1, 2.0), ("b", 1, 1.0), ("c", 1, 2.0), ("a", 2, 2.0)])).await;
     assert_eq!(shown(&conflicts.unwrap()), (2, 0, vec![0, 2]));

@@ -17,8 +17,8 @@ use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
 use super::*;
-use crate::block_cache::BlockCache;
-use crate::block_reader::BlockReader;
+use crate::blocks::cache::BlockCache;
+use crate::blocks::reader::BlockReader;
 use crate::fixtures::{app_is, rows_of};
 use crate::{CancelRefusal, DeleteOptions, MaintenanceOptions};
 
@@ -192,7 +192,7 @@ async fn lines_are_hidden_at_once_and_shown_again_after_a_cancellation() {
     let unknown = engine.cancel_delete(&Dataset::logs(tenant.clone()), whole, false).await;
     assert!(matches!(unknown, Err(Error::Cancel(CancelRefusal::Unknown))), "{unknown:?}");
     assert!(engine.deletes(&Dataset::logs(tenant.clone())).await.unwrap().is_empty());
-    assert_eq!(engine.shared().rulebook.datasets(), [], "nothing is cached for a tenant without requests");
+    assert_eq!(engine.queries().rulebook.datasets(), [], "nothing is cached for a tenant without requests");
 }
 
 /// The catalog's entry of a block changes while its footer is cached.
@@ -203,7 +203,7 @@ async fn a_cached_footer_has_the_entry_of_the_snapshot() {
     push_rows(&engine, "a", 0..10).await;
     engine.flush().await.unwrap();
     let before = Arc::clone(engine.view().snapshot.all_blocks().next().unwrap());
-    let bytes = engine.shared().reader.bytes().clone();
+    let bytes = engine.queries().reader.bytes().clone();
     let cache = Arc::new(BlockCache::new(bytes.cache().clone()));
     let reader = BlockReader::new(engine.env().clone(), bytes, cache);
     let stats = QueryStats::default();
@@ -379,7 +379,7 @@ async fn a_temporary_store_failure_leaves_no_request_stuck() {
     engine.push(batch).await.unwrap();
     engine.flush().await.unwrap();
     // New blocks must come from the store, as after a restart.
-    engine.shared().reader.bytes().cache().flush_all(None);
+    engine.queries().reader.bytes().cache().flush_all(None);
     let unread =
         engine.view().snapshot.blocks(&Dataset::logs(first.clone()), TimeRange::ALL).next().unwrap().path();
     for _ in 0..200 {

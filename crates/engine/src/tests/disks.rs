@@ -210,7 +210,7 @@ fn on_a_full_disk_the_engine_opens_reads_and_resumes_when_there_is_space() {
             let error = push_row(&engine, "a", 99, "no space").await.unwrap_err();
             assert!(matches!(error, Error::NoSpace { .. } | Error::ReadOnly { .. }), "{error}");
             assert!(engine.writable().is_err() && engine.metrics().writable.get() == 0);
-            assert_eq!(engine.shared().is_registered(), has_reserve, "entries can be written for a while");
+            assert_eq!(engine.writer().is_registered(), has_reserve, "entries can be written for a while");
             disk.free();
             rows.push(pushed_in_the_end(&engine, 30).await);
             assert!(engine.writable().is_ok() && engine.metrics().writable.get() == 1);

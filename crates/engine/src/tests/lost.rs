@@ -233,9 +233,9 @@ async fn a_directory_without_its_catalog_is_not_opened_and_is_repaired() {
     std::fs::remove_file(&newest).unwrap();
     rows.push(push_rows(&engine, "a", 50..60).await);
     let before = files(directory.path(), "catalog");
-    assert!(engine.shared().catalog.commit(engine.incarnation(), vec![], vec![]).await.is_err());
+    assert!(engine.node().catalog.commit(engine.incarnation(), vec![], vec![]).await.is_err());
     assert_eq!(files(directory.path(), "catalog"), before, "nothing is written into the gap");
-    engine.shared().shutdown.trigger();
+    engine.node().shutdown.trigger();
     let shut = env.timeout(Duration::from_millis(1), engine.shutdown()).await;
     assert!(!matches!(shut, Some(Ok(()))), "what could not be flushed stays in the WAL");
     drop(engine);

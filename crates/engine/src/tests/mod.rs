@@ -1,7 +1,7 @@
 //! Complete engines over a directory and over a simulated bucket: acknowledged rows are found exactly
 //! once, whatever happens to the process.
 
-mod beside;
+mod annotations;
 mod bucket;
 mod cached;
 mod conflicts;

@@ -144,7 +144,7 @@ async fn a_refused_push_contains_the_error_of_the_store() {
 #[tokio::test(start_paused = true)]
 async fn a_stall_refuses_pushes_in_no_frame_and_releases_their_memory() {
     let (env, bucket, engine) = world().await;
-    let budget = engine.shared().options.write_budget.clone();
+    let budget = engine.writer().options.write_budget.clone();
     let before = budget.used();
     bucket.set_plan(FaultPlan { hang: 1.0, ..near() });
     let mut pushes = Vec::new();

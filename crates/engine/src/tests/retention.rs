@@ -16,8 +16,8 @@ use sandur_query::{MetadataSelection, SeriesRequest};
 
 use super::samples::{Samples, all};
 use super::*;
-use crate::compact::Compactor;
-use crate::retention::Expiry;
+use crate::policy::retention::Expiry;
+use crate::upkeep::compaction::compactor::Compactor;
 use crate::{CompactionPolicy, DeleteOptions, LabelRetention, MaintenanceOptions, Retention};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -313,10 +313,8 @@ async fn a_lost_race_changes_nothing() {
     push_old(&engine, "dev", 3, 0..10).await;
     let prod = push_old(&engine, "prod", 3, 0..10).await;
     engine.flush().await.unwrap();
-    let shared = engine.shared();
     let expiry = Expiry::new(retention(0, &[("dev", 2)]), START_NS);
-    let (expiry, compactor) =
-        (Arc::new(expiry), Compactor::new(shared, shared.reader.clone(), &world.options().maintenance));
+    let (expiry, compactor) = (Arc::new(expiry), Compactor::new(&engine.upkeep()));
     let before = engine.view().snapshot.clone();
     let block = Arc::clone(before.all_blocks().next().unwrap());
     compactor.expire(engine.incarnation(), &before, &block, &expiry).await.unwrap();
@@ -343,7 +341,7 @@ async fn a_damaged_block_is_left_alone() {
     push_old(&engine, "dev", 4, 0..10).await;
     let sound = push_old(&engine, "prod", 4, 0..10).await;
     engine.flush().await.unwrap();
-    engine.shared().reader.bytes().cache().flush_all(None);
+    engine.queries().reader.bytes().cache().flush_all(None);
     let block = engine.view().snapshot.all_blocks().max_by_key(|block| block.max_ts).unwrap().clone();
     let (objects, path) = (world.bucket.objects(), Path::from(block.path()));
     let mut bytes = objects.get(&path).await.unwrap().bytes().await.unwrap().to_vec();
@@ -358,7 +356,7 @@ async fn a_damaged_block_is_left_alone() {
     assert!(blocks(&engine, &logs()).contains(&block.path()));
     bytes[block.footer_offset as usize + 20] ^= 0x11;
     objects.put(&path, PutPayload::from(bytes)).await.unwrap();
-    engine.shared().reader.bytes().cache().flush_all(None);
+    engine.queries().reader.bytes().cache().flush_all(None);
     world.env.sleep(HOUR * 2).await;
     assert_eq!(outcomes(&engine), [0, 2, 0], "after the block was restored");
 }

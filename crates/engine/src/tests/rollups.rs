@@ -426,7 +426,7 @@ async fn a_damaged_block_is_left_alone() {
     let (engine, labels) = (world.open("one").await, path("a.b"));
     let [points, sound] = [push(&engine, &labels, 3, 0..900).await, push(&engine, &labels, 4, 0..900).await];
     engine.flush().await.unwrap();
-    engine.shared().reader.bytes().cache().flush_all(None);
+    engine.queries().reader.bytes().cache().flush_all(None);
     let block = engine.view().snapshot.all_blocks().max_by_key(|block| block.max_ts).unwrap().clone();
     let (objects, object) = (world.bucket.objects(), Path::from(block.path()));
     let mut bytes = objects.get(&object).await.unwrap().bytes().await.unwrap().to_vec();
@@ -437,7 +437,7 @@ async fn a_damaged_block_is_left_alone() {
     assert!(engine.view().snapshot.all_blocks().any(|other| other.id == block.id));
     bytes[40] ^= 0x11;
     objects.put(&object, PutPayload::from(bytes)).await.unwrap();
-    engine.shared().reader.bytes().cache().flush_all(None);
+    engine.queries().reader.bytes().cache().flush_all(None);
     world.env.sleep(HOUR * 2).await;
     let [points, sound] = [points, sound].map(|points| rolled(&labels, &points, 60));
     assert_eq!(all(&engine).await, joined([points, sound]), "after the block was restored");

@@ -235,12 +235,12 @@ async fn a_damaged_block_blocks_only_its_slot() {
     let mut damaged = sound.clone();
     damaged[40] ^= 0x11;
     objects.put(&object, PutPayload::from(damaged)).await.unwrap();
-    engine.shared().reader.bytes().cache().flush_all(None);
+    engine.queries().reader.bytes().cache().flush_all(None);
     day.world.settle().await;
     assert!(engine.metrics().rollup_failures.get() > 0);
     assert!(engine.view().snapshot.all_blocks().any(|other| other.id == block.id));
     objects.put(&object, PutPayload::from(sound)).await.unwrap();
-    engine.shared().reader.bytes().cache().flush_all(None);
+    engine.queries().reader.bytes().cache().flush_all(None);
     assert_eq!(day.rolled_slots(&all(&engine).await), 11);
     day.world.env.sleep(HOUR * 3).await;
     assert!(all(&engine).await == day.rolled(), "after the block was restored");

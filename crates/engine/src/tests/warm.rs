@@ -24,9 +24,9 @@ async fn the_first_query_decodes_nothing_of_a_new_block() {
         push(&engine, &format!("app-{app}"), 0..300, 1.0, &mut expected).await;
     }
     engine.flush().await.unwrap();
-    let warming = engine.shared().take_warming().unwrap();
+    let warming = engine.writer().take_warming().unwrap();
     warming.join().await.unwrap();
-    let cache = engine.shared().reader.cache();
+    let cache = engine.queries().reader.cache();
     assert!(cache.bytes() > 0);
     let (_, misses) = cache.hits_and_misses();
     let samples = engine.sources().samples;

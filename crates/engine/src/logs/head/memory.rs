@@ -1,9 +1,5 @@
-//! Memory of a head: the cost of a batch, and the batch together with its reservation.
-//!
-//! The reservation is released with the batch. If a reader still uses a batch of a flushed head, its
-//! memory stays counted.
+//! Memory of a head: the cost of a batch.
 
-use sandur_base::Reservation;
 use sandur_model::{LogBatch, StreamEntries};
 
 use super::stream::StreamRows;
@@ -19,28 +15,6 @@ pub(super) const PIECE_BYTES: u64 = 64;
 const STREAM_BYTES: u64 = 384 + size_of::<StreamRows>() as u64 + 16;
 /// Bytes that one label costs in addition to its text: two boxed strings.
 const LABEL_BYTES: u64 = 64;
-
-/// A batch in a head.
-pub struct HeadBatch {
-    batch: LogBatch,
-    memory: Reservation,
-}
-
-impl HeadBatch {
-    pub(super) fn new(batch: LogBatch, memory: Reservation) -> Self {
-        Self { batch, memory }
-    }
-
-    /// The batch.
-    pub fn batch(&self) -> &LogBatch {
-        &self.batch
-    }
-
-    /// Bytes that are reserved for it.
-    pub fn memory_bytes(&self) -> u64 {
-        self.memory.bytes()
-    }
-}
 
 /// An upper bound of the memory in bytes that a batch takes until it is in a head, as if all of its
 /// streams were new: the batch, and its encoded form for the WAL.

@@ -4,6 +4,7 @@
 //! [`crate::head`].
 
 mod arrivals;
+mod batch;
 mod columns;
 mod cuts;
 mod memory;
@@ -20,9 +21,10 @@ use sandur_model::{Labels, LogBatch, Matcher, StreamId, TenantId, TimeRange, mat
 use sandur_query::{Columns, Holding, Order, PageTask, Part, StreamVolume};
 
 use arrivals::Arrivals;
+pub use batch::HeadBatch;
 pub(crate) use columns::page_of_rows;
 pub use cuts::{EntryCut, cuts, cutting_bytes};
-pub use memory::{HeadBatch, push_bytes};
+pub use memory::push_bytes;
 pub use stream::{HeadStream, Row, StreamRows};
 
 use crate::growing::Growing;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sandur_model::{Entry, Labels, LogBatch, StreamId, TimeRange};
 
-use super::memory::HeadBatch;
+use super::batch::HeadBatch;
 use crate::growing::Growing;
 
 /// A stream of a head.

@@ -4,12 +4,14 @@
 //! earlier head of the same writer has a sample of the instant, a new one is left out: as a copy if it
 //! is equal, otherwise as a conflict. In series whose last sample stays every sample is appended.
 
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
-use sandur_model::{SampleBatch, SampleConflict, SampleConflicts, SeriesSamples};
+use sandur_model::{Labels, SampleBatch, SampleConflict, SampleConflicts, SeriesSamples, StreamId};
 
 use super::rows::{Appended, FloatRow, NewValue, SeriesRows};
-use super::tenant::TenantSamples;
+use super::table::SEGMENT;
+use super::tenant::{TenantSamples, has_samples};
 use super::versions::Counting;
 
 /// The result of appending.
@@ -104,4 +106,71 @@ impl<'a> Appender<'a> {
 #[inline]
 fn repeats(earlier: &[(&TenantSamples, u32)], sample: (i64, NewValue<'_>)) -> Option<Appended> {
     earlier.iter().find_map(|(tenant, number)| tenant.repeats(*number, sample))
+}
+
+impl TenantSamples {
+    /// Appends the samples of a batch, except those that the same tenant has in earlier heads.
+    pub(super) fn append(&self, frame: u32, batch: &SampleBatch, earlier: &[Arc<TenantSamples>]) -> Taken {
+        let (first_ms, last_ms) = self.widen(batch);
+        let touches = |of: &&Arc<TenantSamples>| {
+            of.bounds_ms().is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
+        };
+        let earlier: Vec<Arc<TenantSamples>> = earlier.iter().filter(touches).cloned().collect();
+        let (numbers, grown) = self.numbers(batch);
+        let mut appender = Appender::new(frame, batch, &earlier);
+        let table = self.table();
+        let mut locked: Option<(usize, MutexGuard<'_, Vec<SeriesRows>>)> = None;
+        for ((position, series), number) in (0u32..).zip(&batch.series).zip(numbers) {
+            if !has_samples(series) {
+                continue;
+            }
+            let (segment, at) = (number as usize / SEGMENT, number as usize % SEGMENT);
+            let mut rows = match locked.take() {
+                Some((same, rows)) if same == segment => rows,
+                other => {
+                    // Releases the previous lock first: readers also take one lock at a time.
+                    drop(other);
+                    table.rows(segment)
+                }
+            };
+            appender.series(position, series, &mut rows[at]);
+            if !earlier.is_empty() && rows[at].len() == 0 {
+                // All of its samples are in earlier heads.
+                self.has_bare.store(true, Ordering::Release);
+            }
+            locked = Some((segment, rows));
+        }
+        drop(locked);
+        drop(table);
+        self.is_naming.store(false, Ordering::Release);
+        let Appender { mut taken, counting, .. } = appender;
+        taken.grown += grown;
+        self.count(counting);
+        taken
+    }
+
+    /// Appends floats and histograms of one series from another head.
+    pub(super) fn append_rows(
+        &self,
+        (id, labels): (StreamId, &Labels),
+        append: impl FnOnce(&mut SeriesRows, &mut dyn FnMut(i64, Appended)),
+    ) -> Taken {
+        let (number, grown) = self.intern(id, labels);
+        let (mut taken, mut counting) = (Taken { grown, ..Taken::default() }, Counting::default());
+        let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
+        {
+            let table = self.table();
+            let mut rows = table.rows(number as usize / SEGMENT);
+            append(&mut rows[number as usize % SEGMENT], &mut |time_ms, appended| {
+                if let Appended::New { grown } = appended {
+                    (taken.appended, taken.grown) = (taken.appended + 1, taken.grown + grown);
+                    counting.add(time_ms);
+                    (first_ms, last_ms) = (first_ms.min(time_ms), last_ms.max(time_ms));
+                }
+            });
+        }
+        self.widen_to(first_ms, last_ms);
+        self.count(counting);
+        taken
+    }
 }

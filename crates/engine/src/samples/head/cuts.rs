@@ -8,16 +8,15 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
-use sandur_model::{
-    HistogramSample, LabelText, SampleBatch, SamplePlace, SeriesExemplar, SeriesSamples, graphite_level_of,
-};
+use sandur_model::{HistogramSample, LabelText, SampleBatch, SamplePlace, SeriesExemplar, SeriesSamples};
 
-use super::beside::{exemplar_bytes, metadata_bytes};
+use super::annotations::{exemplar_bytes, metadata_bytes};
 use super::memory::{FLOAT_BYTES, HISTOGRAM_BYTES, NAME_GROWTH, NEW_LABEL_BYTES, SHAPE_BYTES};
 use super::paths::{END_BYTES, NODE_BYTES};
 use super::postings::{ENTRY_BYTES, NAME_BYTES};
 use super::symbols::SYMBOL_BYTES;
 use super::table::{LABEL_BYTES, SERIES_BYTES};
+use crate::path_labels::level_of;
 
 /// Bytes of a label that other series have as well: its entries in the series, in the part and in the
 /// WAL, and in a list of series with its spare capacity.
@@ -158,7 +157,7 @@ impl Cutter<'_> {
             if self.is_new(of_label) {
                 bytes += SYMBOL_BYTES + ENTRY_BYTES + 2 * value.len() as u64;
             }
-            if graphite_level_of(name).is_some() {
+            if level_of(name).is_some() {
                 bytes += NODE_BYTES;
             }
         }
@@ -258,16 +257,17 @@ mod tests {
             }
             batch.metadata.push(MetricMetadata { family: "up".into(), ..MetricMetadata::default() });
             let cuts = cuts(&batch, most);
-            let (mut rows, mut beside, mut from) = (0, 0, SamplePlace::default());
+            let (mut rows, mut annotations, mut from) = (0, 0, SamplePlace::default());
             for cut in &cuts {
                 let part = batch.part(&cut.from, &cut.to);
                 prop_assert_eq!(cut.from, from);
                 prop_assert!(taken(&part) <= cut.bytes, "{} of {}", taken(&part), cut.bytes);
                 rows += part.rows();
-                beside += part.exemplars.len() + part.metadata.len();
+                annotations += part.exemplars.len() + part.metadata.len();
                 from = cut.to;
             }
-            prop_assert_eq!((rows, beside), (batch.rows(), batch.exemplars.len() + batch.metadata.len()));
+            let expected = batch.exemplars.len() + batch.metadata.len();
+            prop_assert_eq!((rows, annotations), (batch.rows(), expected));
         }
     }
 }

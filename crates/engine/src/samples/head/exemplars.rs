@@ -10,7 +10,7 @@ use sandur_model::{Exemplar, MILLISECOND_NS, TenantId};
 use sandur_query::SeriesRequest;
 
 use super::SampleHead;
-use super::beside::HeadExemplar;
+use super::annotations::HeadExemplar;
 use super::table::Snapshot;
 use super::tenant::TenantSamples;
 
@@ -35,11 +35,11 @@ impl SampleHead {
         memory: &mut Reservation,
     ) -> Result<Vec<SeriesExemplars>, OverBudget> {
         let Some(tenant) = self.tenant(tenant) else { return Ok(Vec::new()) };
-        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
+        let (annotations, snapshot) = (tenant.annotations(), tenant.snapshot());
         // For each series its position in the result, or that it is not selected.
         let mut places: BTreeMap<u32, Option<usize>> = BTreeMap::new();
         let mut found: Vec<SeriesExemplars> = Vec::new();
-        for HeadExemplar { series, exemplar, .. } in beside.exemplars() {
+        for HeadExemplar { series, exemplar, .. } in annotations.exemplars() {
             if !wanted.range.contains(exemplar.timestamp.saturating_mul(MILLISECOND_NS)) {
                 continue;
             }
@@ -69,14 +69,15 @@ impl SampleHead {
     /// Returns all exemplars of a tenant for a flush. `slot_ms` is the length of a time slot.
     pub(crate) fn flushed_exemplars(&self, tenant: &TenantId, slot_ms: i64) -> FlushedExemplars {
         let Some(tenant) = self.tenant(tenant) else { return FlushedExemplars::default() };
-        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
-        let numbers: RoaringBitmap = beside.exemplars().map(|one| one.series).collect();
+        let (annotations, snapshot) = (tenant.annotations(), tenant.snapshot());
+        let numbers: RoaringBitmap = annotations.exemplars().map(|one| one.series).collect();
         let sorted = tenant.sorted(&snapshot, &numbers);
         let ranks: BTreeMap<u32, u32> = sorted.iter().copied().zip(0..).collect();
-        let mut places: Vec<(u32, u32)> = beside.exemplars().map(|one| one.series).zip(0..).collect();
+        let mut places: Vec<(u32, u32)> = annotations.exemplars().map(|one| one.series).zip(0..).collect();
         places.sort_by_key(|(series, _)| ranks.get(series).copied());
-        let times_ms = beside.exemplars().map(|one| one.exemplar.timestamp.div_euclid(slot_ms)).collect();
-        drop(beside);
+        let times_ms =
+            annotations.exemplars().map(|one| one.exemplar.timestamp.div_euclid(slot_ms)).collect();
+        drop(annotations);
         FlushedExemplars { tenant: Some(tenant), snapshot, places, times_ms }
     }
 }
@@ -94,8 +95,8 @@ impl FlushedExemplars {
         let (series, _) = rest.first()?;
         let own = &rest[..rest.iter().take_while(|(of, _)| of == series).count()];
         *at += own.len();
-        let beside = self.tenant.as_ref()?.beside();
-        let all = own.iter().filter_map(|(_, position)| beside.exemplar(*position as usize));
+        let annotations = self.tenant.as_ref()?.annotations();
+        let all = own.iter().filter_map(|(_, position)| annotations.exemplar(*position as usize));
         let within = all.filter(|one| (times_ms.0..=times_ms.1).contains(&one.timestamp));
         Some(SeriesExemplars { labels: self.snapshot.labels(*series), exemplars: within.cloned().collect() })
     }

@@ -2,7 +2,7 @@
 
 use sandur_model::{LabelText, Labels, SampleBatch, SeriesSamples};
 
-use super::beside::{exemplar_bytes, metadata_bytes};
+use super::annotations::{exemplar_bytes, metadata_bytes};
 use super::paths::{END_BYTES, NODE_BYTES};
 use super::postings::{ENTRY_BYTES, NAME_BYTES};
 use super::symbols::SYMBOL_BYTES;
@@ -16,7 +16,7 @@ pub(super) const HISTOGRAM_BYTES: u64 = 128;
 /// node of a path, and its entries in the series and in a list of names.
 pub(super) const NEW_LABEL_BYTES: u64 =
     3 * LABEL_BYTES + 2 * SYMBOL_BYTES + ENTRY_BYTES + NAME_BYTES + NODE_BYTES;
-/// Bytes of labels per byte of a Graphite name: each node has a label of its level, and the path is a
+/// Bytes of labels per byte of a path: each node has a label of its level, and the path is a
 /// label as well.
 pub(super) const NAME_GROWTH: u64 = 6;
 /// Bytes of a series' list of names, if it is new, and of the end of its path.
@@ -33,8 +33,8 @@ pub fn push_bytes(batch: &SampleBatch) -> u64 {
     let floats = batch.timestamps.len() as u64 * FLOAT_BYTES;
     let rows = floats + batch.histograms.len() as u64 * HISTOGRAM_BYTES + histograms;
     let exemplars = batch.exemplars.iter().map(|of| exemplar_bytes(&of.exemplar));
-    let beside: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
-    sent + series + label_texts(batch) + rows + 2 * beside
+    let annotations: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
+    sent + series + label_texts(batch) + rows + 2 * annotations
 }
 
 /// An upper bound of the bytes of all label texts. Texts that are parts of a body are counted by the

@@ -14,11 +14,11 @@
 //!
 //! **Repeated samples.** Of two samples of a series at one instant the first that arrived stays. This is
 //! decided when the second one arrives ([`appending`]), so that its sender gets the conflict. In
-//! Graphite's series the last one stays ([`sandur_model::last_write_wins`]), which is decided when they
-//! are read ([`rows::RowsCopy::columns`]).
+//! series with a path the last one stays ([`crate::path_labels`]), which is decided when they are read
+//! ([`rows::RowsCopy::columns`]).
 
+mod annotations;
 mod appending;
-mod beside;
 mod columns;
 mod cuts;
 mod exemplars;
@@ -47,8 +47,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
+use annotations::HeadExemplar;
 use appending::Taken;
-use beside::HeadExemplar;
 pub use columns::SampleColumns;
 pub use cuts::{SampleCut, cuts, cutting_bytes};
 pub use exemplars::FlushedExemplars;
@@ -126,7 +126,7 @@ impl SampleHead {
             taken = self.tenant_for_insert(&batch.tenant).append(frame, batch, &earlier);
             self.rows.fetch_add(taken.appended, Ordering::AcqRel);
         }
-        taken.grown += self.insert_beside(frame, batch);
+        taken.grown += self.insert_annotations(frame, batch);
         if taken.grown > 0 {
             self.tenant_for_insert(&batch.tenant).note_grown(taken.grown);
         }
@@ -137,7 +137,7 @@ impl SampleHead {
     }
 
     /// Adds exemplars and metadata. Returns the bytes that they take.
-    fn insert_beside(&self, frame: u32, batch: &SampleBatch) -> u64 {
+    fn insert_annotations(&self, frame: u32, batch: &SampleBatch) -> u64 {
         if batch.exemplars.is_empty() && batch.metadata.is_empty() {
             return 0;
         }
@@ -151,10 +151,10 @@ impl SampleHead {
             let (series, new_bytes) = tenant.intern_bare(series.id, &series.labels);
             let exemplar = HeadExemplar { series, frame, exemplar: of.exemplar.clone() };
             tenant.widen_to(exemplar.exemplar.timestamp, exemplar.exemplar.timestamp);
-            grown += new_bytes + tenant.beside().add_exemplar(exemplar);
+            grown += new_bytes + tenant.annotations().add_exemplar(exemplar);
         }
-        let mut beside = tenant.beside();
-        grown + batch.metadata.iter().map(|metadata| beside.add_metadata(frame, metadata)).sum::<u64>()
+        let mut annotations = tenant.annotations();
+        grown + batch.metadata.iter().map(|metadata| annotations.add_metadata(frame, metadata)).sum::<u64>()
     }
 
     /// Calls `each` with each of the tenant's metadata, sorted.
@@ -164,13 +164,13 @@ impl SampleHead {
         mut each: impl FnMut(&MetricMetadata) -> Result<(), E>,
     ) -> Result<(), E> {
         let Some(tenant) = self.tenant(tenant) else { return Ok(()) };
-        let beside = tenant.beside();
-        beside.metadata().try_for_each(|(metadata, _)| each(metadata))
+        let annotations = tenant.annotations();
+        annotations.metadata().try_for_each(|(metadata, _)| each(metadata))
     }
 
     /// Whether the tenant has metadata of metric families.
     pub fn has_metadata(&self, tenant: &TenantId) -> bool {
-        self.tenant(tenant).is_some_and(|tenant| tenant.beside().metadata().next().is_some())
+        self.tenant(tenant).is_some_and(|tenant| tenant.annotations().metadata().next().is_some())
     }
 
     /// Keeps the reservation of inserted samples.
@@ -212,7 +212,7 @@ impl SampleHead {
             let snapshot = tenant.snapshot();
             let numbers = 0..snapshot.len() as u32;
             let mut taken: u64 = numbers.map(|number| rest.take_since(&id, &snapshot, number, cut)).sum();
-            taken += rest.copy_beside(&id, &tenant, cut);
+            taken += rest.copy_annotations(&id, &tenant, cut);
             if taken > 0 {
                 rest.tenant_for_insert(&id).note_grown(taken);
             }
@@ -274,18 +274,19 @@ impl SampleHead {
 
     /// Adds a tenant's exemplars and metadata of another head from frame `cut` on. Returns the bytes
     /// that they take.
-    fn copy_beside(&self, id: &TenantId, tenant: &TenantSamples, cut: u32) -> u64 {
+    fn copy_annotations(&self, id: &TenantId, tenant: &TenantSamples, cut: u32) -> u64 {
         let mut grown = 0;
-        let (beside, snapshot) = (tenant.beside(), tenant.snapshot());
-        for HeadExemplar { series, frame, exemplar } in beside.exemplars().filter(|one| one.frame >= cut) {
+        let (annotations, snapshot) = (tenant.annotations(), tenant.snapshot());
+        for HeadExemplar { series, frame, exemplar } in annotations.exemplars().filter(|one| one.frame >= cut)
+        {
             let own = self.tenant_for_insert(id);
             let (series, new_bytes) = own.intern_bare(snapshot.id(*series), &snapshot.labels(*series));
             let exemplar = HeadExemplar { series, frame: frame - cut, exemplar: exemplar.clone() };
             own.widen_to(exemplar.exemplar.timestamp, exemplar.exemplar.timestamp);
-            grown += new_bytes + own.beside().add_exemplar(exemplar);
+            grown += new_bytes + own.annotations().add_exemplar(exemplar);
         }
-        for (metadata, frame) in beside.metadata().filter(|(_, frame)| *frame >= cut) {
-            grown += self.tenant_for_insert(id).beside().add_metadata(frame - cut, metadata);
+        for (metadata, frame) in annotations.metadata().filter(|(_, frame)| *frame >= cut) {
+            grown += self.tenant_for_insert(id).annotations().add_metadata(frame - cut, metadata);
         }
         grown
     }

@@ -122,8 +122,8 @@ impl Parts {
         let Some(nth) = depth.checked_sub(1) else {
             return pairs.find(|(name, _)| Some(*name) == self.metric);
         };
-        let is_beside = !self.of_rollups.is_empty() && is_apart_from_points(snapshot.texts_of(number));
-        let is_own = |name: &u32| is_beside && self.of_rollups.contains(name);
+        let is_rollup = !self.of_rollups.is_empty() && is_apart_from_points(snapshot.texts_of(number));
+        let is_own = |name: &u32| is_rollup && self.of_rollups.contains(name);
         let is_part = |name: &u32| Some(*name) != self.metric && Some(*name) != self.bound && !is_own(name);
         pairs.filter(|(name, _)| is_part(name)).nth(nth)
     }

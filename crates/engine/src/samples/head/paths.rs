@@ -1,4 +1,4 @@
-//! The tree of Graphite's paths among a tenant's series in a head: the child nodes of each node.
+//! The tree of paths among a tenant's series in a head: the child nodes of each node.
 //!
 //! The path of a series is the values of its level labels. Inner nodes are in one list, the last nodes
 //! of series in another. Each has a link to the previous one with the same parent, so the children of a

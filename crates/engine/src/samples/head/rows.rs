@@ -61,12 +61,12 @@ pub(super) struct SeriesRows {
     unsorted: bool,
     last_wins: bool,
     bytes: Vec<u8>,
-    beside: Option<Box<Beside>>,
+    extras: Option<Box<Extras>>,
 }
 
 /// Data that few series have.
 #[derive(Default)]
-struct Beside {
+struct Extras {
     /// Start times, each with the number of the first float sample (in the order of arrival) for which
     /// it holds.
     starts: Vec<(u32, i64)>,
@@ -106,12 +106,12 @@ pub(super) struct RowsCopy {
     unsorted: bool,
     last_wins: bool,
     bytes: Vec<u8>,
-    beside: Option<CopiedBeside>,
+    extras: Option<CopiedExtras>,
 }
 
 /// Start times and histograms of a copy.
 #[derive(Clone, Default)]
-struct CopiedBeside {
+struct CopiedExtras {
     starts: Vec<(u32, i64)>,
     histograms: Vec<(u32, HistogramSample)>,
 }
@@ -144,13 +144,13 @@ impl SeriesRows {
         let (bytes, length) = self.before.write(frame, time_ms, value.to_bits());
         self.make_room(length);
         self.bytes.extend_from_slice(&bytes[..length]);
-        let known = self.beside.as_ref().and_then(|beside| beside.starts.last()).map_or(0, |start| start.1);
+        let known = self.extras.as_ref().and_then(|extras| extras.starts.last()).map_or(0, |start| start.1);
         if start_ms != known {
-            self.beside.get_or_insert_default().starts.push((self.floats, start_ms));
+            self.extras.get_or_insert_default().starts.push((self.floats, start_ms));
         }
         self.floats = self.floats.saturating_add(1);
         if is_late {
-            self.beside.get_or_insert_default().late.insert(time_ms, value.to_bits());
+            self.extras.get_or_insert_default().late.insert(time_ms, value.to_bits());
         }
         if self.floats.is_multiple_of(MARK_ROWS) && !self.last_wins {
             self.mark();
@@ -168,12 +168,12 @@ impl SeriesRows {
         }
         self.widen(time_ms);
         let taken = self.taken();
-        let beside = self.beside.get_or_insert_default();
-        beside.histogram_bytes += sample.histogram.memory_bytes();
-        let position = beside.histograms.len() as u32;
-        beside.histograms.push((frame, sample.clone()));
+        let extras = self.extras.get_or_insert_default();
+        extras.histogram_bytes += sample.histogram.memory_bytes();
+        let position = extras.histograms.len() as u32;
+        extras.histograms.push((frame, sample.clone()));
         if !self.last_wins {
-            beside.histogram_positions.insert(time_ms, position);
+            extras.histogram_positions.insert(time_ms, position);
         }
         Appended::New { grown: self.taken() - taken }
     }
@@ -221,35 +221,35 @@ impl SeriesRows {
 
     /// Number of samples. In series whose last sample stays, counts all samples of an instant.
     pub(super) fn len(&self) -> usize {
-        self.floats as usize + self.beside.as_ref().map_or(0, |beside| beside.histograms.len())
+        self.floats as usize + self.extras.as_ref().map_or(0, |extras| extras.histograms.len())
     }
 
     /// Bytes that the series takes in addition to its own size.
     fn taken(&self) -> u64 {
-        let of = |beside: &Beside| {
-            size_of::<Beside>() as u64
-                + beside.starts.capacity() as u64 * size_of::<(u32, i64)>() as u64
-                + beside.histograms.capacity() as u64 * size_of::<(u32, HistogramSample)>() as u64
-                + beside.histogram_bytes
-                + beside.marks.capacity() as u64 * size_of::<Mark>() as u64
-                + (beside.late.len() + beside.histogram_positions.len()) as u64 * INDEXED_BYTES
+        let of = |extras: &Extras| {
+            size_of::<Extras>() as u64
+                + extras.starts.capacity() as u64 * size_of::<(u32, i64)>() as u64
+                + extras.histograms.capacity() as u64 * size_of::<(u32, HistogramSample)>() as u64
+                + extras.histogram_bytes
+                + extras.marks.capacity() as u64 * size_of::<Mark>() as u64
+                + (extras.late.len() + extras.histogram_positions.len()) as u64 * INDEXED_BYTES
         };
-        self.bytes.capacity() as u64 + self.beside.as_deref().map_or(0, of)
+        self.bytes.capacity() as u64 + self.extras.as_deref().map_or(0, of)
     }
 
     /// The start times and histograms, if there are any.
-    fn samples_beside(&self) -> Option<&Beside> {
-        self.beside.as_deref().filter(|beside| !beside.starts.is_empty() || !beside.histograms.is_empty())
+    fn extra_samples(&self) -> Option<&Extras> {
+        self.extras.as_deref().filter(|extras| !extras.starts.is_empty() || !extras.histograms.is_empty())
     }
 
     /// A copy that can be read without the lock.
     pub(super) fn copy(&self) -> RowsCopy {
-        let copy = |beside: &Beside| CopiedBeside {
-            starts: beside.starts.clone(),
-            histograms: beside.histograms.clone(),
+        let copy = |extras: &Extras| CopiedExtras {
+            starts: extras.starts.clone(),
+            histograms: extras.histograms.clone(),
         };
-        let (bytes, beside) = (self.bytes.clone(), self.samples_beside().map(copy));
-        RowsCopy { floats: self.floats, unsorted: self.unsorted, last_wins: self.last_wins, bytes, beside }
+        let (bytes, extras) = (self.bytes.clone(), self.extra_samples().map(copy));
+        RowsCopy { floats: self.floats, unsorted: self.unsorted, last_wins: self.last_wins, bytes, extras }
     }
 }
 
@@ -335,7 +335,7 @@ impl RowsCopy {
     /// Float samples in the order of arrival.
     pub(super) fn floats(&self) -> impl Iterator<Item = FloatRow> + '_ {
         let (mut bytes, mut before, mut row) = (self.bytes.as_slice(), Before::default(), 0u32);
-        let mut starts = self.beside.iter().flat_map(|beside| beside.starts.iter().copied()).peekable();
+        let mut starts = self.extras.iter().flat_map(|extras| extras.starts.iter().copied()).peekable();
         let mut start_ms = 0;
         std::iter::from_fn(move || {
             before.take(&mut bytes)?;
@@ -350,18 +350,18 @@ impl RowsCopy {
 
     /// Histograms with their frames, in the order of arrival.
     pub(super) fn histograms(&self) -> &[(u32, HistogramSample)] {
-        self.beside.as_ref().map_or(&[], |beside| &beside.histograms)
+        self.extras.as_ref().map_or(&[], |extras| &extras.histograms)
     }
 
     /// The samples from `first_ms` to `last_ms`, both inclusive, by time, one of each instant: the first
     /// or the last that arrived. Also returns the number of samples that were left out.
     pub(super) fn columns(&self, (first_ms, last_ms): (i64, i64)) -> (SampleColumns, u64) {
         let is_inside = |time_ms: i64| (first_ms..=last_ms).contains(&time_ms);
-        let Some(beside) = &self.beside else { return self.floats_alone(is_inside) };
+        let Some(extras) = &self.extras else { return self.floats_alone(is_inside) };
         let mut floats: Vec<FloatRow> = self.floats().filter(|row| is_inside(row.time_ms)).collect();
         floats.sort_by_key(|row| row.time_ms); // stable: the first that arrived stays first
         let mut histograms: Vec<&(u32, HistogramSample)> =
-            beside.histograms.iter().filter(|(_, sample)| is_inside(sample.timestamp)).collect();
+            extras.histograms.iter().filter(|(_, sample)| is_inside(sample.timestamp)).collect();
         histograms.sort_by_key(|(_, sample)| sample.timestamp);
         let before = floats.len() + histograms.len();
         keep_one(&mut floats, self.last_wins, |row| row.time_ms);

@@ -69,7 +69,7 @@ impl SelectedSeries {
         look(&segment.rows()[place])
     }
 
-    /// Number of samples of a series. In Graphite's series, counts all samples of an instant.
+    /// Number of samples of a series. In series with a path, counts all samples of an instant.
     pub fn rows(&self, at: usize) -> usize {
         self.look(at, SeriesRows::len)
     }

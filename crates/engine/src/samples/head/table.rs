@@ -5,7 +5,7 @@
 //! labels as numbers of strings) never changes. Its samples are under the lock of the segment, so an
 //! inserter that appends the series of a scrape in order takes one lock for hundreds of them.
 //!
-//! Label names repeat: the names of a series are one number of a list of names, its *shape*. Graphite's
+//! Label names repeat: the names of a series are one number of a list of names, its *shape*. Those of
 //! series are also in a tree of their paths ([`super::paths`]).
 
 use std::collections::HashMap;
@@ -13,13 +13,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use sandur_model::{Labels, StreamId, graphite_level_of};
+use sandur_model::{Labels, StreamId};
 
 use super::paths::Paths;
 use super::postings::Index;
 use super::rows::SeriesRows;
 use super::symbols::{Symbols, Texts};
 use crate::growing::Growing;
+use crate::path_labels::{last_write_wins, level_of};
 
 /// Number of series in a segment.
 pub(super) const SEGMENT: usize = 256;
@@ -138,7 +139,7 @@ impl SeriesTable {
         let values = &self.open.values[self.open.values.len() - labels.len()..];
         let levels = self.levels.get(shape as usize).map_or(&[][..], |levels| levels);
         self.paths.add(levels.iter().map(|place| values[*place as usize]), number);
-        let rows = SeriesRows::new(sandur_model::last_write_wins(labels));
+        let rows = SeriesRows::new(last_write_wins(labels));
         self.open.ids.push(id);
         self.open.shapes.push(shape);
         self.open.ends.push(self.open.values.len() as u32);
@@ -175,7 +176,7 @@ impl SeriesTable {
     /// The positions of the labels of a path's levels among these names: of the first level, the second,
     /// and so on.
     fn levels_of(&self, names: &[u32]) -> Box<[u32]> {
-        let level = |(place, name): (u32, &u32)| Some((graphite_level_of(self.symbols.get(*name))?, place));
+        let level = |(place, name): (u32, &u32)| Some((level_of(self.symbols.get(*name))?, place));
         let mut levels: Vec<(usize, u32)> = (0..).zip(names).filter_map(level).collect();
         levels.sort_unstable();
         let without_gaps = levels.into_iter().zip(0..).take_while(|((level, _), expected)| level == expected);

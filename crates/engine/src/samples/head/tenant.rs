@@ -5,13 +5,12 @@
 //! readers.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use roaring::RoaringBitmap;
 use sandur_model::{Labels, MatchOp, Matcher, SampleBatch, SeriesSamples, StreamId};
 
-use super::appending::{Appender, Taken};
-use super::beside::Beside;
+use super::annotations::Annotations;
 use super::matching::matching;
 use super::order::KeptOrder;
 use super::postings::Postings;
@@ -30,13 +29,13 @@ pub(super) struct TenantSamples {
     /// Bytes that the tenant takes.
     bytes: AtomicU64,
     /// Whether a series may have no sample here: only exemplars, or samples that earlier heads have as well.
-    has_bare: AtomicBool,
+    pub(super) has_bare: AtomicBool,
     /// Whether series were added whose first samples are still being appended.
-    is_naming: AtomicBool,
+    pub(super) is_naming: AtomicBool,
     table: RwLock<SeriesTable>,
     order: KeptOrder,
     versions: Mutex<Versions>,
-    beside: Mutex<Beside>,
+    annotations: Mutex<Annotations>,
 }
 
 impl Default for TenantSamples {
@@ -50,19 +49,19 @@ impl Default for TenantSamples {
             table: RwLock::default(),
             order: KeptOrder::default(),
             versions: Mutex::default(),
-            beside: Mutex::default(),
+            annotations: Mutex::default(),
         }
     }
 }
 
 impl TenantSamples {
-    fn table(&self) -> RwLockReadGuard<'_, SeriesTable> {
+    pub(super) fn table(&self) -> RwLockReadGuard<'_, SeriesTable> {
         self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The exemplars and metadata.
-    pub(super) fn beside(&self) -> MutexGuard<'_, Beside> {
-        self.beside.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn annotations(&self) -> MutexGuard<'_, Annotations> {
+        self.annotations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of a series, and adds the series if it is new. Also returns the bytes that a
@@ -88,7 +87,7 @@ impl TenantSamples {
 
     /// The numbers of the batch's series, in order; series without samples are not added. Also returns
     /// the bytes of new series.
-    fn numbers(&self, batch: &SampleBatch) -> (Vec<u32>, u64) {
+    pub(super) fn numbers(&self, batch: &SampleBatch) -> (Vec<u32>, u64) {
         let (mut numbers, mut guess) = (Vec::with_capacity(batch.series.len()), 0);
         let (mut unknown, mut grown) = (Vec::new(), 0);
         {
@@ -123,46 +122,6 @@ impl TenantSamples {
         }
     }
 
-    /// Appends the samples of a batch, except those that the same tenant has in earlier heads.
-    pub(super) fn append(&self, frame: u32, batch: &SampleBatch, earlier: &[Arc<TenantSamples>]) -> Taken {
-        let (first_ms, last_ms) = self.widen(batch);
-        let touches = |of: &&Arc<TenantSamples>| {
-            of.bounds_ms().is_some_and(|(first, last)| first <= last_ms && first_ms <= last)
-        };
-        let earlier: Vec<Arc<TenantSamples>> = earlier.iter().filter(touches).cloned().collect();
-        let (numbers, grown) = self.numbers(batch);
-        let mut appender = Appender::new(frame, batch, &earlier);
-        let table = self.table();
-        let mut locked: Option<(usize, MutexGuard<'_, Vec<SeriesRows>>)> = None;
-        for ((position, series), number) in (0u32..).zip(&batch.series).zip(numbers) {
-            if !has_samples(series) {
-                continue;
-            }
-            let (segment, at) = (number as usize / SEGMENT, number as usize % SEGMENT);
-            let mut rows = match locked.take() {
-                Some((same, rows)) if same == segment => rows,
-                other => {
-                    // Releases the previous lock first: readers also take one lock at a time.
-                    drop(other);
-                    table.rows(segment)
-                }
-            };
-            appender.series(position, series, &mut rows[at]);
-            if !earlier.is_empty() && rows[at].len() == 0 {
-                // All of its samples are in earlier heads.
-                self.has_bare.store(true, Ordering::Release);
-            }
-            locked = Some((segment, rows));
-        }
-        drop(locked);
-        drop(table);
-        self.is_naming.store(false, Ordering::Release);
-        let Appender { mut taken, counting, .. } = appender;
-        taken.grown += grown;
-        self.count(counting);
-        taken
-    }
-
     /// The number of a series, if the tenant has it.
     pub(super) fn number_of_series(&self, id: StreamId) -> Option<u32> {
         self.table().find(id, 0)
@@ -175,34 +134,9 @@ impl TenantSamples {
         rows[number as usize % SEGMENT].repeats(time_ms, new)
     }
 
-    /// Appends floats and histograms of one series from another head.
-    pub(super) fn append_rows(
-        &self,
-        (id, labels): (StreamId, &Labels),
-        append: impl FnOnce(&mut SeriesRows, &mut dyn FnMut(i64, Appended)),
-    ) -> Taken {
-        let (number, grown) = self.intern(id, labels);
-        let (mut taken, mut counting) = (Taken { grown, ..Taken::default() }, Counting::default());
-        let (mut first_ms, mut last_ms) = (i64::MAX, i64::MIN);
-        {
-            let table = self.table();
-            let mut rows = table.rows(number as usize / SEGMENT);
-            append(&mut rows[number as usize % SEGMENT], &mut |time_ms, appended| {
-                if let Appended::New { grown } = appended {
-                    (taken.appended, taken.grown) = (taken.appended + 1, taken.grown + grown);
-                    counting.add(time_ms);
-                    (first_ms, last_ms) = (first_ms.min(time_ms), last_ms.max(time_ms));
-                }
-            });
-        }
-        self.widen_to(first_ms, last_ms);
-        self.count(counting);
-        taken
-    }
-
     /// Widens the bounds to all samples of a batch, and returns the batch's first and last time. Called
     /// before the samples are appended: a reader that sees a sample also sees bounds that contain it.
-    fn widen(&self, batch: &SampleBatch) -> (i64, i64) {
+    pub(super) fn widen(&self, batch: &SampleBatch) -> (i64, i64) {
         let histograms = batch.histograms.iter().map(|sample| sample.timestamp);
         let times = batch.timestamps.iter().copied().chain(histograms);
         let (first, last) =
@@ -218,7 +152,7 @@ impl TenantSamples {
     }
 
     /// Counts appended samples. A reader that sees the count also sees the samples.
-    fn count(&self, counting: Counting) {
+    pub(super) fn count(&self, counting: Counting) {
         self.versions.lock().unwrap_or_else(PoisonError::into_inner).count(counting);
     }
 
@@ -340,7 +274,7 @@ impl TenantSamples {
     }
 }
 
-fn has_samples(series: &SeriesSamples) -> bool {
+pub(super) fn has_samples(series: &SeriesSamples) -> bool {
     !series.samples.is_empty() || !series.histograms.is_empty()
 }
 

@@ -12,6 +12,7 @@ use sandur_model::{
 use sandur_query::{JoinedLabels, SeriesRequest};
 
 use super::{JoinedValues, SampleHead, push_bytes};
+use crate::path_labels::{ARCHIVE, label_of_level, labels_of_path};
 
 fn labels(name: &str, pod: &str) -> Arc<Labels> {
     Arc::new(Labels::from_pairs([("__name__", name), ("pod", pod)]))
@@ -393,7 +394,7 @@ fn combinations_of_values_are_from_matching_series() {
     let mut samples = SampleBatch::new(TenantId::default_tenant());
     for n in 0..500 {
         let path = format!("site{}.host{}.{}.load", n % 3, n % 50, ["cpu", "disk"][n % 2]);
-        samples.push(Arc::new(sandur_model::graphite_path_labels(&path).unwrap()), [(1_000, 1.0)]);
+        samples.push(Arc::new(labels_of_path(&path).unwrap()), [(1_000, 1.0)]);
     }
     samples.push(labels("up", "a"), [(1_000, 1.0)]);
     let (head, _) = head_of(&[samples]);
@@ -425,7 +426,7 @@ fn conditions_on_levels() -> impl Strategy<Value = Vec<Matcher>> {
     (prop::collection::vec(of_level, 1..5), end).prop_map(|(levels, end)| {
         let end = (end, "");
         let matcher = |(level, (op, value)): (usize, (MatchOp, &str))| {
-            Matcher::new(sandur_model::graphite_level(level).unwrap(), op, value).unwrap()
+            Matcher::new(label_of_level(level).unwrap(), op, value).unwrap()
         };
         levels.into_iter().chain([end]).enumerate().map(matcher).collect()
     })
@@ -445,8 +446,8 @@ proptest! {
         let mut samples = SampleBatch::new(TenantId::default_tenant());
         for (nodes, time) in &paths {
             let path = nodes.iter().map(|node| names[*node]).collect::<Vec<_>>().join(".");
-            let labels = sandur_model::graphite_path_labels(&path).unwrap();
-            let pairs = labels.iter().chain([(sandur_model::GRAPHITE_ARCHIVE, "60")]);
+            let labels = labels_of_path(&path).unwrap();
+            let pairs = labels.iter().chain([(ARCHIVE, "60")]);
             let archive = Labels::from_pairs(pairs);
             for labels in [labels.clone(), archive] {
                 samples.push(Arc::new(labels), [(*time, 1.0)]);
@@ -459,7 +460,7 @@ proptest! {
         let levels = matchers.len() - 1;
         let labels: Vec<String> = told
             .iter()
-            .map(|level| sandur_model::graphite_level(level % levels).unwrap().to_owned())
+            .map(|level| label_of_level(level % levels).unwrap().to_owned())
             .collect();
         for range in [range, TimeRange::ALL] {
             let wanted = JoinedLabels { labels: labels.clone(), separator: '.', limit: 1_000 };

@@ -9,11 +9,12 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use foldhash::fast::RandomState;
 use sandur_base::job;
-use sandur_model::{MatchOp, Matcher, MatcherForm, graphite_level_of};
+use sandur_model::{MatchOp, Matcher, MatcherForm};
 
 use super::paths::ROOT;
 use super::rows::SeriesRows;
 use super::table::{SeriesTable, Snapshot};
+use crate::path_labels::level_of;
 
 /// Nodes whose children are read under one lock.
 const NODES_AT_ONCE: usize = 256;
@@ -27,7 +28,7 @@ pub(super) struct Walk<'m> {
     /// Whether to find nodes where series end, instead of inner nodes.
     of_series: bool,
     /// The levels whose names are returned, in order.
-    told: Vec<usize>,
+    shown: Vec<usize>,
 }
 
 /// A node that matches down to its level.
@@ -48,7 +49,7 @@ impl<'m> Walk<'m> {
     pub(super) fn of(matchers: &'m [Matcher], labels: &[String]) -> Option<Self> {
         let mut levels: Vec<Vec<&Matcher>> = Vec::new();
         for matcher in matchers {
-            let level = graphite_level_of(matcher.name())?;
+            let level = level_of(matcher.name())?;
             levels.resize(levels.len().max(level + 1), Vec::new());
             levels[level].push(matcher);
         }
@@ -65,8 +66,8 @@ impl<'m> Walk<'m> {
         if levels.is_empty() || !levels.iter().all(is_sure) {
             return None;
         }
-        let told = labels.iter().map(|label| graphite_level_of(label).filter(|level| *level < levels.len()));
-        Some(Self { told: told.collect::<Option<Vec<usize>>>()?, levels, of_series })
+        let shown = labels.iter().map(|label| level_of(label).filter(|level| *level < levels.len()));
+        Some(Self { shown: shown.collect::<Option<Vec<usize>>>()?, levels, of_series })
     }
 
     /// Returns the numbers of the names of each matching node, ordered by the names of each level. With
@@ -91,8 +92,8 @@ impl<'m> Walk<'m> {
             if let Some(times_ms) = times_ms {
                 below.retain(|met| tree.touches(*met, times_ms));
             }
-            tree.add_names(&below, &self.told, &mut names);
-            if names.len() > self.told.len().saturating_mul(limit) {
+            tree.add_names(&below, &self.shown, &mut names);
+            if names.len() > self.shown.len().saturating_mul(limit) {
                 break;
             }
         }
@@ -147,10 +148,10 @@ impl Tree<'_> {
     }
 
     /// Adds the names of nodes on some levels. Skips names that equal those of the previous node.
-    fn add_names(&self, met: &[Met], told: &[usize], names: &mut Vec<u32>) {
-        let (mut path, mut own) = (Vec::new(), Vec::with_capacity(told.len()));
+    fn add_names(&self, met: &[Met], shown: &[usize], names: &mut Vec<u32>) {
+        let (mut path, mut own) = (Vec::new(), Vec::with_capacity(shown.len()));
         for some in met.chunks(NODES_AT_ONCE) {
-            if job::spend(some.len() * told.len() * 16).is_err() {
+            if job::spend(some.len() * shown.len() * 16).is_err() {
                 return;
             }
             let table = self.read();
@@ -164,7 +165,7 @@ impl Tree<'_> {
                     }
                 }
                 own.clear();
-                own.extend(told.iter().filter_map(|level| path.iter().rev().nth(*level)));
+                own.extend(shown.iter().filter_map(|level| path.iter().rev().nth(*level)));
                 if !names.ends_with(&own) {
                     names.extend_from_slice(&own);
                 }

@@ -12,8 +12,10 @@ use sandur_format::sample_block::index::{
 use sandur_model::Matcher;
 
 use super::dictionary::Passing;
-use super::select::LOOK_BYTES;
 use super::{IndexError, IndexReader, cost_of, memory_of};
+
+/// Cost of testing a series, in bytes.
+pub(super) const LOOK_BYTES: u64 = 2;
 
 /// Number of pages of series that are checked together.
 const PAGES_AT_ONCE: usize = 64;

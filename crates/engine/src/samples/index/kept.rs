@@ -11,7 +11,7 @@ use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Part, Pla
 use sandur_model::TimeRange;
 
 use super::{IndexError, IndexReader, WantedLabels, plain_of};
-use crate::block_cache::{Piece, for_the_cache};
+use crate::blocks::cache::{Piece, for_the_cache};
 
 /// Blocks with more pages of series have their spans and columns not cached.
 const KEPT_SERIES_PAGES: usize = 32;

@@ -33,7 +33,8 @@ pub(crate) use page::{HeldPage, WantedLabels};
 pub(crate) use values::ValueStream;
 
 use super::OpenSamples;
-use crate::block_reader::{BlockReader, ReadError};
+use crate::blocks::reader::BlockReader;
+use crate::error::ReadError;
 
 /// If an index has at most this many bytes outside of the footer, all of its parts are read with the
 /// first one: which parts a query needs next is known only after reading earlier ones, and another round
@@ -84,7 +85,7 @@ pub(crate) fn or_warn<T>(context: &QueryContext, read: Result<T, IndexError>) ->
     match read {
         Ok(value) => Ok(Some(value)),
         Err(IndexError::Query(error)) => Err(error),
-        Err(IndexError::Block(error)) => crate::block_reader::or_warn(context, Err(error)),
+        Err(IndexError::Block(error)) => crate::error::or_warn(context, Err(error)),
     }
 }
 
@@ -113,7 +114,7 @@ pub(crate) struct IndexReader {
     block: Arc<OpenSamples>,
     /// Whether the other parts were already read along with some part. That is done once, even if the
     /// cache did not keep them.
-    read_beside: Arc<AtomicBool>,
+    read_others: Arc<AtomicBool>,
 }
 
 impl IndexReader {
@@ -123,7 +124,7 @@ impl IndexReader {
     }
 
     fn for_asker(reader: &BlockReader, asker: Asker, block: &Arc<OpenSamples>) -> Self {
-        Self { reader: reader.clone(), asker, block: Arc::clone(block), read_beside: Arc::default() }
+        Self { reader: reader.clone(), asker, block: Arc::clone(block), read_others: Arc::default() }
     }
 
     /// A reader for merges and rewrites.
@@ -208,9 +209,9 @@ impl IndexReader {
             return Ok(found.into_iter().flatten().collect());
         }
         let hint = Hint::Scan { bytes: pieces.iter().map(|piece| u64::from(piece.len)).sum() };
-        let (beside, _memory) = self.parts_beside();
+        let (others, _memory) = self.other_parts();
         let (meta, stats) = (&self.block.meta, self.stats());
-        let mut read = self.reader.pieces_alongside(meta, (&pieces, &beside), hint, stats).await?.into_iter();
+        let mut read = self.reader.pieces_alongside(meta, (&pieces, &others), hint, stats).await?.into_iter();
         let of = |found: Option<Bytes>| found.or_else(|| read.next().map(|piece| piece.bytes));
         Ok(found.into_iter().filter_map(of).collect())
     }
@@ -219,10 +220,10 @@ impl IndexReader {
 impl IndexReader {
     /// The pieces of all parts of a small index, for the first read of a query, and the memory for
     /// reading them. Empty if there is no memory for that.
-    fn parts_beside(&self) -> (Vec<StoredPiece>, Option<Reservation>) {
+    fn other_parts(&self) -> (Vec<StoredPiece>, Option<Reservation>) {
         let bytes = self.index().object_bytes();
         let is_small = bytes <= SMALL_INDEX_BYTES && matches!(self.asker, Asker::Query(_));
-        if !is_small || self.read_beside.swap(true, Ordering::Relaxed) {
+        if !is_small || self.read_others.swap(true, Ordering::Relaxed) {
             return (Vec::new(), None);
         }
         let Ok(memory) = self.reserve(bytes) else { return (Vec::new(), None) };

@@ -11,7 +11,7 @@ use sandur_model::{MILLISECOND_NS, TimeRange};
 
 use super::kept::{KEPT_TEXT_PAGES, SPANS_BYTES};
 use super::{IndexError, IndexReader, memory_of, open_all, plain_of};
-use crate::block_cache::{Piece, for_the_cache};
+use crate::blocks::cache::{Piece, for_the_cache};
 
 /// Number of pages of series whose spans are read together.
 const SPANS_AT_ONCE: usize = 256;

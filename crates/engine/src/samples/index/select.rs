@@ -10,7 +10,7 @@ use roaring::RoaringBitmap;
 use sandur_format::sample_block::index::{Index, Label, PageRef, Part};
 use sandur_model::Matcher;
 
-use super::columns::{Verdicts, columns_cost};
+use super::columns::{LOOK_BYTES, Verdicts, columns_cost};
 use super::dictionary::{Lookup, Passing};
 use super::{IndexError, IndexReader, WantedLabels, cost_of, plain_of, stored_of};
 
@@ -20,8 +20,6 @@ const FEW_PAGES: usize = 2;
 const FOLLOWED_MAX: u64 = 1 << 20;
 /// Number of ordinals that are collected before they are added to a set together.
 const GATHERED: usize = 1 << 14;
-/// Cost of testing a series, in bytes.
-pub(super) const LOOK_BYTES: u64 = 2;
 /// Number of pages of lists that are read together.
 const LISTS_AT_ONCE: usize = 64;
 

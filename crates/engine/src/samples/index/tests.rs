@@ -17,10 +17,10 @@ use sandur_query::{Error, JoinedLabels, JoinedTexts, QueryContext, QueryStats};
 use sandur_store::{Intent, Store, StoreOptions};
 
 use super::{IndexError, IndexReader, WantedLabels};
-use crate::block_bytes::BlockBytes;
-use crate::block_cache::BlockCache;
-use crate::block_meta;
-use crate::block_reader::BlockReader;
+use crate::blocks::block_meta;
+use crate::blocks::bytes::BlockBytes;
+use crate::blocks::cache::BlockCache;
+use crate::blocks::reader::BlockReader;
 use crate::samples::OpenSamples;
 
 type Pairs = Vec<(String, String)>;

@@ -2,8 +2,8 @@
 //! series of its rollups come first in the order of a block. A series with tags is treated as a path:
 //! its rollups directly precede it.
 //!
-//! **Invariants.** One path is in memory, and reserved. A series that is not Graphite's, has start times
-//! or histograms, or has labels other than those of its path, is written unchanged.
+//! **Invariants.** One path is in memory, and reserved. A series without a path, with start times or
+//! histograms, or with labels other than those of its path, is written unchanged.
 
 mod path;
 mod saved;
@@ -13,22 +13,18 @@ use std::sync::Arc;
 use sandur_base::{MemoryBudget, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::{BlockWriter, Floats};
-use sandur_model::{
-    GRAPHITE_ARCHIVE, GRAPHITE_MARK, GRAPHITE_ROLLUP, Labels, graphite_level, graphite_path_labels,
-    graphite_tagged_labels,
-};
+use sandur_model::Labels;
 
 use super::join::{FloatPart, Lists, Stays, join_floats};
 use crate::error::Error;
-use crate::rollups::DayRollup;
+use crate::path_labels::path_of;
+use crate::policy::rollups::DayRollup;
 use path::{PathSeries, RolledRows, rolled};
 
 pub(crate) use saved::rows_saved;
 
 /// Finding the rule of a path takes as long as merging this many samples.
 pub(super) const RULE_ROWS: u64 = 1 << 10;
-/// The label with a series' name.
-const NAME: &str = "__name__";
 
 /// The path that is being merged.
 pub(super) struct Rolling {
@@ -102,25 +98,4 @@ impl Rolling {
         self.memory.clear();
         Ok(())
     }
-}
-
-/// The labels of a series' path, or of a series with tags; `None` if it has other labels, except those
-/// of archives and rollups.
-fn path_of<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Labels> {
-    let of_path = || pairs.clone().filter(|(label, _)| !matches!(*label, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP));
-    let has = |name: &str| pairs.clone().any(|(label, _)| label == name);
-    let is_tagged = has(GRAPHITE_MARK);
-    if !is_tagged && !has(graphite_level(0)?) {
-        return None;
-    }
-    let (_, name) = pairs.clone().find(|(label, _)| *label == NAME)?;
-    let made = match is_tagged {
-        true => {
-            let tags = of_path().filter(|(label, _)| !matches!(*label, GRAPHITE_MARK | NAME));
-            graphite_tagged_labels(name, tags)
-        }
-        false => graphite_path_labels(name),
-    };
-    let labels = Labels::from_pairs(of_path());
-    (made.ok()? == labels).then_some(labels)
 }

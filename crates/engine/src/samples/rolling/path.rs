@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use sandur_format::block::compare_series;
-use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels, Rollup, RollupLabels, is_stale};
+use sandur_model::{Aggregate, Labels, Rollup, RollupLabels, is_stale};
 
-use crate::rollups::RollupStep;
+use crate::path_labels::{ARCHIVE, ROLLUP, is_archive_label};
+use crate::policy::rollups::RollupStep;
 
 /// Points are rolled only if this divides the number of rows by at least this factor.
 pub(super) const LEAST_FACTOR: usize = 2;
@@ -38,14 +39,14 @@ pub(super) enum Kind {
     Sent,
     /// An aggregate of steps.
     Rolled(RollupLabels),
-    /// An archive that was imported from whisper, or an unknown kind.
+    /// An archive that was imported, or an unknown kind.
     Other,
 }
 
 impl Kind {
     pub(super) fn of<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Self {
         let value = |name| pairs.clone().find(|(label, _)| *label == name).map(|(_, value)| value);
-        match (value(GRAPHITE_ARCHIVE), value(GRAPHITE_ROLLUP)) {
+        match (value(ARCHIVE), value(ROLLUP)) {
             (None, None) => Self::Sent,
             (Some(archive), Some(rollup)) => {
                 RollupLabels::of(archive, rollup).map_or(Self::Other, Self::Rolled)
@@ -220,7 +221,7 @@ impl Roll {
                     continue;
                 }
                 let label = aggregate.label(finest);
-                let own = [(GRAPHITE_ARCHIVE, archive.as_str()), (GRAPHITE_ROLLUP, label.as_str())];
+                let own = [(ARCHIVE, archive.as_str()), (ROLLUP, label.as_str())];
                 let labels = Labels::from_pairs(path_pairs(of).chain(own));
                 made.push(PathSeries { labels, times, values });
             }
@@ -231,7 +232,7 @@ impl Roll {
 
 /// The labels of a series' path.
 fn path_pairs(labels: &Labels) -> impl Iterator<Item = (&str, &str)> {
-    labels.iter().filter(|(name, _)| !matches!(*name, GRAPHITE_ARCHIVE | GRAPHITE_ROLLUP))
+    labels.iter().filter(|(name, _)| !is_archive_label(name))
 }
 
 /// The aggregates that are stored for a step.
@@ -281,18 +282,17 @@ fn second(time_ms: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use sandur_model::graphite_path_labels;
-
     use super::*;
+    use crate::path_labels::labels_of_path;
 
     fn sent(points: impl IntoIterator<Item = (i64, f64)>) -> PathSeries {
         let (times, values) = points.into_iter().map(|(second, value)| (second * 1_000, value)).unzip();
-        PathSeries { labels: graphite_path_labels("a.b").unwrap(), times, values }
+        PathSeries { labels: labels_of_path("a.b").unwrap(), times, values }
     }
 
     fn shown(series: &[PathSeries]) -> Vec<String> {
         let one = |one: &PathSeries| {
-            let (archive, rollup) = (one.labels.get(GRAPHITE_ARCHIVE), one.labels.get(GRAPHITE_ROLLUP));
+            let (archive, rollup) = (one.labels.get(ARCHIVE), one.labels.get(ROLLUP));
             let points = one.times.iter().zip(&one.values).map(|(time, value)| (time / 1_000, *value));
             let points: Vec<(i64, f64)> = points.collect();
             format!("{} {} {points:?}", archive.unwrap_or("sent"), rollup.unwrap_or("-"))
@@ -407,14 +407,14 @@ mod tests {
         fewer.remove(3);
         assert_eq!(rolled(fewer.clone(), TO_HOURS), (fewer, RolledRows::default()));
         let named = |name: &str, value: &str| {
-            let labels = graphite_path_labels("a.b").unwrap();
+            let labels = labels_of_path("a.b").unwrap();
             let labels = Labels::from_pairs(labels.iter().chain([(name, value)]));
             PathSeries { labels, ..sent(points()) }
         };
-        let whisper = named(GRAPHITE_ARCHIVE, "60");
-        let (beside, rows) = rolled(vec![whisper.clone(), sent(points())], TO_MINUTES);
-        assert_eq!((rows.before, beside.len(), beside.contains(&whisper)), (120, 7, true));
-        let lone = vec![named(GRAPHITE_ROLLUP, "sum_1s"), named(GRAPHITE_ROLLUP, "nonsense")];
+        let imported = named(ARCHIVE, "60");
+        let (all, rows) = rolled(vec![imported.clone(), sent(points())], TO_MINUTES);
+        assert_eq!((rows.before, all.len(), all.contains(&imported)), (120, 7, true));
+        let lone = vec![named(ROLLUP, "sum_1s"), named(ROLLUP, "nonsense")];
         assert_eq!(rolled(lone.clone(), TO_MINUTES).0, lone);
     }
 }

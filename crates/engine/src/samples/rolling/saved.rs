@@ -13,9 +13,9 @@ use sandur_format::sample_block::index::SeriesSpan;
 use sandur_model::{Labels, RollupLabels};
 
 use super::path::{Kind, LEAST_FACTOR};
-use super::path_of;
-use crate::block_reader::BlockReader;
-use crate::rollups::{DayRollup, RollupStep};
+use crate::blocks::reader::BlockReader;
+use crate::path_labels::path_of;
+use crate::policy::rollups::{DayRollup, RollupStep};
 use crate::samples::OpenSamples;
 use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels};
 
@@ -174,8 +174,9 @@ impl Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rollups::RollupSteps;
-    use sandur_model::{Matcher, TimeRange, graphite_path_labels};
+    use crate::path_labels::labels_of_path;
+    use crate::policy::rollups::RollupSteps;
+    use sandur_model::{Matcher, TimeRange};
 
     struct ToMinutes;
 
@@ -201,7 +202,7 @@ mod tests {
     fn points_that_a_rollup_covers_save_nothing() {
         let rollup = DayRollup::new(Arc::new(ToMinutes), TimeRange::new(0, 1), 10).unwrap();
         let mut estimate = Estimate::new(&Arc::new(rollup), 1);
-        let [a, b] = ["a", "b"].map(|path| graphite_path_labels(path).unwrap());
+        let [a, b] = ["a", "b"].map(|path| labels_of_path(path).unwrap());
         let span = |rows, min_ms, max_ms| SeriesSpan { rows, min_ms, max_ms };
         assert_eq!(estimate.outside(&a, &span(100, 0, 50_000)), (100, 50_000));
         estimate.note_rolled(&a, 10_000, 20_000);

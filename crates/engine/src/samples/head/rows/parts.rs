@@ -27,7 +27,7 @@ impl SeriesRows {
     /// Makes parts of the samples; `None` if there are few samples, or some are histograms or have start
     /// times.
     pub(in super::super) fn parts(&self) -> Option<SeriesParts> {
-        if self.samples_beside().is_some() || self.floats <= 2 * PART_ROWS {
+        if self.extra_samples().is_some() || self.floats <= 2 * PART_ROWS {
             return None;
         }
         let (mut bytes, mut before) = (self.bytes.as_slice(), Before::default());

@@ -10,7 +10,7 @@
 
 use sandur_model::HistogramSample;
 
-use super::{Appended, Before, Beside, SeriesRows};
+use super::{Appended, Before, Extras, SeriesRows};
 
 /// Float samples between two marks. A mark takes 48 bytes, which is less than half a byte per sample.
 pub(super) const MARK_ROWS: u32 = 128;
@@ -47,16 +47,16 @@ impl SeriesRows {
         if self.floats > 0 && self.before.time_ms == time_ms {
             return Some(against_float(self.before.value, new));
         }
-        if let Some(known) = self.beside.as_deref().and_then(|beside| beside.histogram_at(time_ms)) {
+        if let Some(known) = self.extras.as_deref().and_then(|extras| extras.histogram_at(time_ms)) {
             return Some(against_histogram(known, new));
         }
-        let late = self.beside.as_ref().and_then(|beside| beside.late.get(&time_ms).copied());
+        let late = self.extras.as_ref().and_then(|extras| extras.late.get(&time_ms).copied());
         late.or_else(|| self.in_order(time_ms)).map(|bits| against_float(bits, new))
     }
 
     /// The bits of the float of this instant among those that arrived in order.
     fn in_order(&self, time_ms: i64) -> Option<u64> {
-        let marks = self.beside.as_ref().map_or(&[][..], |beside| &beside.marks);
+        let marks = self.extras.as_ref().map_or(&[][..], |extras| &extras.marks);
         // A float that arrived in order follows the last mark whose samples are all earlier.
         let next = marks.partition_point(|mark| mark.latest_ms < time_ms);
         let from = next.checked_sub(1).map(|at| &marks[at]);
@@ -75,11 +75,11 @@ impl SeriesRows {
     #[cold]
     pub(super) fn mark(&mut self) {
         let mark = Mark { start: self.bytes.len(), before: self.before, latest_ms: self.latest_ms };
-        self.beside.get_or_insert_default().marks.push(mark);
+        self.extras.get_or_insert_default().marks.push(mark);
     }
 }
 
-impl Beside {
+impl Extras {
     /// The histogram of this instant.
     fn histogram_at(&self, time_ms: i64) -> Option<&HistogramSample> {
         let position = *self.histogram_positions.get(&time_ms)?;
@@ -159,8 +159,8 @@ mod tests {
         for n in 0..10_000 {
             rows.append(FloatRow { frame: 0, time_ms: n * 10, value: n as f64, start_ms: 0 });
         }
-        let beside = rows.beside.as_ref().unwrap();
-        assert_eq!((beside.marks.len(), beside.late.len()), (10_000 / MARK_ROWS as usize, 0));
+        let extras = rows.extras.as_ref().unwrap();
+        assert_eq!((extras.marks.len(), extras.late.len()), (10_000 / MARK_ROWS as usize, 0));
         for n in [0, 1, 127, 128, 129, 5_000, 9_998, 9_999] {
             let of = |time_ms, value| rows.repeats(time_ms, NewValue::Float(value));
             assert_eq!(of(n * 10, n as f64), Some(Appended::Copy), "{n}");

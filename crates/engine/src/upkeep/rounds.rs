@@ -1,0 +1,101 @@
+//! Upkeep in the background: deletes, merges, retention, rollups, the catalog's own housekeeping,
+//! garbage collection.
+//!
+//! One task does one thing at a time, so that its memory is that of one merge. Failures are logged and
+//! retried in the next round. No answer depends on upkeep to be correct.
+
+use std::sync::Arc;
+
+use sandur_catalog::Collector;
+
+use crate::error::Error;
+use crate::upkeep::compaction::compactor::Compactor;
+use crate::upkeep::context::UpkeepContext;
+use crate::upkeep::deletes::DeleteProcessor;
+use crate::upkeep::retention::blocks::remove_expired;
+use crate::upkeep::retention::due::DueRetention;
+use crate::upkeep::retention::series::SeriesRetention;
+use crate::upkeep::rollups::days::RollupDays;
+
+/// Runs upkeep until the engine stops.
+pub(crate) async fn run(context: UpkeepContext, local: bool) {
+    let (context, options) = (Arc::new(context.clone()), context.options);
+    let compactor = Compactor::new(&context);
+    let mut deletes = DeleteProcessor::new(&context);
+    let (mut retention, mut series) = (DueRetention::new(), SeriesRetention::new(&context));
+    let mut rollups = RollupDays::new(&context);
+    let mut collector = Collector::new(context.node.catalog.clone(), options.gc.clone());
+    let (mut gc_due, mut orphans_due) = (options.gc_interval, options.orphan_interval);
+    while context.node.pause(options.interval).await {
+        if local {
+            // In a bucket the follower checks the catalog every second.
+            warn("checking the catalog", catalog_is_there(&context).await);
+        }
+        if context.node.catalog.lost().is_some() {
+            // Nothing can be committed now, so whatever is written is garbage that must not be deleted.
+            return;
+        }
+        if !context.author.is_registered() {
+            // Every commit needs a registered writer as its author.
+            continue;
+        }
+        compact_all(&context, &compactor, &mut deletes, &mut retention).await;
+        let incarnation = context.incarnation();
+        let (env, catalog, views) = (&context.node.env, &context.node.catalog, &context.node.views);
+        let due = retention.look(env, &catalog.snapshot(), &options);
+        let removed = remove_expired(env, catalog, views, &context.node.metrics, (&due, incarnation)).await;
+        warn("removing old blocks", removed.map(drop));
+        series.round(&compactor, &due).await;
+        rollups.round(&compactor).await;
+        warn("housekeeping of the catalog", catalog.keep_house().await.map(drop).map_err(Error::from));
+        let now = env.monotonic();
+        if now >= gc_due {
+            gc_due = now + options.gc_interval;
+            warn("garbage collection", collector.collect(incarnation).await.map(drop).map_err(Error::from));
+        }
+        if now >= orphans_due {
+            orphans_due = now + options.orphan_interval;
+            let collected = collector.collect_orphans(incarnation, None).await;
+            warn("the search for unneeded objects", collected.map(drop).map_err(Error::from));
+        }
+    }
+}
+
+/// Detects that the catalog was emptied or replaced while this process runs.
+async fn catalog_is_there(context: &UpkeepContext) -> Result<(), Error> {
+    context.author.publish(context.node.catalog.refresh().await?);
+    Ok(())
+}
+
+/// Merges and cuts blocks until nothing is due, with due deletes before each. A merge that fails ends
+/// the round; the next round works on a newer state.
+async fn compact_all(
+    context: &UpkeepContext,
+    compactor: &Compactor,
+    deletes: &mut DeleteProcessor,
+    retention: &mut DueRetention,
+) {
+    let signal = context.node.shutdown.signal();
+    while !signal.is_triggered() {
+        deletes.round(compactor).await;
+        // A merge may take long, and the configuration may change meanwhile.
+        let options = &context.options;
+        let kept = retention.look(&context.node.env, &context.node.catalog.snapshot(), options);
+        let merged = compactor.compact_once(context.incarnation(), &kept).await;
+        let done = match merged {
+            Ok(false) => compactor.cut_once(context.incarnation(), &kept).await,
+            merged => merged,
+        };
+        match done {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(error) => return warn("merging blocks", Err(error)),
+        }
+    }
+}
+
+fn warn(what: &str, outcome: Result<(), Error>) {
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "{what} failed; it is tried again");
+    }
+}

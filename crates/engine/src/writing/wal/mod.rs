@@ -1,0 +1,277 @@
+//! The write-ahead log. It makes the pushes of all tenants durable in frames, in order, before they
+//! become visible.
+//!
+//! **Life of a push.** A push waits in a bounded queue. A committer takes all queued pushes, encodes
+//! them as one frame, makes the frame durable ([`local`]: one append and fsync; [`bucket`]: one object),
+//! puts the batches into the head, hands them to followers, and acknowledges them.
+//!
+//! A store that takes too long to write makes the WAL refuse pushes until a write succeeds again
+//! ([`status`]).
+//!
+//! **Invariants.** Durable, then visible, then acknowledged. Sequence numbers rise by one per frame, and
+//! frames are acknowledged in order. The number of a failed frame is never used again (local), or the
+//! same bytes are written again under it until they are durable (bucket). Once the WAL is poisoned or
+//! fenced, it acknowledges nothing more.
+
+mod bucket;
+mod cost;
+pub(crate) mod frame;
+mod group;
+mod local;
+mod pace;
+mod status;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sandur_base::{Env, Id, Lane, Reservation, Task};
+use sandur_format::wal_segment::Record;
+use sandur_model::{Batch, SampleConflicts};
+use sandur_store::{Class, Store, StoreKind};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::error::Error;
+use crate::head::Inserted;
+use crate::logs::Followers;
+use crate::metrics::Metrics;
+use crate::options::EngineOptions;
+use crate::samples::head::InsertedSamples;
+use crate::view::Views;
+use crate::writing::flush::signal::FlushSignal;
+
+pub(crate) use bucket::delete_segments;
+use group::Batches;
+pub(crate) use local::LocalFiles;
+pub(crate) use status::Status;
+
+/// Bytes of a frame from which encoding and applying it run on the CPU pool, not on the I/O threads.
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// A queued push.
+pub(crate) struct Push {
+    /// Without its compressed form, which the record holds.
+    pub(crate) batch: Batch,
+    pub(crate) record: Record,
+    pub(crate) memory: Reservation,
+    pub(crate) reply: oneshot::Sender<Settled>,
+}
+
+/// The outcome of a push: the samples that were not stored because of a conflict, or the error.
+pub(crate) type Settled = Result<SampleConflicts, Error>;
+
+/// What a committer needs: the store, the options, and the state that it updates.
+pub(crate) struct Context {
+    pub(crate) env: Env,
+    pub(crate) store: Store,
+    pub(crate) options: EngineOptions,
+    pub(crate) incarnation: Id,
+    pub(crate) views: Arc<Views>,
+    pub(crate) followers: Arc<Followers>,
+    pub(crate) metrics: Metrics,
+    pub(crate) status: Arc<Status>,
+    pub(crate) flush_signal: Arc<FlushSignal>,
+    /// Notifies the committer that the catalog lists this incarnation as sealed.
+    pub(crate) sealed: Notify,
+}
+
+/// How a committer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The queue was closed and every push in it is settled.
+    Closed {
+        /// The first sequence number that was never used: the next frame would have it.
+        next: u64,
+    },
+    /// Another process sealed this incarnation.
+    Fenced,
+}
+
+/// The WAL of one incarnation.
+pub(crate) struct Wal {
+    context: Arc<Context>,
+    sender: Mutex<Option<mpsc::Sender<Push>>>,
+    files: Option<Arc<LocalFiles>>,
+}
+
+impl Wal {
+    /// Starts the committer: on files if the store is a local directory, else on objects.
+    pub(crate) fn start(context: Context, local: bool) -> (Arc<Self>, Task<End>) {
+        let context = Arc::new(context);
+        let (sender, queue) = mpsc::channel(context.options.push_queue);
+        let files = local.then(|| Arc::new(LocalFiles::default()));
+        let task = match &files {
+            Some(files) => {
+                let committer = local::Committer::new(
+                    Arc::clone(&context),
+                    Arc::new(context.store.clone()),
+                    Arc::clone(files),
+                );
+                context.env.spawn("wal-committer", committer.run(queue))
+            }
+            None => {
+                let committer = bucket::Committer::new(Arc::clone(&context));
+                context.env.spawn("wal-committer", committer.run(queue))
+            }
+        };
+        (Arc::new(Self { context, sender: Mutex::new(Some(sender)), files }), task)
+    }
+
+    /// A WAL that accepts no pushes.
+    pub(crate) fn refusing(context: Context, refusal: Error) -> Arc<Self> {
+        context.status.pause(refusal, Duration::MAX);
+        Arc::new(Self { context: Arc::new(context), sender: Mutex::default(), files: None })
+    }
+
+    /// The incarnation that writes this WAL.
+    pub(crate) fn incarnation(&self) -> Id {
+        self.context.incarnation
+    }
+
+    /// Returns what this WAL's requests to a bucket cost and may cost, as text for users; empty for a
+    /// directory.
+    pub(crate) fn cost_sentence(&self) -> String {
+        let context = &self.context;
+        if self.context.store.kind() != &StoreKind::Bucket {
+            return String::new();
+        }
+        let now = context.store.dollars_per_month_of(Class::Wal);
+        cost::sentence(&context.options, context.store.meter().prices().writes_per_million, now)
+    }
+
+    /// Why the WAL refuses or delays acknowledgements, if it does.
+    pub(crate) fn status(&self) -> &Status {
+        &self.context.status
+    }
+
+    /// Fails when a push that is under way should wait no longer.
+    pub(crate) fn check_waiting(&self, now: Duration) -> Result<(), Error> {
+        self.context.status.check_waiting(now).map_err(|error| self.explained(error))
+    }
+
+    /// Adds the store's latest failure to an [`Error::Stalled`] that has no reason yet.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        self.context.explained(error)
+    }
+
+    /// Queues a push. The receiver gets its outcome.
+    pub(crate) fn enqueue(
+        &self,
+        batch: Batch,
+        record: Record,
+        memory: Reservation,
+    ) -> Result<oneshot::Receiver<Settled>, Error> {
+        self.context.check()?;
+        let (reply, outcome) = oneshot::channel();
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = sender.as_ref().ok_or(Error::ShuttingDown)?;
+        let sent = sender.try_send(Push { batch, record, memory, reply });
+        sent.map_err(|refused| match refused {
+            mpsc::error::TrySendError::Full(_) => Error::QueueFull { limit: self.context.options.push_queue },
+            mpsc::error::TrySendError::Closed(_) => self.context.status.end_reason(),
+        })?;
+        Ok(outcome)
+    }
+
+    /// Ends the committer as fenced: the catalog says that another process has sealed this incarnation.
+    pub(crate) fn end_sealed(&self) {
+        self.context.sealed.notify_one();
+    }
+
+    /// Accepts no more pushes. The committer ends when it has settled the queued ones.
+    pub(crate) fn close(&self) {
+        self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Notes that the head was sealed, so that the next frame begins a new file.
+    pub(crate) fn head_sealed(&self) {
+        if let Some(files) = &self.files {
+            files.retire();
+        }
+    }
+
+    /// Requests a flush when files of a local WAL were removed before their rows were in blocks: these
+    /// rows are in memory alone.
+    pub(crate) async fn look_after_files(&self) {
+        let Some(files) = &self.files else { return };
+        if files.has_lost_any(&self.context.store).await {
+            self.context.flush_signal.press();
+        }
+    }
+
+    /// Deletes the frames below the floor. All their rows are in blocks.
+    pub(crate) async fn delete_below(&self, from: u64, floor: u64) {
+        let context = &self.context;
+        match &self.files {
+            Some(files) => files.delete_below(&context.store, floor).await,
+            None => delete_segments(&context.store, context.incarnation, from..floor).await,
+        }
+    }
+}
+
+impl Context {
+    /// Fails when pushes that wait for the WAL must be refused.
+    fn check(&self) -> Result<(), Error> {
+        self.status.check(self.env.monotonic()).map_err(|error| self.explained(error))
+    }
+
+    fn explained(&self, error: Error) -> Error {
+        match error {
+            Error::Stalled { waited, reason, is_under_way } if reason.is_empty() => {
+                let said = self.store.latest_failure(Class::Wal);
+                let said = said.or_else(|| self.store.latest_failure(Class::Member));
+                let reason = said.unwrap_or_else(|| "the store has not answered".to_owned());
+                Error::Stalled { waited, reason, is_under_way }
+            }
+            error => error,
+        }
+    }
+
+    /// Makes the batches of a durable frame visible and notifies followers and the flusher. Returns the
+    /// conflicts of each batch.
+    fn apply(&self, sequence: u64, batches: Batches) -> Vec<SampleConflicts> {
+        let mut conflicts = Vec::with_capacity(batches.len());
+        for inserted in self.views.insert_pushed(self.incarnation, sequence, batches) {
+            conflicts.push(match inserted {
+                Inserted::Logs(batch) => {
+                    self.metrics.rows.inc_by(batch.batch().rows() as u64);
+                    self.metrics.line_bytes.inc_by(batch.batch().line_bytes());
+                    self.followers.deliver(batch.batch());
+                    SampleConflicts::default()
+                }
+                Inserted::Samples(InsertedSamples { appended, copies, conflicts }) => {
+                    self.metrics.samples.inc_by(appended);
+                    let left_out = copies + conflicts.floats + conflicts.histograms;
+                    self.metrics.sample_duplicates.inc_by(left_out);
+                    conflicts
+                }
+            });
+        }
+        self.flush_signal.grown();
+        conflicts
+    }
+
+    /// Does the same as [`Self::apply`], on the CPU pool if the frame is large.
+    async fn apply_where_due(
+        self: &Arc<Self>,
+        sequence: u64,
+        bytes: u64,
+        batches: Batches,
+    ) -> Vec<SampleConflicts> {
+        if bytes < SMALL_BYTES {
+            return self.apply(sequence, batches);
+        }
+        let applier = Arc::clone(self);
+        self.env.run_cpu(Lane::Query, move || applier.apply(sequence, batches)).await
+    }
+}
+
+/// The name of a WAL file or segment.
+pub(crate) fn path(incarnation: Id, sequence: u64) -> String {
+    format!("wal/{incarnation}/{sequence:020}")
+}
+
+/// The sequence number in the name of a WAL file or segment.
+pub(crate) fn sequence_of(path: &str) -> Option<u64> {
+    let name = path.rsplit('/').next()?;
+    (name.len() == 20).then(|| name.parse().ok())?
+}
