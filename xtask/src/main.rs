@@ -4,6 +4,7 @@
 //! part of the product, and nothing depends on it.
 
 mod attack;
+mod circles;
 mod commit_titles;
 mod differential;
 mod doc_paths;
@@ -47,7 +48,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "tidy",
         arguments: "",
-        about: "check crate edges, file and function sizes, module docs, generated docs",
+        about: "check crate edges, circles of files, file and function sizes, module docs, generated docs",
         run: tidy::run,
     },
     Command {

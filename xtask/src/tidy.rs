@@ -8,6 +8,7 @@
 //! * no line is longer than 110 columns; none of the forbidden module names is used;
 //! * every crate's `lib.rs` says what the crate is not;
 //! * no title of an unpublished commit is too long;
+//! * no files of a crate use each other in a circle;
 //! * every path that the documentation names exists;
 //! * external crates have the same features for every selection of packages.
 //!
@@ -22,6 +23,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use crate::circles;
 use crate::commit_titles;
 use crate::doc_paths;
 use crate::feature_set;
@@ -109,6 +111,9 @@ pub fn run(_arguments: &[String]) -> Result<()> {
     }
     for (page, path) in doc_paths::missing(&root())? {
         problems.add(&page, "paths", format!("'{path}' does not exist"));
+    }
+    for (file, what) in circles::problems(&root())? {
+        problems.add(&file, "circles", what);
     }
     for (selection, name, lacking) in feature_set::differences()? {
         let what = format!("{selection} builds {name} without {lacking}: add it to crates/feature-set");

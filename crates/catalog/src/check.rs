@@ -15,13 +15,13 @@ use sandur_base::Env;
 use sandur_format::catalog_entry::BlockName;
 use sandur_store::{Intent, ObjectInfo, Store};
 
-use crate::chain::PositionCheck;
 use crate::check_report::{CheckReport, Severity};
 use crate::check_wal::check_wal;
 use crate::error::Error;
 use crate::footers::read_footer;
 use crate::names;
 use crate::options::CatalogOptions;
+use crate::position::PositionCheck;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::survey::Survey;

@@ -3,21 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use sandur_format::block::{BlockIndex, HEADER_LEN};
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::codec::Piece;
 use sandur_format::log_block::Wanted;
 use sandur_format::needle::SLICES;
 use sandur_format::sample_block::index::SeriesSpan;
 use sandur_format::sample_block::{OpenGroup, SamplePage, TimeLists, TimeTable};
 use sandur_format::{BlockFooter, log_block, sample_block};
-use sandur_store::{Intent, Store};
+use sandur_store::Store;
 
 use crate::check_index::IndexCheck;
-
-/// Bytes per read.
-const READ_BYTES: u64 = 8 << 20;
+use crate::check_object::{Object, Window};
 
 /// Verifies header, footer, every piece and every page of a block. Returns the number of pieces, or the
 /// fault.
@@ -134,44 +130,4 @@ fn count_samples(
         span.rows += run.times.len() as u64;
     }
     Ok(())
-}
-
-pub(crate) struct Object<'a> {
-    store: &'a Store,
-    path: String,
-    size: u64,
-}
-
-impl Object<'_> {
-    async fn read(&self, range: std::ops::Range<u64>) -> Result<Bytes, String> {
-        self.store.get_range(&self.path, range, Intent::block()).await.map_err(|e| e.to_string())
-    }
-}
-
-/// Reads an object in large steps; pieces must be requested in ascending order.
-pub(crate) struct Window<'a> {
-    object: &'a Object<'a>,
-    start: u64,
-    bytes: Bytes,
-}
-
-impl<'a> Window<'a> {
-    fn of(object: &'a Object<'a>) -> Self {
-        Self { object, start: 0, bytes: Bytes::new() }
-    }
-
-    pub(crate) async fn read(&mut self, piece: Piece) -> Result<Bytes, String> {
-        let (offset, len) = (piece.offset, u64::from(piece.len));
-        let end = self.start + self.bytes.len() as u64;
-        if offset < self.start || piece.end() > end {
-            let to = (offset + len.max(READ_BYTES)).min(self.object.size);
-            if piece.end() > to {
-                return Err(format!("a piece of {len} bytes at {offset} lies beyond the object's end"));
-            }
-            self.bytes = self.object.read(offset..to).await?;
-            self.start = offset;
-        }
-        let from = (offset - self.start) as usize;
-        Ok(self.bytes.slice(from..from + len as usize))
-    }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, Place, SeriesSpan};
 
-use crate::check_block::Window;
+use crate::check_object::Window;
 
 /// Reads the parts of an index; most of them have ascending offsets.
 pub(crate) struct IndexCheck<'a, 'b> {

@@ -5,7 +5,6 @@
 //! [`BlockMeta::deletes_through`]. So comparing numbers shows which blocks may still hold lines, and a
 //! request cannot be finished while there is one. No clock and no message is involved.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sandur_base::Id;
@@ -24,8 +23,6 @@ const PROCESSED_DELETES_KEPT: usize = 1_000;
 /// Most bytes of the queries of a dataset's open requests together, and so of the kept ones: they are
 /// part of every checkpoint's root.
 pub const DELETE_QUERIES_BYTES_MAX: usize = 1 << 20;
-
-pub(crate) type Deletes = BTreeMap<Dataset, Arc<TenantDeletes>>;
 
 impl Snapshot {
     /// Returns the delete requests of a dataset by id, including processed ones.

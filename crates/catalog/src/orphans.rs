@@ -20,11 +20,11 @@ use sandur_base::Id;
 use sandur_format::catalog_entry::{BlockName, Edit, LogPosition};
 use sandur_store::Intent;
 
-use crate::chain::PositionCheck;
 use crate::error::Error;
 use crate::footers::read_footer;
 use crate::gc::{Collector, GcReport, Sighted, is_void};
 use crate::names;
+use crate::position::PositionCheck;
 use crate::snapshot::Snapshot;
 
 /// The blocks of the own process that must not be deleted.

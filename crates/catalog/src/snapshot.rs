@@ -15,7 +15,9 @@ use sandur_model::{Dataset, TimeRange};
 
 use crate::blocks::BlockSet;
 use crate::chain::Chain;
-use crate::deletes::Deletes;
+
+/// The delete requests of each dataset.
+pub(crate) type Deletes = BTreeMap<Dataset, Arc<TenantDeletes>>;
 
 /// The blocks and writers that exist after entry `number`.
 #[derive(Clone, Debug, Default)]

@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use sandur_format::catalog_entry::{Boundary, LogPosition};
 use sandur_store::{Intent, ObjectInfo};
 
-use crate::chain::PositionCheck;
 use crate::check_report::{Finding, Severity};
 use crate::error::Error;
 use crate::names::{self, CatalogObject};
+use crate::position::PositionCheck;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::witness::Witness;

@@ -17,9 +17,9 @@ use futures_util::future::join_all;
 use sandur_format::catalog_entry::{LogPosition, Member, entry_checksum};
 use sandur_store::{Intent, StoreKind};
 
-use crate::chain::PositionCheck;
 use crate::error::Error;
 use crate::names::{self, CatalogObject};
+use crate::position::PositionCheck;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 

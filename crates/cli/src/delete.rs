@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::caret;
 use super::client::{self, Ask, Client};
 use super::moment::{self, Window, Zone};
-use super::query::written;
+use super::outcome::written;
 use super::results::{self, Data};
 
 const PATH: &str = "/loki/api/v1/delete";

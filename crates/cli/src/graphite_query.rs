@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::metrics_query::{Form, show};
 use super::moment::Window;
-use super::query::{Wanted, nothing, written};
+use super::outcome::{Wanted, nothing, written};
 use super::samples::{Data, Row};
 
 /// Maximum number of points per series.

@@ -12,7 +12,7 @@ use super::caret;
 use super::client::{self, Client};
 use super::escape::escaped;
 use super::moment;
-use super::query::written;
+use super::outcome::written;
 use super::samples;
 
 /// The command.

@@ -23,6 +23,7 @@ mod graphite_query;
 pub mod labels;
 mod metrics_query;
 pub mod moment;
+pub mod outcome;
 mod paging;
 pub mod paint;
 mod printer;

@@ -11,8 +11,8 @@ use super::caret;
 use super::chart;
 use super::client::Client;
 use super::moment::Window;
+use super::outcome::{Wanted, no_series, warn, written};
 use super::paint::Paint;
-use super::query::{Wanted, no_series, warn, written};
 use super::samples::{self, Answer, Data, Row};
 
 /// Number of points of a range if no step is given.

@@ -12,8 +12,8 @@ use super::caret;
 use super::client::{self, Client};
 use super::labels::{bounds, metrics_argument};
 use super::moment;
+use super::outcome::{Wanted, nothing, written};
 use super::printer::text_of;
-use super::query::{Wanted, nothing, written};
 use super::results::LabelMap;
 use super::samples;
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::caret;
 use super::client::{self, Client};
 use super::moment;
-use super::query::{Wanted, nothing, written};
+use super::outcome::{Wanted, nothing, written};
 
 /// The command.
 pub fn command() -> Command {

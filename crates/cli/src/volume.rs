@@ -11,8 +11,8 @@ use sandur_terminal::Failed;
 use super::caret;
 use super::client::{self, Client};
 use super::moment;
+use super::outcome::{Wanted, nothing, written};
 use super::printer::text_of;
-use super::query::{Wanted, nothing, written};
 use super::results::{self, Data, VectorSeries};
 
 /// The command.

@@ -1,16 +1,24 @@
 //! A function call: its arguments by parameter, and its scope.
 
 use crate::error::{Error, Result};
-use crate::function::Function;
+use crate::group::Origin;
 use crate::number::Number;
-use crate::parameter::Argument;
+use crate::parameter::{Argument, Parameter};
 use crate::scope::Scope;
 use crate::series::Series;
+
+/// A function, as its calls see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Callee {
+    pub(crate) name: &'static str,
+    pub(crate) origin: Origin,
+    pub(crate) parameters: &'static [Parameter],
+}
 
 /// The arguments of a function, checked against its parameters.
 #[derive(Debug)]
 pub struct Call {
-    pub(crate) function: &'static Function,
+    pub(crate) function: Callee,
     pub(crate) scope: Scope,
     slots: Vec<Argument>,
     given: Vec<bool>,
@@ -49,7 +57,7 @@ impl NodeOrTag {
 impl Call {
     /// Assigns arguments to parameters, and checks them.
     pub(crate) fn bind(
-        function: &'static Function,
+        function: Callee,
         scope: Scope,
         by_place: Vec<Argument>,
         by_name: Vec<(String, Argument)>,

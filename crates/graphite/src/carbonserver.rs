@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::encoding::protobuf::{float, items, text};
 use crate::error::{Error, Result};
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::schemas::{Archive, Rule};
 
 const NEWER: &str = "application/x-carbonapi-v3-pb";

@@ -188,7 +188,7 @@ impl<'a> Evaluator<'a> {
             true => usize::MAX,
             false => points.max(repeated),
         };
-        let bound = Call::bind(function, scope.clone(), by_place, by_name)?;
+        let bound = Call::bind(function.callee(), scope.clone(), by_place, by_name)?;
         let first = call.arguments.first().map_or(Target::First, |first| Target::Expr(first));
         self.run(function, bound, first, points).await
     }

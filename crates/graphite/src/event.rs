@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::attime::parse_time;
 use crate::encoding::json::{quoted, wrapped};
 use crate::error::{Error, Result};
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::zone::Zone;
 
 /// The most bytes of an event in its stored form.

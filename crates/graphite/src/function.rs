@@ -2,74 +2,13 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::call::Call;
+use crate::call::{Call, Callee};
 use crate::error::{Error, Result};
 use crate::grammar::Expr;
+use crate::group::{Group, Origin};
 use crate::parameter::{Kind, Parameter, SERIES};
 use crate::scope::Scope;
 use crate::series::Series;
-
-/// Graphite's groups of functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Group {
-    /// Naming.
-    Alias,
-    /// Computations over time.
-    Calculate,
-    /// Aggregations of several series.
-    Combine,
-    /// Removal of values.
-    FilterData,
-    /// Selection of series.
-    FilterSeries,
-    /// Drawing.
-    Graph,
-    /// Sorting.
-    Sorting,
-    /// Other functions.
-    Special,
-    /// Functions of each value.
-    Transform,
-}
-
-impl Group {
-    /// All groups.
-    pub const ALL: [Self; 9] = [
-        Self::Alias,
-        Self::Calculate,
-        Self::Combine,
-        Self::FilterData,
-        Self::FilterSeries,
-        Self::Graph,
-        Self::Sorting,
-        Self::Special,
-        Self::Transform,
-    ];
-
-    /// Graphite's name of the group.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Alias => "Alias",
-            Self::Calculate => "Calculate",
-            Self::Combine => "Combine",
-            Self::FilterData => "Filter Data",
-            Self::FilterSeries => "Filter Series",
-            Self::Graph => "Graph",
-            Self::Sorting => "Sorting",
-            Self::Special => "Special",
-            Self::Transform => "Transform",
-        }
-    }
-}
-
-/// The origin of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// Graphite itself.
-    Graphite,
-    /// carbonapi alone.
-    Carbonapi,
-}
 
 /// A function of the language.
 #[derive(Debug)]
@@ -93,6 +32,11 @@ pub struct Function {
 }
 
 impl Function {
+    /// The function, as its calls see it.
+    pub(crate) fn callee(&self) -> Callee {
+        Callee { name: self.name, origin: self.origin, parameters: self.parameters }
+    }
+
     /// The defaults of a function of Graphite that takes a list of series.
     pub(crate) const fn of(group: Group) -> Self {
         Self {
@@ -213,26 +157,5 @@ impl EvaluatingCall<'_> {
     /// Evaluates a target that the function generated.
     pub(crate) async fn written(&self, target: &str, scope: &Scope) -> Result<Vec<Series>> {
         self.evaluator.target(Target::Text(target), scope).await
-    }
-}
-
-/// Calls a function with values, for tests and harnesses without a target.
-pub async fn call_with_values(
-    name: &str,
-    scope: Scope,
-    arguments: Vec<crate::Argument>,
-    named: Vec<(String, crate::Argument)>,
-    evaluator: &dyn Evaluate,
-) -> std::result::Result<crate::Argument, Error> {
-    let function = crate::functions::find(name)?;
-    let call = Call::bind(function, scope, arguments, named)?;
-    match function.body {
-        Body::Series(run) => run(call).map(crate::Argument::Series),
-        Body::Lists(run) => run(call).map(crate::Argument::Lists),
-        Body::EvaluatingCall(run) => {
-            let again = EvaluatingCall { call, evaluator, first: Target::First };
-            run(again).await.map(crate::Argument::Series)
-        }
-        Body::SeriesByTag => Err(Error::invalid("seriesByTag takes no values")),
     }
 }

@@ -28,6 +28,7 @@ mod call;
 mod carbonserver;
 mod column;
 mod combine;
+mod direct_call;
 mod encoding;
 mod error;
 mod evaluate;
@@ -37,6 +38,7 @@ mod function;
 mod functions;
 mod glob;
 mod grammar;
+mod group;
 mod listing;
 #[cfg(test)]
 mod memory_tests;
@@ -47,6 +49,7 @@ mod pattern;
 mod picture;
 mod reference;
 mod render;
+mod rendered;
 mod schemas;
 mod scope;
 mod series;
@@ -60,6 +63,7 @@ pub use attime::{Unit, parse_offset, parse_time};
 pub use call::Call;
 pub use carbonserver::{CarbonserverForm, capabilities, info, infos, read_info};
 pub use column::Column;
+pub use direct_call::call_with_values;
 pub use error::Error;
 pub use evaluate::{CALLS_MAX, Evaluator, SERIES_MAX};
 pub use event::{EVENT_BYTES_MAX, Event, Events, EventsRequest};
@@ -67,17 +71,19 @@ pub use find::{
     ExpandRequest, FIND_FORMATS, FindFormat, FindRequest, GlobAnswer, expand, find, index, read_globs,
     write_globs,
 };
-pub use function::{Computation, Evaluate, Function, Group, Origin, Target, call_with_values};
+pub use function::{Computation, Evaluate, Function, Target};
 pub use functions::FUNCTIONS;
 pub use glob::{Alternatives, NodePattern, Pattern};
 pub use grammar::{Expr, parse};
+pub use group::{Group, Origin};
 pub use listing::{Listing, ListingForm, ListingRequest};
 pub use number::Number;
 pub use parameter::{Argument, Kind, Parameter, Preset};
 pub use reference::{functions_json, reference};
 pub use render::{
-    FORMATS, FetchRequest, Format, RenderRequest, RenderStream, Rendered, each_series, read_fetches, render,
+    FORMATS, FetchRequest, Format, RenderRequest, RenderStream, each_series, read_fetches, render,
 };
+pub use rendered::Rendered;
 pub use schemas::{Archive, Method, Reading, Rule, RulesError, RulesFile, StorageRules};
 pub use scope::Scope;
 pub use series::{Consolidation, Drawing, Points, Series};

@@ -5,8 +5,9 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use crate::aggregation::AGGREGATIONS;
-use crate::function::{Function, Group, Origin};
+use crate::function::Function;
 use crate::functions::FUNCTIONS;
+use crate::group::{Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset};
 
 const HEAD: &str = "# Graphite functions\n\n\

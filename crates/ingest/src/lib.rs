@@ -60,6 +60,7 @@ mod level_keys;
 mod level_logfmt;
 mod limits_check;
 mod loki_json;
+mod loki_json_fields;
 mod loki_json_legacy;
 mod loki_proto;
 mod memory;

@@ -14,6 +14,7 @@ use sandur_protobuf::Writer as _;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::error::Error;
+use crate::loki_json_fields::{Metadata, Text, seed};
 use crate::loki_json_legacy::LegacyEntries;
 use crate::memory::Meter;
 use crate::metered_writer::MeteredWriter;
@@ -46,20 +47,6 @@ pub(crate) fn malformed(body: &[u8], error: &serde_json::Error) -> Error {
     let what = text.split(" at line ").next().unwrap_or(&text);
     Error::malformed("JSON", before + error.column(), what)
 }
-
-/// Implements `DeserializeSeed` for one kind of JSON value.
-macro_rules! seed {
-    ($name:ident, $method:ident) => {
-        impl<'de> DeserializeSeed<'de> for $name<'_> {
-            type Value = ();
-            fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-                from.$method(self)
-            }
-        }
-    };
-}
-
-pub(crate) use seed;
 
 struct Request<'w>(&'w mut MeteredWriter, Streams);
 seed!(Request, deserialize_map);
@@ -309,47 +296,5 @@ impl<'de> Visitor<'de> for Timestamp<'_> {
         self.0.varint(2, ns.rem_euclid(SECOND_NS) as u64);
         self.0.close(open);
         Ok(())
-    }
-}
-
-/// Writes a string as a field of type `string`.
-pub(crate) struct Text<'w>(pub(crate) &'w mut MeteredWriter, pub(crate) u32);
-seed!(Text, deserialize_bytes);
-
-impl<'de> Visitor<'de> for Text<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_bytes<E>(self, text: &[u8]) -> Result<(), E> {
-        self.0.bytes(self.1, text);
-        Ok(())
-    }
-}
-
-/// Writes an object of structured metadata as pairs.
-pub(crate) struct Metadata<'w>(pub(crate) &'w mut MeteredWriter);
-seed!(Metadata, deserialize_map);
-
-impl<'de> Visitor<'de> for Metadata<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of structured metadata with strings as values")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        loop {
-            let open = self.0.open(3);
-            let more = map.next_key_seed(Text(&mut *self.0, 1))?.is_some();
-            if !more {
-                self.0.abandon(open);
-                return Ok(());
-            }
-            map.next_value_seed(Text(&mut *self.0, 2))?;
-            self.0.close(open);
-        }
     }
 }

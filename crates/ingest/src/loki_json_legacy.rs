@@ -14,7 +14,7 @@ use sandur_model::Rfc3339;
 use sandur_protobuf::Writer as _;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::loki_json::{Metadata, Text, seed};
+use crate::loki_json_fields::{Metadata, Text, seed};
 use crate::metered_writer::MeteredWriter;
 
 /// The list of entries of a stream.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::batch::{Arena, Entry, LogBatch, Span, StreamEntries};
+use crate::arena::{Arena, Span};
+use crate::batch::{Entry, LogBatch, StreamEntries};
 use crate::labels::{Labels, StreamId};
 use crate::level::Level;
 use crate::tenant::TenantId;

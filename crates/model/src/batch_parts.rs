@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::batch::{Arena, LogBatch, Span, StreamEntries};
+use crate::arena::{Arena, Span};
+use crate::batch::{LogBatch, StreamEntries};
 use crate::samples::{SampleBatch, SeriesSamples};
 
 /// A place in a batch of samples: how much of each column precedes it.

@@ -27,6 +27,7 @@
 //! [`StreamId`] is a pure function of the labels and never changes between versions, because it is
 //! stored on disk. The entries of a [`LogBatch`] refer only to its own arena.
 
+mod arena;
 mod automaton;
 mod batch;
 mod batch_builder;
@@ -48,6 +49,7 @@ mod level;
 mod limits;
 pub mod logfmt;
 mod matcher;
+mod matcher_form;
 mod metric_limits;
 mod metric_metadata;
 mod page;
@@ -65,8 +67,9 @@ mod text_forms;
 mod text_pattern;
 mod time;
 
+pub use arena::{Arena, ArenaCodec, Span};
 pub use automaton::{AutomatonError, AutomatonParts, AutomatonState, LineAutomaton};
-pub use batch::{Arena, ArenaCodec, Batch, Entry, LogBatch, Span, StreamEntries};
+pub use batch::{Batch, Entry, LogBatch, StreamEntries};
 pub use batch_builder::LogBatchBuilder;
 pub use batch_parts::{EntryPlace, SamplePlace};
 pub use bounded_regex::{BoundedRegex, REGEX_BYTES_MAX, RegexError, RegexOptions, Slots, group_span};
@@ -81,7 +84,8 @@ pub use histogram::FloatHistogram;
 pub use labels::{Labels, LabelsError, StreamId};
 pub use level::Level;
 pub use limits::{BlockedQuery, CompiledPattern, DeletionMode, Limits};
-pub use matcher::{MatchOp, Matcher, MatcherError, MatcherForm, matches_all};
+pub use matcher::{MatchOp, Matcher, MatcherError, matches_all};
+pub use matcher_form::MatcherForm;
 pub use metric_limits::{MetricLimits, TranslationStrategy};
 pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};

@@ -6,6 +6,7 @@ use std::fmt;
 use crate::bounded_regex::RegexError;
 use crate::go_regex::translate;
 use crate::labels::Labels;
+use crate::matcher_form::MatcherForm;
 use crate::text_pattern::TextPattern;
 
 /// The comparison of a matcher.
@@ -41,22 +42,6 @@ pub struct Matcher {
     value: Box<str>,
     /// Compiled `value` of the regular-expression operators.
     pattern: Option<TextPattern>,
-}
-
-/// The set of values that a matcher's pattern describes, before the operator negates it. It allows
-/// finding values in a sorted list without testing each one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MatcherForm<'a> {
-    /// One of these values, sorted.
-    Values(&'a [Box<str>]),
-    /// Values with this prefix.
-    Start(&'a str),
-    /// Every value.
-    Anything,
-    /// Every value but the empty one.
-    NotEmpty,
-    /// Values that must be tested one by one.
-    Other,
 }
 
 /// A matcher whose regular expression is not valid.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
 use sandur_base::job::Held;
 
-use crate::matcher::MatcherForm;
+use crate::matcher_form::MatcherForm;
 
 /// The most values of a list; longer lists stay regular expressions.
 const VALUES_MAX: usize = 1_024;

@@ -16,7 +16,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::batch::{Arena, Span};
+use crate::arena::{Arena, Span};
 use crate::exemplar::Exemplar;
 use crate::histogram::FloatHistogram;
 use crate::labels::{Labels, StreamId};

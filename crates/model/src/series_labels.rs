@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::batch::Span;
+use crate::arena::Span;
 use crate::graphite_name::GraphiteName;
 use crate::labels::Labels;
 

@@ -8,7 +8,7 @@ use sandur_base::Stopped;
 
 use crate::bounded_regex::{BoundedRegex, RegexError, RegexOptions};
 use crate::forms_of_regex::forms_of;
-use crate::matcher::MatcherForm;
+use crate::matcher_form::MatcherForm;
 use crate::plain_pattern::PlainPattern;
 use crate::text_forms::TextForms;
 

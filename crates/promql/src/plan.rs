@@ -10,7 +10,7 @@ use sandur_query::{Error, SampleSelection};
 
 use crate::ast::{Aggregate, At, Expr, MatrixSelector, Offset, Selector, Subquery, Unary};
 use crate::column::{Column, Grid};
-use crate::functions::Traits;
+use crate::functions::{FUNCTIONS, Kernel, Traits};
 use crate::labels::{METRIC_NAME, METRIC_TYPE, Text, TextSet, is_reserved_name};
 use crate::lengths;
 use crate::ops::aggregate;
@@ -29,11 +29,13 @@ use crate::value_type::Type;
 mod calls;
 mod chain;
 mod per_series;
+mod planner;
 mod times;
 
-pub use per_series::{Fold, Jobs, PerSeries};
+pub use planner::{Fold, Jobs, PerSeries};
 
 use per_series::is_per_series;
+use planner::{Around, Looked, Planner, Wanted};
 use times::{is_invariant, repeats};
 
 /// The most steps of a subquery: a month and a half of seconds. A series over this many steps takes 40 MB.
@@ -77,65 +79,6 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<(Plan, Jobs), Er
         _ => Plan::Series(planner.operator(whole, grid, None)?),
     };
     Ok((plan, planner.jobs))
-}
-
-/// The labels that outer operators read; `None` is all labels.
-type Wanted<'a> = Option<Looked<'a>>;
-
-/// A list of labels that are read.
-#[derive(Clone, Copy)]
-struct Looked<'a> {
-    /// The labels.
-    names: &'a [String],
-    /// Whether all labels are read except these.
-    without: bool,
-}
-
-impl Looked<'_> {
-    /// No label.
-    const NONE: Self = Self { names: &[], without: false };
-}
-
-/// The planner's knowledge of the operators around an expression.
-#[derive(Clone, Copy, Debug)]
-struct Around {
-    /// Whether an outer function reads only counts and sums of histograms.
-    statistics: bool,
-    /// Whether an outer operator reads the buckets of histograms.
-    needs_buckets: bool,
-    /// Whether only the presence of the planned selector's samples matters, not their values.
-    presence: bool,
-    /// Whether the plan is that of a job, which processes each series independently.
-    within: bool,
-    /// The steps of the query or of the innermost subquery.
-    grid: Grid,
-    /// The end of the range of these steps, in milliseconds: the last step is not after it.
-    end: i64,
-}
-
-impl Around {
-    /// The surroundings of a complete query.
-    fn at(times: Times) -> Self {
-        Self {
-            statistics: false,
-            needs_buckets: false,
-            presence: false,
-            within: false,
-            grid: times.grid(),
-            end: times.end,
-        }
-    }
-}
-
-struct Planner<'r> {
-    times: Times,
-    run: &'r mut Run,
-    around: Around,
-    jobs: Jobs,
-    /// The aggregation around the expression that is planned next, if its groups can be merged.
-    fold: Option<Fold>,
-    /// The selector whose series that aggregation gets.
-    folded: Option<LeafId>,
 }
 
 impl Planner<'_> {
@@ -280,7 +223,7 @@ impl Planner<'_> {
                 Extension::Smoothed => (smoothed, "smoothed"),
             };
             if !fits {
-                return Err(calls::cannot_extend(word, function));
+                return Err(cannot_extend(word, function));
             }
         }
         let timing = self.timing(selector.at, &selector.offset)?;
@@ -435,6 +378,15 @@ fn is_label_name(expr: &Expr) -> bool {
         Expr::String(string) => !string.value.is_empty() && string.bytes.is_none(),
         _ => false,
     }
+}
+
+/// The error for a function over windows that does not support a modifier of the window.
+fn cannot_extend(word: &str, function: &str) -> Error {
+    let fits = |traits: &Traits| if word == "anchored" { traits.anchored } else { traits.smoothed };
+    let can = |kernel: &Kernel| matches!(kernel, Kernel::Range(_, traits) if fits(traits));
+    let names: Vec<&str> = FUNCTIONS.iter().filter(|f| can(&f.kernel)).map(|f| f.name).collect();
+    let names = names.join(", ");
+    Error::Invalid(format!("{word} modifier can only be used with: {names} - not with {function}"))
 }
 
 /// A series without samples.

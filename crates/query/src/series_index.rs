@@ -14,10 +14,8 @@ use crate::context::QueryContext;
 use crate::error::Error;
 use crate::joined_values::{JoinedLabels, JoinedTexts};
 use crate::series_batch::{BATCH_SERIES, LabelIds, SampleScan, SeriesBatch};
-use crate::text_scan::{DistinctTexts, KnownBatch, TextScan};
+use crate::text_scan::{DistinctTexts, KnownBatch, TEXT_BYTES, TextScan};
 
-/// Bytes of a text in memory besides its characters.
-pub(crate) const TEXT_BYTES: u64 = 48;
 /// Bytes of a series besides its labels.
 const SERIES_BYTES: u64 = 64;
 

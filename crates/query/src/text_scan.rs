@@ -6,7 +6,9 @@ use sandur_base::{BoxFuture, Reservation};
 
 use crate::context::QueryContext;
 use crate::error::Error;
-use crate::series_index::TEXT_BYTES;
+
+/// Bytes of a text in memory besides its characters.
+pub(crate) const TEXT_BYTES: u64 = 48;
 
 /// A batch of sorted texts.
 #[derive(Default)]

@@ -21,7 +21,7 @@ use sandur_relay::config::read;
 use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
 use sandur_relay::memory::Memory;
-use sandur_relay::relay::Running;
+use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

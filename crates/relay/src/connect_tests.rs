@@ -20,7 +20,7 @@ use crate::delivery::RESEND_BYTES;
 use crate::memory::Memory;
 use crate::model::{Packing, Routing, Target};
 use crate::node::Node;
-use crate::relay::Running;
+use crate::running::Running;
 
 const LINES: u64 = 5_000;
 

@@ -12,8 +12,8 @@ use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use crate::intake::take;
 use crate::memory::Memory;
 use crate::model::Protocol;
-use crate::relay::Running;
 use crate::relay_tests::{World, in_world, memory};
+use crate::running::Running;
 use crate::senders::CONNECTIONS_MAX;
 
 const FRAME: usize = 1 << 20;

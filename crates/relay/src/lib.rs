@@ -4,8 +4,8 @@
 //! **What it is.** Hash rings that place names exactly as carbon, carbon-c-relay and carbon-relay-ng do
 //! ([`ring`]); rules for the placement of replicas ([`replicas`]); readers that turn those programs'
 //! configuration files ([`config`]) into one routing ([`model`]); the routing of one name ([`router`]);
-//! and the running relay ([`relay`]): intake, queues in memory (lanes), queues on disk ([`spool`]), and
-//! one worker per connection.
+//! and the running relay ([`relay`], started by [`running`]): intake, queues in memory (lanes), queues on
+//! disk ([`spool`]), and one worker per connection.
 //!
 //! **What it is not.** It stores no metrics and depends on no engine, tenants or HTTP.
 //!
@@ -34,6 +34,7 @@ pub mod relay;
 pub mod replicas;
 pub mod ring;
 pub mod router;
+pub mod running;
 pub mod senders;
 pub mod spool;
 

@@ -9,54 +9,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, OverBudget, Shutdown, Task};
+use sandur_base::Env;
 use sandur_carbon::{Refusal, Sink};
 
 use crate::aggregation::{Aggregation, Computed};
 use crate::clean::{clean, clean_line};
-use crate::connect::Connector;
 use crate::counters::{Counters, TargetCounters};
-use crate::delivery::{Delivery, Store, WORKER_BYTES};
 use crate::hash::jump::{bucket, rehash};
 use crate::invalid_log::InvalidLog;
 use crate::lane::{CHUNK_BYTES, Lane};
 use crate::line::{Point, parse};
 use crate::memory::Memory;
 use crate::model::aggregate::Output;
-use crate::model::{NAME_BYTES_MAX, Routing, Stage, Validation};
-use crate::router::{BadCluster, End, RouteSink, Router, Scratch};
-use crate::senders::Senders;
-use crate::spool::Spool;
+use crate::model::{NAME_BYTES_MAX, Stage, Validation};
+use crate::router::{End, RouteSink, Router, Scratch};
 
-/// Bytes of a target's queue in memory, unless the configuration sets it.
-const LANE_BYTES: u64 = 8 << 20;
-/// The smallest queue of one connection in bytes: a chunk and one more line must fit.
-const LANE_BYTES_MIN: u64 = 1 << 20;
 /// Bytes of a buffer that a source may keep for a lane.
 const KEPT_BYTES: usize = 4 << 10;
 const COMPUTE_EVERY: Duration = Duration::from_secs(1);
-
-/// Opens the spool of a connection to a target; `None` if it has none.
-pub type OpenSpool<'a> = &'a dyn Fn(&str) -> std::io::Result<Option<Spool>>;
-
-/// Why a relay cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The members of a cluster cannot form a ring.
-    #[error(transparent)]
-    Cluster(#[from] BadCluster),
-    /// The budget has no room for the connections to targets.
-    #[error("the relay's connections to targets: {0}; raise that limit or name fewer connections")]
-    Memory(#[from] OverBudget),
-    /// A spool cannot be opened.
-    #[error("the spool of {target} cannot be opened: {reason}")]
-    Spool {
-        /// The name of the target.
-        target: String,
-        /// The system's error.
-        reason: std::io::Error,
-    },
-}
 
 /// Receives lines. Cheap to clone.
 #[derive(Clone)]
@@ -74,100 +44,10 @@ struct Inner {
 }
 
 /// A target and its lanes.
-struct Outgoing {
-    lanes: Vec<Arc<Lane>>,
-    live: Arc<AtomicBool>,
-    counters: Arc<TargetCounters>,
-}
-
-/// A relay and its tasks.
-pub struct Running {
-    /// Receives lines.
-    pub relay: Relay,
-    /// Admits connections of senders.
-    pub senders: Senders,
-    shutdown: Shutdown,
-    workers: Vec<Task<()>>,
-    background: Vec<Task<()>>,
-}
-
-impl Running {
-    /// Starts the workers of every target. All memory of the relay is reserved from `memory`. `host` is
-    /// the host's name in the relay's own metrics.
-    pub fn start(
-        (env, memory): (&Env, &Memory),
-        routing: Routing,
-        connector: Arc<dyn Connector>,
-        open_spool: OpenSpool<'_>,
-        host: &str,
-    ) -> Result<Self, StartError> {
-        let router = Router::new(routing)?;
-        let shutdown = Shutdown::default();
-        let (mut targets, mut workers) = (Vec::new(), Vec::new());
-        let limit = router.routing().queue_bytes.unwrap_or(LANE_BYTES).max(LANE_BYTES_MIN) as usize;
-        for target in &router.routing().targets {
-            let target = Arc::new(target.clone());
-            let live = Arc::new(AtomicBool::new(true));
-            let counters = Arc::new(TargetCounters::default());
-            let mut lanes = Vec::new();
-            for number in 0..target.connections.max(1) {
-                let held = memory.queues.reserve(WORKER_BYTES + target.wrapping_bytes())?;
-                let lane = Arc::new(Lane::new(limit, held));
-                let name = spool_name(&target.metric_name(), number);
-                let spool = if target.spools { open_spool(&name) } else { Ok(None) };
-                let spool =
-                    spool.map_err(|reason| StartError::Spool { target: target.node.to_string(), reason })?;
-                let delivery = Delivery {
-                    env: env.clone(),
-                    target: Arc::clone(&target),
-                    lane: Arc::clone(&lane),
-                    live: Arc::clone(&live),
-                    counters: Arc::clone(&counters),
-                    connector: Arc::clone(&connector),
-                    stopping: shutdown.signal(),
-                    store: Store::new(env.clone(), Arc::clone(&lane), Arc::clone(&counters), spool),
-                };
-                workers.push(env.spawn("delivery to a target", delivery.run()));
-                lanes.push(lane);
-            }
-            targets.push(Outgoing { lanes, live, counters });
-        }
-        let relay = Relay(Arc::new(Inner {
-            env: env.clone(),
-            router,
-            targets,
-            counters: Counters::default(),
-            invalid_log: InvalidLog::default(),
-            connections: Default::default(),
-            aggregation: Mutex::new(Aggregation::new(&memory.aggregations)),
-            host: host.replace('.', "_"),
-        }));
-        let background = vec![
-            env.spawn("aggregation", relay.clone().aggregate()),
-            env.spawn("own metrics of the relay", relay.clone().report()),
-        ];
-        let senders = Senders::new(env, &relay, &memory.senders);
-        Ok(Self { relay, senders, shutdown, workers, background })
-    }
-
-    /// Writes queued lines for a few seconds, and puts the rest on disk.
-    pub async fn stop(self) {
-        drop(self.background);
-        self.shutdown.trigger();
-        for worker in self.workers {
-            if let Err(error) = worker.join().await {
-                tracing::error!(%error, "the delivery to a target failed");
-            }
-        }
-    }
-}
-
-/// Returns the directory name of a spool.
-fn spool_name(target: &str, connection: u16) -> String {
-    let safe =
-        |letter: char| if letter.is_ascii_alphanumeric() || "_-".contains(letter) { letter } else { '+' };
-    let name: String = target.chars().map(safe).collect();
-    format!("{name}.{connection}")
+pub(crate) struct Outgoing {
+    pub(crate) lanes: Vec<Arc<Lane>>,
+    pub(crate) live: Arc<AtomicBool>,
+    pub(crate) counters: Arc<TargetCounters>,
 }
 
 /// Routes the lines of one source and buffers them for the lanes.
@@ -185,6 +65,26 @@ pub struct Sorter {
 }
 
 impl Relay {
+    /// A relay over these targets. `host` is the host's name in its own metrics.
+    pub(crate) fn new(
+        env: &Env,
+        router: Router,
+        targets: Vec<Outgoing>,
+        memory: &Memory,
+        host: &str,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            env: env.clone(),
+            router,
+            targets,
+            counters: Counters::default(),
+            invalid_log: InvalidLog::default(),
+            connections: Default::default(),
+            aggregation: Mutex::new(Aggregation::new(&memory.aggregations)),
+            host: host.replace('.', "_"),
+        }))
+    }
+
     /// Makes a sorter for one source of lines.
     pub fn sorter(&self) -> Sorter {
         let lanes = self.0.targets.iter().map(|target| vec![(Vec::new(), 0); target.lanes.len()]).collect();
@@ -217,7 +117,7 @@ impl Relay {
     }
 
     /// Computes the due intervals of aggregation rules, every second.
-    async fn aggregate(self) {
+    pub(crate) async fn aggregate(self) {
         let mut sorter = self.sorter();
         loop {
             self.0.env.sleep(COMPUTE_EVERY).await;
@@ -226,7 +126,7 @@ impl Relay {
     }
 
     /// Sends the relay's own metrics periodically.
-    async fn report(self) {
+    pub(crate) async fn report(self) {
         let Some(every) = self.0.router.routing().statistics.every else { return };
         let mut sorter = self.sorter();
         loop {

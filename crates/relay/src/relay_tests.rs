@@ -13,7 +13,8 @@ use crate::connect::{Connection, Connector};
 use crate::intake::take;
 use crate::memory::Memory;
 use crate::model::{Protocol, Routing, Target};
-use crate::relay::{Running, Sorter};
+use crate::relay::Sorter;
+use crate::running::Running;
 use crate::spool::tests::MemoryDisk;
 use crate::spool::{Disk, Options, Spool};
 

@@ -4,7 +4,7 @@
 //! is wrong`. The remedy depends on that cause and not on the request: for example, the first create
 //! fails if the bucket name is invalid, although that has nothing to do with creates.
 
-use crate::classify::{Cause, without_paths};
+use crate::cause::Cause;
 
 /// A cause that the operator must remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +219,11 @@ pub(crate) fn denied_remedy(store: &str) -> &'static str {
 
 fn scheme(store: &str) -> &str {
     store.split(':').next().unwrap_or_default()
+}
+
+/// The text without URLs and paths: clients choose names of tenants, which must not be taken for codes.
+pub(crate) fn without_paths(reason: &str) -> String {
+    reason.split_whitespace().filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ use sandur_base::Env;
 use tokio::sync::Mutex;
 
 use crate::call::Call;
-use crate::classify::{Cause, Failure, cause_of_io};
+use crate::cause::Cause;
+use crate::classify::{Failure, cause_of_io};
 use crate::error::{Error, Place};
 use crate::intent::{Class, Intent};
 use crate::operation::Operation;

@@ -11,7 +11,8 @@ use std::time::Duration;
 use object_store::client::HttpError;
 use rustix::io::Errno;
 
-use crate::advice::{Fault, denied_remedy};
+use crate::advice::{Fault, denied_remedy, without_paths};
+use crate::cause::Cause;
 use crate::error::{Error, Place};
 
 /// The longest reason that is kept, in characters: bodies of error responses can be pages long.
@@ -19,37 +20,6 @@ const REASON_CHARS_MAX: usize = 400;
 
 /// The remedy for a store that does not answer.
 const UNREACHABLE_REMEDY: &str = "check that the store is up and reachable";
-
-/// Why one attempt failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    NotFound,
-    /// "Already exists" or a failed precondition. For a create it means that the outcome is unknown.
-    Conflict,
-    Throttled,
-    /// Not sent: the queue of the lane is full, or the tenant's rate is exhausted.
-    Busy,
-    Unavailable,
-    /// The bucket does not exist; a retry does not help.
-    NoBucket,
-    Timeout(Duration),
-    Denied,
-    Full,
-    /// The process or the machine has no file descriptors or memory left at the moment.
-    Short,
-    ReadOnly,
-    Invalid,
-    Length {
-        expected: u64,
-        found: u64,
-    },
-    Device,
-    /// A file that is being written does not have its name any more.
-    Vanished,
-    /// The store's directory was replaced by another one.
-    Replaced,
-    Internal,
-}
 
 /// The failure of one attempt: its cause and its text.
 #[derive(Clone, Debug)]
@@ -233,11 +203,6 @@ const TEXTS: [(&str, Cause); 18] = [
     ("status code: 5", Cause::Unavailable),
     ("status code: 4", Cause::Invalid),
 ];
-
-/// The text without URLs and paths: clients choose names of tenants, which must not be taken for codes.
-pub(crate) fn without_paths(reason: &str) -> String {
-    reason.split_whitespace().filter(|word| !word.contains('/')).collect::<Vec<_>>().join(" ")
-}
 
 fn text_cause(reason: &str) -> Cause {
     let reason = without_paths(reason);

@@ -15,7 +15,8 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::classify::{Cause, Failure, cause_of_io};
+use crate::cause::Cause;
+use crate::classify::{Failure, cause_of_io};
 use crate::error::{Error, Place};
 use crate::hold::{Hold, LOCK_NAME, Refusal, is_unwritable};
 use crate::operation::Operation;

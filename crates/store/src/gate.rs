@@ -13,7 +13,8 @@ use std::time::Duration;
 use sandur_base::{Env, Turns};
 use tokio::sync::oneshot;
 
-use crate::classify::{Cause, Failure};
+use crate::cause::Cause;
+use crate::classify::Failure;
 use crate::lane::Lane;
 use crate::pace::{CommonPace, Pace};
 use crate::request_limits::RequestLimits;

@@ -42,7 +42,7 @@ impl LastFailures {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::Cause;
+    use crate::cause::Cause;
     use crate::intent::Intent;
 
     #[test]

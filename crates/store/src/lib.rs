@@ -65,6 +65,7 @@ mod append;
 mod attempts;
 mod aws_chain;
 mod call;
+mod cause;
 mod classify;
 mod connector;
 mod cost;

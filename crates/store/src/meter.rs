@@ -327,7 +327,7 @@ impl Drop for Sent<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classify::Cause;
+    use crate::cause::Cause;
     use crate::intent::Intent;
 
     #[test]

@@ -34,54 +34,60 @@ use crate::url::{Location, Service, Settings};
 /// Ends requests that no other timeout has ended.
 const BACKSTOP: Duration = Duration::from_secs(300);
 
-/// Opens the store at `url`: parses the URL, connects, locks a directory, and probes the store.
-pub(crate) async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
-    let location = Location::parse(url)?;
-    let shown: Arc<str> = location.url().into();
-    let mut tried = None;
-    let (requester, kind) = match &location {
-        Location::Memory => {
-            let requester = Requester::new(Arc::new(InMemory::new()), env, shown, &options.request_limits);
-            (requester, StoreKind::Memory)
-        }
-        Location::Bucket { service, bucket, prefix, settings } => {
-            let chain = credentials(&env, *service, settings, &shown).await?;
-            let connected = connect(*service, bucket, settings, chain.as_ref());
-            let connected = connected.map_err(|e| unconnected(e, &shown))?;
-            tried = chain.map(|chain| chain.tried);
-            let requester =
-                Requester::new(below(connected.objects, prefix), env, shown, &options.request_limits);
-            let multipart = Multipart { store: connected.parts, prefix: Path::from(prefix.as_str()) };
-            (requester.with_multipart(multipart), StoreKind::Bucket)
-        }
-        Location::Directory(path) => {
-            let (path, url, access) = (path.clone(), Arc::clone(&shown), options.access);
-            let opened = env.run_blocking(move || open_directory(&path, &url, access)).await?;
-            let (directory, objects) = opened;
-            let root = directory.root().to_owned();
-            (
-                Requester::local(directory, objects, env, shown, &options.request_limits),
-                StoreKind::Local { root },
-            )
-        }
-    };
-    let requester = Arc::new(requester);
-    if options.probe && options.access == Access::ReadWrite {
-        match probe(&requester).await {
-            // What exists can be read; writes are attempted when there are some.
-            Err(error @ (Error::Full { .. } | Error::ReadOnly { .. })) if requester.directory.is_some() => {
-                tracing::error!(%error, "the store can only be read now");
+impl Store {
+    /// Opens the store at `url` (see the crate's documentation for the forms), locks a local directory,
+    /// and checks that the store has the necessary capabilities.
+    pub async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
+        let location = Location::parse(url)?;
+        let shown: Arc<str> = location.url().into();
+        let mut tried = None;
+        let (requester, kind) = match &location {
+            Location::Memory => {
+                let requester =
+                    Requester::new(Arc::new(InMemory::new()), env, shown, &options.request_limits);
+                (requester, StoreKind::Memory)
             }
-            Err(error) => {
-                return Err(match tried {
-                    Some(tried) => error.with_credentials(&tried),
-                    None => error,
-                });
+            Location::Bucket { service, bucket, prefix, settings } => {
+                let chain = credentials(&env, *service, settings, &shown).await?;
+                let connected = connect(*service, bucket, settings, chain.as_ref());
+                let connected = connected.map_err(|e| unconnected(e, &shown))?;
+                tried = chain.map(|chain| chain.tried);
+                let requester =
+                    Requester::new(below(connected.objects, prefix), env, shown, &options.request_limits);
+                let multipart = Multipart { store: connected.parts, prefix: Path::from(prefix.as_str()) };
+                (requester.with_multipart(multipart), StoreKind::Bucket)
             }
-            Ok(()) => {}
+            Location::Directory(path) => {
+                let (path, url, access) = (path.clone(), Arc::clone(&shown), options.access);
+                let opened = env.run_blocking(move || open_directory(&path, &url, access)).await?;
+                let (directory, objects) = opened;
+                let root = directory.root().to_owned();
+                (
+                    Requester::local(directory, objects, env, shown, &options.request_limits),
+                    StoreKind::Local { root },
+                )
+            }
+        };
+        let requester = Arc::new(requester);
+        if options.probe && options.access == Access::ReadWrite {
+            match probe(&requester).await {
+                // What exists can be read; writes are attempted when there are some.
+                Err(error @ (Error::Full { .. } | Error::ReadOnly { .. }))
+                    if requester.directory.is_some() =>
+                {
+                    tracing::error!(%error, "the store can only be read now");
+                }
+                Err(error) => {
+                    return Err(match tried {
+                        Some(tried) => error.with_credentials(&tried),
+                        None => error,
+                    });
+                }
+                Ok(()) => {}
+            }
         }
+        Ok(Store::over(requester, kind, options))
     }
-    Ok(Store::over(requester, kind, options))
 }
 
 /// Finds the credentials of S3. The builders of the other services find their own.

@@ -84,12 +84,6 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens the store at `url` (see the crate's documentation for the forms), locks a local directory,
-    /// and checks that the store has the necessary capabilities.
-    pub async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {
-        crate::open::open(url, env, options).await
-    }
-
     /// The directory that a store URL names, which need not exist; `None` for other kinds of stores.
     pub fn directory_of(url: &str) -> Result<Option<PathBuf>, Error> {
         match Location::parse(url)? {

@@ -13,7 +13,8 @@ use std::time::Duration;
 use sandur_base::Env;
 use sandur_base::units::ByteSize;
 
-use crate::classify::{Cause, Failure};
+use crate::cause::Cause;
+use crate::classify::Failure;
 use crate::request_limits::{RatesOf, TenantRates};
 
 /// Number of buckets from which on full ones are removed.

@@ -12,7 +12,8 @@ use object_store::path::Path;
 use object_store::{PutMode, PutPayload, UpdateVersion};
 
 use crate::call::Call;
-use crate::classify::{Cause, Failure};
+use crate::cause::Cause;
+use crate::classify::Failure;
 use crate::error::Error;
 use crate::intent::Intent;
 use crate::operation::Operation;

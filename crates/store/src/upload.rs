@@ -20,7 +20,8 @@ use sandur_base::Task;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::call::Call;
-use crate::classify::{Cause, Failure};
+use crate::cause::Cause;
+use crate::classify::Failure;
 use crate::error::{Error, Place};
 use crate::intent::Intent;
 use crate::operation::Operation;

@@ -1,6 +1,7 @@
 //! The table of attacks. An attack is one file with its `ATTACK`, and one line here.
 
 mod any_requests;
+mod attack;
 mod carbon_clients;
 mod chains;
 mod compressed_bodies;
@@ -26,19 +27,7 @@ mod unlinked_wal;
 mod unread_answers;
 mod web_pages;
 
-use anyhow::Result;
-
-use crate::ground::Ground;
-
-/// One way to attack a server.
-pub struct Attack {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// A description in one sentence.
-    pub about: &'static str,
-    /// Runs the attack; defects of the server are recorded in the ground's tally.
-    pub run: fn(&Ground<'_>) -> Result<()>,
-}
+pub use attack::Attack;
 
 /// Every attack, from the cheapest to the most expensive.
 pub static ATTACKS: &[&Attack] = &[

@@ -13,6 +13,7 @@ mod log_templates;
 mod random;
 mod request;
 mod second;
+mod service;
 
 use std::sync::Arc;
 
@@ -21,17 +22,8 @@ use sandur_model::Labels;
 pub use incident::Incident;
 use random::Random;
 use second::Second;
-
-/// One line of a service.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Nanoseconds since the epoch.
-    pub timestamp: i64,
-    /// The text, which may contain line breaks (stack traces).
-    pub text: String,
-    /// Structured metadata.
-    pub metadata: Vec<(&'static str, String)>,
-}
+pub use service::Line;
+use service::Service;
 
 /// The lines of one stream, oldest first.
 #[derive(Clone, Debug)]
@@ -46,48 +38,6 @@ impl Stream {
     /// Bytes of the lines' text.
     pub fn text_bytes(&self) -> u64 {
         self.lines.iter().map(|line| line.text.len() as u64).sum()
-    }
-}
-
-/// A service, and the `app` label of its streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    Gateway,
-    Auth,
-    Catalog,
-    Checkout,
-    Payments,
-    Inventory,
-    Mailer,
-    Postgres,
-    Kernel,
-}
-
-impl Service {
-    pub(crate) const EVERY: [Self; 9] = [
-        Self::Gateway,
-        Self::Auth,
-        Self::Catalog,
-        Self::Checkout,
-        Self::Payments,
-        Self::Inventory,
-        Self::Mailer,
-        Self::Postgres,
-        Self::Kernel,
-    ];
-
-    fn app(self) -> &'static str {
-        match self {
-            Self::Gateway => "gateway",
-            Self::Auth => "auth",
-            Self::Catalog => "catalog",
-            Self::Checkout => "checkout",
-            Self::Payments => "payments",
-            Self::Inventory => "inventory",
-            Self::Mailer => "mailer",
-            Self::Postgres => "postgres",
-            Self::Kernel => "node",
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::incident::Incident;
 use super::log_templates;
 use super::random::Random;
 use super::request::Request;
-use super::{Line, Service};
+use super::service::{Line, Service};
 
 /// The lines of one request are within this many milliseconds, so that they are within the second.
 const REQUEST_MAX_MS: u64 = 400;

@@ -6,6 +6,7 @@
 
 mod certificate;
 mod options;
+mod timeouts;
 mod tls;
 mod unreachable;
 
@@ -24,12 +25,9 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 
 pub use options::Options;
 use options::{Address, Authorization};
+use timeouts::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 use tls::Presented;
 
-/// Timeout for connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Timeout for an answer: longer than a query may run.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// Maximum bytes of an answer: far more than a server's limits allow, and far less than the memory of a
 /// machine.
 const ANSWER_BYTES_MAX: usize = 1 << 30;

@@ -8,8 +8,8 @@ use rustls::{AlertDescription, CertificateError};
 
 use super::certificate::Names;
 use super::options::Options;
+use super::timeouts::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 use super::tls::Presented;
-use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
 
 /// The option that bypasses a certificate that cannot be fixed immediately.
 const SKIP: &str = "(--insecure skips all checks)";

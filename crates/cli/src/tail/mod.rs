@@ -23,9 +23,9 @@ use tokio_tungstenite::tungstenite::Message;
 use super::caret;
 use super::client::{self, Client, Refusal};
 use super::moment::{self, Window};
+use super::outcome::written;
 use super::paging::{Paging, Row, rows};
 use super::printer::{Output, Printer, output_argument};
-use super::query::written;
 use super::results::{self, Data, Stream};
 
 /// Timeout for connecting.

@@ -5,7 +5,8 @@ use std::path::Path;
 use sandur_graphite::{Unit, Zone, parse_offset, parse_time};
 use serde_json::Value;
 
-use super::{Report, cases, string};
+use super::cases::{cases, string};
+use super::report::Report;
 use crate::world::Place;
 
 pub(super) fn run(folder: &Path) -> Result<Report, String> {

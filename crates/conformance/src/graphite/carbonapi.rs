@@ -13,10 +13,11 @@ use sandur_model::TenantId;
 use sandur_query::{Error, QueryContext};
 use serde_json::Value;
 
+use super::cases::{cases, string};
 use super::recorded::{column, difference};
 use super::render::BUDGET;
+use super::report::Report;
 use super::second::{Verdict, report};
-use super::{Report, cases, string};
 
 /// The clock of the graphite-web that was given the same tests, seconds since the epoch.
 const NOW: i64 = 1_615_809_637;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::string;
+use super::cases::string;
 
 /// Functions that subtract large numbers, which loses precision.
 const CANCELLING: [&str; 5] = ["stdev", "stddev", "linearRegression", "holtWinters", "diff"];

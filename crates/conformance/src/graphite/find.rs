@@ -12,8 +12,9 @@ use sandur_graphite::{
 use sandur_query::QueryContext;
 use serde_json::Value;
 
+use super::cases::{cases, string, text};
 use super::place::{Series, World};
-use super::{Report, cases, string, text};
+use super::report::Report;
 use crate::world::Place;
 
 /// The clock of the recorded server, seconds since the epoch.

@@ -11,8 +11,9 @@ use sandur_graphite::{
 };
 use serde_json::Value;
 
+use super::cases::{string, text};
 use super::recorded::{difference, difference_of_tags, list, series, value};
-use super::{Report, string, text};
+use super::report::Report;
 use crate::world::Place;
 
 /// Integers with more digits are larger than every finite float.

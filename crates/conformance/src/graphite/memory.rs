@@ -12,7 +12,7 @@ use sandur_graphite::{
 use sandur_query::{Error, QueryContext};
 use serde_json::Value;
 
-use super::string;
+use super::cases::string;
 
 /// Series and events in memory.
 #[derive(Default)]

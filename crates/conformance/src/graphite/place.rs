@@ -13,8 +13,8 @@ use sandur_model::{
 };
 use serde_json::Value;
 
+use super::cases::string;
 use super::memory::Stored;
-use super::string;
 use crate::world::{OpenedEngine, Place, section};
 
 /// The clock begins in the year 2170 and samples in 2012, so every time window of the samples is over.

@@ -3,8 +3,8 @@
 use sandur_graphite::{Column, Consolidation, Series};
 use serde_json::Value;
 
+use super::cases::string;
 use super::compare::is_close;
-use super::string;
 
 /// Functions that subtract large numbers, which loses precision.
 const CANCELLING: [&str; 6] = ["stdev", "stddev", "linearRegression", "holtWinters", "diff", "polyfit"];

@@ -9,9 +9,10 @@ use sandur_query::QueryContext;
 use serde_json::Value;
 
 use super::binary::{is_same, msgpack, pickle};
+use super::cases::{cases, string, text};
 use super::compare::difference;
 use super::place::World;
-use super::{Report, cases, string, text};
+use super::report::Report;
 use crate::world::Place;
 
 /// Memory budget of a request in bytes.

@@ -7,7 +7,8 @@ use sandur_relay::replicas::{Distribution, Rule};
 use sandur_relay::ring::Kind;
 use serde_json::Value;
 
-use super::{Report, cases, string, text};
+use super::cases::{cases, string, text};
+use super::report::Report;
 use crate::world::Place;
 
 /// Runs the cases of a folder.

@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{Report, string};
+use super::cases::string;
+use super::report::Report;
 use crate::world::Place;
 
 /// The verdict on a case.

@@ -10,11 +10,12 @@ use sandur_model::TenantId;
 use sandur_query::QueryContext;
 use serde_json::Value;
 
+use super::cases::{cases, string};
 use super::compare::difference;
 use super::memory::Stored;
 use super::render::{BUDGET, json_of};
+use super::report::Report;
 use super::second::{Verdict, report};
-use super::{Report, cases, string};
 
 pub(super) fn run(folder: &Path) -> Result<Report, String> {
     let stored = Stored::default();

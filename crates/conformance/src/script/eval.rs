@@ -3,8 +3,7 @@
 use sandur_logql::{Kind, Request};
 use sandur_query::Direction;
 
-use super::EPOCH_NS;
-use super::text::duration;
+use super::time::{EPOCH_NS, duration};
 
 /// The form of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Reads the answer that an evaluation expects.
 
-use super::EPOCH_NS;
-use super::text::{duration, pairs, split_labels, split_text};
+use super::text::{pairs, split_labels, split_text};
+use super::time::{EPOCH_NS, duration};
 
 /// Labels sorted by name.
 pub type Pairs = Vec<(String, String)>;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sandur_model::{Labels, Level};
 use sandur_query::MemoryRow;
 
-use super::EPOCH_NS;
-use super::text::{duration, split_labels, split_text};
+use super::text::{split_labels, split_text};
+use super::time::{EPOCH_NS, duration};
 
 /// Returns the rows of one line.
 pub fn rows(text: &str) -> Result<Vec<MemoryRow>, String> {

@@ -32,15 +32,14 @@ mod eval;
 mod expected;
 mod load;
 mod text;
+mod time;
 
 use sandur_logql::Request;
 use sandur_query::MemoryRow;
 
 pub use expected::{Expected, ExpectedRow, Match, Pairs};
 pub use text::quote;
-
-/// Time zero of scripts: 2026-01-01 00:00 UTC, a multiple of every step that scripts use.
-pub const EPOCH_NS: i64 = 1_767_225_600 * 1_000_000_000;
+pub use time::EPOCH_NS;
 
 /// A script that cannot be read.
 #[derive(Debug, thiserror::Error)]

@@ -6,56 +6,19 @@
 mod engine;
 mod memory;
 mod opened;
+mod place;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::{Env, MemoryBudget};
-use sandur_model::{Limits, TenantId};
-use sandur_query::{LogSource, MemoryRow, QueryContext, QueryResult};
+use sandur_model::Limits;
+use sandur_query::{MemoryRow, QueryContext, QueryResult};
 
 use crate::script::Eval;
 pub use engine::{EngineWorld, section};
 pub use memory::MemoryWorld;
 pub use opened::OpenedEngine;
-
-/// Where rows are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A source in memory, which returns pages of several sizes and orders, and counts.
-    Memory,
-    /// The head of an engine: pushed, not flushed.
-    Head,
-    /// Level-0 blocks of an engine on a directory, two for each load.
-    Flushed,
-    /// Merged blocks of an engine on a directory: one for each day.
-    Compacted,
-}
-
-impl Place {
-    /// All places.
-    pub const EVERY: [Self; 4] = [Self::Memory, Self::Head, Self::Flushed, Self::Compacted];
-
-    /// Returns the place's name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Memory => "memory",
-            Self::Head => "head",
-            Self::Flushed => "flushed",
-            Self::Compacted => "compacted",
-        }
-    }
-}
-
-/// A source to query, and the tenant that owns its rows.
-pub struct View {
-    /// What distinguishes this source, for reports.
-    pub name: &'static str,
-    /// The source to query.
-    pub source: Arc<dyn LogSource>,
-    /// The tenant that owns the rows.
-    pub tenant: TenantId,
-}
+pub use place::{Place, View};
 
 /// A world in which one script runs. It needs a current-thread runtime with paused time.
 pub enum World {

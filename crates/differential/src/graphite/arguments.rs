@@ -1,9 +1,7 @@
-//! Random arguments: for each parameter, values that mostly fit.
+//! Random arguments without series: for each parameter, values that mostly fit.
 
 use sandur_graphite::{Kind, Parameter};
 
-use super::expression::Expression;
-use super::grammar::series;
 use crate::random::Random;
 
 const AGGREGATIONS: &[&str] = &[
@@ -63,36 +61,8 @@ fn float(random: &mut Random) -> String {
     random.pick(&fixed).to_owned()
 }
 
-/// Returns an argument for a parameter of a function.
-pub(super) fn argument(
-    random: &mut Random,
-    function: &str,
-    parameter: &Parameter,
-    depth: usize,
-) -> Expression {
-    if random.chance(1) {
-        return Expression::text(random.pick(&["None", "true", "'x'", "1", "inf", "''", "-3"]));
-    }
-    if matches!(parameter.kind, Kind::SeriesList) {
-        return series(random, depth);
-    }
-    if matches!(parameter.kind, Kind::SeriesLists) {
-        let nodes = random.below(4);
-        return Expression {
-            parts: vec![
-                super::expression::Part::Text("mapSeries(".to_owned()),
-                super::expression::Part::Inner(series(random, depth)),
-                super::expression::Part::Text(format!(",{nodes})")),
-            ],
-        };
-    }
-    if matches!(parameter.kind, Kind::Any) && random.chance(50) {
-        return series(random, depth);
-    }
-    Expression::text(plain(random, function, parameter))
-}
-
-fn plain(random: &mut Random, function: &str, parameter: &Parameter) -> String {
+/// Returns an argument without series for a parameter of a function.
+pub(super) fn plain(random: &mut Random, function: &str, parameter: &Parameter) -> String {
     let text = |random: &mut Random, from: &[&str]| {
         let value = random.pick(from).to_owned();
         quoted(random, &value)

@@ -1,8 +1,8 @@
 //! Random targets: nested functions of graphite-web over paths, tags and generated series.
 
-use sandur_graphite::{FUNCTIONS, Function, Kind, Origin};
+use sandur_graphite::{FUNCTIONS, Function, Kind, Origin, Parameter};
 
-use super::arguments::argument;
+use super::arguments::plain;
 use super::expression::{Expression, Part};
 use crate::random::Random;
 
@@ -38,7 +38,7 @@ fn spoilt(random: &mut Random, target: &Expression) -> Expression {
 }
 
 /// Returns series: a call, or stored series.
-pub fn series(random: &mut Random, depth: usize) -> Expression {
+fn series(random: &mut Random, depth: usize) -> Expression {
     if depth == 0 || random.chance(8) {
         return stored(random);
     }
@@ -135,6 +135,30 @@ fn call(random: &mut Random, function: &Function, depth: usize) -> Expression {
         parts.splice(0..0, [Part::Inner(before), Part::Text("|".to_owned())]);
     }
     Expression { parts }
+}
+
+/// Returns an argument for a parameter of a function.
+fn argument(random: &mut Random, function: &str, parameter: &Parameter, depth: usize) -> Expression {
+    if random.chance(1) {
+        return Expression::text(random.pick(&["None", "true", "'x'", "1", "inf", "''", "-3"]));
+    }
+    if matches!(parameter.kind, Kind::SeriesList) {
+        return series(random, depth);
+    }
+    if matches!(parameter.kind, Kind::SeriesLists) {
+        let nodes = random.below(4);
+        return Expression {
+            parts: vec![
+                Part::Text("mapSeries(".to_owned()),
+                Part::Inner(series(random, depth)),
+                Part::Text(format!(",{nodes})")),
+            ],
+        };
+    }
+    if matches!(parameter.kind, Kind::Any) && random.chance(50) {
+        return series(random, depth);
+    }
+    Expression::text(plain(random, function, parameter))
 }
 
 #[cfg(test)]

@@ -12,9 +12,9 @@ use sandur_promql::Times;
 
 use super::answer::{Answer, Data, Point};
 use super::ask::Ask;
+use super::case::Case;
 use super::compare::{Kind, close};
 use super::expression::{Expression, Part};
-use super::rules::Case;
 use super::series::{BEGIN_MS, LENGTH_MS};
 
 /// The aggregations that choose series.

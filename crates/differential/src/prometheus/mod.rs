@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod ask;
+pub mod case;
 pub mod choices;
 pub mod command;
 pub mod compare;

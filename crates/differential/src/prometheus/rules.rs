@@ -7,22 +7,9 @@ use std::collections::BTreeSet;
 
 use super::answer::{Answer, Data, Names};
 use super::ask::Ask;
+use super::case::Case;
 use super::choices;
-use super::compare::{Difference, Kind, are_same_points, close};
-
-/// A difference with its query and answers.
-pub struct Case<'a> {
-    /// The query.
-    pub ask: &'a Ask,
-    /// The text of its expression.
-    pub text: String,
-    /// How the answers differ.
-    pub difference: &'a Difference,
-    /// Prometheus's answer.
-    pub theirs: &'a Answer,
-    /// Our answer.
-    pub ours: &'a Answer,
-}
+use super::compare::{Kind, are_same_points, close};
 
 /// An explained difference.
 pub struct Rule {

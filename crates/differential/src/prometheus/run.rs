@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use super::answer::Answer;
 use super::ask::Ask;
+use super::case::Case;
 use super::compare::{Difference, Kind, compare};
 use super::peers::Peer;
-use super::rules::{Case, RULES, Rule};
+use super::rules::{RULES, Rule};
 
 /// The largest number of queries that are tried in order to reduce one.
 const TRIES_MAX: usize = 300;

@@ -1,15 +1,13 @@
 //! The command line: `sandur-differential record LANGUAGE`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, Command, value_parser};
 use sandur_base::Env;
-use serde_json::Value;
 
-use super::choice::{Candidate, Choice};
+use super::choice::Choice;
 use super::file::Recording;
 use super::{graphite, logql, promql};
 use crate::prometheus::peers::{Peer, Server};
@@ -85,41 +83,4 @@ pub fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
     choice.report(left_out)?;
     let is_clean = drawn.findings == 0 && choice.is_complete();
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The cases that were drawn.
-#[derive(Default)]
-pub struct Drawn {
-    /// Those to record.
-    pub cases: Vec<Value>,
-    /// Number of those that are not recorded, by reason.
-    pub dropped: BTreeMap<&'static str, usize>,
-    /// Number of differences that no rule explains. Each was printed.
-    pub findings: usize,
-}
-
-/// Draws cases until the choice is complete or `tries` cases were drawn. `next` returns the query of a
-/// case and its answers, or nothing if the choice does not want the query.
-pub fn draw(
-    choice: &mut Choice,
-    tries: u64,
-    mut next: impl FnMut(u64, &Choice) -> Result<Option<(String, Candidate)>>,
-) -> Result<Drawn> {
-    let mut drawn = Drawn::default();
-    for index in 0..tries {
-        if choice.is_complete() {
-            break;
-        }
-        let Some((query, candidate)) = next(index, choice)? else { continue };
-        match candidate {
-            Candidate::Case(case, outcome) if choice.takes(&query, outcome) => drawn.cases.push(case),
-            Candidate::Case(..) => *drawn.dropped.entry("enough of its outcome").or_default() += 1,
-            Candidate::Dropped(reason) => *drawn.dropped.entry(reason).or_default() += 1,
-            Candidate::Finding(detail) => {
-                println!("case {index}: {detail}\n");
-                drawn.findings += 1;
-            }
-        }
-    }
-    Ok(drawn)
 }

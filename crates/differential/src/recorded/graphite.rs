@@ -7,7 +7,7 @@ use sandur_graphite::{FUNCTIONS, Origin};
 use serde_json::{Value, json};
 
 use super::choice::{self, Candidate, Choice, described};
-use super::command::{Drawn, draw};
+use super::draw::{Drawn, draw};
 use super::file::Recording;
 use super::points;
 use crate::graphite::answer::{Answer, Row, compare};

@@ -10,7 +10,7 @@ use sandur_query::Direction;
 use serde_json::{Value, json};
 
 use super::choice::{Candidate, Choice, Outcome, described};
-use super::command::{Drawn, draw};
+use super::draw::{Drawn, draw};
 use super::file::Recording;
 use crate::ask::{Ask, Shape};
 use crate::compare::{self, Difference, compare};

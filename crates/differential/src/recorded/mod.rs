@@ -14,6 +14,7 @@
 
 pub mod choice;
 pub mod command;
+mod draw;
 pub mod file;
 pub mod graphite;
 pub mod logql;

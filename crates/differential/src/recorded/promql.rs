@@ -5,7 +5,7 @@ use sandur_promql::{FUNCTIONS, Times};
 use serde_json::{Map, Value, json};
 
 use super::choice::{Candidate, Choice, Outcome, described};
-use super::command::{Drawn, draw};
+use super::draw::{Drawn, draw};
 use super::file::Recording;
 use super::points;
 use crate::prometheus::answer::{Answer, Data, Names, Point, Row, ShownHistogram};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use sandur_model::decimal::push_whole_float;
 
 use crate::number::push_repr;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 
 /// Writes a text in quotes, with characters outside of ASCII escaped.
 pub(crate) fn quoted(text: &str) -> String {

@@ -3,7 +3,7 @@
 
 use sandur_protobuf::{Wire, Writer as _};
 
-use super::{FindFormat, FindRequest, Node};
+use super::request::{FindFormat, FindRequest, Node};
 use crate::encoding::protobuf::{items, message, text};
 use crate::error::{Error, Result};
 use crate::source::Found;

@@ -1,6 +1,6 @@
 //! `completer`: completions of a path that is being typed.
 
-use super::{FindFormat, FindRequest, Node};
+use super::request::{FindFormat, FindRequest, Node};
 use crate::encoding::json::quoted;
 use crate::error::Result;
 

@@ -9,7 +9,7 @@ use crate::encoding::json::{Layout, quoted, wrapped};
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
 use crate::number::parse_int;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::source::Source;
 
 /// The most patterns of a request.

@@ -5,7 +5,7 @@ use sandur_query::QueryContext;
 
 use crate::encoding::json::{Layout, quoted, wrapped};
 use crate::error::Error;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::tag_api::Names;
 
 /// The most paths of an answer; a larger tree has to be requested by patterns.

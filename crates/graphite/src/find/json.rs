@@ -1,6 +1,6 @@
 //! `json`: nodes by path; series include the time range in which they have values.
 
-use super::{FindFormat, FindRequest, Node};
+use super::request::{FindFormat, FindRequest, Node};
 use crate::encoding::json::quoted;
 use crate::error::Result;
 

@@ -10,6 +10,7 @@ mod index;
 mod json;
 mod msgpack;
 mod nodelist;
+mod parameters;
 mod pickle;
 mod request;
 mod treejson;
@@ -20,28 +21,17 @@ use sandur_query::QueryContext;
 use crate::encoding::json::wrapped;
 use crate::error::{Error, Result};
 use crate::glob::Pattern;
-use crate::render::{ANSWER_BYTES_MAX, Rendered};
-use crate::source::{Found, Source};
+use crate::rendered::{ANSWER_BYTES_MAX, Rendered};
+use crate::source::Source;
 
 pub use carbonserver::{Glob as GlobAnswer, read_globs, write_globs};
 pub use expand::{ExpandRequest, expand};
 pub use index::index;
-pub use request::FindRequest;
+use request::Node;
+pub use request::{FindFormat, FindRequest};
 
 /// Fewer nodes are written in place, without a job on the CPU pool.
 const LITTLE: usize = 256;
-
-/// An output format.
-#[derive(Debug)]
-pub struct FindFormat {
-    /// The value of `format`.
-    pub name: &'static str,
-    /// The content type.
-    pub content_type: &'static str,
-    /// Whether `jsonp` may wrap it.
-    pub(crate) is_json: bool,
-    pub(crate) write: fn(&FindRequest, &[Node], &mut Vec<u8>) -> Result<()>,
-}
 
 /// All formats.
 pub const FIND_FORMATS: &[&FindFormat] = &[
@@ -55,26 +45,6 @@ pub const FIND_FORMATS: &[&FindFormat] = &[
     &carbonserver::OLDER,
     &carbonserver::NEWER,
 ];
-
-/// A node that matches.
-#[derive(Debug)]
-pub(crate) struct Node {
-    path: String,
-    name_at: usize,
-    is_leaf: bool,
-}
-
-impl Node {
-    fn of(found: Found, pattern: &Pattern) -> Self {
-        let path = pattern.shown(found.path);
-        let name_at = path.rfind('.').map_or(0, |at| at + 1);
-        Self { path, name_at, is_leaf: found.is_leaf }
-    }
-
-    fn name(&self) -> &str {
-        &self.path[self.name_at..]
-    }
-}
 
 /// Finds the nodes of a request and writes the answer.
 pub async fn find(

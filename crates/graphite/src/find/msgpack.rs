@@ -1,6 +1,6 @@
 //! `msgpack`: nodes in the form that graphite-web servers exchange.
 
-use super::{FindFormat, FindRequest, Node};
+use super::request::{FindFormat, FindRequest, Node};
 use crate::encoding::msgpack::{flag, integer, list, map, text};
 use crate::error::Result;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{FindFormat, FindRequest, Node};
+use super::request::{FindFormat, FindRequest, Node};
 use crate::encoding::json::quoted;
 use crate::error::{Error, Result};
 

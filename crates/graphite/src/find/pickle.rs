@@ -1,7 +1,7 @@
 //! `pickle`: nodes in the form that older graphite-web servers exchange, with lists for intervals, so that
 //! reading it needs no class.
 
-use super::{FindFormat, FindRequest, Node};
+use super::request::{FindFormat, FindRequest, Node};
 use crate::encoding::pickle::{
     begin, begin_dictionary, begin_list, end, end_dictionary, end_list, end_pair, flag, integer, text,
 };

@@ -7,7 +7,8 @@ use crate::call::{Call, NodeOrTag};
 use crate::column::Column;
 use crate::combine::{Grid, Groups, normalize, pairs, path_expressions, quotient, rows};
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function};
+use crate::group::{Group, Origin};
 use crate::parameter::{Argument, Kind, SERIES, optional};
 use crate::series::Series;
 

@@ -8,7 +8,8 @@ use crate::aggregation::Aggregation;
 use crate::column::Column;
 use crate::combine::Groups;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function};
+use crate::group::{Group, Origin};
 use crate::parameter::{Kind, Preset, SERIES, optional};
 use crate::series::Series;
 

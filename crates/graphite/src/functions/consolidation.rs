@@ -2,7 +2,8 @@
 
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group};
+use crate::function::{Body, Function};
+use crate::group::Group;
 use crate::parameter::{Kind, SERIES, required};
 use crate::series::{Consolidation, Series};
 

@@ -10,7 +10,8 @@ use crate::aggregation::{order, sorted};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group};
+use crate::function::{Body, Function};
+use crate::group::Group;
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::series::Series;
 

@@ -11,8 +11,9 @@ use super::keys::{bound_in, group_by_key, place_in};
 use crate::call::{Call, NodeOrTag};
 use crate::combine::{Groups, aggregate};
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group};
+use crate::function::{Body, EvaluatingCall, Function};
 use crate::grammar::TARGET_BYTES_MAX;
+use crate::group::Group;
 use crate::parameter::{Argument, Kind, Parameter, Preset, SERIES, optional, required};
 use crate::pattern::{REPLACED_BYTES_MAX, replaced};
 use crate::scope::Scope;
@@ -258,7 +259,7 @@ fn wildcards(call: &mut Call, list: Vec<Series>, function: &str) -> Result<Vec<S
 fn call_plain(name: &str, scope: &Scope, arguments: Vec<Argument>) -> Result<Vec<Series>> {
     let function = find(name)?;
     match function.body {
-        Body::Series(run) => run(Call::bind(function, scope.clone(), arguments, Vec::new())?),
+        Body::Series(run) => run(Call::bind(function.callee(), scope.clone(), arguments, Vec::new())?),
         _ => Err(Error::invalid(format!("the function \"{name}\" cannot be called for groups of series"))),
     }
 }

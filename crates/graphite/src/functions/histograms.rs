@@ -10,7 +10,8 @@ use crate::call::Call;
 use crate::column::Column;
 use crate::combine::pairs;
 use crate::error::{Error, Result};
-use crate::function::{Function, Group};
+use crate::function::Function;
+use crate::group::Group;
 use crate::parameter::{Kind, Preset, SERIES, optional};
 use crate::series::Series;
 

@@ -5,7 +5,8 @@ use foldhash::HashSet;
 use super::combining::united;
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group};
+use crate::function::{Body, Function};
+use crate::group::Group;
 use crate::parameter::{Kind, Preset, SERIES, optional, required};
 use crate::series::Series;
 

@@ -97,7 +97,8 @@ mod tests {
 
     use super::*;
     use crate::column::Column;
-    use crate::function::{Computation, Evaluate, Target, call_with_values};
+    use crate::direct_call::call_with_values;
+    use crate::function::{Computation, Evaluate, Target};
     use crate::number::Number;
     use crate::parameter::Argument;
     use crate::scope::Scope;

@@ -6,7 +6,8 @@ use sandur_base::job::spend;
 use super::intervals::positive_interval;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, EvaluatingCall, Function, Group, Origin};
+use crate::function::{Body, EvaluatingCall, Function};
+use crate::group::{Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset, SERIES, required};
 use crate::series::Series;
 

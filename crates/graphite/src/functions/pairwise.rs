@@ -5,7 +5,8 @@ use super::keys::aggregation_key;
 use crate::call::{Call, NodeOrTag};
 use crate::combine::{Grid, Groups, aggregate, normalize, pairs, quotient};
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function};
+use crate::group::{Group, Origin};
 use crate::parameter::{Kind, Parameter, optional, required};
 use crate::series::Series;
 

@@ -6,7 +6,8 @@ use super::keys::take_first;
 use crate::aggregation::{Aggregation, order};
 use crate::call::Call;
 use crate::error::Result;
-use crate::function::{Body, Function, Group, Origin};
+use crate::function::{Body, Function};
+use crate::group::{Group, Origin};
 use crate::parameter::{Kind, Parameter, Preset, SERIES, optional, required};
 use crate::series::Series;
 

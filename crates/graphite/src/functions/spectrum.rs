@@ -6,7 +6,8 @@ use super::fourier::{Complex, inverse, transform};
 use crate::call::Call;
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::function::{Body, Function, Group};
+use crate::function::{Body, Function};
+use crate::group::Group;
 use crate::parameter::{Kind, SERIES, optional, required};
 use crate::series::Series;
 

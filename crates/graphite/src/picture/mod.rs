@@ -19,6 +19,7 @@ mod legend;
 mod lines;
 pub(crate) mod options;
 mod pie;
+mod pie_options;
 mod png;
 mod svg;
 mod templates;

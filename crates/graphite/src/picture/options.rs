@@ -2,7 +2,7 @@
 
 use super::canvas::{Anchor, TextStyle};
 use super::colors::Color;
-use super::pie::{Labels, Mode, Pie};
+use super::pie_options::{Labels, Mode, Pie};
 use super::templates::TEMPLATES;
 use crate::error::{Error, Result};
 use crate::number::parse_float;

@@ -7,7 +7,7 @@ use std::io::Write;
 use super::canvas::{Anchor, Canvas, Stroke, TextStyle};
 use super::colors::Color;
 use crate::error::{Error, Result};
-use crate::render::ANSWER_BYTES_MAX;
+use crate::rendered::ANSWER_BYTES_MAX;
 
 /// The SVG document in progress.
 pub(super) struct SvgCanvas<'a> {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::raw::shown;
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::error::Result;
 use crate::series::Series;
 use sandur_base::job::spend;
@@ -12,7 +12,7 @@ pub(super) const FORMAT: Format = Format {
     name: "csv",
     content_type: "text/csv",
     is_json: false,
-    bytes: |_, series| super::bytes_of(series, 48 + series.name.len()),
+    bytes: |_, series| super::request::bytes_of(series, 48 + series.name.len()),
     write,
 };
 

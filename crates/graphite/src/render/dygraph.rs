@@ -1,7 +1,7 @@
 //! `dygraph`: a row for each time with the values of all series.
 
 use super::raw::shown;
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::encoding::json::{Layout, quoted};
 use crate::error::{Error, Result};
 use crate::series::Series;
@@ -11,7 +11,7 @@ pub(super) const FORMAT: Format = Format {
     name: "dygraph",
     content_type: "application/json",
     is_json: true,
-    bytes: |_, series| super::bytes_of(series, 600),
+    bytes: |_, series| super::request::bytes_of(series, 600),
     write,
 };
 

@@ -4,15 +4,20 @@
 //! with the same steps are formatted once. Indented JSON is joined from parts.
 
 use super::consolidate::consolidate;
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::encoding::json::{Layout, push_value, quoted, value};
 use crate::error::{Error, Result};
 use crate::series::Series;
 use sandur_base::job::{Held, spend};
 use sandur_model::decimal::push_signed;
 
-pub(super) const FORMAT: Format =
-    Format { name: "json", content_type: "application/json", is_json: true, bytes: super::with_name, write };
+pub(super) const FORMAT: Format = Format {
+    name: "json",
+    content_type: "application/json",
+    is_json: true,
+    bytes: super::request::with_name,
+    write,
+};
 
 fn write(request: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     if list.iter().all(|series| series.values.is_empty()) {

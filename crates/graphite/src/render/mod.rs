@@ -5,6 +5,7 @@ mod csv;
 mod dygraph;
 mod json;
 mod msgpack;
+mod parameters;
 mod pickle;
 mod picture;
 mod protobuf;
@@ -18,51 +19,13 @@ use sandur_query::QueryContext;
 use crate::encoding::json::wrapped;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluator;
+use crate::rendered::{ANSWER_BYTES_MAX, Rendered};
 use crate::series::Series;
 use crate::source::Source;
 
 pub use protobuf::{FetchRequest, each_series, read_fetches};
-pub use request::RenderRequest;
+pub use request::{Format, RenderRequest};
 pub use stream::RenderStream;
-
-/// The most bytes of an answer.
-pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 30;
-
-/// An output format.
-#[derive(Debug)]
-pub struct Format {
-    /// The value of `format`.
-    pub name: &'static str,
-    /// The content type.
-    pub content_type: &'static str,
-    /// Whether `jsonp` may wrap it.
-    pub(crate) is_json: bool,
-    /// The approximate maximum of bytes for a series.
-    pub(crate) bytes: fn(&RenderRequest, &Series) -> usize,
-    pub(crate) write: fn(&RenderRequest, &mut [Series], &mut Vec<u8>) -> Result<()>,
-}
-
-impl Format {
-    fn is_picture(&self) -> bool {
-        self.content_type.starts_with("image/")
-    }
-}
-
-/// The bytes of a series with its name, and `each` bytes per value.
-fn bytes_of(series: &Series, each: usize) -> usize {
-    series.values.len().saturating_mul(each).saturating_add(256 + series.name.len())
-}
-
-/// The bytes for most formats: forty per value.
-fn with_name(_: &RenderRequest, series: &Series) -> usize {
-    bytes_of(series, 40)
-}
-
-/// The bytes for formats that include the expression of each series.
-fn with_expression(request: &RenderRequest, series: &Series) -> usize {
-    let asked = request.path_expression.as_deref().map_or(0, str::len);
-    with_name(request, series).saturating_add(series.path_expression.len().max(asked))
-}
 
 /// All formats.
 pub const FORMATS: &[&Format] = &[
@@ -79,15 +42,6 @@ pub const FORMATS: &[&Format] = &[
     &protobuf::OLDER,
     &protobuf::NEWER,
 ];
-
-/// An answer.
-#[derive(Debug)]
-pub struct Rendered {
-    /// The content type.
-    pub content_type: &'static str,
-    /// The content.
-    pub body: Vec<u8>,
-}
 
 /// Evaluates the targets of a request and writes the answer.
 pub async fn render(

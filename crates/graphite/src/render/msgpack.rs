@@ -1,6 +1,6 @@
 //! `msgpack`: series as maps.
 
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::encoding::msgpack::{self, float, integer, map, none, text};
 use crate::error::Result;
 use crate::series::Series;
@@ -10,7 +10,7 @@ pub(super) const FORMAT: Format = Format {
     name: "msgpack",
     content_type: "application/x-msgpack",
     is_json: false,
-    bytes: super::with_expression,
+    bytes: super::request::with_expression,
     write,
 };
 

@@ -1,6 +1,6 @@
 //! `pickle`: series as Python dictionaries.
 
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::encoding::pickle::{
     begin, begin_dictionary, begin_list, end, end_dictionary, end_list, float, integer, none, text,
 };
@@ -12,7 +12,7 @@ pub(super) const FORMAT: Format = Format {
     name: "pickle",
     content_type: "application/pickle",
     is_json: false,
-    bytes: super::with_expression,
+    bytes: super::request::with_expression,
     write,
 };
 

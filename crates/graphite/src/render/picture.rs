@@ -1,6 +1,6 @@
 //! `svg` and `png`: series as an image.
 
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::error::Result;
 use crate::picture::{self, PictureOptions};
 use crate::series::Series;
@@ -9,7 +9,7 @@ pub(super) const SVG: Format = Format {
     name: "svg",
     content_type: "image/svg+xml",
     is_json: false,
-    bytes: super::with_name,
+    bytes: super::request::with_name,
     write: write_svg,
 };
 
@@ -17,7 +17,7 @@ pub(super) const PNG: Format = Format {
     name: "png",
     content_type: "image/png",
     is_json: false,
-    bytes: super::with_name,
+    bytes: super::request::with_name,
     write: write_png,
 };
 

@@ -5,7 +5,7 @@
 use sandur_base::job::spend;
 use sandur_protobuf::{Malformed, Reader, Wire, Writer as _};
 
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::encoding::protobuf::{float, items, message, text};
 use crate::error::{Error, Result};
 use crate::series::Series;
@@ -14,7 +14,7 @@ pub(super) const OLDER: Format = Format {
     name: "carbonapi_v2_pb",
     content_type: "application/x-protobuf",
     is_json: false,
-    bytes: super::with_expression,
+    bytes: super::request::with_expression,
     write: write_older,
 };
 
@@ -25,7 +25,7 @@ pub(super) const NEWER: Format = Format {
     name: "carbonapi_v3_pb",
     content_type: "application/x-carbonapi-v3-pb",
     is_json: false,
-    bytes: super::with_expression,
+    bytes: super::request::with_expression,
     write: write_newer,
 };
 

@@ -2,14 +2,19 @@
 
 use std::io::Write;
 
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::error::Result;
 use crate::number::repr;
 use crate::series::Series;
 use sandur_base::job::spend;
 
-pub(super) const FORMAT: Format =
-    Format { name: "raw", content_type: "text/plain", is_json: false, bytes: super::with_name, write };
+pub(super) const FORMAT: Format = Format {
+    name: "raw",
+    content_type: "text/plain",
+    is_json: false,
+    bytes: super::request::with_name,
+    write,
+};
 
 fn write(_: &RenderRequest, list: &mut [Series], out: &mut Vec<u8>) -> Result<()> {
     for series in list.iter() {

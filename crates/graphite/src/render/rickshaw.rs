@@ -1,6 +1,6 @@
 //! `rickshaw`: series with points of `x`, the time, and `y`, the value.
 
-use super::{Format, RenderRequest};
+use super::request::{Format, RenderRequest};
 use crate::encoding::json::{Layout, quoted};
 use crate::error::Result;
 use crate::number::repr;
@@ -11,7 +11,7 @@ pub(super) const FORMAT: Format = Format {
     name: "rickshaw",
     content_type: "application/json",
     is_json: true,
-    bytes: |_, series| super::bytes_of(series, 250),
+    bytes: |_, series| super::request::bytes_of(series, 250),
     write,
 };
 

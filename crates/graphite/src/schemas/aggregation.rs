@@ -2,8 +2,7 @@
 
 use regex::Regex;
 
-use super::file::{RulesError, Section};
-use super::pattern_of;
+use super::file::{RulesError, Section, pattern_of};
 
 /// The aggregation of several values to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

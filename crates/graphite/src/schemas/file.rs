@@ -2,10 +2,19 @@
 
 use sandur_base::{ConfigOption, PythonConfig, Section as Options};
 
-use super::RulesFile;
+use crate::pattern::python_regex;
 
 /// The longest file, in bytes.
 const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// A rule file with its name, for error messages.
+#[derive(Clone, Copy, Debug)]
+pub struct RulesFile<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The content.
+    pub text: &'a str,
+}
 
 /// An error in a rule file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,4 +77,10 @@ pub(super) fn sections<'a>(file: RulesFile<'a>) -> Result<Vec<Section<'a>>, Rule
     let sections = PythonConfig::parse(file.text).and_then(|config| config.rules());
     let sections = sections.map_err(|malformed| wrong(malformed.line, malformed.reason))?;
     Ok(sections.into_iter().map(|options| Section { file: file.name, options }).collect())
+}
+
+/// The pattern of a section, in Python's syntax.
+pub(super) fn pattern_of(section: &Section<'_>) -> Result<regex::Regex, RulesError> {
+    let pattern = section.needed("pattern")?;
+    python_regex(pattern.value).map_err(|error| pattern.wrong(error.to_string()))
 }

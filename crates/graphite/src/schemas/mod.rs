@@ -15,15 +15,14 @@ mod retention;
 
 use sandur_model::Labels;
 
-use crate::pattern::python_regex;
 use crate::stored::name_of_pairs;
 
 pub use aggregation::Method;
 pub use archive::{Archive, Reading};
-pub use file::RulesError;
+pub use file::{RulesError, RulesFile};
 
 use aggregation::Aggregation;
-use file::Section;
+use file::{Section, pattern_of};
 use retention::archives_of;
 
 /// The step without a file, in seconds.
@@ -59,15 +58,6 @@ pub struct Rule<'a> {
     pub method: Method,
     /// The fraction of values that an aggregated value requires.
     pub x_files_factor: f64,
-}
-
-/// A rule file with its name, for error messages.
-#[derive(Clone, Copy, Debug)]
-pub struct RulesFile<'a> {
-    /// The name.
-    pub name: &'a str,
-    /// The content.
-    pub text: &'a str,
 }
 
 /// The bytes of a whisper file before its archives, of the head of an archive, and of a point.
@@ -181,11 +171,6 @@ impl Schema {
     fn kept(&self) -> i64 {
         self.archives.last().map_or(i64::MAX, |archive| archive.retention)
     }
-}
-
-fn pattern_of(section: &Section<'_>) -> Result<regex::Regex, RulesError> {
-    let pattern = section.needed("pattern")?;
-    python_regex(pattern.value).map_err(|error| pattern.wrong(error.to_string()))
 }
 
 #[cfg(test)]

@@ -5,23 +5,16 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use sandur_model::{Matcher, TimeRange};
 use sandur_query::{Error, QueryContext, SeriesRequest, all_texts};
 
 use super::StoredSeries;
+use super::deletes::Forget;
 use super::matchers::label_of;
 use crate::tags::parse_name;
 
 /// The most names of one request.
 const NAMES_MAX: usize = 1_000;
-
-/// Deletes series with their values.
-pub trait Forget: Send + Sync {
-    /// Deletes the values until now of the series that match and have no other labels, apart from those
-    /// that store paths.
-    fn forget<'a>(&'a self, matchers: Vec<Matcher>) -> BoxFuture<'a, Result<(), Error>>;
-}
 
 impl StoredSeries<'_> {
     /// Enables deletes, which fail otherwise.

@@ -10,6 +10,7 @@
 //! origins have no path; tags find them.
 
 mod buckets;
+mod deletes;
 mod fetch;
 mod find;
 mod forget;
@@ -34,7 +35,7 @@ use crate::schemas::StorageRules;
 use crate::source::{Fetched, Found, Selector, Source, Window};
 use crate::tags::TagExpression;
 
-pub use forget::Forget;
+pub use deletes::Forget;
 pub(crate) use named::name_of_pairs;
 pub(crate) use stream::SeriesStream;
 

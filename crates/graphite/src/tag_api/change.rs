@@ -6,7 +6,7 @@ use sandur_query::QueryContext;
 use super::{Names, Parameters};
 use crate::encoding::json::quoted;
 use crate::error::{Error, Result};
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::tags::{canonical_name, parse_name};
 
 /// Computes canonical names as a job of the query.

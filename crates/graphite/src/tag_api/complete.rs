@@ -5,7 +5,7 @@ use sandur_query::QueryContext;
 
 use super::{COMPLETED, LIMIT_MAX, Names, Parameters, Wanted};
 use crate::error::Error;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::tags::TagExpression;
 
 /// Lists the tags of matching series, except those in the expressions of the request.

@@ -5,7 +5,7 @@ use sandur_query::QueryContext;
 use super::{LIMIT_MAX, NameFilter, Names, Parameters, Wanted};
 use crate::encoding::json::quoted;
 use crate::error::Error;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 
 /// Lists the values of a tag; `null` if no series has it.
 pub async fn tag_details(

@@ -5,7 +5,7 @@ use sandur_query::QueryContext;
 use super::Parameters;
 use crate::error::Error;
 use crate::evaluate::SERIES_MAX;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::source::Source;
 use crate::tags::TagExpression;
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::Parameters;
 use crate::error::Error;
 use crate::reference::functions_json;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 
 /// All functions, those of a group, all by group, or one by name.
 pub fn functions(name: Option<&str>, pairs: &[(String, String)]) -> Result<Rendered, Error> {

@@ -5,7 +5,7 @@ use sandur_query::QueryContext;
 use super::{LIMIT_MAX, Names, Parameters, Wanted};
 use crate::encoding::json::quoted;
 use crate::error::Error;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 
 /// Lists tags.
 pub async fn list_tags(

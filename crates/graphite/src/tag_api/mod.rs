@@ -19,7 +19,7 @@ use crate::encoding::json::{Layout, quoted, wrapped};
 use crate::error::{Error, Result};
 use crate::number::parse_int;
 use crate::pattern::python_beginning;
-use crate::render::Rendered;
+use crate::rendered::Rendered;
 use crate::tags::TagExpression;
 
 pub use change::{delete_series, tag_multi_series, tag_series};

@@ -8,9 +8,8 @@ use foldhash::{HashMap, HashMapExt};
 use sandur_base::{Place, Reservation};
 use sandur_model::{MetricLimits, SampleBatch, StreamId, is_stale};
 
-use super::Stream;
-use super::stream::{Point, Rejected};
-use super::streams::{Entry, Loaded, Tenant};
+use super::stream::{Point, Rejected, Stream};
+use super::table::{Entry, Loaded, Tenant};
 use super::total::{Difference, Total};
 use crate::refused::{Cause, Reason};
 use crate::samples::labels_check::ShownSeries;

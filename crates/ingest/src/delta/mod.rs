@@ -14,24 +14,14 @@
 //!
 //! **Memory.** The state of a series is reserved before it is kept; a new series is refused when there is
 //! no memory for it. The decoder pays for the work on a batch ([`WORK_BYTES`] for each series).
-//! is refused. Work on a batch is paid for by its decoder ([`WORK_BYTES`] for each series).
 
 mod added;
 mod stream;
 mod streams;
+mod table;
 mod total;
-
-use std::time::Duration;
 
 pub use added::Added;
 pub use streams::DeltaStreams;
-
-use stream::Stream;
-use streams::{Entry, STREAM_BYTES};
-
-/// A series without a point for this long is forgotten; its next point starts a new total.
-pub const DELTA_STALE_AFTER: Duration = Duration::from_secs(5 * 60);
-
-/// Bytes of memory for the work on one series of a batch: its key in the queue, its states before and
-/// after in a table that has just doubled, and a start time in the batch.
-pub(crate) const WORK_BYTES: u64 = sandur_base::KEY_BYTES + 2 * STREAM_BYTES + size_of::<Entry>() as u64 + 16;
+pub use table::DELTA_STALE_AFTER;
+pub(crate) use table::WORK_BYTES;

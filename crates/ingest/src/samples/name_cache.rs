@@ -6,7 +6,6 @@
 use sandur_model::{Labels, StreamId, graphite_level};
 
 use super::seen::{Found, Seen, Weighed};
-use super::series_cache::KnownSeries;
 use super::series_key::SeriesKey;
 
 /// The stored properties of a name.
@@ -27,13 +26,6 @@ impl KnownName {
         let levels = (0..).map_while(graphite_level).take_while(|level| labels.get(level).is_some());
         let path_nodes = levels.count() as u32;
         Self { id, label_count: labels.len() as u32, path_nodes, longest_name, longest_value }
-    }
-}
-
-impl From<&KnownSeries> for KnownName {
-    fn from(series: &KnownSeries) -> Self {
-        let KnownSeries { id, label_count, path_nodes, longest_name, longest_value, .. } = *series;
-        Self { id, label_count, path_nodes, longest_name, longest_value }
     }
 }
 

@@ -65,6 +65,13 @@ impl KnownSeries {
     }
 }
 
+impl From<&KnownSeries> for KnownName {
+    fn from(series: &KnownSeries) -> Self {
+        let KnownSeries { id, label_count, path_nodes, longest_name, longest_value, .. } = *series;
+        Self { id, label_count, path_nodes, longest_name, longest_value }
+    }
+}
+
 impl Weighed for KnownSeries {
     fn further_bytes(&self) -> u64 {
         let text = self.labels.text_bytes() as u64 + u64::from(self.label_count) * LABEL_BYTES;

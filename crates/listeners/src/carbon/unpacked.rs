@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::Carbon;
-use super::window::{NoWindow, WINDOW_LOG_MAX, Window, window};
+use super::window::{NoWindow, Packing, WINDOW_LOG_MAX, Window, window};
 
 /// Maximum number of compressed connections at the same time.
 pub const STREAMS_MAX: usize = 64;
@@ -34,14 +34,6 @@ const PIECES: usize = 2;
 /// Bytes of all chunks of a stream: on each side those that wait, one being produced and one being
 /// consumed.
 const PIECES_BYTES: u64 = (2 * (PIECES + 2) * PIECE_BYTES) as u64;
-
-/// How a stream is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Packing {
-    Gzip,
-    Lz4,
-    Zstd,
-}
 
 /// What the first bytes of a connection indicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

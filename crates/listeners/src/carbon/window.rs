@@ -3,8 +3,6 @@
 //! **Invariant.** A decoder allocates at most what is computed here for the first frame of its stream; a
 //! later frame that needs more is refused.
 
-use super::unpacked::Packing;
-
 /// Maximum window of zstd: 8 MiB, as the program `zstd` accepts by default.
 pub const WINDOW_LOG_MAX: u32 = 23;
 /// Minimum that is reserved for a window of zstd: 1 MiB, since later frames may need more.
@@ -15,6 +13,14 @@ const ZSTD_BYTES: u64 = 320 << 10;
 const GZIP_BYTES: u64 = 64 << 10;
 /// State of an lz4 decoder in addition to its blocks: the data that blocks refer to.
 const LZ4_BYTES: u64 = 128 << 10;
+
+/// How a stream is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    Gzip,
+    Lz4,
+    Zstd,
+}
 
 /// Why a stream is not opened.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 
 use sandur_base::spelling::nearest;
 
-use super::{Advice, Scene, calls, here, other_languages, there};
+use super::scene::{Advice, Scene, here, there};
+use super::{calls, other_languages};
 use crate::lexer::Kind;
 use crate::stage::STAGES;
 

@@ -2,7 +2,8 @@
 
 use sandur_base::spelling::nearest;
 
-use super::{Advice, Scene, here, other_languages};
+use super::other_languages;
+use super::scene::{Advice, Scene, here};
 use crate::lexer::{FUNCTIONS, Kind};
 use crate::{range, vector};
 

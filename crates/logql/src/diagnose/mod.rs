@@ -7,12 +7,15 @@
 mod advice;
 mod calls;
 mod other_languages;
+mod scene;
 mod whole;
 
 use std::ops::Range;
 
+use scene::{Advice, Scene};
+
 use crate::error::ParseError;
-use crate::lexer::{Kind, Token};
+use crate::lexer::Token;
 use crate::parser::{parse, stopped};
 
 /// The diagnosis of an invalid query.
@@ -47,95 +50,6 @@ fn at_fault(tokens: &[Token], stopped: usize, error: &ParseError) -> usize {
     let is_it =
         |at: &usize| tokens.get(*at).is_some_and(|t| (t.line, t.column) == (error.line, error.column));
     [stopped, stopped + 1, stopped.saturating_sub(1)].into_iter().find(is_it).unwrap_or(stopped)
-}
-
-/// A suggestion for a part of a query.
-struct Advice {
-    /// The part, if it is not the token at which parsing stopped.
-    span: Option<Range<usize>>,
-    help: Option<String>,
-}
-
-/// Advice for the token at which parsing stopped.
-fn here(help: impl Into<String>) -> Option<Advice> {
-    Some(Advice { span: None, help: Some(help.into()) })
-}
-
-/// Advice for another part.
-fn there(span: Range<usize>, help: impl Into<String>) -> Option<Advice> {
-    Some(Advice { span: Some(span), help: Some(help.into()) })
-}
-
-/// A query and the token at which parsing stopped.
-struct Scene<'a> {
-    text: &'a str,
-    tokens: &'a [Token],
-    at: usize,
-}
-
-impl<'a> Scene<'a> {
-    fn token(&self) -> &'a Token {
-        &self.tokens[self.at]
-    }
-
-    /// A token before (negative) or after the one at which parsing stopped.
-    fn near(&self, offset: isize) -> Option<&'a Token> {
-        self.tokens.get(self.at.checked_add_signed(offset)?)
-    }
-
-    fn source(&self, token: &Token) -> &'a str {
-        self.text.get(token.span.clone()).unwrap_or_default()
-    }
-
-    /// Whether the token at this offset is not a string and has this text.
-    fn is(&self, offset: isize, text: &str) -> bool {
-        self.near(offset).is_some_and(|t| t.kind != Kind::String && self.source(t) == text)
-    }
-
-    fn kind(&self, offset: isize) -> Option<Kind> {
-        self.near(offset).map(|t| t.kind)
-    }
-
-    /// Whether the token is between `{` and `}`.
-    fn in_selector(&self) -> bool {
-        let mut before = self.tokens[..self.at].iter().rev();
-        before
-            .find_map(|t| match t.kind {
-                Kind::Word("{") => Some(true),
-                Kind::Word("}") => Some(false),
-                _ => None,
-            })
-            .unwrap_or(false)
-    }
-
-    /// The index of the innermost parenthesis that is open at the token.
-    fn open_parenthesis(&self) -> Option<usize> {
-        let mut closed = 0;
-        for at in (0..self.at).rev() {
-            match self.tokens[at].kind {
-                Kind::Word(")") => closed += 1,
-                Kind::Word("(") if closed == 0 => return Some(at),
-                Kind::Word("(") => closed -= 1,
-                _ => {}
-            }
-        }
-        None
-    }
-
-    /// The function whose parenthesis is open at the token, and the index of that parenthesis.
-    fn open_call(&self) -> Option<(&'a str, usize)> {
-        let open = self.open_parenthesis()?;
-        let mut before = open.checked_sub(1)?;
-        if self.tokens[before].kind == Kind::Word(")") {
-            // In `sum by (app) (`, the function name is before the labels.
-            let list = self.tokens[..before].iter().rposition(|t| t.kind == Kind::Word("("))?;
-            before = list.checked_sub(2)?;
-        }
-        match self.tokens[before].kind {
-            Kind::Function(name) => Some((name, open)),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

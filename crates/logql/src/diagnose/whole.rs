@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use sandur_base::spelling::nearest;
 
-use super::{Advice, Scene, here, there};
+use super::scene::{Advice, Scene, here, there};
 use crate::ast::Expr;
 use crate::lexer::Kind;
 use crate::parser::matchers::validate_matchers;

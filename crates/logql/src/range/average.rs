@@ -1,8 +1,9 @@
 //! `avg_over_time`.
 
+use crate::range::function::unwrapped;
 use crate::range::slots::Table;
 use crate::range::total::Total;
-use crate::range::{RangeFunction, Window, unwrapped};
+use crate::range::{RangeFunction, Window};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
     sharded: true,

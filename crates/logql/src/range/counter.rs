@@ -5,8 +5,9 @@ use sandur_base::Reservation;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _, malformed};
 
+use crate::range::function::unwrapped;
 use crate::range::slots::{Slot, Table};
-use crate::range::{RangeFunction, Window, unwrapped};
+use crate::range::{RangeFunction, Window};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
     grouping: false,

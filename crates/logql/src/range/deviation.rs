@@ -5,8 +5,9 @@ use sandur_model::exact::Moments;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};
 
+use crate::range::function::unwrapped;
 use crate::range::slots::{Slot, Table};
-use crate::range::{RangeFunction, Window, unwrapped};
+use crate::range::{RangeFunction, Window};
 
 pub const TABLE: &[RangeFunction] = &[
     unwrapped("stdvar_over_time", "The variance of unwrapped values.", |setup| {

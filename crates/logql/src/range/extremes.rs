@@ -5,8 +5,9 @@ use sandur_protobuf::Writer as _;
 use sandur_query::Error;
 use sandur_query::wire::Fields;
 
+use crate::range::function::unwrapped;
 use crate::range::slots::{Slot, Table};
-use crate::range::{RangeFunction, Window, unwrapped};
+use crate::range::{RangeFunction, Window};
 
 const BASE: RangeFunction = RangeFunction {
     sharded: true,

@@ -8,8 +8,9 @@ use sandur_protobuf::Writer as _;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};
 
+use crate::range::function::unwrapped;
 use crate::range::slots::{Slot, Table};
-use crate::range::{RangeFunction, Window, unwrapped};
+use crate::range::{RangeFunction, Window};
 
 pub const TABLE: &[RangeFunction] = &[
     unwrapped("first_over_time", "The oldest unwrapped value.", |setup| {

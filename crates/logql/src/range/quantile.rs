@@ -4,8 +4,9 @@ use sandur_base::Reservation;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};
 
+use crate::range::function::unwrapped;
 use crate::range::slots::{Slot, Table};
-use crate::range::{Argument, RangeFunction, unwrapped};
+use crate::range::{Argument, RangeFunction};
 
 pub const TABLE: &[RangeFunction] = &[RangeFunction {
     argument: Argument::Number,

@@ -10,14 +10,41 @@ use sandur_protobuf::Writer as _;
 use sandur_query::wire::{Fields, malformed};
 use sandur_query::{Error, Windows};
 
-use crate::range::{Setup, Window};
-
 /// The value of a step without a sample: a NaN that no computation produces.
 pub const ABSENT: f64 = f64::from_bits(0x7ff8_dead_beef_0001);
 
 /// Whether a value stands for a missing sample.
 pub fn is_absent(value: f64) -> bool {
     value.to_bits() == ABSENT.to_bits()
+}
+
+/// The parameters of an accumulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The number of slots of the query's windows.
+    pub slots: usize,
+    /// The function's numeric argument.
+    pub parameter: f64,
+    /// Whether rows contribute unwrapped values, not whole numbers.
+    pub unwraps: bool,
+}
+
+/// The window whose rows become a number.
+#[derive(Clone, Copy, Debug)]
+pub struct Window {
+    /// Its last instant, in nanoseconds since the epoch.
+    pub end_ns: i64,
+    /// Its length, in nanoseconds.
+    pub range_ns: i64,
+    /// The function's numeric argument.
+    pub parameter: f64,
+}
+
+impl Window {
+    /// Its length, in seconds.
+    pub fn range_seconds(&self) -> f64 {
+        self.range_ns as f64 / 1e9
+    }
 }
 
 /// The state of the rows of one group and slot. The default is the state without rows.

@@ -18,6 +18,7 @@ mod wide;
 
 pub use columns::{ExactSums, RUN};
 pub use moments::Moments;
+use wide::power_of_two;
 pub use wide::{DIGITS_MAX, FIRST_MIN, Wide};
 
 /// The sum of two floats and its rounding error.
@@ -163,17 +164,4 @@ impl<const K: usize> ExactSum<K> {
         parts.into_iter().for_each(|part| sum.add(part));
         sum
     }
-}
-
-/// `value * 2^exponent`, rounded once.
-fn power_of_two(value: f64, exponent: i32) -> f64 {
-    let (mut value, mut exponent) = (value, exponent);
-    while exponent > 1000 && value.is_finite() && value != 0.0 {
-        (value, exponent) = (value * 2f64.powi(1000), exponent - 1000);
-    }
-    if exponent >= -1000 {
-        return value * 2f64.powi(exponent.min(1000));
-    }
-    // A product below the normal numbers is rounded, so it is the last one.
-    value * 2f64.powi((exponent + 900).max(-1000)) * 2f64.powi(-900)
 }

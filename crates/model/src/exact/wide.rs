@@ -5,8 +5,6 @@
 //!
 //! Invariant: no operation rounds, except [`Wide::rounded`] and [`Wide::scaled`].
 
-use super::power_of_two;
-
 /// Bits of a digit.
 const BITS: i32 = 32;
 /// An addition changes a digit by less than 2^32, so this many of them fit between two carries.
@@ -221,4 +219,17 @@ impl Wide {
             && (-(1 << BITS)..1 << BITS).contains(last);
         fits.then_some(Self { first, digits, additions: 0 })
     }
+}
+
+/// `value * 2^exponent`, rounded once.
+pub(super) fn power_of_two(value: f64, exponent: i32) -> f64 {
+    let (mut value, mut exponent) = (value, exponent);
+    while exponent > 1000 && value.is_finite() && value != 0.0 {
+        (value, exponent) = (value * 2f64.powi(1000), exponent - 1000);
+    }
+    if exponent >= -1000 {
+        return value * 2f64.powi(exponent.min(1000));
+    }
+    // A product below the normal numbers is rounded, so it is the last one.
+    value * 2f64.powi((exponent + 900).max(-1000)) * 2f64.powi(-900)
 }

@@ -5,7 +5,7 @@ use sandur_query::Error;
 use crate::ast::{Call, Expr};
 use crate::column::Grid;
 use crate::functions::window::RangeFn;
-use crate::functions::{FUNCTIONS, Kernel, PRESENT, Special, Traits, math, over_time};
+use crate::functions::{Kernel, PRESENT, Special, Traits, math, over_time};
 use crate::labels::METRIC_NAME;
 use crate::ops::histogram::{Histograms, Question};
 use crate::ops::info::Info;
@@ -14,20 +14,12 @@ use crate::ops::relabel::{Change, Relabel, compile};
 use crate::ops::select::Take;
 use crate::ops::simple::{Absent, Each, Map, Nothing, ScalarOf, ScalarPair, Sort, SortBy, scalar};
 use crate::places::KnownPlaces;
+use crate::plan::planner::{Looked, Planner, Wanted};
 use crate::plan::times::{info_timing, is_invariant};
-use crate::plan::{Looked, NOTED, Planner, Wanted, absent_labels, empty_series, is_label_name, text_of};
+use crate::plan::{NOTED, absent_labels, empty_series, is_label_name, text_of};
 use crate::run::{AnyOperator, BatchMemory, Gathered, ScalarArg, Scratch};
 use crate::span::Span;
 use crate::timing::Extension;
-
-/// The error for a function over windows that does not support a modifier of the window.
-pub(super) fn cannot_extend(word: &str, function: &str) -> Error {
-    let fits = |traits: &Traits| if word == "anchored" { traits.anchored } else { traits.smoothed };
-    let can = |kernel: &Kernel| matches!(kernel, Kernel::Range(_, traits) if fits(traits));
-    let names: Vec<&str> = FUNCTIONS.iter().filter(|f| can(&f.kernel)).map(|f| f.name).collect();
-    let names = names.join(", ");
-    Error::Invalid(format!("{word} modifier can only be used with: {names} - not with {function}"))
-}
 
 impl Planner<'_> {
     pub(super) fn call(&mut self, call: &Call, grid: Grid, wanted: Wanted<'_>) -> Result<AnyOperator, Error> {

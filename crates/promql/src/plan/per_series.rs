@@ -6,51 +6,18 @@
 
 use std::sync::Arc;
 
-use foldhash::HashMap;
 use sandur_query::{Error, SampleSelection, SeriesBatch, SeriesWork};
 
 use crate::ast::{Call, Expr};
 use crate::column::{Column, Grid};
 use crate::functions::{Kernel, Special};
 use crate::ops::computed::FromJobs;
-use crate::plan::{Around, Looked, Planner, Wanted};
-use crate::run::{AnyOperator, Computed, LeafId, Options, Pull, Run};
-use crate::span::Span;
-use crate::timing::Times;
-use crate::token::Kind;
+use crate::plan::planner::{Around, Fold, Jobs, Looked, PerSeries, Planner, Wanted};
+use crate::run::{AnyOperator, Computed, LeafId, Pull, Run};
 use crate::value_type::Type;
 
 /// The most series of a job.
 const SERIES_MAX: usize = 256;
-
-/// The work for the series of selectors that are computed independently.
-pub type Jobs = HashMap<LeafId, Arc<PerSeries>>;
-
-/// An expression that processes each series of one selector independently.
-pub struct PerSeries {
-    expr: Expr,
-    grid: Grid,
-    times: Times,
-    options: Options,
-    /// The labels that outer operators read, and whether these are all labels except the listed ones.
-    wanted: Option<(Vec<String>, bool)>,
-    around: Around,
-    /// The aggregation of the series, if groups of their parts can be merged.
-    fold: Option<Fold>,
-}
-
-/// An aggregation around an expression of each series.
-#[derive(Clone, Debug)]
-pub struct Fold {
-    /// The operator.
-    pub op: Kind,
-    /// The labels of `by` or `without`.
-    pub names: Vec<String>,
-    /// Whether the labels are those of `without`.
-    pub without: bool,
-    /// The place of the aggregated expression.
-    pub span: Span,
-}
 
 impl PerSeries {
     /// The work for an expression at its place in a plan.

@@ -85,9 +85,17 @@ pub fn read(path: &Path, format: Option<Format>, section: Option<&str>) -> Resul
         Format::Carbon => carbon::read(&source, section, &mut routing)?,
         Format::CarbonCRelay => relay_grammar::read(&source, &mut routing)?,
         Format::CarbonRelayNg => relay_ng::read(&source, &mut routing)?,
-        Format::Sandur => sandur::read(&source, &mut routing)?,
+        Format::Sandur => sandur::read(&source, &mut routing, &read_other)?,
     }
     Ok(routing)
+}
+
+/// Reads the file of another relay; `None` if its format is our own.
+fn read_other(source: &Source, section: Option<&str>) -> Result<Option<Routing>, ConfigError> {
+    match Format::of(&source.text) {
+        Format::Sandur => Ok(None),
+        _ => read(&source.path, None, section).map(Some),
+    }
 }
 
 impl Routing {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use sandur_base::units;
 
+use super::destination;
 use super::source::{ConfigError, Source};
 use super::tables::{self, Table};
-use super::{Format, destination};
 use crate::model::aggregate::{Aggregate, Output};
 use crate::model::matcher::{Matcher, compile};
 use crate::model::rewrite::{Pattern, Rewrite};
@@ -19,11 +19,20 @@ use crate::model::{
 use crate::replicas::Rule;
 use crate::ring::{Kind, NODES_MAX};
 
-/// Reads a file.
-pub(super) fn read(source: &Source, routing: &mut Routing) -> Result<(), ConfigError> {
+/// Reads the file of another relay, with the section that applies; `None` if its format is our own.
+type ReadOther<'a> = &'a dyn Fn(&Source, Option<&str>) -> Result<Option<Routing>, ConfigError>;
+
+/// Reads a file. `read_other` reads the file that it imports.
+pub(super) fn read(
+    source: &Source,
+    routing: &mut Routing,
+    read_other: ReadOther<'_>,
+) -> Result<(), ConfigError> {
     let parsed = tables::parse(source)?;
     let mut file = Table::new(source, 1, parsed.get_ref());
-    import(source, &mut file, routing)?;
+    if let Some(imported) = import(source, &mut file, read_other)? {
+        *routing = imported;
+    }
     for (text, line) in file.texts("listen")? {
         let (address, transports) = transports(text);
         check_address(address).map_err(|why| source.wrong(line, why))?;
@@ -86,16 +95,19 @@ fn refuse_rest(source: &Source, table: &Table<'_>) -> Result<(), ConfigError> {
     }
 }
 
-fn import(source: &Source, file: &mut Table<'_>, routing: &mut Routing) -> Result<(), ConfigError> {
+fn import(
+    source: &Source,
+    file: &mut Table<'_>,
+    read_other: ReadOther<'_>,
+) -> Result<Option<Routing>, ConfigError> {
     let section = file.text("import_section")?;
-    let Some(name) = file.text("import")? else { return Ok(()) };
+    let Some(name) = file.text("import")? else { return Ok(None) };
     let wrong = |why: String| source.wrong(file.line(), why);
     let other = source.sibling(name)?.ok_or_else(|| wrong(format!("import: there is no file {name}")))?;
-    if Format::of(&other.text) == Format::Sandur {
-        return Err(wrong(format!("import: {name} has this format already; import a file of another relay")));
-    }
-    *routing = super::read(&other.path, None, section)?;
-    Ok(())
+    let read = read_other(&other, section)?;
+    let has_own_format =
+        || wrong(format!("import: {name} has this format already; import a file of another relay"));
+    read.map(Some).ok_or_else(has_own_format)
 }
 
 /// Parses `tcp://ADDRESS`, `udp://ADDRESS`, or `ADDRESS` for both.

@@ -3,6 +3,7 @@
 //! **Invariants.** `write` returns once the system has accepted all bytes, also of a compressed
 //! connection. `ended` is cancel-safe: its future may be dropped and requested again.
 
+mod connection;
 mod packed;
 mod tls;
 
@@ -16,7 +17,7 @@ use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 
 use crate::model::{Encryption, Packing, Routing, Target, Transport};
 
-pub(crate) use packed::PACKED_BYTES;
+pub use connection::Connection;
 use packed::Packed;
 pub use tls::TlsError;
 use tls::{Configured, configured};
@@ -27,18 +28,6 @@ const DATAGRAM_BYTES: usize = 1_400;
 /// Bytes of the system's send buffer, of which Linux allocates twice as many. They are fewer than what
 /// is sent again when a connection breaks, so nothing in the buffer is lost.
 const SEND_BUFFER_BYTES: u32 = 256 << 10;
-
-/// One connection.
-pub trait Connection: Send {
-    /// Writes all bytes.
-    fn write<'a>(&'a mut self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
-    /// Completes when the target has closed the connection.
-    fn ended(&mut self) -> BoxFuture<'_, ()>;
-    /// Tells the target that no more bytes follow.
-    fn close(&mut self) -> BoxFuture<'_, io::Result<()>> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-}
 
 /// Opens connections.
 pub trait Connector: Send + Sync {

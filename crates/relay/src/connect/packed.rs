@@ -1,7 +1,8 @@
 //! Compressed connections: one stream per connection, flushed with every write.
 //!
 //! **Invariants.** The target can decompress what was written without waiting for more. At most
-//! [`PIECE_BYTES`] are compressed at once, and compression uses at most [`PACKED_BYTES`] per connection.
+//! [`PIECE_BYTES`] are compressed at once, and compression uses at most
+//! [`PACKED_BYTES`](crate::model::PACKED_BYTES) per connection.
 
 use std::io::{self, Write};
 
@@ -10,13 +11,11 @@ use flate2::write::GzEncoder;
 use lz4_flex::frame::FrameEncoder;
 use sandur_base::BoxFuture;
 
-use super::Connection;
+use super::connection::Connection;
 use crate::model::Packing;
 
 /// Bytes of lines that are compressed at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// Bytes that a compressed or encrypted connection uses in addition to those of a plain one.
-pub(crate) const PACKED_BYTES: u64 = 2 << 20;
 /// zstd's level: lines shrink to a fifth, at some hundred megabytes per second.
 const ZSTD_LEVEL: i32 = 1;
 

@@ -17,10 +17,12 @@ use matcher::Matcher;
 use rewrite::Rewrite;
 pub use template::NAME_BYTES_MAX;
 
-use crate::connect::PACKED_BYTES;
 use crate::node::Node;
 use crate::replicas::Rule;
 use crate::ring::Kind;
+
+/// Bytes that a compressed or encrypted connection uses in addition to those of a plain one.
+pub(crate) const PACKED_BYTES: u64 = 2 << 20;
 
 /// How points are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sandur_base::small_file;
 
-use super::ConfigError;
+use super::error::ConfigError;
 use super::keys::Keys;
 
 /// The largest password or token file in bytes.

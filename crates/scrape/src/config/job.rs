@@ -2,10 +2,21 @@
 
 use std::time::Duration;
 
+use super::auth;
+use super::error::ConfigError;
+use super::job_config::{FileDiscovery, JobConfig, TargetGroup};
 use super::keys::Keys;
-use super::{ConfigError, DEFAULT_TIMEOUT, Defaults, FileDiscovery, JobConfig, auth, groups};
 use crate::relabel::{Action, Relabel};
 use crate::yaml::{Data, Node};
+
+/// Defaults of jobs, from the `global` section.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Defaults {
+    pub(super) interval: Duration,
+    pub(super) timeout: Option<Duration>,
+}
+
+pub(super) const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Keys of Prometheus that are not honoured.
 const FOREIGN: &[&str] = &[
@@ -133,4 +144,19 @@ fn relabel(node: &Node) -> Result<Relabel, ConfigError> {
     let regex = regex.as_deref().unwrap_or("(.*)");
     Relabel::new(action, (source_labels, separator), regex, modulus, (target, replacement))
         .map_err(|what| ConfigError::at(line, what))
+}
+
+/// Reads a list of target groups.
+pub(crate) fn groups(list: &Node) -> Result<Vec<TargetGroup>, ConfigError> {
+    let Data::List(items) = &list.data else {
+        return Err(ConfigError::at(list.line, "expected a list of groups of targets".to_owned()));
+    };
+    let groups = items.iter().map(|item| {
+        let mut keys = Keys::of(item)?;
+        let targets = keys.texts("targets")?;
+        let labels = keys.map("labels")?.into_iter().collect();
+        keys.finish(&[], &mut Vec::new())?;
+        Ok(TargetGroup { targets, labels })
+    });
+    groups.collect()
 }

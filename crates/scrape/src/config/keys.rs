@@ -5,7 +5,7 @@ use std::time::Duration;
 use sandur_base::spelling::nearest;
 use sandur_base::units::{ByteSize, parse_duration};
 
-use super::ConfigError;
+use super::error::ConfigError;
 use crate::yaml::{Data, Node};
 
 /// The keys of a map that were not read yet.

@@ -4,33 +4,21 @@
 //! warning that names its line, so that an existing file can be used unchanged.
 
 mod auth;
+mod error;
 mod job;
+mod job_config;
 mod keys;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use auth::{Auth, Tls};
+pub use error::ConfigError;
+pub(crate) use job::groups;
+use job::{DEFAULT_TIMEOUT, Defaults};
+pub use job_config::{FileDiscovery, JobConfig, TargetGroup};
 use keys::Keys;
 
-use crate::relabel::Relabel;
-use crate::yaml::{Data, Node};
-
-/// An error in a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}: {what}")]
-pub struct ConfigError {
-    /// The line, from 1.
-    pub line: usize,
-    /// The reason.
-    pub what: String,
-}
-
-impl ConfigError {
-    pub(crate) fn at(line: usize, what: String) -> Self {
-        Self { line, what }
-    }
-}
+use crate::yaml::Node;
 
 /// The parsed contents of a file.
 #[derive(Clone, Debug, Default)]
@@ -41,80 +29,7 @@ pub struct ScrapeFile {
     pub warnings: Vec<String>,
 }
 
-/// A job: targets that are scraped with the same options.
-#[derive(Clone, Debug)]
-pub struct JobConfig {
-    /// `job_name`.
-    pub name: String,
-    /// `scrape_interval`.
-    pub interval: Duration,
-    /// `scrape_timeout`.
-    pub timeout: Duration,
-    /// `metrics_path`.
-    pub path: String,
-    /// `scheme`.
-    pub scheme: String,
-    /// `params`.
-    pub params: Vec<(String, String)>,
-    /// `honor_labels`: whether labels of the scraped text take precedence over those of the target.
-    pub honor_labels: bool,
-    /// `honor_timestamps`: whether timestamps of the scraped text are used.
-    pub honor_timestamps: bool,
-    /// Whether series with explicit timestamps get stale markers too.
-    pub track_timestamps_staleness: bool,
-    /// The credentials.
-    pub auth: Auth,
-    /// How the certificates of targets are verified.
-    pub tls: Tls,
-    /// The largest body in bytes; 0: the general limit.
-    pub body_size_limit: u64,
-    /// The largest number of samples of a scrape; 0: no limit.
-    pub sample_limit: u64,
-    /// The largest number of labels of a series; 0: no limit.
-    pub label_limit: u64,
-    /// The largest length of a label's name in bytes; 0: no limit.
-    pub label_name_length_limit: u64,
-    /// The largest length of a label's value in bytes; 0: no limit.
-    pub label_value_length_limit: u64,
-    /// The largest number of targets of the job; 0: no limit.
-    pub target_limit: u64,
-    /// `static_configs`.
-    pub groups: Vec<TargetGroup>,
-    /// `file_sd_configs`.
-    pub files: Vec<FileDiscovery>,
-    /// `relabel_configs`.
-    pub relabel: Vec<Relabel>,
-    /// `metric_relabel_configs`.
-    pub metric_relabel: Vec<Relabel>,
-}
-
-/// Targets with common labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TargetGroup {
-    /// The addresses of the targets.
-    pub targets: Vec<String>,
-    /// The labels of the targets.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// Discovery of targets from files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileDiscovery {
-    /// Path patterns, whose last part may contain `*`.
-    pub patterns: Vec<String>,
-    /// The interval between two reads.
-    pub refresh: Duration,
-}
-
-/// Defaults of jobs, from the `global` section.
-#[derive(Clone, Copy, Debug)]
-struct Defaults {
-    interval: Duration,
-    timeout: Option<Duration>,
-}
-
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(60);
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Keys of Prometheus's file and of its `global` section that are not about scraping.
 const FOREIGN: &[&str] = &[
@@ -208,50 +123,6 @@ impl ScrapeFile {
         }
         Ok(Self { jobs, warnings: Vec::new() })
     }
-}
-
-impl JobConfig {
-    /// A job with Prometheus's defaults.
-    pub fn new(name: String, interval: Duration, timeout: Duration) -> Self {
-        Self {
-            name,
-            interval,
-            timeout,
-            path: "/metrics".to_owned(),
-            scheme: "http".to_owned(),
-            params: Vec::new(),
-            honor_labels: false,
-            honor_timestamps: true,
-            track_timestamps_staleness: false,
-            auth: Auth::default(),
-            tls: Tls::default(),
-            body_size_limit: 0,
-            sample_limit: 0,
-            label_limit: 0,
-            label_name_length_limit: 0,
-            label_value_length_limit: 0,
-            target_limit: 0,
-            groups: Vec::new(),
-            files: Vec::new(),
-            relabel: Vec::new(),
-            metric_relabel: Vec::new(),
-        }
-    }
-}
-
-/// Reads a list of target groups.
-pub(crate) fn groups(list: &Node) -> Result<Vec<TargetGroup>, ConfigError> {
-    let Data::List(items) = &list.data else {
-        return Err(ConfigError::at(list.line, "expected a list of groups of targets".to_owned()));
-    };
-    let groups = items.iter().map(|item| {
-        let mut keys = Keys::of(item)?;
-        let targets = keys.texts("targets")?;
-        let labels = keys.map("labels")?.into_iter().collect();
-        keys.finish(&[], &mut Vec::new())?;
-        Ok(TargetGroup { targets, labels })
-    });
-    groups.collect()
 }
 
 #[cfg(test)]

@@ -4,9 +4,8 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
+use sandur_cli::outcome::written;
 use sandur_terminal::Failed;
-
-use super::query::written;
 
 /// The command.
 pub fn command() -> Command {
@@ -22,12 +21,12 @@ pub fn command() -> Command {
         .arg(shell)
 }
 
-/// Runs the command.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
+/// Runs the command; `sandur` is the complete command line.
+pub fn run(matches: &ArgMatches, mut sandur: Command) -> Result<ExitCode, Failed> {
     let Some(shell) = matches.get_one::<Shell>("shell").copied() else {
         return Err(Failed::usage("name a shell"));
     };
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut super::command(), "sandur", &mut text);
+    clap_complete::generate(shell, &mut sandur, "sandur", &mut text);
     written(std::io::Write::write_all(&mut std::io::stdout().lock(), &text))
 }

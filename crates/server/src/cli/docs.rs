@@ -12,22 +12,26 @@ use super::reference;
 use sandur_config as config;
 use sandur_http as http;
 
-/// A page: name, description, and the function that generates it.
+/// A page: name, description, and the function that generates it from the complete command line.
 struct Page {
     name: &'static str,
     about: &'static str,
-    text: fn() -> String,
+    text: fn(Command) -> String,
 }
 
 /// All generated pages.
 static PAGES: &[Page] = &[
-    Page { name: "options", about: "Options of the server", text: config::options_page },
+    Page { name: "options", about: "Options of the server", text: |_| config::options_page() },
     Page { name: "commands", about: "Commands and their options", text: reference::commands_page },
-    Page { name: "http-api", about: "Endpoints of the server", text: http::http_api_page },
-    Page { name: "logql", about: "The query language of logs", text: sandur_logql::reference },
-    Page { name: "promql", about: "The query language of metrics", text: sandur_promql::reference },
-    Page { name: "graphite", about: "Graphite's functions", text: sandur_graphite::reference },
-    Page { name: "memcached", about: "Commands and options of the cache", text: sandur_memcached::reference },
+    Page { name: "http-api", about: "Endpoints of the server", text: |_| http::http_api_page() },
+    Page { name: "logql", about: "The query language of logs", text: |_| sandur_logql::reference() },
+    Page { name: "promql", about: "The query language of metrics", text: |_| sandur_promql::reference() },
+    Page { name: "graphite", about: "Graphite's functions", text: |_| sandur_graphite::reference() },
+    Page {
+        name: "memcached",
+        about: "Commands and options of the cache",
+        text: |_| sandur_memcached::reference(),
+    },
 ];
 
 /// The command.
@@ -38,13 +42,13 @@ pub fn command() -> Command {
     Command::new("docs").about("Print a page of the reference, in Markdown").arg(page)
 }
 
-/// Runs the command.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
+/// Runs the command; `sandur` is the complete command line.
+pub fn run(matches: &ArgMatches, sandur: Command) -> Result<ExitCode, Failed> {
     let name = matches.get_one::<String>("page");
     let Some(page) = PAGES.iter().find(|page| name.is_some_and(|name| name == page.name)) else {
         return Err(Failed::usage("name a page"));
     };
-    print!("{}", (page.text)());
+    print!("{}", (page.text)(sandur));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -58,7 +62,7 @@ mod tests {
             let path = format!("{}/../../docs/reference/{name}.md", env!("CARGO_MANIFEST_DIR"));
             let committed = std::fs::read_to_string(&path).unwrap_or_default();
             let remedy = "stale: run `cargo run -p sandur-server -- docs";
-            assert!(committed == text(), "{remedy} {name} > docs/reference/{name}.md`");
+            assert!(committed == text(crate::cli::command()), "{remedy} {name} > docs/reference/{name}.md`");
         }
     }
 }

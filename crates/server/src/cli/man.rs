@@ -18,15 +18,15 @@ pub fn command() -> Command {
         .arg(directory.help("The directory; it is created if it does not exist"))
 }
 
-/// Runs the command.
-pub fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
+/// Runs the command; `sandur` is the complete command line.
+pub fn run(matches: &ArgMatches, sandur: Command) -> Result<ExitCode, Failed> {
     let Some(directory) = matches.get_one::<PathBuf>("directory") else {
         return Err(Failed::usage("name a directory"));
     };
     let shown = directory.display();
     let failed = |e: std::io::Error| Failed::new(format!("cannot write manual pages to '{shown}': {e}"));
     std::fs::create_dir_all(directory).map_err(failed)?;
-    clap_mangen::generate_to(super::command(), directory).map_err(failed)?;
+    clap_mangen::generate_to(sandur, directory).map_err(failed)?;
     eprintln!("wrote the manual pages to '{shown}': man -l {shown}/sandur.1");
     Ok(ExitCode::SUCCESS)
 }

@@ -112,9 +112,9 @@ static COMMANDS: &[Entry] = &[
     Entry { command: relay::command, run: |m| Box::pin(relay::run(env(), m)) },
     Entry { command: demo::command, run: |m| Box::pin(demo::run(m)) },
     Entry { command: token::command, run: |m| Box::pin(async move { token::run(env(), m) }) },
-    Entry { command: docs::command, run: |m| Box::pin(async move { docs::run(m) }) },
-    Entry { command: completions::command, run: |m| Box::pin(async move { completions::run(m) }) },
-    Entry { command: man::command, run: |m| Box::pin(async move { man::run(m) }) },
+    Entry { command: docs::command, run: |m| Box::pin(async move { docs::run(m, command()) }) },
+    Entry { command: completions::command, run: |m| Box::pin(async move { completions::run(m, command()) }) },
+    Entry { command: man::command, run: |m| Box::pin(async move { man::run(m, command()) }) },
 ];
 
 /// The environment of commands other than `serve`.

@@ -16,14 +16,13 @@ const INTRODUCTION: &str = "# Commands\n\n\
 /// Commands whose options are on another page.
 const ELSEWHERE: &[(&str, &str)] = &[("sandur serve", "options.md"), ("sandur cache serve", "memcached.md")];
 
-/// The text of `docs/reference/commands.md`.
-pub fn commands_page() -> String {
+/// The text of `docs/reference/commands.md`; `sandur` is the complete command line.
+pub fn commands_page(mut sandur: Command) -> String {
     let mut page = INTRODUCTION.to_owned();
     let server = client::arguments(Command::new("any"));
     page.push_str("\n## Reaching a server\n\nAll commands that talk to a server have these options.\n");
     table(&mut page, server.get_arguments());
     let shared: Vec<&str> = server.get_arguments().map(|a| a.get_id().as_str()).collect();
-    let mut sandur = super::command();
     sandur.build();
     for command in sandur.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         describe(&mut page, command, "sandur", &shared);

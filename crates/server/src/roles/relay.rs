@@ -16,7 +16,7 @@ use sandur_relay::connect::{Connection, Network, WithSelf};
 use sandur_relay::intake::listen;
 use sandur_relay::line::parse;
 use sandur_relay::memory::Memory;
-use sandur_relay::relay::Running;
+use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
 use sandur_service::Writes;
 use sandur_terminal::Failed;

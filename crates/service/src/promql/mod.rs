@@ -1,6 +1,7 @@
 //! PromQL queries: parses them, checks the tenant's policies, evaluates and logs.
 
 mod evaluate;
+mod evaluated;
 mod rows;
 mod steps;
 mod text;
@@ -16,7 +17,7 @@ use crate::failure::Failure;
 use crate::queries::Queries;
 use crate::query_log::{Asked, Outcome, QueryLog};
 
-pub use evaluate::Evaluated;
+pub use evaluated::Evaluated;
 pub use rows::Rows;
 pub use text::{exact_selector_text, parse, parse_selectors, selector_text, series_selector};
 

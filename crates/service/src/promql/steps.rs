@@ -13,7 +13,7 @@ use sandur_query::{
     over_steps,
 };
 
-use super::evaluate::Evaluated;
+use super::evaluated::Evaluated;
 use super::rows::Rows;
 
 const MS_NS: i64 = sandur_model::MILLISECOND_NS;

@@ -11,7 +11,7 @@ use sandur_query::{
     ResultsCache, Sample, SampleScan, SampleSelection, SampleSource, SeriesIndex, SeriesRequest, Versions,
 };
 
-use super::super::evaluate::Evaluated;
+use super::super::evaluated::Evaluated;
 use super::super::rows::Rows;
 use super::super::text::parse;
 use super::{Steps, numbers_of, whole};

@@ -2,8 +2,8 @@
 
 use sandur_model::logfmt::Line;
 
-use super::Outcome;
 use super::asked::{Asked, What};
+use super::outcome::Outcome;
 use crate::caller::Caller;
 use crate::cost::Cost;
 

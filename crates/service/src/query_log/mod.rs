@@ -8,6 +8,7 @@
 
 mod asked;
 mod line;
+mod outcome;
 mod queued_lines;
 mod tags;
 
@@ -19,54 +20,15 @@ use sandur_query::QueryContext;
 
 use crate::caller::Caller;
 use crate::cost::{Cost, ResultCache};
-use crate::failure::{Failure, status_of};
 use crate::queries::Queries;
 
 pub use asked::{Asked, Times};
+pub use outcome::Outcome;
 pub(crate) use queued_lines::QueuedLines;
 pub use tags::{is_drilldown, pairs as tag_pairs};
 
-/// Event target of lines of queries.
-const QUERIER_TARGET: &str = "sandur::query::querier";
-/// Event target of lines of requests that are answered from the index.
-const FRONTEND_TARGET: &str = "sandur::query::frontend";
 /// Status of a request whose client disconnected.
 const CLIENT_GONE: u16 = 499;
-
-/// The outcome of a query.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// HTTP status of the answer.
-    pub status: u16,
-    /// Number of lines in the answer of a log query.
-    pub returned_lines: u64,
-    /// Bytes of the answer.
-    pub result_bytes: u64,
-    /// The error that the client got instead of an answer, or that ended an answer that had begun; empty
-    /// on success.
-    pub failure: String,
-}
-
-impl Outcome {
-    /// An answer of this size.
-    pub fn answered(result_bytes: u64) -> Self {
-        Self { status: 200, result_bytes, ..Self::default() }
-    }
-
-    /// A failure with its reason.
-    pub fn failed(status: u16, why: &str) -> Self {
-        Self { status, failure: why.chars().take(FAILURE_CHARS).collect(), ..Self::default() }
-    }
-}
-
-impl From<&Failure> for Outcome {
-    fn from(failure: &Failure) -> Self {
-        Self::failed(status_of(failure.kind), &failure.message)
-    }
-}
-
-/// Maximum characters of a failure that are logged: messages quote parts of a query, which may be long.
-const FAILURE_CHARS: usize = 500;
 
 /// A query that is logged when it ends, also when it is dropped.
 pub struct QueryLog {

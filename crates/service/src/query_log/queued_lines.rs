@@ -14,10 +14,14 @@ use sandur_base::{Env, Task};
 
 use super::asked::Asked;
 use super::line::{self, Seen};
-use super::{FRONTEND_TARGET, Outcome, QUERIER_TARGET};
+use super::outcome::Outcome;
 use crate::caller::Caller;
 use crate::cost::Cost;
 
+/// Event target of lines of queries.
+const QUERIER_TARGET: &str = "sandur::query::querier";
+/// Event target of lines of requests that are answered from the index.
+const FRONTEND_TARGET: &str = "sandur::query::frontend";
 /// Maximum number of queued lines; each has at most some kilobytes.
 const WAITING_MAX: usize = 256;
 /// Lines that are written before the task yields.

@@ -7,7 +7,7 @@ use sandur_ingest::DecodedSamples;
 use sandur_model::MetricLimits;
 
 use super::Writes;
-use super::samples::Stored;
+use super::sample_push::Stored;
 use crate::failure::Failure;
 
 /// Waits until no other batch with one of these series is being stored, adds the deltas up, and stores

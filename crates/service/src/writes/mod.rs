@@ -13,6 +13,7 @@ mod decoding;
 mod delta;
 mod lines;
 mod parts;
+mod sample_push;
 mod samples;
 mod sharing;
 
@@ -31,7 +32,7 @@ use crate::refusal_log::RefusalLog;
 
 pub use decoding::{BodyHeaders, Decoded, NotDecoded, Received, decode_in_memory};
 pub use lines::LineDecoder;
-pub use samples::{SampleDecoder, Stored};
+pub use sample_push::{SampleDecoder, Stored};
 pub use sharing::{BODY_PATIENCE, RATE_WINDOW, lasting_parties, parties};
 
 /// The parts of [`Writes`].

@@ -16,7 +16,7 @@ use sandur_model::{Limits, TenantId};
 
 use super::Writes;
 use super::decoding::{BodyHeaders, NotDecoded, Received, decode_kept};
-use super::samples::{SampleDecoder, Stored};
+use super::sample_push::{SampleDecoder, Stored};
 use crate::failure::Failure;
 
 /// A decoder with everything that it needs except the body.

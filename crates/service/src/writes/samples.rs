@@ -5,45 +5,15 @@
 //! others are stored. Senders drop data after a 4xx and retry after a 5xx; Prometheus retries after a 429
 //! if configured to.
 
-use std::rc::Rc;
-
-use bytes::Bytes;
 use sandur_base::{Claim, Lane};
-use sandur_ingest::{
-    Accepted, CarbonBatches, DecodedSamples, DeltaStreams, Memory, Refused, SamplePush, Written,
-};
+use sandur_ingest::{Accepted, CarbonBatches, DecodedSamples, DeltaStreams};
 use sandur_model::{SampleBatch, TenantId};
 
 use super::decoding::{self, BodyHeaders, NotDecoded, Received, decode_in_memory};
 use super::parts::{ItemDecoder, store_in_parts};
+use super::sample_push::{SampleDecoder, Stored};
 use super::{Writes, delta};
 use crate::failure::Failure;
-
-/// The outcome of a push.
-#[derive(Default)]
-pub struct Stored {
-    /// Counts of what was stored.
-    pub written: Written,
-    /// What was refused, with reasons.
-    pub refused: Refused,
-}
-
-/// The decoder of a protocol.
-pub trait SampleDecoder:
-    Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
-    + Clone
-    + Send
-    + 'static
-{
-}
-
-impl<D> SampleDecoder for D where
-    D: Fn(SamplePush<'_>, Bytes, Rc<dyn Memory>) -> Result<DecodedSamples, sandur_ingest::Error>
-        + Clone
-        + Send
-        + 'static
-{
-}
 
 /// Estimated memory of the labels of a series, once the cache of series has evicted it.
 const SERIES_BYTES: u64 = 64;

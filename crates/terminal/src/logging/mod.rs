@@ -2,18 +2,18 @@
 //! same events as lines in this server's own store ([`self_logs`]). Logging never waits for a reader of
 //! stderr ([`stderr`]).
 
+pub mod line;
 pub mod self_logs;
 pub mod stderr;
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use line::{LINES_TARGET, Moment, logfmt, message};
 use sandur_base::Env;
-use sandur_model::logfmt::Line;
 use self_logs::SelfLogs;
-use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::time::FormatTime;
@@ -32,10 +32,6 @@ pub struct Log {
     /// Minimum severity, or a filter such as `info,sandur_engine=debug`.
     pub level: String,
 }
-
-/// Start of the targets of events whose message is a complete line of logfmt. Such a target ends with the
-/// name of a component.
-pub const LINES_TARGET: &str = "sandur::query::";
 
 /// The current filter of stderr. The subscriber of a process is global, and so is its filter.
 static FILTER: Mutex<Filter> = Mutex::new(Filter { text: String::new(), reload: None });
@@ -157,17 +153,6 @@ impl FormatTime for Clock {
     }
 }
 
-struct Moment(i64);
-
-impl fmt::Display for Moment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_nanosecond(i128::from(self.0)) {
-            Ok(now) => write!(f, "{now:.3}"),
-            Err(_) => f.write_str("-"),
-        }
-    }
-}
-
 /// Text for users. Lines of queries are long and frequent, so they are written directly if they contain
 /// nothing that could move a terminal's cursor; other events are written character by character.
 struct Text {
@@ -219,68 +204,6 @@ where
         event: &Event<'_>,
     ) -> fmt::Result {
         writeln!(writer, "{}", logfmt(event, self.0.now_ns()))
-    }
-}
-
-/// The event as a line of logfmt.
-pub fn logfmt(event: &Event<'_>, now_ns: i64) -> String {
-    let meta = event.metadata();
-    let mut line = Line::default();
-    line.plain("ts", Moment(now_ns));
-    line.plain("level", level_of(event));
-    if meta.target().starts_with(LINES_TARGET) {
-        let mut line = line.into_string();
-        line.push(' ');
-        line.push_str(&message(event));
-        return line;
-    }
-    line.plain("caller", meta.target());
-    let mut pairs = Pairs(line);
-    event.record(&mut pairs);
-    pairs.0.into_string()
-}
-
-/// The level of an event as Loki names it.
-pub fn level_of(event: &Event<'_>) -> &'static str {
-    match *event.metadata().level() {
-        tracing::Level::ERROR => "error",
-        tracing::Level::WARN => "warn",
-        tracing::Level::INFO => "info",
-        tracing::Level::DEBUG => "debug",
-        tracing::Level::TRACE => "trace",
-    }
-}
-
-/// Collects the fields as pairs.
-struct Pairs(Line);
-
-impl Visit for Pairs {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        let name = if field.name() == "message" { "msg" } else { field.name() };
-        self.0.text(name, value);
-    }
-}
-
-/// The message of an event, unchanged.
-fn message(event: &Event<'_>) -> String {
-    let mut message = Message(String::new());
-    event.record(&mut message);
-    message.0
-}
-
-/// Collects the message.
-struct Message(String);
-
-impl Visit for Message {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            // Writing to a String cannot fail.
-            let _ = write!(self.0, "{value:?}");
-        }
     }
 }
 

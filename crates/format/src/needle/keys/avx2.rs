@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Arrays, MULTIPLIERS, ROOM, STEP, Stages, every_key};
+use super::stages::{Arrays, MULTIPLIERS, ROOM, STEP, Stages, every_key};
 
 /// [`super::text_keys`] for processors with AVX2.
 #[target_feature(enable = "avx2,popcnt")]

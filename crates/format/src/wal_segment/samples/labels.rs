@@ -15,7 +15,7 @@ use foldhash::fast::RandomState;
 use sandur_model::{GraphiteName, LabelText, Labels, SampleBatch, Span};
 use sandur_protobuf::{self as protobuf, Malformed, Wire};
 
-use super::{Counts, Form, LABEL_BYTES_MAX};
+use super::head::{Counts, Form, LABEL_BYTES_MAX};
 use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed_u32, put_packed};
 use crate::error::Error;

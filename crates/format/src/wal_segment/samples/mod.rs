@@ -12,9 +12,10 @@
 //! differences from the timestamps; [`histograms`]; exemplars and metadata ([`annotations`]).
 //!
 //! **Invariants.** A written batch is read back unchanged, floats bit for bit. Spans of an arena ascend
-//! and do not overlap; all text of labels together is at most [`LABEL_BYTES_MAX`].
+//! and do not overlap; all text of labels together is at most [`head::LABEL_BYTES_MAX`].
 
 mod annotations;
+mod head;
 mod histograms;
 mod labels;
 
@@ -25,14 +26,8 @@ use crate::codec::Reader;
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::varint::{put_varint, unzigzag, zigzag};
 use crate::error::Error;
-use crate::wal_segment::limits::ARENA_BYTES_MAX;
+use head::{Counts, Form, VALUE_BYTES};
 
-/// Bytes of a value.
-const VALUE_BYTES: usize = 8;
-/// Most samples, series, exemplars or metadata of a batch: a value takes eight bytes of an arena.
-const COUNT_MAX: usize = ARENA_BYTES_MAX / VALUE_BYTES;
-/// Most bytes of the labels of all series of a batch; text that series share counts for each of them.
-const LABEL_BYTES_MAX: usize = ARENA_BYTES_MAX;
 /// Bytes of a decoded series in addition to its text: itself, and a set of ten labels.
 const SERIES_BYTES: u64 = size_of::<SeriesSamples>() as u64 + 700;
 /// Bytes of a label of the own form while it is read, in addition to its text.
@@ -41,31 +36,6 @@ const LABEL_BYTES: u64 = 64;
 const GROWTH: u64 = 16;
 /// Bytes that a byte of a Graphite name may become: a node of one letter is a label.
 const NAME_GROWTH: u64 = 8;
-
-/// The kind of a record's arena, which determines how labels and values are found in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
-    /// Built for the record: texts of labels, then values.
-    Own = 0,
-    /// A body with the label messages of remote write 1.0.
-    Messages = 1,
-    /// A body with the symbols and references of remote write 2.0.
-    References = 2,
-    /// Names in Graphite's notation, each followed by a value.
-    Names = 3,
-}
-
-/// The numbers of elements in a record.
-#[derive(Clone, Copy)]
-struct Counts {
-    series: usize,
-    labels: usize,
-    symbols: usize,
-    floats: usize,
-    histograms: usize,
-    exemplars: usize,
-    metadata: usize,
-}
 
 impl Form {
     /// Returns the form in which a batch is written.
@@ -80,30 +50,6 @@ impl Form {
             true => form,
             false => Self::Own,
         }
-    }
-
-    fn get(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        match reader.u8()? {
-            0 => Ok(Self::Own),
-            1 => Ok(Self::Messages),
-            2 => Ok(Self::References),
-            3 => Ok(Self::Names),
-            _ => Err(reader.malformed("the form of a batch of samples is unknown: a newer program wrote it")),
-        }
-    }
-}
-
-impl Counts {
-    fn get(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        Ok(Self {
-            series: reader.count("series of a batch", COUNT_MAX)?,
-            labels: reader.count("labels of a batch", COUNT_MAX)?,
-            symbols: reader.count("symbols of a batch", COUNT_MAX)?,
-            floats: reader.count("samples of a batch", COUNT_MAX)?,
-            histograms: reader.count("histograms of a batch", COUNT_MAX)?,
-            exemplars: reader.count("exemplars of a batch", COUNT_MAX)?,
-            metadata: reader.count("metadata of a batch", COUNT_MAX)?,
-        })
     }
 }
 

@@ -2,21 +2,14 @@
 //!
 //! Attributes are sorted by key. If several keys become the same label, their values are joined by `;`.
 
-use std::collections::BTreeMap;
-
 use sandur_protobuf::{Reader, Wire};
 
-use super::{Export, names};
+use super::export::{Export, Label, LabelMap};
+use super::names;
 use crate::error::Error;
 use crate::otlp_value::{ValueWriter, key_value};
 use crate::samples::builder::{LABELS_MAX, too_many_labels};
 use crate::samples::labels_check::METRIC_NAME;
-
-/// A name and a value.
-pub(super) type Label = (String, String);
-
-/// Values by name.
-pub(super) type LabelMap = BTreeMap<String, String>;
 
 /// Attributes of a message, sorted by key; of equal keys the last one counts.
 pub(super) struct Attributes {

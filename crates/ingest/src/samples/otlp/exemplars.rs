@@ -6,7 +6,7 @@
 use sandur_protobuf::{Reader, Wire};
 
 use super::Export;
-use super::attributes::Label;
+use super::export::Label;
 use super::metric::time;
 use crate::error::Error;
 

@@ -9,7 +9,7 @@ use sandur_model::{FloatHistogram, STALE_BITS};
 use sandur_protobuf::{Reader, Wire};
 
 use super::Export;
-use super::attributes::LabelMap;
+use super::export::LabelMap;
 use super::metric::{Family, PointHead, decimal, time};
 use crate::error::Error;
 use crate::samples::builder::NewHistogram;

@@ -6,7 +6,7 @@
 use sandur_model::{MetricKind, MetricMetadata, STALE_BITS};
 use sandur_protobuf::{Reader, Wire};
 
-use super::attributes::LabelMap;
+use super::export::LabelMap;
 use super::names::{Naming, metric_name, unit_name};
 use super::{Export, milliseconds};
 use crate::error::Error;

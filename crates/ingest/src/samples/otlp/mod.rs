@@ -8,6 +8,7 @@
 mod attributes;
 mod exemplars;
 mod exponential;
+mod export;
 mod histogram;
 mod json;
 mod metric;
@@ -26,8 +27,7 @@ use super::decoded::DecodedSamples;
 use crate::error::Error;
 use crate::memory::{Memory, Meter};
 use crate::request::{Format, open_otlp, plain_limit};
-use attributes::Label;
-use resource::Resource;
+use export::{Export, Resource};
 
 /// Decodes a request to `/otlp/v1/metrics`; reserves memory before it is used.
 pub fn otlp_metrics(
@@ -51,19 +51,6 @@ pub fn otlp_metrics(
     };
     export.request()?;
     Ok(export.builder.finish())
-}
-
-/// A request that is being decoded.
-struct Export<'a> {
-    builder: SampleBuilder<'a>,
-    /// The message that the spans point into.
-    base: &'a [u8],
-    limit: u64,
-    resource: Resource,
-    /// Labels that all series of the current scope share.
-    scope: Vec<Label>,
-    /// The first and last time of the points of the current resource.
-    times: Option<(i64, i64)>,
 }
 
 impl<'a> Export<'a> {

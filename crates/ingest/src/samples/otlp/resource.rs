@@ -4,8 +4,9 @@
 use sandur_model::{MetricKind, MetricMetadata};
 use sandur_protobuf::Reader;
 
-use super::attributes::{Label, LabelMap, join};
-use super::{Export, names};
+use super::attributes::join;
+use super::export::{Export, LabelMap, Resource};
+use super::names;
 use crate::error::Error;
 use crate::samples::labels_check::METRIC_NAME;
 
@@ -19,17 +20,6 @@ const TARGET_INFO: &str = "target_info";
 const TARGET_INFO_EVERY_MS: i64 = 150_000;
 /// Most samples of `target_info` of one resource in a request; points over one hour need 25.
 const TARGET_INFO_MAX: i64 = 1_000;
-
-/// The properties that all series of a resource share.
-#[derive(Default)]
-pub(super) struct Resource {
-    /// The attributes, sorted by key.
-    attributes: Vec<Label>,
-    /// `job` and `instance`.
-    pub(super) identity: Vec<Label>,
-    /// Attributes that become labels.
-    pub(super) promoted: LabelMap,
-}
 
 impl<'a> Export<'a> {
     pub(super) fn read_resource(&mut self, resource: Reader<'a>) -> Result<(), Error> {

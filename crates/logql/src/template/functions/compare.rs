@@ -1,6 +1,7 @@
 //! Functions that compare and select: `eq`, `lt`, `not`, `default` and similar ones.
 
-use super::{Function, Value, function};
+use super::function::{Function, function};
+use crate::template::value::Value;
 
 pub const TABLE: &[Function] = &[
     function("and", (1, 99), "The first empty argument; if there is none, the last argument.", |_, a| {

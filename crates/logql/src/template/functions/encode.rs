@@ -8,8 +8,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{Function, Site, Value, function, text_argument};
+use super::arguments::text_argument;
+use super::function::{Function, Site, function};
 use crate::template::results::{Results, TextSink, VALUE_BYTES};
+use crate::template::value::Value;
 
 pub const TABLE: &[Function] = &[
     function("b64enc", (1, 1), "Encodes the text in base64.", |site, a| {

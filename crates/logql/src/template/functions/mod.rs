@@ -1,8 +1,10 @@
 //! The functions of templates, grouped by the kind of their arguments. The parser and the documentation are
 //! made from the table [`FUNCTIONS`]. To add a function, add a line to the table of its group.
 
+mod arguments;
 mod compare;
 mod encode;
+mod function;
 mod numbers;
 mod print;
 mod regexes;
@@ -10,47 +12,10 @@ mod text;
 pub mod time;
 mod time_methods;
 
-use super::results::Results;
-use super::value::Value;
-
+pub use function::{Function, Site};
 pub use regexes::RegexCache;
 pub use time::NOW;
 pub use time_methods::call as time_method;
-
-/// The context of a function call.
-pub struct Site<'a> {
-    /// The row's line.
-    pub line: &'a [u8],
-    /// The row's timestamp, in nanoseconds since the epoch.
-    pub timestamp: i64,
-    /// The start time of the query, in nanoseconds since the epoch.
-    pub now_ns: i64,
-    /// The compiled regexes of the template.
-    pub regexes: &'a RegexCache,
-    /// Creates texts within their bounds.
-    pub results: &'a Results,
-}
-
-/// An entry in the table of functions.
-pub struct Function {
-    /// The name.
-    pub name: &'static str,
-    /// The least and the greatest number of arguments, including the one from the pipeline.
-    pub arguments: (usize, usize),
-    /// What it does, for the reference page.
-    pub doc: &'static str,
-    /// The implementation.
-    pub call: fn(&Site<'_>, Vec<Value>) -> Result<Value, String>,
-}
-
-const fn function(
-    name: &'static str,
-    arguments: (usize, usize),
-    doc: &'static str,
-    call: fn(&Site<'_>, Vec<Value>) -> Result<Value, String>,
-) -> Function {
-    Function { name, arguments, doc, call }
-}
 
 /// Every function, by group.
 pub const FUNCTIONS: &[&[Function]] =
@@ -59,58 +24,6 @@ pub const FUNCTIONS: &[&[Function]] =
 /// The function of this name.
 pub fn find(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().copied().flatten().find(|function| function.name == name)
-}
-
-/// An argument that must be text.
-fn text_argument(value: &Value) -> Result<&str, String> {
-    match value {
-        Value::Text(text) => Ok(text),
-        other => Err(format!("wrong type for value; expected string; got {}", other.type_name())),
-    }
-}
-
-/// An argument that must be an integer.
-fn int_argument(value: &Value) -> Result<i64, String> {
-    match value {
-        Value::Int(n) => Ok(*n),
-        other => Err(format!("wrong type for value; expected int; got {}", other.type_name())),
-    }
-}
-
-/// Converts any value to an integer, as sprig's `int` does; 0 if it is not a number.
-fn to_int(value: &Value) -> i64 {
-    match value {
-        Value::Int(n) => *n,
-        Value::Float(n) => *n as i64,
-        Value::Bool(b) => i64::from(*b),
-        Value::Text(text) if text.len() > 2 && text.starts_with('0') => {
-            // The text after the zero may begin inside a character.
-            let digits = text.get(2..).unwrap_or("");
-            match text.as_bytes()[1] {
-                b'x' | b'X' => i64::from_str_radix(digits, 16).unwrap_or(0),
-                b'o' | b'O' => i64::from_str_radix(digits, 8).unwrap_or(0),
-                b'b' | b'B' => i64::from_str_radix(digits, 2).unwrap_or(0),
-                _ => text.parse().unwrap_or(0),
-            }
-        }
-        Value::Text(text) => {
-            let trimmed = text.trim_start_matches('0');
-            let digits = if trimmed.is_empty() && !text.is_empty() { "0" } else { trimmed };
-            digits.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or(0)
-        }
-        _ => 0,
-    }
-}
-
-/// Converts any value to a float, as sprig's `float64` does; 0 if it is not a number.
-fn to_float(value: &Value) -> f64 {
-    match value {
-        Value::Int(n) => *n as f64,
-        Value::Float(n) => *n,
-        Value::Bool(b) => f64::from(u8::from(*b)),
-        Value::Text(text) => sandur_model::go_text::parse_float(text).unwrap_or(0.0),
-        _ => 0.0,
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use sandur_model::go_text::{parse_bytes, parse_float, parse_go_duration};
 
-use super::{Function, Value, function, text_argument, to_float, to_int};
+use super::arguments::{text_argument, to_float, to_int};
+use super::function::{Function, function};
+use crate::template::value::Value;
 
 pub const TABLE: &[Function] = &[
     function("int", (1, 1), "Converts the value to an integer; 0 if that is not possible.", |_, a| {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use sandur_model::go_text::write_quoted;
 
-use super::{Function, Site, Value, function, int_argument, text_argument};
+use super::arguments::{int_argument, text_argument};
+use super::function::{Function, Site, function};
 use crate::template::results::{TextSink, VALUE_BYTES};
+use crate::template::value::Value;
 use crate::template::value_text::format_general;
 
 /// The greatest width and precision of `printf`, as in Go.

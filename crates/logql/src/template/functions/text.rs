@@ -2,8 +2,10 @@
 
 use sandur_model::group_span;
 
-use super::{Function, Site, Value, function, int_argument, text_argument};
+use super::arguments::{int_argument, text_argument};
+use super::function::{Function, Site, function};
 use crate::go_regex::{each_match, expand};
+use crate::template::value::Value;
 
 pub const TABLE: &[Function] = &[
     function("__line__", (0, 0), "The line.", |site, _| site.results.lossy(site.line).map(Value::Text)),

@@ -5,9 +5,11 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 use sandur_model::go_text::excerpt;
 
-use super::{Function, Site, Value, function, text_argument};
+use super::arguments::text_argument;
+use super::function::{Function, Site, function};
 use crate::template::results::TextSink;
 use crate::template::value::Instant;
+use crate::template::value::Value;
 
 /// The function that returns the current time.
 pub const NOW: &str = "now";

@@ -1,8 +1,10 @@
 //! The methods of Go's `time.Time`: `__timestamp__.Unix`, `$t.Format "15:04"`.
 
+use super::arguments::text_argument;
 use super::time::{DAYS, MONTHS, ZERO_SECONDS, civil, write, write_time};
-use super::{Results, Value, text_argument};
+use crate::template::results::Results;
 use crate::template::value::Instant;
+use crate::template::value::Value;
 
 /// Calls the method of a time.
 pub fn call(results: &Results, instant: Instant, method: &str, arguments: &[Value]) -> Result<Value, String> {

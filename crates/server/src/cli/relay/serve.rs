@@ -12,7 +12,7 @@ use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
 use sandur_relay::memory::Memory;
 use sandur_relay::model::{Listener, Protocol, Routing, Transport};
-use sandur_relay::relay::Running;
+use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool, Sync};
 use sandur_terminal::Failed;
 use sandur_terminal::Signals;

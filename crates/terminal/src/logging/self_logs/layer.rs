@@ -10,7 +10,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::queue::{Queue, Waiting};
-use crate::logging;
+use crate::logging::line;
 
 /// Prefix of the targets of this project.
 const OWN: &str = "sandur";
@@ -44,7 +44,7 @@ fn is_taken(meta: &Metadata<'_>) -> bool {
 
 /// The component of a target: the last part of a name, otherwise the crate.
 fn component(target: &str) -> &str {
-    if let Some(name) = target.strip_prefix(logging::LINES_TARGET) {
+    if let Some(name) = target.strip_prefix(line::LINES_TARGET) {
         return name;
     }
     let of_crate = target.split("::").next().unwrap_or(target);
@@ -58,8 +58,8 @@ impl<S: Subscriber> Layer<S> for SelfLogLayer {
         self.queue.push(Waiting {
             timestamp,
             component: component(meta.target()).into(),
-            level: logging::level_of(event),
-            line: logging::logfmt(event, timestamp),
+            level: line::level_of(event),
+            line: line::logfmt(event, timestamp),
         });
     }
 }
