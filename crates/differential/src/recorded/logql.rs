@@ -301,6 +301,19 @@ pub fn check() -> Result<(usize, Vec<String>)> {
 mod tests {
     use super::*;
 
+    /// Goal: the recorder finds cases for every part of the language.
+    ///
+    /// Method: counts the parts in queries that nobody answers.
+    #[test]
+    fn every_part_of_the_language_is_asked_for() {
+        const QUERIES: u64 = 20_000;
+        let mut choice = Choice::new(QUERIES as usize, parts());
+        for index in 0..QUERIES {
+            choice.takes(&random_request(1, index).1.query, Outcome::Answer);
+        }
+        choice.report(LEFT_OUT).unwrap();
+    }
+
     #[test]
     fn answers_are_read_as_they_were_written() {
         let ours = InMemory::over(&push_bodies(&streams(1))).unwrap();
