@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sandur_bench::http::Answer;
 
 use crate::ask::Ask;
-use crate::compare::{Kind, compare};
+use crate::compare::{Difference, Kind, compare};
 use crate::controls::formatted;
 use crate::rules::{Case, Check, RULES, Rule, VARIES};
 use crate::servers::Servers;
@@ -36,46 +36,76 @@ pub struct Report {
     pub findings: BTreeMap<String, usize>,
 }
 
+/// Loki and Sandur.
+pub trait Sides {
+    /// Sends a request to Loki.
+    fn loki(&mut self, ask: &Ask) -> Answer;
+
+    /// Sends a request to Sandur.
+    fn ours(&mut self, ask: &Ask) -> Answer;
+
+    /// Returns how two answers differ, if they do.
+    fn difference(&self, ask: &Ask, loki: &Answer, ours: &Answer) -> Option<Difference> {
+        compare(ask, loki, ours)
+    }
+}
+
+impl Sides for Servers {
+    fn loki(&mut self, ask: &Ask) -> Answer {
+        self.loki.ask(ask)
+    }
+
+    fn ours(&mut self, ask: &Ask) -> Answer {
+        self.ours.ask(ask)
+    }
+}
+
 /// Sends a request to both.
-fn both(servers: &mut Servers, ask: &Ask) -> (Answer, Answer) {
-    (servers.loki.ask(ask), servers.ours.ask(ask))
+fn both(sides: &mut dyn Sides, ask: &Ask) -> (Answer, Answer) {
+    (sides.loki(ask), sides.ours(ask))
+}
+
+/// Returns the name of the rule that explains how two answers differ: one that explains all of it, or one of
+/// several, or [`VARIES`].
+pub fn explained(sides: &mut dyn Sides, case: &Case<'_>) -> Option<&'static str> {
+    let rule = explanation(sides, case, OTHERS_MAX).map(|rule| rule.id);
+    rule.or_else(|| loki_gives(sides, case, OTHERS_MAX).then_some(VARIES))
 }
 
 /// Returns the rule that explains how two answers differ: one that explains all of it, or one of
 /// several.
-fn explanation(servers: &mut Servers, case: &Case<'_>, others: usize) -> Option<&'static Rule> {
+fn explanation(sides: &mut dyn Sides, case: &Case<'_>, others: usize) -> Option<&'static Rule> {
     (0..=others).find_map(|others| {
-        RULES.iter().find(|rule| (rule.explains)(case) && confirmed(servers, rule, case, others))
+        RULES.iter().find(|rule| (rule.explains)(case) && confirmed(sides, rule, case, others))
     })
 }
 
 /// Returns whether control requests confirm a rule. A control may show differences with up to `others`
 /// other reasons.
-fn confirmed(servers: &mut Servers, rule: &Rule, case: &Case<'_>, others: usize) -> bool {
+fn confirmed(sides: &mut dyn Sides, rule: &Rule, case: &Case<'_>, others: usize) -> bool {
     let control = match rule.check {
         Check::None => return true,
         Check::FormattedAlike => {
-            let again = formatted(case.ask, case.ours).map(|ask| servers.loki.ask(&ask));
+            let again = formatted(case.ask, case.ours).map(|ask| sides.loki(&ask));
             return again.is_some_and(|again| again.body == case.loki.body);
         }
         Check::Alike(control) => control,
     };
     let Some(control) = control(case.ask) else { return false };
-    let (loki, ours) = both(servers, &control);
-    let Some(difference) = compare(&control, &loki, &ours) else { return true };
+    let (loki, ours) = both(sides, &control);
+    let Some(difference) = sides.difference(&control, &loki, &ours) else { return true };
     let case = Case { ask: &control, difference: &difference, loki: &loki, ours: &ours };
-    others > 0
-        && (explanation(servers, &case, others - 1).is_some() || loki_gives(servers, &case, others - 1))
+    others > 0 && (explanation(sides, &case, others - 1).is_some() || loki_gives(sides, &case, others - 1))
 }
 
 /// Returns whether Loki gives our answer when the request is repeated: its first answer then was one of
 /// several.
-fn loki_gives(servers: &mut Servers, case: &Case<'_>, others: usize) -> bool {
+fn loki_gives(sides: &mut dyn Sides, case: &Case<'_>, others: usize) -> bool {
     for _ in 0..REPEATS {
-        let loki = servers.loki.ask(case.ask);
-        let Some(difference) = compare(case.ask, &loki, case.ours) else { return true };
+        let loki = sides.loki(case.ask);
+        let Some(difference) = sides.difference(case.ask, &loki, case.ours) else { return true };
         let again = Case { difference: &difference, loki: &loki, ..*case };
-        if explanation(servers, &again, others).is_some() {
+        if explanation(sides, &again, others).is_some() {
             return true;
         }
     }
@@ -83,11 +113,11 @@ fn loki_gives(servers: &mut Servers, case: &Case<'_>, others: usize) -> bool {
 }
 
 /// Returns how both answers to a request differ, if no rule explains it.
-fn unexplained(servers: &mut Servers, ask: &Ask) -> Option<Kind> {
-    let (loki, ours) = both(servers, ask);
-    let difference = compare(ask, &loki, &ours)?;
+fn unexplained(sides: &mut dyn Sides, ask: &Ask) -> Option<Kind> {
+    let (loki, ours) = both(sides, ask);
+    let difference = sides.difference(ask, &loki, &ours)?;
     let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
-    explanation(servers, &case, OTHERS_MAX).is_none().then_some(difference.kind)
+    explanation(sides, &case, OTHERS_MAX).is_none().then_some(difference.kind)
 }
 
 impl Report {
@@ -100,8 +130,7 @@ impl Report {
         self.empty += usize::from(loki.status < 300 && is_empty(&loki));
         let Some(difference) = compare(ask, &loki, &ours) else { return };
         let case = Case { ask, difference: &difference, loki: &loki, ours: &ours };
-        let rule = explanation(servers, &case, OTHERS_MAX).map(|rule| rule.id);
-        if let Some(id) = rule.or_else(|| loki_gives(servers, &case, OTHERS_MAX).then_some(VARIES)) {
+        if let Some(id) = explained(servers, &case) {
             *self.explained.entry(id).or_default() += 1;
             return;
         }

@@ -210,6 +210,8 @@ const WHOLE: &[&str] = &[
     "lt .n \"5\"",
     "eq .status 200",
     "gt (int .status) 300",
+    "ge (int .status) 404",
+    "le .level \"info\"",
 ];
 
 /// Blocks.

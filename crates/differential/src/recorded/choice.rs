@@ -28,7 +28,9 @@ pub enum Outcome {
 pub enum Candidate {
     /// The case in the form of the file.
     Case(serde_json::Value, Outcome),
-    /// The case is not recorded, for this reason.
+    /// The answers differ for the reason of this rule. The case is not recorded.
+    Explained(&'static str),
+    /// The case is not recorded, for another reason.
     Dropped(&'static str),
     /// The answers differ, and no rule explains why.
     Finding(String),

@@ -78,6 +78,7 @@ pub fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
     let original = matches.get_one::<String>("original").cloned().unwrap_or_default();
     let recording = Recording { language, original, seed, cases: drawn.cases };
     drawn.dropped.iter().for_each(|(reason, count)| println!("  {count} dropped: {reason}"));
+    drawn.explained.iter().for_each(|(rule, count)| println!("  {count} explained by rule {rule}"));
     let size = recording.write(&data)?;
     println!("{} cases of {language} in {size} bytes", recording.cases.len());
     choice.report(left_out)?;

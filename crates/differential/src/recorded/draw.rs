@@ -12,7 +12,9 @@ use super::choice::{Candidate, Choice};
 pub struct Drawn {
     /// Those to record.
     pub cases: Vec<Value>,
-    /// Number of those that are not recorded, by reason.
+    /// Number of those that are not recorded because a rule explains a difference, by rule.
+    pub explained: BTreeMap<&'static str, usize>,
+    /// Number of those that are not recorded for another reason, by reason.
     pub dropped: BTreeMap<&'static str, usize>,
     /// Number of differences that no rule explains. Each was printed.
     pub findings: usize,
@@ -34,6 +36,7 @@ pub fn draw(
         match candidate {
             Candidate::Case(case, outcome) if choice.takes(&query, outcome) => drawn.cases.push(case),
             Candidate::Case(..) => *drawn.dropped.entry("enough of its outcome").or_default() += 1,
+            Candidate::Explained(rule) => *drawn.explained.entry(rule).or_default() += 1,
             Candidate::Dropped(reason) => *drawn.dropped.entry(reason).or_default() += 1,
             Candidate::Finding(detail) => {
                 println!("case {index}: {detail}\n");

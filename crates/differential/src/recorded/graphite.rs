@@ -81,7 +81,7 @@ pub fn record(pair: &mut Pair, seed: u64, choice: &mut Choice, tries: u64) -> Re
 fn candidate(pair: &mut Pair, ask: &Ask) -> Result<Candidate> {
     let outcome = pair.unexplained(ask)?;
     let theirs = match outcome {
-        Outcome::Differs(_, Some(_)) => return Ok(Candidate::Dropped("explained by a rule")),
+        Outcome::Differs(_, Some(rule)) => return Ok(Candidate::Explained(rule)),
         Outcome::Differs(difference, None) => {
             return Ok(Candidate::Finding(described(ask, &difference.kind, &difference.detail)));
         }

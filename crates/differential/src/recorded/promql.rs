@@ -116,7 +116,7 @@ pub fn candidate(pair: &mut Pair, ask: &Ask) -> Candidate {
     }
     let ours = pair.ours.ask(ask);
     match pair.judged(ask, &theirs, &ours) {
-        Some((_, Some(_))) => return Candidate::Dropped("explained by a rule"),
+        Some((_, Some(rule))) => return Candidate::Explained(rule),
         Some((difference, None)) if difference.detail.contains(OF_CHUNKS) => {
             return Candidate::Dropped("depends on counter resets of chunks");
         }
