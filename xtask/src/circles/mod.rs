@@ -19,9 +19,6 @@ use anyhow::Result;
 
 use modules::Modules;
 
-/// Crates that are not checked yet, with the reason.
-const EXEMPT: &[(&str, &str)] = &[("engine", "five circles remain in heads, indexes, scans and the WAL")];
-
 /// Circles of two files that may stay, with the reason.
 const ALLOWED: &[([&str; 2], &str)] = &[(
     ["crates/graphite/src/functions/grouping.rs", "crates/graphite/src/functions/mod.rs"],
@@ -36,10 +33,6 @@ pub fn problems(root: &Path) -> Result<Vec<(String, String)>> {
     let mut problems = Vec::new();
     let mut gone: BTreeSet<[&str; 2]> = ALLOWED.iter().map(|(files, _)| *files).collect();
     for folder in crates(root)? {
-        let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if EXEMPT.iter().any(|(exempt, _)| *exempt == name) {
-            continue;
-        }
         let read = |file: &Path| fs::read_to_string(root.join(file)).ok();
         let mut uses = Uses::new();
         for start in ["src/lib.rs", "src/main.rs"] {

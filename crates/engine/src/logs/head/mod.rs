@@ -25,13 +25,11 @@ pub use batch::HeadBatch;
 pub(crate) use columns::page_of_rows;
 pub use cuts::{EntryCut, cuts, cutting_bytes};
 pub use memory::push_bytes;
+pub use pages::PAGE_BYTES;
 pub use stream::{HeadStream, Row, StreamRows};
 
 use crate::growing::Growing;
 use crate::head_totals::HeadTotals;
-
-/// Raw bytes of a page, in a head and in a block.
-pub const PAGE_BYTES: u64 = 2 << 20;
 
 /// Entries in memory of consecutive WAL sequence numbers of one incarnation.
 pub struct LogHead {

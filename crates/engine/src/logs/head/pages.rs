@@ -10,10 +10,11 @@ use std::sync::Arc;
 use sandur_model::{LineAutomaton, LineColumn, LogPage, StreamRun, TimeRange};
 use sandur_query::{Columns, Error, Order, PageTask};
 
-use super::PAGE_BYTES;
 use super::columns;
 use super::stream::{Row, RowAt, StreamRows};
 
+/// Raw bytes of a page, in a head and in a block.
+pub const PAGE_BYTES: u64 = 2 << 20;
 /// Bits of the number of buckets in one histogram. 2048 buckets cut a head of 128 MiB into pieces of 64
 /// KiB when its rows are spread evenly; crowded buckets are cut again.
 const BUCKET_BITS: u32 = 11;

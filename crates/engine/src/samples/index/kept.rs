@@ -10,7 +10,8 @@ use sandur_format::Error as FormatError;
 use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Part, Place, SeriesSpan, TextPage};
 use sandur_model::TimeRange;
 
-use super::{IndexError, IndexReader, WantedLabels, plain_of};
+use super::wanted_labels::WantedLabels;
+use super::{IndexError, IndexReader, plain_of};
 use crate::blocks::cache::{Piece, for_the_cache};
 
 /// Blocks with more pages of series have their spans and columns not cached.

@@ -17,6 +17,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 mod values;
+mod wanted_labels;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +30,9 @@ use sandur_format::codec::Piece as StoredPiece;
 use sandur_format::sample_block::index::{Index, Part, Place};
 use sandur_query::{Error, QueryContext, QueryStats};
 
-pub(crate) use page::{HeldPage, WantedLabels};
+pub(crate) use page::HeldPage;
 pub(crate) use values::ValueStream;
+pub(crate) use wanted_labels::WantedLabels;
 
 use super::OpenSamples;
 use crate::blocks::reader::BlockReader;

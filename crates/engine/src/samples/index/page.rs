@@ -10,30 +10,12 @@ use sandur_format::sample_block::index::{
 use sandur_model::{MILLISECOND_NS, TimeRange};
 
 use super::kept::{KEPT_TEXT_PAGES, SPANS_BYTES};
+use super::wanted_labels::WantedLabels;
 use super::{IndexError, IndexReader, memory_of, open_all, plain_of};
 use crate::blocks::cache::{Piece, for_the_cache};
 
 /// Number of pages of series whose spans are read together.
 const SPANS_AT_ONCE: usize = 256;
-
-/// The labels to read of series.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum WantedLabels {
-    /// All labels.
-    #[default]
-    All,
-    /// Only these labels.
-    Some(Arc<[String]>),
-}
-
-impl WantedLabels {
-    pub(crate) fn has(&self, name: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Some(names) => names.iter().any(|wanted| wanted == name),
-        }
-    }
-}
 
 /// A page of series, with the reservation of its memory.
 #[derive(Clone)]

@@ -2,6 +2,7 @@
 
 mod annotations;
 mod exemplars;
+mod in_block;
 mod metadata;
 pub(crate) mod scan;
 mod series_index;

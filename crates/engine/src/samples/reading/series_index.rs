@@ -3,7 +3,7 @@
 
 use futures_util::future::join_all;
 use roaring::RoaringBitmap;
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
 use sandur_format::sample_block::Footer;
 use sandur_model::{Matcher, TenantId, TimeRange};
 use sandur_query::{
@@ -11,6 +11,7 @@ use sandur_query::{
     SeriesIndex, SeriesRequest, TextRequest, TextScan, WantedTexts, texts_of_series,
 };
 
+use super::in_block::InBlock;
 use super::scan::LabelScan;
 use super::value_scan::ValueScan;
 use crate::error;
@@ -19,13 +20,6 @@ use crate::reading::matching;
 use crate::reading::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::samples::index::{IndexError, IndexReader, or_warn};
 use crate::view::View;
-
-/// Series of one block.
-pub(super) struct InBlock {
-    pub(super) index: IndexReader,
-    pub(super) series: RoaringBitmap,
-    _memory: Reservation,
-}
 
 async fn select(
     index: &IndexReader,

@@ -22,9 +22,10 @@ use sandur_base::{Backoff, BoxFuture, Id, Lane};
 use sandur_store::{Created, Intent, Store};
 use tokio::sync::mpsc;
 
-use super::group::{Batches, Group, Replies};
+use super::committing::{self, Batches, Context, End, Push};
+use super::frame;
+use super::group::{Group, Replies};
 use super::pace::{Pace, PaceOptions};
-use super::{Context, End, Push, frame};
 use crate::error::Error;
 
 /// The pauses before a frame is written again.
@@ -198,7 +199,7 @@ async fn write(context: &Arc<Context>, sequence: u64, group: Group) -> Written {
 }
 
 async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
-    let path = super::path(context.incarnation, sequence);
+    let path = committing::path(context.incarnation, sequence);
     let started = context.env.monotonic();
     let (mut pauses, mut is_logged) = (WRITES.pauses(), false);
     loop {
@@ -227,7 +228,7 @@ async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
 /// garbage collection deletes it.
 pub(crate) async fn delete_segments(store: &Store, incarnation: Id, sequences: Range<u64>) {
     let deletes = sequences.map(|sequence| async move {
-        let path = super::path(incarnation, sequence);
+        let path = committing::path(incarnation, sequence);
         if let Err(error) = store.delete(&path, Intent::gc()).await {
             tracing::warn!(path, %error, "a flushed WAL segment could not be deleted");
         }

@@ -1,16 +1,12 @@
 //! The pushes of one frame, from the queue to their acknowledgement.
 
-use sandur_base::Reservation;
 use sandur_format::wal_segment::Record;
-use sandur_model::{Batch, SampleConflicts};
+use sandur_model::SampleConflicts;
 use tokio::sync::oneshot;
 
-use super::{Push, Settled};
+use super::committing::{Batches, Push, Settled};
 use crate::error::Error;
 use crate::metrics::Metrics;
-
-/// Batches, each with the reservation of its memory.
-pub(super) type Batches = Vec<(Batch, Reservation)>;
 
 /// Pushes that become durable together.
 #[derive(Default)]

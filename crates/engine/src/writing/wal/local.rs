@@ -25,8 +25,9 @@ use sandur_base::{BoxFuture, Lane};
 use sandur_store::{AppendFile, Error as StoreError, Intent, Store};
 use tokio::sync::mpsc;
 
+use super::committing::{self, Context, End, Push, SMALL_BYTES};
+use super::frame;
 use super::group::Group;
-use super::{Context, End, Push, SMALL_BYTES, frame};
 use crate::error::Error;
 
 /// How long pushes are refused between two trials when the device is full, or descriptors or memory are
@@ -231,7 +232,7 @@ impl Committer {
     /// number is not used again, because a file whose creation failed may exist nonetheless.
     async fn try_device(&mut self) {
         let context = Arc::clone(&self.context);
-        let path = super::path(context.incarnation, self.next);
+        let path = committing::path(context.incarnation, self.next);
         self.next += 1;
         context.views.advance(context.incarnation, self.next);
         match self.directory.begin(&path).await {
@@ -285,7 +286,7 @@ impl Committer {
         let file = match self.files.file_for(sequence, context.options.wal_file_bytes) {
             Some(file) => file,
             None => {
-                let path = super::path(context.incarnation, sequence);
+                let path = committing::path(context.incarnation, sequence);
                 self.files.begin(self.directory.begin(&path).await?, sequence)
             }
         };

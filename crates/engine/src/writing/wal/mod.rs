@@ -14,6 +14,7 @@
 //! fenced, it acknowledges nothing more.
 
 mod bucket;
+mod committing;
 mod cost;
 pub(crate) mod frame;
 mod group;
@@ -24,67 +25,19 @@ mod status;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Id, Lane, Reservation, Task};
+use sandur_base::{Id, Reservation, Task};
 use sandur_format::wal_segment::Record;
-use sandur_model::{Batch, SampleConflicts};
-use sandur_store::{Class, Store, StoreKind};
-use tokio::sync::{Notify, mpsc, oneshot};
+use sandur_model::Batch;
+use sandur_store::{Class, StoreKind};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
-use crate::head::Inserted;
-use crate::logs::Followers;
-use crate::metrics::Metrics;
-use crate::options::EngineOptions;
-use crate::samples::head::InsertedSamples;
-use crate::view::Views;
-use crate::writing::flush::signal::FlushSignal;
 
 pub(crate) use bucket::delete_segments;
-use group::Batches;
+use committing::Push;
+pub(crate) use committing::{Context, End, Settled, path, sequence_of};
 pub(crate) use local::LocalFiles;
 pub(crate) use status::Status;
-
-/// Bytes of a frame from which encoding and applying it run on the CPU pool, not on the I/O threads.
-const SMALL_BYTES: u64 = 64 << 10;
-
-/// A queued push.
-pub(crate) struct Push {
-    /// Without its compressed form, which the record holds.
-    pub(crate) batch: Batch,
-    pub(crate) record: Record,
-    pub(crate) memory: Reservation,
-    pub(crate) reply: oneshot::Sender<Settled>,
-}
-
-/// The outcome of a push: the samples that were not stored because of a conflict, or the error.
-pub(crate) type Settled = Result<SampleConflicts, Error>;
-
-/// What a committer needs: the store, the options, and the state that it updates.
-pub(crate) struct Context {
-    pub(crate) env: Env,
-    pub(crate) store: Store,
-    pub(crate) options: EngineOptions,
-    pub(crate) incarnation: Id,
-    pub(crate) views: Arc<Views>,
-    pub(crate) followers: Arc<Followers>,
-    pub(crate) metrics: Metrics,
-    pub(crate) status: Arc<Status>,
-    pub(crate) flush_signal: Arc<FlushSignal>,
-    /// Notifies the committer that the catalog lists this incarnation as sealed.
-    pub(crate) sealed: Notify,
-}
-
-/// How a committer ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The queue was closed and every push in it is settled.
-    Closed {
-        /// The first sequence number that was never used: the next frame would have it.
-        next: u64,
-    },
-    /// Another process sealed this incarnation.
-    Fenced,
-}
 
 /// The WAL of one incarnation.
 pub(crate) struct Wal {
@@ -206,72 +159,4 @@ impl Wal {
             None => delete_segments(&context.store, context.incarnation, from..floor).await,
         }
     }
-}
-
-impl Context {
-    /// Fails when pushes that wait for the WAL must be refused.
-    fn check(&self) -> Result<(), Error> {
-        self.status.check(self.env.monotonic()).map_err(|error| self.explained(error))
-    }
-
-    fn explained(&self, error: Error) -> Error {
-        match error {
-            Error::Stalled { waited, reason, is_under_way } if reason.is_empty() => {
-                let said = self.store.latest_failure(Class::Wal);
-                let said = said.or_else(|| self.store.latest_failure(Class::Member));
-                let reason = said.unwrap_or_else(|| "the store has not answered".to_owned());
-                Error::Stalled { waited, reason, is_under_way }
-            }
-            error => error,
-        }
-    }
-
-    /// Makes the batches of a durable frame visible and notifies followers and the flusher. Returns the
-    /// conflicts of each batch.
-    fn apply(&self, sequence: u64, batches: Batches) -> Vec<SampleConflicts> {
-        let mut conflicts = Vec::with_capacity(batches.len());
-        for inserted in self.views.insert_pushed(self.incarnation, sequence, batches) {
-            conflicts.push(match inserted {
-                Inserted::Logs(batch) => {
-                    self.metrics.rows.inc_by(batch.batch().rows() as u64);
-                    self.metrics.line_bytes.inc_by(batch.batch().line_bytes());
-                    self.followers.deliver(batch.batch());
-                    SampleConflicts::default()
-                }
-                Inserted::Samples(InsertedSamples { appended, copies, conflicts }) => {
-                    self.metrics.samples.inc_by(appended);
-                    let left_out = copies + conflicts.floats + conflicts.histograms;
-                    self.metrics.sample_duplicates.inc_by(left_out);
-                    conflicts
-                }
-            });
-        }
-        self.flush_signal.grown();
-        conflicts
-    }
-
-    /// Does the same as [`Self::apply`], on the CPU pool if the frame is large.
-    async fn apply_where_due(
-        self: &Arc<Self>,
-        sequence: u64,
-        bytes: u64,
-        batches: Batches,
-    ) -> Vec<SampleConflicts> {
-        if bytes < SMALL_BYTES {
-            return self.apply(sequence, batches);
-        }
-        let applier = Arc::clone(self);
-        self.env.run_cpu(Lane::Query, move || applier.apply(sequence, batches)).await
-    }
-}
-
-/// The name of a WAL file or segment.
-pub(crate) fn path(incarnation: Id, sequence: u64) -> String {
-    format!("wal/{incarnation}/{sequence:020}")
-}
-
-/// The sequence number in the name of a WAL file or segment.
-pub(crate) fn sequence_of(path: &str) -> Option<u64> {
-    let name = path.rsplit('/').next()?;
-    (name.len() == 20).then(|| name.parse().ok())?
 }

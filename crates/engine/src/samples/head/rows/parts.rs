@@ -3,7 +3,8 @@
 //!
 //! **Invariant.** A series with parts gets no more samples: its head is sealed.
 
-use super::{Before, SeriesRows, one_of_each_instant};
+use super::encoding::Before;
+use super::{SeriesRows, one_of_each_instant};
 use crate::samples::head::columns::SampleColumns;
 
 /// Samples per part. A part takes at most a fiftieth of the memory of its samples.

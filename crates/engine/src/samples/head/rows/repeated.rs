@@ -3,40 +3,14 @@
 //!
 //! Most samples arrive in order. A sample that is later than all others needs no search. For a late
 //! sample, the indexes of histograms and of late floats are searched, and then the floats that arrived
-//! in order. Of these the position after each [`MARK_ROWS`] is recorded, so a search decodes at most
-//! [`MARK_ROWS`] floats.
+//! in order, of which only those after the last earlier mark are decoded ([`Mark`]).
 //!
 //! **Invariant.** Series whose last sample of an instant stays have no marks and no indexes.
 
 use sandur_model::HistogramSample;
 
-use super::{Appended, Before, Extras, SeriesRows};
-
-/// Float samples between two marks. A mark takes 48 bytes, which is less than half a byte per sample.
-pub(super) const MARK_ROWS: u32 = 128;
-/// Bytes of a sample in an index: its time, its value or position, and spare capacity in the nodes of
-/// the tree, at least half of which is in use.
-pub(super) const INDEXED_BYTES: u64 = 36;
-
-/// A position among the float samples.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
-    /// The offset of the next sample's bytes.
-    start: usize,
-    /// The state against which that sample is encoded.
-    before: Before,
-    /// The latest time of all samples before it.
-    latest_ms: i64,
-}
-
-/// A sample that may repeat another one.
-#[derive(Clone, Copy)]
-pub enum NewValue<'a> {
-    /// A float.
-    Float(f64),
-    /// A histogram.
-    Histogram(&'a HistogramSample),
-}
+use super::encoding::{Before, Mark};
+use super::{Appended, Extras, NewValue, SeriesRows};
 
 impl SeriesRows {
     /// Compares a new sample with the series' sample of this instant; `None` if there is none.
@@ -109,6 +83,7 @@ mod tests {
 
     use super::*;
     use crate::samples::head::rows::FloatRow;
+    use crate::samples::head::rows::encoding::MARK_ROWS;
     use crate::samples::head::rows::tests::{all, histogram};
 
     proptest! {

@@ -12,8 +12,8 @@ use sandur_format::sample_block::{PageDecoder, SamplePage, Values};
 use sandur_model::FloatHistogram;
 use sandur_query::{BatchTexts, Error, SampleSelection, Samples, SeriesBatch};
 
-use super::Holder;
 use super::fetch::{FetchedBlock, series_in};
+use super::holder::Holder;
 use super::labels::LabelsOfSeries;
 use super::walk::Found;
 use crate::error::ReadError;

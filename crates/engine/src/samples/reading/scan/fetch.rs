@@ -19,7 +19,7 @@ use sandur_format::sample_block::{GroupEntry, GroupHead, GroupTables, TimePageEn
 use sandur_model::TimeRange;
 use sandur_query::{Error, QueryContext};
 
-use super::Holder;
+use super::holder::Holder;
 use super::walk::Found;
 use crate::blocks::cache::{Piece, for_the_cache};
 use crate::blocks::reader::BlockReader;

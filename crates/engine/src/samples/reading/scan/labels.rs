@@ -11,10 +11,10 @@ use std::sync::Arc;
 use sandur_base::{BoxFuture, Reservation};
 use sandur_query::{BATCH_SERIES, BatchTexts, Error, LabelIds, QueryContext, SampleScan, SeriesBatch};
 
-use super::Holder;
+use super::holder::Holder;
 use super::walk::{Found, Walk};
 use crate::samples::head::SelectedSeries;
-use crate::samples::reading::series_index::InBlock;
+use crate::samples::reading::in_block::InBlock;
 
 /// A running scan of labels.
 pub(crate) struct LabelScan {

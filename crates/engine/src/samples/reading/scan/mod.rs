@@ -17,6 +17,7 @@
 
 mod decode;
 mod fetch;
+mod holder;
 mod labels;
 mod pipeline;
 mod stored;
@@ -42,16 +43,15 @@ use crate::head::Head;
 use crate::reading::matching;
 use crate::reading::series_reader::{OPEN_AT_ONCE, SeriesReader};
 use crate::rules::Rules;
-use crate::samples::OpenSamples;
-use crate::samples::head::SelectedSeries;
 use crate::samples::hidden::HiddenSamples;
 use crate::samples::index::{IndexError, IndexReader, or_warn};
 use crate::view::View;
-use fetch::{Fetched, Fetcher};
+use fetch::Fetcher;
+use holder::{Holder, SERIES_BYTES};
 pub(super) use labels::LabelScan;
-use pipeline::Pipeline;
+use pipeline::{PartsReader, Pipeline};
 use stored::StoredSeries;
-use walk::{FoundBatch, Walk};
+use walk::Walk;
 
 /// The fewest series of a part. Smaller parts would spend too much on scheduling.
 const PART_SERIES: usize = 64;
@@ -59,22 +59,6 @@ const PART_SERIES: usize = 64;
 const PARTS_PER_THREAD: usize = 2;
 /// Up to this many bytes of a batch are decoded inline, because a job on the CPU pool costs more.
 const LITTLE_BYTES: u64 = 512 << 10;
-/// Bytes of a series of a batch in addition to its samples and labels.
-const SERIES_BYTES: u64 = 200;
-
-/// A block or a head, with its matching series.
-pub(super) enum Holder {
-    Block { block: Arc<OpenSamples>, hidden: HiddenSamples },
-    Head { series: Arc<SelectedSeries> },
-}
-
-impl Holder {
-    /// A block of which only labels are read.
-    fn of_labels(index: &IndexReader) -> Self {
-        Self::Block { block: Arc::clone(index.block()), hidden: HiddenSamples::default() }
-    }
-}
-
 /// A running scan.
 pub(crate) struct SeriesScan {
     context: QueryContext,
@@ -239,34 +223,6 @@ async fn make_ahead(mut pipeline: Box<Pipeline>, how: As) -> Ahead {
     match pipeline.read_ahead().await {
         Ok(()) => make_next(pipeline, how).await,
         Err(error) => (pipeline, Err(error)),
-    }
-}
-
-/// Reads the batches of a scan. Cheap to clone.
-#[derive(Clone)]
-struct PartsReader {
-    fetcher: Fetcher,
-    selection: Arc<SampleSelection>,
-    rules: Rules,
-}
-
-impl PartsReader {
-    /// Reads the stored bytes of batches.
-    async fn fetch(&self, batches: Vec<FoundBatch>) -> Result<Fetched, Error> {
-        self.fetcher.clone().fetch(batches).await
-    }
-
-    /// Makes a stored batch of what was read.
-    fn stored(&self, found: FoundBatch, fetched: Arc<Fetched>) -> StoredSeries {
-        QueryStats::add(&self.fetcher.context.stats().streams, found.len() as u64);
-        StoredSeries {
-            context: self.fetcher.context.clone(),
-            holders: Arc::clone(&self.fetcher.holders),
-            selection: Arc::clone(&self.selection),
-            rules: self.rules.clone(),
-            found,
-            fetched,
-        }
     }
 }
 

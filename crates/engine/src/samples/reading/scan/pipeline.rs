@@ -17,12 +17,12 @@ use std::task::Poll;
 use futures_util::FutureExt;
 use futures_util::future::join;
 use sandur_base::{BoxFuture, Task};
-use sandur_query::{BATCH_SERIES, Error};
+use sandur_query::{BATCH_SERIES, Error, QueryStats, SampleSelection};
 
-use super::PartsReader;
-use super::fetch::Fetched;
+use super::fetch::{Fetched, Fetcher};
 use super::stored::StoredSeries;
 use super::walk::{Found, FoundBatch, Walk};
+use crate::rules::Rules;
 
 /// Series of the first batch: few, so that computing can start soon.
 const FIRST_SERIES: usize = 128;
@@ -166,6 +166,34 @@ impl ReadAhead {
             Some(Ok(fetched)) => Bytes::Read(Arc::new(fetched)),
             Some(Err(_)) => Bytes::Unread,
             None => Bytes::Reading(self.reader.fetcher.context.env().spawn("read samples", fetch)),
+        }
+    }
+}
+
+/// Reads the batches of a scan. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct PartsReader {
+    pub(super) fetcher: Fetcher,
+    pub(super) selection: Arc<SampleSelection>,
+    pub(super) rules: Rules,
+}
+
+impl PartsReader {
+    /// Reads the stored bytes of batches.
+    pub(super) async fn fetch(&self, batches: Vec<FoundBatch>) -> Result<Fetched, Error> {
+        self.fetcher.clone().fetch(batches).await
+    }
+
+    /// Makes a stored batch of what was read.
+    pub(super) fn stored(&self, found: FoundBatch, fetched: Arc<Fetched>) -> StoredSeries {
+        QueryStats::add(&self.fetcher.context.stats().streams, found.len() as u64);
+        StoredSeries {
+            context: self.fetcher.context.clone(),
+            holders: Arc::clone(&self.fetcher.holders),
+            selection: Arc::clone(&self.selection),
+            rules: self.rules.clone(),
+            found,
+            fetched,
         }
     }
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch, SeriesPart};
 
-use super::Holder;
 use super::decode::{Decoded, decode};
 use super::fetch::Fetched;
+use super::holder::Holder;
 use super::walk::FoundBatch;
 use crate::rules::Rules;
 

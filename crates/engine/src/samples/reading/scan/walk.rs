@@ -18,7 +18,7 @@ use sandur_format::sample_block::index::{Alike, SeriesPage};
 use sandur_model::Labels;
 use sandur_query::{Error, QueryContext, TEXT_BYTES};
 
-use super::{Holder, SERIES_BYTES};
+use super::holder::{Holder, SERIES_BYTES};
 use crate::samples::SAMPLE_BYTES;
 use crate::samples::head::SelectedSeries;
 use crate::samples::index::{HeldPage, IndexError, IndexReader, WantedLabels, or_warn};
