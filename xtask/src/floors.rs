@@ -2,12 +2,15 @@
 //!
 //! `crates/engine/src/lib.rs` describes the floors in a table with the same names, which is checked too.
 //! The longest name that begins a module's path decides the module's floor. Tests may import from every
-//! floor.
+//! floor. [`Modules`] reads the imports.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use anyhow::Result;
+
+use crate::circles::modules::Modules;
 
 /// The source files of the engine, from the root of the repository.
 const SOURCES: &str = "crates/engine/src";
@@ -25,34 +28,37 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("engine", &["engine", "readiness"]),
 ];
 
-/// Modules of tests.
-const TESTS: &[&str] = &["fixtures", "tests"];
-
 /// Returns the imports from higher floors, as path of the file and what is wrong.
 pub fn upward(root: &Path) -> Result<Vec<(String, String)>> {
-    let mut problems = Vec::new();
-    let folder = root.join(SOURCES);
+    let start = format!("{SOURCES}/lib.rs");
     let floors: Vec<_> = FLOORS.iter().map(|(name, modules)| (*name, modules.to_vec())).collect();
-    if described(&fs::read_to_string(folder.join("lib.rs"))?) != floors {
-        let what = "the table of floors differs from that of xtask/src/floors.rs".to_owned();
-        problems.push((format!("{SOURCES}/lib.rs"), what));
+    let read = |file: &Path| fs::read_to_string(root.join(file)).ok();
+    let mut problems = problems_of(&Modules::below(Path::new(&start), &read));
+    if described(&fs::read_to_string(root.join(&start))?) != floors {
+        problems.push((start, "the table of floors differs from that of xtask/src/floors.rs".to_owned()));
     }
-    let mut folders = vec![folder.clone()];
-    while let Some(next) = folders.pop() {
-        for entry in fs::read_dir(&next)? {
-            let path = entry?.path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let within = path.strip_prefix(&folder)?.display().to_string();
-            let Some(module) = module_of(&within) else { continue };
-            let found = problems_of(&module, &fs::read_to_string(&path)?);
-            problems.extend(found.into_iter().map(|what| (format!("{SOURCES}/{within}"), what)));
+    Ok(problems)
+}
+
+/// Returns what is wrong with the modules: the path of the file, and the problem.
+fn problems_of(modules: &Modules) -> Vec<(String, String)> {
+    let mut problems = BTreeSet::new();
+    for (number, module) in modules.all.iter().enumerate() {
+        let file = module.file.display().to_string();
+        let Some(path) = module_of(&module.file) else { continue };
+        let Some(own) = floor_of(&path) else {
+            problems.insert((file, format!("the module '{path}' is on no floor of xtask/src/floors.rs")));
+            continue;
+        };
+        for (owner, name) in modules.uses(number) {
+            let Some(used) = module_of(&modules.all[owner].file) else { continue };
+            let Some(floor) = floor_of(&used).filter(|floor| *floor > own) else { continue };
+            let (own, floor) = (FLOORS[own].0, FLOORS[floor].0);
+            let what = format!("'{name}' of '{used}' is on the floor '{floor}', above '{own}'");
+            problems.insert((file.clone(), what));
         }
     }
-    problems.sort();
-    Ok(problems)
+    problems.into_iter().collect()
 }
 
 /// The floors of the table in the documentation of the crate: name and modules.
@@ -66,31 +72,12 @@ fn described(text: &str) -> Vec<(&str, Vec<&str>)> {
         .collect()
 }
 
-/// The module of a file below the sources, without `crate::`; `None` for tests, the root, and files that
-/// are not Rust.
-fn module_of(path: &str) -> Option<String> {
-    let stem = path.strip_suffix(".rs")?;
-    let module = stem.strip_suffix("/mod").unwrap_or(stem).replace('/', "::");
-    let is_test = |part: &str| TESTS.contains(&part) || part.ends_with("_tests");
-    (module != "lib" && !module.split("::").any(is_test)).then_some(module)
-}
-
-/// What is wrong with the imports of a module.
-fn problems_of(module: &str, text: &str) -> Vec<String> {
-    let Some(own) = floor_of(module) else {
-        return vec![format!("the module '{module}' is on no floor of xtask/src/floors.rs")];
-    };
-    let mut found = Vec::new();
-    for import in imports(module, text) {
-        let Some(floor) = floor_of(&import) else { continue };
-        if floor > own {
-            let (own, floor) = (FLOORS[own].0, FLOORS[floor].0);
-            found.push(format!("'{import}' is on the floor '{floor}', above '{own}'"));
-        }
-    }
-    found.sort();
-    found.dedup();
-    found
+/// Returns the module of a source file, without `crate::`; `None` for the root of the crate.
+fn module_of(file: &Path) -> Option<String> {
+    let path = file.strip_prefix(SOURCES).ok()?.with_extension("");
+    let path = path.to_str()?;
+    let module = path.strip_suffix("/mod").unwrap_or(path).replace('/', "::");
+    (module != "lib").then_some(module)
 }
 
 /// The position of a path's floor in the table.
@@ -102,97 +89,47 @@ fn floor_of(path: &str) -> Option<usize> {
     named.filter(|(name, _)| is_within(name)).max_by_key(|(name, _)| name.len()).map(|(_, floor)| floor)
 }
 
-/// The paths below `crate` that the code of a module names, without comments and tests.
-fn imports(module: &str, text: &str) -> Vec<String> {
-    let tests = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
-    let code_of = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
-    let code = text[..tests].lines().map(code_of).collect::<Vec<String>>().join("\n");
-    let mut found = Vec::new();
-    for root in ["crate::", "super::"] {
-        let starts = code.match_indices(root).map(|(at, _)| at);
-        let begins = |at: &usize| !code[..*at].ends_with(|c| is_name(c) || c == ':');
-        for at in starts.filter(begins) {
-            tree(&code[at..], "", &mut found);
-        }
-    }
-    found.iter().map(|path| absolute(module, path)).collect()
-}
-
-/// Adds the paths of a tree like `a::{b::c, d}` at the begin of the text. Returns the rest of the text.
-fn tree<'t>(text: &'t str, prefix: &str, found: &mut Vec<String>) -> &'t str {
-    let end = text.find(|c: char| !is_name(c) && c != ':').unwrap_or(text.len());
-    let (path, mut rest) = (format!("{prefix}{}", &text[..end]), &text[end..]);
-    if !(rest.starts_with('{') && path.ends_with("::")) {
-        found.push(path);
-        return rest;
-    }
-    loop {
-        rest = rest[1..].trim_start();
-        if let Some(after) = rest.strip_prefix('}') {
-            return after;
-        }
-        rest = tree(rest, &path, found).trim_start();
-        if let Some(alias) = rest.strip_prefix("as ") {
-            rest = alias.trim_start_matches(is_name).trim_start();
-        }
-        match rest.as_bytes().first() {
-            Some(b',') => {}
-            Some(b'}') => return &rest[1..],
-            _ => return rest,
-        }
-    }
-}
-
-fn is_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
-}
-
-/// A path of a module's code, from the root of the crate.
-fn absolute(module: &str, path: &str) -> String {
-    if let Some(path) = path.strip_prefix("crate::") {
-        return path.to_owned();
-    }
-    let (mut base, mut path) = (module, path);
-    while let Some(rest) = path.strip_prefix("super::") {
-        base = base.rsplit_once("::").map_or("", |(parent, _)| parent);
-        path = rest;
-    }
-    if base.is_empty() { path.to_owned() } else { format!("{base}::{path}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn imports_from_higher_floors_are_found() {
-        let text = "//! See [`crate::upkeep`].\n\
-                    use crate::error::Error;\n\
-                    use crate::{windows, upkeep::{rollups as r, run,}};\n\
-                    fn f() { crate::writing::wal::path() } // crate::engine::Engine\n\
-                    #[cfg(test)]\nmod tests { use crate::engine::Engine; }";
-        let problem =
-            |path: &str, floor: &str| format!("'{path}' is on the floor '{floor}', above 'reading'");
-        assert_eq!(
-            problems_of("logs::reading::scan", text),
-            [
-                problem("upkeep::rollups", "upkeep"),
-                problem("upkeep::run", "upkeep"),
-                problem("writing::wal::path", "writing"),
-            ]
-        );
-        assert_eq!(problems_of("upkeep::adoption", text), Vec::<String>::new());
+    /// Returns the problems of a crate with these files below the sources.
+    fn problems(files: &[(&str, &str)]) -> Vec<(String, String)> {
+        let read = |file: &Path| {
+            let within = file.strip_prefix(SOURCES).ok()?;
+            files.iter().find(|(name, _)| Path::new(name) == within).map(|(_, text)| (*text).to_owned())
+        };
+        problems_of(&Modules::below(&Path::new(SOURCES).join("lib.rs"), &read))
     }
 
     #[test]
-    fn relative_paths_are_resolved() {
-        let text =
-            "use super::reading::scan::EngineLogs;\nuse super::super::upkeep::run;\npub(super) fn f() {}";
-        assert_eq!(imports("logs::merge", text), ["logs::reading::scan::EngineLogs", "upkeep::run"]);
-        assert_eq!(problems_of("logs::merge", text).len(), 2);
+    fn imports_from_higher_floors_are_found() {
+        let reading = "//! See [`crate::upkeep`].\n\
+                       use crate::error::Error; use crate::{head, upkeep::{rollups as r, run,}};\n\
+                       fn f(_: Error) { super::writing::path(); head::see(); r::roll() }\n\
+                       // crate::engine::start\n\
+                       #[cfg(test)] mod tests { use crate::engine::start; }";
+        let found = problems(&[
+            ("lib.rs", "mod engine; mod error; mod head; mod reading; mod upkeep; mod writing;"),
+            ("engine.rs", "use crate::upkeep::run; pub fn start() {}"),
+            ("error.rs", "pub struct Error;"),
+            ("head.rs", "pub fn see() {}"),
+            ("reading.rs", reading),
+            ("upkeep/mod.rs", "pub mod rollups; pub use crate::writing::path; pub fn run() {}"),
+            ("upkeep/rollups.rs", "use super::run; pub fn roll() { crate::reading::f() }"),
+            ("writing.rs", "pub fn path() {}"),
+        ]);
+        let problem = |name: &str, module: &str, floor: &str| {
+            let what = format!("'{name}' of '{module}' is on the floor '{floor}', above 'reading'");
+            (format!("{SOURCES}/reading.rs"), what)
+        };
         assert_eq!(
-            imports("logs::reading::scan", "use super::super::merge::Merger;"),
-            ["logs::merge::Merger"]
+            found,
+            [
+                problem("path", "writing", "writing"),
+                problem("roll", "upkeep::rollups", "upkeep"),
+                problem("run", "upkeep", "upkeep"),
+            ]
         );
     }
 
@@ -205,22 +142,14 @@ mod tests {
 
     #[test]
     fn every_module_needs_a_floor() {
-        assert_eq!(problems_of("elsewhere", "").len(), 1);
+        let found =
+            problems(&[("lib.rs", "mod elsewhere; mod view;"), ("elsewhere.rs", ""), ("view.rs", "")]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].1.contains("'elsewhere' is on no floor"), "{found:?}");
         assert_eq!(floor_of("logs::reading::scan"), floor_of("reading"));
         assert!(floor_of("logs::merge") < floor_of("view"));
         assert_eq!(floor_of("viewer"), None);
-        let modules = [
-            "writing/wal/mod.rs",
-            "engine.rs",
-            "tests/mod.rs",
-            "writing/wal/pace_tests.rs",
-            "lib.rs",
-            "a.md",
-        ];
-        assert_eq!(
-            modules.map(module_of).map(|module| module.is_some()),
-            [true, true, false, false, false, false]
-        );
-        assert_eq!(module_of("writing/wal/mod.rs").unwrap(), "writing::wal");
+        assert_eq!(module_of(&Path::new(SOURCES).join("writing/wal/mod.rs")).unwrap(), "writing::wal");
+        assert_eq!(module_of(&Path::new(SOURCES).join("lib.rs")), None);
     }
 }

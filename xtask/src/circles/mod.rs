@@ -1,14 +1,14 @@
 //! Finds circles of files: files of one crate that use items of each other, directly or through others.
 //!
-//! Whoever reads one file of a circle has to read all of them, and none can be moved, tested or replaced
-//! alone. A type that two files need belongs in a file that uses neither; what a file needs of its caller
-//! is an argument.
+//! To understand one file of a circle, one has to read all of them, and no file of a circle can be moved,
+//! tested or replaced alone. A type that two files need belongs in a file that uses neither; what a file
+//! needs of its caller is an argument.
 //!
 //! A file uses another one if it imports or names an item that the other one defines. Declarations of
 //! modules and re-exports are no uses, and tests are left out. A file may use its parent or its children,
 //! but not both.
 
-mod modules;
+pub mod modules;
 mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

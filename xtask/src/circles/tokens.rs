@@ -1,4 +1,4 @@
-//! The words and signs of a Rust source, without comments, literals and lifetimes.
+//! Splits a Rust source into words and punctuation, without comments, literals and lifetimes.
 //!
 //! Invariant: the brackets among the tokens are those of the code, since brackets in comments, texts and
 //! characters are left out.
