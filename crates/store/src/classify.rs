@@ -79,28 +79,27 @@ impl Failure {
 
     /// Converts the failure to the public error.
     pub fn into_error(self, at: Place, attempts: u32) -> Error {
-        // The end of the catalog is found by "not found": every process gets this answer every few seconds.
-        if self.cause == Cause::NotFound {
-            return Error::NotFound { at };
-        }
         let reason = self.reason;
-        let named = Fault::named_in(&reason);
+        // Searched only where a remedy is needed: "not found" is the answer at the end of the catalog, which
+        // every process reads again and again.
+        let named = || Fault::named_in(&reason);
         match self.cause {
             Cause::NotFound => Error::NotFound { at },
             Cause::Throttled => Error::Throttled { at, attempts, reason },
             Cause::Busy => Error::Busy { at, reason },
             // A create resolves conflicts; a conflict that gets here is an unclear outcome.
             Cause::Unavailable | Cause::Conflict => {
-                let remedy = named.map_or(UNREACHABLE_REMEDY, |fault| fault.remedy(&at.store));
+                let remedy = named().map_or(UNREACHABLE_REMEDY, |fault| fault.remedy(&at.store));
                 Error::Unavailable { at, attempts, reason, remedy }
             }
             Cause::NoBucket => {
-                let remedy = named.unwrap_or(Fault::NoBucket).remedy(&at.store);
+                let remedy = named().unwrap_or(Fault::NoBucket).remedy(&at.store);
                 Error::Unavailable { at, attempts, reason, remedy }
             }
             Cause::Timeout(waited) => Error::Timeout { at, attempts, waited },
             Cause::Denied => {
-                let remedy = named.map_or_else(|| denied_remedy(&at.store), |fault| fault.remedy(&at.store));
+                let remedy =
+                    named().map_or_else(|| denied_remedy(&at.store), |fault| fault.remedy(&at.store));
                 Error::Denied { at, reason, remedy }
             }
             Cause::Full => Error::Full { at, reason },
