@@ -1,6 +1,6 @@
 //! The answer of a request: its content and the type of it.
 //!
-//! **Invariant.** Whoever writes an answer keeps it within [`ANSWER_BYTES_MAX`].
+//! **Invariant.** The code that writes an answer keeps it within [`ANSWER_BYTES_MAX`].
 
 /// The most bytes of an answer.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1 << 30;
