@@ -8,8 +8,13 @@
 //! ([`MemoryBudget::keep`]). Work that has begun and must not fail because other work exhausted the
 //! ancestors takes its memory from these spare bytes.
 //!
-//! **Invariant.** The bytes that a budget holds of its parent are the bytes used in it plus its spare
-//! bytes. Bytes move between used, spare and the parent; none is counted twice or lost.
+//! Memory that is allocated already is counted even above a limit ([`Reservation::resize_anyway`]); its
+//! owner then frees the excess before it reserves more.
+//!
+//! **Invariants.** The bytes that a budget holds of its parent are the bytes used in it plus its spare
+//! bytes. Bytes move between used, spare and the parent; none is counted twice or lost. The bytes used
+//! never exceed the limit, except those of [`Reservation::resize_anyway`] and after
+//! [`MemoryBudget::set_limit`] lowered it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,8 +27,8 @@ use crate::units::ByteSize;
 pub struct MemoryBudget(Arc<Node>);
 
 struct Node {
-    name: String,
-    limit: u64,
+    name: Arc<str>,
+    limit: AtomicU64,
     used: AtomicU64,
     peak: AtomicU64,
     /// Bytes reserved in the parent and not used here.
@@ -51,7 +56,7 @@ impl Drop for Node {
 )]
 pub struct OverBudget {
     /// Name of the budget that refused.
-    pub budget: String,
+    pub budget: Arc<str>,
     /// Bytes that were requested.
     pub asked: u64,
     /// Bytes in use when the reservation was refused.
@@ -62,17 +67,18 @@ pub struct OverBudget {
 
 impl MemoryBudget {
     /// A budget of `limit` bytes without a parent.
-    pub fn root(name: impl Into<String>, limit: u64) -> Self {
+    pub fn root(name: impl Into<Arc<str>>, limit: u64) -> Self {
         Self::new(name.into(), limit, None)
     }
 
     /// A budget of at most `limit` bytes whose use also counts against `self`.
-    pub fn child(&self, name: impl Into<String>, limit: u64) -> Self {
+    pub fn child(&self, name: impl Into<Arc<str>>, limit: u64) -> Self {
         Self::new(name.into(), limit, Some(self.clone()))
     }
 
-    fn new(name: String, limit: u64, parent: Option<MemoryBudget>) -> Self {
+    fn new(name: Arc<str>, limit: u64, parent: Option<MemoryBudget>) -> Self {
         let [used, peak, spare, keep] = [(); 4].map(|()| AtomicU64::new(0));
+        let limit = AtomicU64::new(limit);
         Self(Arc::new(Node { name, limit, used, peak, spare, keep, parent }))
     }
 
@@ -83,13 +89,23 @@ impl MemoryBudget {
 
     /// The limit in bytes.
     pub fn limit(&self) -> u64 {
-        self.0.limit
+        self.0.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes the limit. Bytes in use above the new limit stay reserved.
+    pub fn set_limit(&self, limit: u64) {
+        self.0.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Bytes by which use exceeds the limit.
+    pub fn excess(&self) -> u64 {
+        self.used().saturating_sub(self.limit())
     }
 
     /// The most bytes that could be reserved here if nothing else were reserved, here or in the
     /// ancestors.
     pub fn capacity(&self) -> u64 {
-        self.0.parent.as_ref().map_or(self.0.limit, |parent| self.0.limit.min(parent.capacity()))
+        self.0.parent.as_ref().map_or(self.limit(), |parent| self.limit().min(parent.capacity()))
     }
 
     /// Bytes reserved now.
@@ -104,7 +120,7 @@ impl MemoryBudget {
 
     /// Bytes that could still be reserved here, ancestors included.
     pub fn available(&self) -> u64 {
-        let own = self.0.limit.saturating_sub(self.used());
+        let own = self.limit().saturating_sub(self.used());
         let spare = self.0.spare.load(Ordering::Relaxed);
         self.0.parent.as_ref().map_or(own, |p| own.min(p.available().saturating_add(spare)))
     }
@@ -112,7 +128,7 @@ impl MemoryBudget {
     /// Reserves `bytes` in the ancestors (at most this budget's limit), whether they are used or not,
     /// until the next call. 0 ends this. Changes nothing when it fails.
     pub fn keep(&self, bytes: u64) -> Result<(), OverBudget> {
-        let (node, bytes) = (&*self.0, bytes.min(self.0.limit));
+        let (node, bytes) = (&*self.0, bytes.min(self.limit()));
         let Some(parent) = &node.parent else { return Ok(()) };
         let spare = node.spare.swap(0, Ordering::AcqRel);
         let wanted = bytes.saturating_sub(self.used());
@@ -129,13 +145,13 @@ impl MemoryBudget {
     /// Keeps every byte that is released from now on, so that later reservations up to the peak use take
     /// nothing from the ancestors.
     pub fn keep_what_is_freed(&self) {
-        self.0.keep.store(self.0.limit, Ordering::Release);
+        self.0.keep.store(self.limit(), Ordering::Release);
     }
 
     /// Whether an ancestor of this budget refused, which means that other work holds the memory.
     pub fn is_held_by_others(&self, refusal: &OverBudget) -> bool {
         let mut above = std::iter::successors(self.0.parent.as_ref(), |budget| budget.0.parent.as_ref());
-        above.any(|budget| budget.name() == refusal.budget)
+        above.any(|budget| *budget.name() == *refusal.budget)
     }
 
     /// Reserves `bytes` in this budget and its ancestors, or nothing.
@@ -144,16 +160,20 @@ impl MemoryBudget {
         Ok(Reservation { budget: self.clone(), bytes })
     }
 
+    /// A reservation of no bytes, which never fails.
+    pub fn empty(&self) -> Reservation {
+        Reservation { budget: self.clone(), bytes: 0 }
+    }
+
     fn take(&self, bytes: u64) -> Result<(), OverBudget> {
-        let node = &*self.0;
-        let grow = |used: u64| used.checked_add(bytes).filter(|&n| n <= node.limit);
+        let (node, limit) = (&*self.0, self.limit());
+        let grow = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= limit);
         match node.used.fetch_update(Ordering::AcqRel, Ordering::Relaxed, grow) {
-            Ok(before) => node.peak.fetch_max(before + bytes, Ordering::Relaxed),
+            Ok(before) => node.raise_peak(before + bytes),
             Err(used) => {
-                let budget = node.name.clone();
-                return Err(OverBudget { budget, asked: bytes, used, limit: node.limit });
+                return Err(OverBudget { budget: Arc::clone(&node.name), asked: bytes, used, limit });
             }
-        };
+        }
         if let Some(parent) = &node.parent {
             let kept = node.use_spare(bytes);
             if kept < bytes
@@ -167,6 +187,17 @@ impl MemoryBudget {
         Ok(())
     }
 
+    /// Counts `bytes` in this budget and its ancestors, above their limits if necessary.
+    fn take_anyway(&self, bytes: u64) {
+        let (mut budget, mut bytes) = (Some(self), bytes);
+        while let Some(MemoryBudget(node)) = budget.filter(|_| bytes > 0) {
+            let before = node.used.fetch_add(bytes, Ordering::AcqRel);
+            node.raise_peak(before + bytes);
+            bytes -= node.use_spare(bytes);
+            budget = node.parent.as_ref();
+        }
+    }
+
     fn give_back(&self, bytes: u64) {
         let (mut budget, mut bytes) = (Some(self), bytes);
         while let Some(MemoryBudget(node)) = budget.filter(|_| bytes > 0) {
@@ -178,6 +209,14 @@ impl MemoryBudget {
 }
 
 impl Node {
+    /// Notes that `used` bytes were in use. Reads first, because a write would take the cache line from
+    /// other processors.
+    fn raise_peak(&self, used: u64) {
+        if used > self.peak.load(Ordering::Relaxed) {
+            self.peak.fetch_max(used, Ordering::Relaxed);
+        }
+    }
+
     /// Takes up to `bytes` from the spare bytes; returns how many.
     fn use_spare(&self, bytes: u64) -> u64 {
         if self.spare.load(Ordering::Relaxed) == 0 {
@@ -218,6 +257,11 @@ impl Reservation {
         self.bytes
     }
 
+    /// The budget that the bytes are reserved in.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
     /// Reserves `more` additional bytes, or changes nothing.
     pub fn grow(&mut self, more: u64) -> Result<(), OverBudget> {
         self.budget.take(more)?;
@@ -239,6 +283,16 @@ impl Reservation {
         }
         self.shrink(self.bytes - bytes);
         Ok(())
+    }
+
+    /// Makes the reservation exactly `bytes`, above the limits if necessary: for memory that is allocated
+    /// already.
+    pub fn resize_anyway(&mut self, bytes: u64) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.budget.take_anyway(more),
+            None => self.budget.give_back(self.bytes - bytes),
+        }
+        self.bytes = bytes;
     }
 
     /// Whether both reservations belong to the same budget.
@@ -279,11 +333,11 @@ mod tests {
         let query = process.child("query", 80);
         let held = query.reserve(70).unwrap();
         let refusal = query.reserve(20).unwrap_err();
-        assert_eq!((refusal.budget.as_str(), refusal.asked, refusal.used), ("query", 20, 70));
+        assert_eq!((&*refusal.budget, refusal.asked, refusal.used), ("query", 20, 70));
         assert!(refusal.to_string().contains("memory budget 'query' exhausted"));
         let other = process.reserve(30).unwrap();
         let refusal = query.reserve(5).unwrap_err();
-        assert_eq!(refusal.budget, "process");
+        assert_eq!(&*refusal.budget, "process");
         assert_eq!((query.used(), process.used()), (70, 100));
         drop((held, other));
         assert_eq!((query.used(), process.used(), process.peak()), (0, 0, 100));
@@ -301,6 +355,23 @@ mod tests {
         whole.resize(5).unwrap();
         drop(part);
         assert_eq!((budget.used(), budget.available()), (5, 95));
+    }
+
+    #[test]
+    fn allocated_memory_is_counted_above_the_limit_and_refuses_more() {
+        let process = MemoryBudget::root("process", 1_000);
+        let cache = process.child("cache", 100);
+        let mut items = cache.reserve(60).unwrap();
+        items.resize_anyway(105);
+        assert_eq!((cache.used(), cache.excess(), process.used()), (105, 5, 105));
+        assert!(cache.reserve(1).is_err());
+        cache.set_limit(200);
+        assert_eq!((cache.excess(), cache.reserve(95).unwrap().bytes()), (0, 95));
+        cache.set_limit(10);
+        items.resize_anyway(8);
+        assert_eq!((cache.used(), cache.available(), process.used(), cache.peak()), (8, 2, 8, 200));
+        drop(items);
+        assert_eq!((cache.used(), process.used()), (0, 0));
     }
 
     #[test]

@@ -179,7 +179,7 @@ pub fn reserve_exactly(bytes: u64) -> Result<Option<Reservation>, Stopped> {
 
 /// Memory that grows with the data that one part of a job keeps.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct JobMemory {
     bytes: u64,
     parts: Vec<Reservation>,
 }
@@ -187,9 +187,9 @@ pub struct Held {
 /// The smallest reservation, in bytes.
 const STEP_BYTES: u64 = 16 << 10;
 
-impl Held {
+impl JobMemory {
     /// Ensures that at least `bytes` are reserved; fails, and stops the job, when the budget refuses.
-    /// Reservations last until [`Held::shrink_to`] or the drop.
+    /// Reservations last until [`JobMemory::shrink_to`] or the drop.
     #[inline]
     pub fn at_least(&mut self, bytes: u64) -> Result<(), Stopped> {
         if bytes <= self.bytes { Ok(()) } else { self.grow(bytes) }
@@ -294,7 +294,7 @@ mod tests {
     fn memory_is_reserved_before_use_and_released() {
         let owner = patient(u64::MAX);
         let outcome = run(owner.clone(), || {
-            let mut held = Held::default();
+            let mut held = JobMemory::default();
             for bytes in (0..90_000).step_by(1_000) {
                 held.at_least(bytes).unwrap();
                 assert!(owner.budget.used() >= bytes);
@@ -302,12 +302,12 @@ mod tests {
             drop(held);
             let exact = reserve_exactly(70_001).unwrap();
             assert_eq!((exact.map(|part| part.bytes()), owner.budget.used()), (Some(70_001), 0));
-            let mut held = Held::default();
+            let mut held = JobMemory::default();
             assert_eq!(held.at_least(200_000), Err(Stopped));
             assert!(reserve_exactly(1).is_err());
         });
         assert_eq!((outcome, owner.budget.used()), (Err(Stopped), 0));
-        let mut unowned = Held::default();
+        let mut unowned = JobMemory::default();
         assert!(unowned.at_least(1 << 40).is_ok(), "no owner limits it");
     }
 }

@@ -19,6 +19,15 @@
 //! dropping the [`Reservation`] releases it. Syntax trees are linked by [`nesting::Nested`], which
 //! bounds their height, so that no input can overflow the stack of a recursive walk.
 //!
+//! **Memory.** There is one kind of reservation, bytes of a [`MemoryBudget`]; the other types use it:
+//!
+//! | type | use |
+//! |---|---|
+//! | [`MemoryBudget`], [`Reservation`] | bytes reserved before they are used; the budget refuses at once |
+//! | [`FairBudget`], [`FairReservation`] | requests wait; fair to tenants and addresses |
+//! | [`job::JobMemory`] | bytes that the running job reserves in the budget of its owner |
+//! | [`account::Account`] | no reservation: measures the bytes that work allocated |
+//!
 //! **Example.**
 //!
 //! ```
@@ -34,7 +43,8 @@
 //! ```
 //!
 //! **Invariants.** A simulated `Env` never reads a real clock or a real random source. A reservation
-//! never exceeds its budget or an ancestor of its budget. Dropping a `Task` aborts it.
+//! never exceeds its budget or an ancestor of its budget, except for memory that is allocated already
+//! ([`Reservation::resize_anyway`]). Dropping a `Task` aborts it.
 
 pub mod account;
 mod address;
@@ -44,7 +54,7 @@ mod cpu;
 mod env;
 pub mod environment;
 mod error;
-mod fair_memory;
+mod fair_budget;
 mod http_request;
 mod id;
 pub mod job;
@@ -67,7 +77,7 @@ pub use budget::{MemoryBudget, OverBudget, Reservation};
 pub use cpu::{CpuPool, Lane};
 pub use env::Env;
 pub use error::ErrorKind;
-pub use fair_memory::{Claim, FairMemory, Party, Patience, Short};
+pub use fair_budget::{FairBudget, FairReservation, Party, Patience, Short};
 pub use http_request::begins_http_request;
 pub use id::Id;
 pub use job::Stopped;

@@ -84,7 +84,7 @@ impl PythonConfig {
     /// The section with a name, with defaults and expanded values.
     pub fn section(&self, name: &str) -> Result<Option<Section>, Malformed> {
         let found = self.sections.iter().find(|section| section.name == name);
-        found.map(|section| self.resolved(section, &mut Room(COPIED_BYTES_MAX))).transpose()
+        found.map(|section| self.resolved(section, &mut CopiedBytes(COPIED_BYTES_MAX))).transpose()
     }
 
     /// The names of all sections except `[DEFAULT]`.
@@ -111,9 +111,9 @@ impl PythonConfig {
             );
             return Err(Malformed::at(missing.line, reason));
         }
-        let mut room = Room(COPIED_BYTES_MAX);
+        let mut copied = CopiedBytes(COPIED_BYTES_MAX);
         let resolved = self.listed.iter().map(|(line, name)| match by_name.get(name.as_str()) {
-            Some(section) => self.resolved(section, &mut room),
+            Some(section) => self.resolved(section, &mut copied),
             None => {
                 let reason =
                     format!("[{name}] continues the value above; indent a section no more than that");
@@ -124,12 +124,12 @@ impl PythonConfig {
     }
 
     /// The section with expanded values and the options of `[DEFAULT]` that it does not set.
-    fn resolved(&self, section: &Section, room: &mut Room) -> Result<Section, Malformed> {
+    fn resolved(&self, section: &Section, copied: &mut CopiedBytes) -> Result<Section, Malformed> {
         let mut options = section.options.clone();
         let own: HashSet<&str> = section.options.iter().map(|option| option.name.as_str()).collect();
         let defaults = self.defaults.iter().flat_map(|defaults| &defaults.options);
         for default in defaults.filter(|default| !own.contains(default.name.as_str())) {
-            room.take(default.line, default.name.len() + default.value.len())?;
+            copied.take(default.line, default.name.len() + default.value.len())?;
             options.push(default.clone());
         }
         if !options.iter().any(|option| option.value.contains('%')) {
@@ -139,7 +139,11 @@ impl PythonConfig {
             options.iter().map(|option| (option.name.as_str(), option.value.as_str())).collect();
         let full = options.iter().map(|option| {
             let mut value = String::new();
-            Interpolation { line: option.line, values: &values, room }.write(&option.value, 1, &mut value)?;
+            Interpolation { line: option.line, values: &values, copied }.write(
+                &option.value,
+                1,
+                &mut value,
+            )?;
             Ok(ConfigOption { value, ..option.clone() })
         });
         Ok(Section { options: full.collect::<Result<_, Malformed>>()?, ..section.clone() })
@@ -273,9 +277,9 @@ impl Reader {
 }
 
 /// Bytes that may still be copied.
-struct Room(usize);
+struct CopiedBytes(usize);
 
-impl Room {
+impl CopiedBytes {
     fn take(&mut self, line: usize, bytes: usize) -> Result<(), Malformed> {
         let left = self.0.checked_sub(bytes.saturating_add(1));
         self.0 = left.ok_or_else(|| {
@@ -292,7 +296,7 @@ impl Room {
 struct Interpolation<'v, 'r> {
     line: usize,
     values: &'r HashMap<&'v str, &'v str>,
-    room: &'r mut Room,
+    copied: &'r mut CopiedBytes,
 }
 
 impl<'v> Interpolation<'v, '_> {
@@ -312,7 +316,7 @@ impl<'v> Interpolation<'v, '_> {
             }
             let (named, after) = self.named(rest)?;
             rest = after;
-            self.room.take(self.line, named.len())?;
+            self.copied.take(self.line, named.len())?;
             match named.contains('%') {
                 true => self.write(named, depth + 1, out)?,
                 false => out.push_str(named),

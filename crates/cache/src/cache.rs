@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Env;
+use sandur_base::{Env, Reservation};
 
 use crate::device::{Device, OwnReads};
 use crate::error::Error;
@@ -28,7 +28,6 @@ use crate::options::{CacheOptions, LEAST_MEMORY};
 use crate::policy::Churn;
 use crate::predict::Report;
 use crate::promotion::{Demotion, Promotion};
-use crate::ram::Reserved;
 use crate::request::{Answer, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated};
 use crate::stats::CacheStats;
 use crate::write_back::Backpressure;
@@ -201,7 +200,7 @@ impl Cache {
 
     /// Reserves `bytes` of the cache's memory for another use, such as a connection's buffer. Items are
     /// evicted for it; `None` if that does not free enough.
-    pub fn reserve(&self, bytes: u64) -> Option<Reserved> {
+    pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
         self.0.ram.reserve(bytes, self.0.moment())
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_base::{Env, MemoryBudget};
 
 use crate::device::{Device, FileDevice, OwnReads};
 use crate::flash::{
@@ -27,7 +27,6 @@ use crate::options::CacheOptions;
 use crate::policy::Verdict;
 use crate::policy::ghost::Ghost;
 use crate::policy::{self, Admission, AdmissionOptions, Candidate, Churn, Eviction, Occasion, Source};
-use crate::ram::memory::Memory;
 use crate::ram::record::Record;
 use crate::stats::FlashTierStats;
 use crate::unix_seconds::unix_seconds;
@@ -114,7 +113,7 @@ impl FlashTier {
         env: &Env,
         (options, device): (FlashOptions, Option<Arc<dyn Device>>),
         limits: &CacheOptions,
-        (churn, memory): (Arc<Churn>, Arc<Memory>),
+        (churn, memory): (Arc<Churn>, MemoryBudget),
     ) -> Result<Self, FlashError> {
         let device = match device {
             Some(device) => device,
@@ -417,7 +416,7 @@ mod tests {
         let device = Arc::new(device);
         let options =
             FlashOptions { segment_bytes: Some(64 << 10), warm: Warm::Crash, ..FlashOptions::default() };
-        let shared = (Arc::new(Churn::new()), Memory::new(64 << 20));
+        let shared = (Arc::new(Churn::new()), MemoryBudget::root("cache", 64 << 20));
         let tier = FlashTier::open(
             &Env::system(1),
             (options, Some(Arc::clone(&device) as _)),

@@ -8,8 +8,9 @@
 //! anyway. The predictor's memory is reserved before it is allocated; a cache that is too small for it
 //! has no predictor.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sandur_base::{MemoryBudget, Reservation};
 
 use crate::flash::record_footprint;
 use crate::hint::Hint;
@@ -17,7 +18,7 @@ use crate::model::TierOptions;
 use crate::options::CacheOptions;
 use crate::policy::{Reinsertion, TenantCaps};
 use crate::predict::{Event, MEMORY_BYTES_MAX, Observed, Predictor, Report, Totals};
-use crate::ram::{Memory, Record, Reserved};
+use crate::ram::Record;
 use crate::stats::RamCounts;
 
 /// Smallest memory limit of a cache with a predictor, which takes a sixteenth of it.
@@ -37,16 +38,16 @@ pub(crate) struct Forecaster {
     flash_hits: AtomicU64,
     flash_hit_bytes: AtomicU64,
     flash_misses: AtomicU64,
-    _memory: Reserved,
+    _memory: Reservation,
 }
 
 impl Forecaster {
     /// For a cache with `flash` bytes of flash, 0 for none. `None` when the cache's memory is too small.
-    pub fn new(memory: &Arc<Memory>, options: &CacheOptions, flash: u64, now: u32) -> Option<Self> {
+    pub fn new(memory: &MemoryBudget, options: &CacheOptions, flash: u64, now: u32) -> Option<Self> {
         if options.memory < LEAST_MEMORY {
             return None;
         }
-        let reserved = memory.take(MEMORY_BYTES_MAX as u64)?;
+        let reserved = memory.reserve(MEMORY_BYTES_MAX as u64).ok()?;
         let tiers = TierOptions {
             ram_bytes: memory.limit() - memory.used(),
             flash_bytes: flash,

@@ -8,11 +8,11 @@
 //! result enters memory only under the lock again, and only if the key is still in the same record of
 //! the same segment and the flush epoch is still that of the first look.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use sandur_base::Env;
+use sandur_base::{Env, MemoryBudget, Reservation};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::device::Device;
@@ -28,7 +28,7 @@ use crate::options::{CacheOptions, LEAST_MEMORY, LONGEST_KEY};
 use crate::policy::Churn;
 use crate::predict::{Event, Report};
 use crate::promotion::Promotion;
-use crate::ram::{Dead, Epochs, Evictor, Locked, Memory, Moment, Ram, Record, Reserved};
+use crate::ram::{Dead, Epochs, Evictor, Locked, Moment, Ram, Record};
 use crate::request::{Answer, Applied, Change, Pending, Put, Read, Revision, Stored};
 use crate::unix_seconds::unix_seconds;
 
@@ -58,9 +58,9 @@ pub(crate) struct Inner {
     pub ram_latency: Histogram,
     pub forecaster: Option<Forecaster>,
     /// Memory of the flash tier's index that is counted against the limit now.
-    pub index_bytes: AtomicU64,
+    pub index_memory: Mutex<Reservation>,
     /// Memory of the flash tier's buffers.
-    pub _buffers: Option<Reserved>,
+    pub _buffers: Option<Reservation>,
 }
 
 /// Bounds the memory of flash options by parts of `memory`: an eighth for writes, an eighth for reads
@@ -107,22 +107,23 @@ impl Inner {
         if let Some((tenant, part)) = options.tenant_caps.first_wrong() {
             return Err(Error::TenantCap { tenant, part });
         }
-        let memory = Memory::new(options.memory);
+        let memory = MemoryBudget::root("cache", options.memory);
         let churn = Arc::new(Churn::new());
         let (mut flash, mut buffers) = (None, None);
         if let Some(wanted) = &options.flash {
             let wanted = within(options.memory, wanted.clone());
             let bytes = wanted.write_buffer_bytes + wanted.read_buffer_bytes;
-            buffers = if bytes <= options.memory / 4 { memory.take(bytes) } else { None };
+            buffers = if bytes <= options.memory / 4 { memory.reserve(bytes).ok() } else { None };
             flash = Some(Arc::new(FlashTier::open(
                 env,
                 (wanted, device),
                 &options,
-                (Arc::clone(&churn), Arc::clone(&memory)),
+                (Arc::clone(&churn), memory.clone()),
             )?));
         }
         let capacity = flash.as_ref().map_or(0, |flash| flash.capacity());
         let forecaster = Forecaster::new(&memory, &options, capacity, unix_seconds(env));
+        let index_memory = memory.empty();
         let evictor =
             Evictor { listener: options.listener.clone(), churn: Arc::clone(&churn), flash: flash.clone() };
         // Version numbers of an earlier run must not be issued again: flash may hold items with them.
@@ -141,7 +142,7 @@ impl Inner {
             promotion: AtomicU8::new(Promotion::default() as u8),
             ram_latency: Histogram::default(),
             forecaster,
-            index_bytes: AtomicU64::new(0),
+            index_memory: Mutex::new(index_memory),
             _buffers: buffers,
         })
     }
@@ -542,13 +543,8 @@ impl Inner {
     /// Counts the memory of the flash tier's index against the limit.
     pub fn settle_index(&self) {
         let Some(flash) = &self.flash else { return };
-        let now = flash.index_bytes();
-        let before = self.index_bytes.swap(now, Ordering::Relaxed);
-        if now >= before {
-            self.ram.memory().take_anyway(now - before);
-        } else {
-            self.ram.memory().give_back(before - now);
-        }
+        let mut reserved = self.index_memory.lock().unwrap_or_else(PoisonError::into_inner);
+        reserved.resize_anyway(flash.index_bytes());
     }
 }
 

@@ -82,7 +82,6 @@ pub use listener::{RemovalListener, RemovalReason, RemovedItem};
 pub use memory_file::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, Saved};
 pub use options::{CacheOptions, LEAST_MEMORY, LONGEST_KEY};
 pub use promotion::{Demotion, Promotion};
-pub use ram::Reserved;
 pub use request::{
     Answer, Applied, Change, Condition, Lookup, Pending, Put, Read, Revision, Stored, Updated,
 };

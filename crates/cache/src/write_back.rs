@@ -19,10 +19,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_base::{Env, MemoryBudget, Reservation};
 
 use crate::flash::{Class, Dropped, Flash, LargeAppend, NewRecord};
-use crate::ram::memory::Memory;
 use crate::ram::record::Record;
 
 /// How long to wait for a write buffer before the next attempt.
@@ -43,15 +42,17 @@ pub(crate) struct WriteBackQueue {
     /// Number of queued values. It is mostly 0, which a lookup sees without a lock.
     count: AtomicUsize,
     bytes: AtomicU64,
-    memory: Arc<Memory>,
+    memory: MemoryBudget,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Waiting {
     queued: HashMap<u64, Queued>,
     /// Hashes and numbers of queued values, oldest first; also of values that were removed since.
     order: VecDeque<(u64, u64)>,
     next_number: u64,
+    /// The memory of the queued values.
+    reserved: Reservation,
     closed: bool,
 }
 
@@ -114,11 +115,18 @@ enum Step {
 
 impl WriteBackQueue {
     /// The queue holds at most an eighth of all memory, or a single value of up to a quarter.
-    pub fn new(env: &Env, patience: Duration, memory: Arc<Memory>) -> Self {
+    pub fn new(env: &Env, patience: Duration, memory: MemoryBudget) -> Self {
+        let waiting = Waiting {
+            queued: HashMap::new(),
+            order: VecDeque::new(),
+            next_number: 0,
+            reserved: memory.empty(),
+            closed: false,
+        };
         Self {
             env: env.clone(),
             patience,
-            waiting: Mutex::default(),
+            waiting: Mutex::new(waiting),
             slowed: Mutex::default(),
             arrived: Condvar::new(),
             count: AtomicUsize::new(0),
@@ -210,8 +218,7 @@ impl WriteBackQueue {
         self.remove_from(&mut waiting, hash);
         waiting.queued.insert(hash, entry);
         waiting.order.push_back((hash, number));
-        self.memory.take_anyway(weight);
-        self.bytes.fetch_add(weight, Ordering::Relaxed);
+        self.count_bytes(&mut waiting, self.bytes() + weight);
         self.count.store(waiting.queued.len(), Ordering::Release);
         drop(waiting);
         self.arrived.notify_one();
@@ -374,11 +381,15 @@ impl WriteBackQueue {
         Step::Gone
     }
 
+    fn count_bytes(&self, waiting: &mut Waiting, bytes: u64) {
+        waiting.reserved.resize_anyway(bytes);
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
+
     fn remove_from(&self, waiting: &mut Waiting, hash: u64) -> bool {
         let Some(entry) = waiting.queued.remove(&hash) else { return false };
         let weight = entry.record.weight();
-        self.memory.give_back(weight);
-        self.bytes.fetch_sub(weight, Ordering::Relaxed);
+        self.count_bytes(waiting, self.bytes() - weight);
         self.count.store(waiting.queued.len(), Ordering::Release);
         true
     }

@@ -97,7 +97,7 @@ impl Pattern {
         if clean.split('.').filter(|node| *node == "**").count() > LEVELS_MAX {
             return Err(Error::Limit(format!("the pattern has ** more than {LEVELS_MAX} times")));
         }
-        let (mut nodes, mut room) = (Vec::new(), Room::default());
+        let (mut nodes, mut room) = (Vec::new(), Expansion::default());
         for node in clean.split('.') {
             nodes.push(NodePattern::parse(node, &mut room)?);
         }
@@ -195,7 +195,7 @@ impl Pattern {
 }
 
 impl NodePattern {
-    fn parse(text: &str, room: &mut Room) -> Result<Self> {
+    fn parse(text: &str, room: &mut Expansion) -> Result<Self> {
         if text == "**" {
             return Ok(Self::Levels);
         }
@@ -261,12 +261,12 @@ impl NodePattern {
 
 /// The use of [`VARIANTS_MAX`] and [`VARIANT_BYTES_MAX`] so far.
 #[derive(Default)]
-struct Room {
+struct Expansion {
     variants: usize,
     bytes: usize,
 }
 
-impl Room {
+impl Expansion {
     fn take(&mut self, variants: usize, bytes: usize, text: &str) -> Result<()> {
         self.variants += variants;
         self.bytes += bytes;
@@ -281,7 +281,7 @@ impl Room {
 }
 
 /// Expands braces, the innermost first; removes duplicates.
-fn alternatives(text: &str, room: &mut Room) -> Result<Vec<String>> {
+fn alternatives(text: &str, room: &mut Expansion) -> Result<Vec<String>> {
     let (mut done, mut open, mut known) = (Vec::new(), vec![text.to_owned()], HashSet::new());
     while let Some(next) = open.pop() {
         let Some((begin, end)) = innermost(&next) else {
@@ -441,7 +441,7 @@ mod tests {
     use super::*;
 
     fn matches(pattern: &str, name: &str) -> bool {
-        NodePattern::parse(pattern, &mut Room::default()).unwrap().matches(name)
+        NodePattern::parse(pattern, &mut Expansion::default()).unwrap().matches(name)
     }
 
     #[test]

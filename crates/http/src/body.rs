@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use sandur_base::units::ByteSize;
-use sandur_base::{Claim, Env, FairMemory, Party, Short};
+use sandur_base::{Env, FairBudget, FairReservation, Party, Short};
 use sandur_service::writes::Received;
 
 use crate::failed_request::Failure;
@@ -31,7 +31,7 @@ pub struct BodyLimits<'a> {
     /// Minimum rate in bytes per second, measured over [`RATE_WINDOW`].
     pub rate_min: u64,
     /// The memory that is shared among requests.
-    pub memory: &'a FairMemory,
+    pub memory: &'a FairBudget,
     /// The parties that the memory is charged to.
     pub parties: [Party; 2],
 }
@@ -51,7 +51,7 @@ impl BodyLimits<'_> {
             return Err(self.too_large());
         }
         let most = announced.unwrap_or(self.size_max);
-        let mut memory = self.memory.claim(self.parties);
+        let mut memory = self.memory.reservation(self.parties);
         let first = most.min(STEP);
         memory.grow(READ_BYTES + first).await.map_err(|short| self.refused(&short))?;
         let mut bytes = BytesMut::with_capacity(first as usize);
@@ -76,7 +76,12 @@ impl BodyLimits<'_> {
     }
 
     /// Returns the next bytes; `None` at the end of the body.
-    async fn next(&self, body: &mut Body, pace: &mut Pace, memory: &Claim) -> Result<Option<Bytes>, Failure> {
+    async fn next(
+        &self,
+        body: &mut Body,
+        pace: &mut Pace,
+        memory: &FairReservation,
+    ) -> Result<Option<Bytes>, Failure> {
         loop {
             let now = self.env.monotonic();
             let patience = (pace.arrived + self.idle).min(pace.began + RATE_WINDOW).saturating_sub(now);
@@ -117,7 +122,7 @@ impl BodyLimits<'_> {
         bytes: &mut BytesMut,
         length: u64,
         most: u64,
-        memory: &mut Claim,
+        memory: &mut FairReservation,
     ) -> Result<(), Failure> {
         let before = bytes.capacity() as u64;
         let capacity = (before * 2).min(most).max(length);
@@ -205,7 +210,7 @@ mod tests {
     /// A server with a given amount of memory for bodies, under paused time.
     struct World {
         env: Env,
-        memory: FairMemory,
+        memory: FairBudget,
     }
 
     fn with_memory<T>(bytes: u64, test: impl AsyncFnOnce(World) -> T) -> T {
@@ -213,7 +218,7 @@ mod tests {
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let env = Env::simulated(1, 0);
-            let memory = FairMemory::new(env.clone(), MemoryBudget::root("requests", bytes), BODY_PATIENCE);
+            let memory = FairBudget::new(env.clone(), MemoryBudget::root("requests", bytes), BODY_PATIENCE);
             test(World { env, memory }).await
         })
     }

@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
-use sandur_base::{Claim, ErrorKind};
+use sandur_base::{ErrorKind, FairReservation};
 use sandur_model::{TenantError, TenantId, TimeRange};
 use sandur_query::QueryContext;
 use sandur_service::query_log::{Times, tag_pairs};
@@ -32,7 +32,7 @@ pub struct Call {
     /// Address of the client.
     pub peer: Option<SocketAddr>,
     /// The memory of the parameters of a form.
-    _memory: Option<Claim>,
+    _memory: Option<FairReservation>,
 }
 
 /// Maximum size of a form: a query has at most 128 KiB, and escaping at most triples it.
@@ -97,7 +97,11 @@ pub async fn body_of(app: &App, parts: &Parts, body: Body) -> Result<Received, F
 
 /// Reads the parameters of the URL and, as Go does, of the form in the body of a POST or PUT. With a form
 /// it also returns the memory of the parameters, which is reserved before they are parsed.
-async fn read_params(app: &App, parts: &Parts, body: Body) -> Result<(Params, Option<Claim>), Failure> {
+async fn read_params(
+    app: &App,
+    parts: &Parts,
+    body: Body,
+) -> Result<(Params, Option<FairReservation>), Failure> {
     let query = parts.uri.query().unwrap_or("").as_bytes();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let may_carry = matches!(parts.method, Method::POST | Method::PUT);

@@ -17,12 +17,19 @@ const COMPRESSED_FROM_BYTES: usize = 16 << 10;
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
 /// Bytes of an answer with their reservation, until they are sent.
-struct Held {
+pub(crate) struct HeldBytes {
     bytes: Vec<u8>,
     _memory: Option<Reservation>,
 }
 
-impl AsRef<[u8]> for Held {
+impl HeldBytes {
+    /// Bytes that release `memory` when they are dropped.
+    pub(crate) fn of(bytes: Vec<u8>, memory: Option<Reservation>) -> Bytes {
+        Bytes::from_owner(Self { bytes, _memory: memory })
+    }
+}
+
+impl AsRef<[u8]> for HeldBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -56,13 +63,13 @@ pub async fn large(
 ) -> Response {
     if body.len() >= COMPRESSED_FROM_BYTES && call.wants_gzip() {
         let packed = env.run_cpu(Lane::Query, move || gzip(&body)).await;
-        let mut response = with_type(kind, Bytes::from_owner(Held { bytes: packed, _memory: memory }));
+        let mut response = with_type(kind, HeldBytes::of(packed, memory));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
         return response;
     }
-    with_type(kind, Bytes::from_owner(Held { bytes: body, _memory: memory }))
+    with_type(kind, HeldBytes::of(body, memory))
 }
 
 /// Plain text with status 200.

@@ -62,7 +62,7 @@ pub async fn begun<W: Writing, F: Future<Output = Result<W, Error>>>(
     context: &QueryContext,
     open: impl Fn() -> F,
 ) -> Result<(W, Vec<u8>), Error> {
-    let mut room = context.room();
+    let mut retries = context.memory_retries();
     loop {
         let opened = async {
             let mut writing = open().await?;
@@ -71,7 +71,7 @@ pub async fn begun<W: Writing, F: Future<Output = Result<W, Error>>>(
             Ok((writing, first))
         };
         let done = opened.await;
-        if !room.is_found_after(&done).await {
+        if !retries.repeat_after(&done).await {
             return done;
         }
     }

@@ -17,7 +17,7 @@ use crate::level_keys::level_key_rank;
 use crate::limits_check::{
     Broken, ENTRIES_MAX, EntryLimits, METADATA_PAIRS_MAX, REQUEST_LABELS_TEXT_MAX, STREAMS_MAX, check_labels,
 };
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 use crate::metadata_name::{is_normal, write_normal};
 use crate::refused::{Cause, Reason, Refused};
 use crate::request::{Body, Decoded};
@@ -57,7 +57,7 @@ pub(crate) struct BatchBuilder<'a> {
     /// The metadata of the entry that is added next; of pairs with equal names the last one counts.
     pub(crate) pairs: Vec<(Span, Span)>,
     limits: &'a Limits,
-    memory: Meter,
+    memory: DecoderMemory,
     entry_limits: EntryLimits,
     names: HashMap<Box<[u8]>, Span>,
     entries: Vec<Entry>,
@@ -74,7 +74,7 @@ pub(crate) struct BatchBuilder<'a> {
 /// A built batch that no longer borrows the body: the result of [`BatchBuilder::finish`].
 pub(crate) struct Built {
     tail: Vec<u8>,
-    memory: Meter,
+    memory: DecoderMemory,
     metadata: Vec<(Span, Span)>,
     streams: Vec<StreamEntries>,
     refused: Refused,
@@ -93,7 +93,7 @@ impl Built {
 
 impl<'a> BatchBuilder<'a> {
     /// Returns a builder over `text` that applies the tenant's limits as of `now_ns`.
-    pub(crate) fn new(text: Text<'a>, limits: &'a Limits, now_ns: i64, memory: &Meter) -> Self {
+    pub(crate) fn new(text: Text<'a>, limits: &'a Limits, now_ns: i64, memory: &DecoderMemory) -> Self {
         Self {
             text,
             pairs: Vec::new(),
@@ -243,8 +243,8 @@ impl<'a> BatchBuilder<'a> {
         Ok(())
     }
 
-    /// The meter from which the builder requests memory.
-    pub(crate) fn memory(&self) -> &Meter {
+    /// Where the builder reserves its memory.
+    pub(crate) fn memory(&self) -> &DecoderMemory {
         &self.memory
     }
 

@@ -6,7 +6,7 @@
 use std::io::Read;
 
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 
 /// A body may grow to this size whatever its ratio is: repetitive logs compress very well.
 const RATIO_FREE: u64 = 8 << 20;
@@ -35,12 +35,12 @@ fn allowed(compressed: usize, limit: u64) -> u64 {
 }
 
 /// Decompresses a gzip body with all its members.
-pub(crate) fn gzip(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn gzip(body: &[u8], limit: u64, memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     read("gzip", flate2::read::MultiGzDecoder::new(body), bounds(body, limit, FLATE_BYTES), memory)
 }
 
 /// Decompresses a deflate body, with zlib's header as HTTP requires, or without it as Go clients send it.
-pub(crate) fn deflate(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn deflate(body: &[u8], limit: u64, memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     let zlib = match body {
         [first, second, ..] => first & 0x0F == 8 && u16::from_be_bytes([*first, *second]) % 31 == 0,
         _ => false,
@@ -57,7 +57,7 @@ pub(crate) fn deflate(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>
 }
 
 /// Decompresses a zstd body.
-pub(crate) fn zstd(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn zstd(body: &[u8], limit: u64, memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     let failed = |e: std::io::Error| Error::malformed("zstd", 0, e.to_string());
     let window_log = zstd_window_log(body);
     let window = 1 << window_log;
@@ -70,12 +70,12 @@ pub(crate) fn zstd(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, E
 }
 
 /// Decompresses an lz4 frame.
-pub(crate) fn lz4(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn lz4(body: &[u8], limit: u64, memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     read("lz4", lz4_flex::frame::FrameDecoder::new(body), bounds(body, limit, lz4_bytes(body)), memory)
 }
 
 /// Decompresses a stream of snappy's framing format.
-pub(crate) fn framed_snappy(body: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn framed_snappy(body: &[u8], limit: u64, memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     read("framed snappy", snap::read::FrameDecoder::new(body), bounds(body, limit, SNAPPY_BYTES), memory)
 }
 
@@ -121,7 +121,12 @@ fn bounds(body: &[u8], limit: u64, buffers: u64) -> Bounds {
     Bounds { allowed, likely: (body.len() as u64 * 4).min(allowed), buffers }
 }
 
-fn read(format: &'static str, mut from: impl Read, bounds: Bounds, memory: &Meter) -> Result<Vec<u8>, Error> {
+fn read(
+    format: &'static str,
+    mut from: impl Read,
+    bounds: Bounds,
+    memory: &DecoderMemory,
+) -> Result<Vec<u8>, Error> {
     let Bounds { allowed, likely, buffers } = bounds;
     memory.take(buffers)?;
     let mut plain = Vec::new();
@@ -150,7 +155,7 @@ mod tests {
     use super::*;
     use crate::memory::tests::LimitedMemory;
 
-    type Open = fn(&[u8], u64, &Meter) -> Result<Vec<u8>, Error>;
+    type Open = fn(&[u8], u64, &DecoderMemory) -> Result<Vec<u8>, Error>;
 
     fn packed(plain: &[u8]) -> Vec<(&'static str, Open, Vec<u8>)> {
         let mut gz = flate2::write::GzEncoder::new(Vec::new(), Compression::default());
@@ -177,14 +182,14 @@ mod tests {
     fn bodies_are_decompressed_up_to_the_limit() {
         let plain: Vec<u8> = (0..50_000u32).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         for (name, open, body) in packed(&plain) {
-            assert_eq!(open(&body, 1 << 20, &Meter::default()).unwrap(), plain, "{name}");
-            let error = open(&body, 1000, &Meter::default()).unwrap_err();
+            assert_eq!(open(&body, 1 << 20, &DecoderMemory::default()).unwrap(), plain, "{name}");
+            let error = open(&body, 1000, &DecoderMemory::default()).unwrap_err();
             assert_eq!(error, Error::DecompressedTooLarge { limit: 1000 }, "{name}");
-            let cut = open(&body[..body.len() / 2], 1 << 20, &Meter::default());
+            let cut = open(&body[..body.len() / 2], 1 << 20, &DecoderMemory::default());
             assert!(matches!(cut, Err(Error::Malformed { .. })), "{name}");
         }
         assert!(matches!(
-            gzip(b"not gzip", 1000, &Meter::default()),
+            gzip(b"not gzip", 1000, &DecoderMemory::default()),
             Err(Error::Malformed { format: "gzip", .. })
         ));
     }
@@ -196,10 +201,10 @@ mod tests {
             let allowed = (body.len() as u64 * RATIO_MAX).max(RATIO_FREE);
             if allowed > zeros.len() as u64 {
                 assert_eq!(name, "framed snappy", "the only one that cannot compress that well");
-                assert_eq!(open(&body, 64 << 20, &Meter::default()).unwrap().len(), zeros.len());
+                assert_eq!(open(&body, 64 << 20, &DecoderMemory::default()).unwrap().len(), zeros.len());
                 continue;
             }
-            let error = open(&body, 64 << 20, &Meter::default()).unwrap_err();
+            let error = open(&body, 64 << 20, &DecoderMemory::default()).unwrap_err();
             assert_eq!(error, Error::DecompressedTooLarge { limit: allowed }, "{name}");
         }
     }
@@ -208,7 +213,7 @@ mod tests {
     fn all_members_of_a_gzip_body_are_read() {
         let bodies: Vec<u8> =
             [b"one ".as_slice(), b"two"].iter().flat_map(|p| packed(p)[2].2.clone()).collect();
-        assert_eq!(gzip(&bodies, 100, &Meter::default()).unwrap(), b"one two");
+        assert_eq!(gzip(&bodies, 100, &DecoderMemory::default()).unwrap(), b"one two");
     }
 
     #[test]
@@ -216,12 +221,12 @@ mod tests {
         let plain: Vec<u8> = (0..200_000u32).flat_map(|n| format!("line {n}\n").into_bytes()).collect();
         for (name, open, body) in packed(&plain) {
             let purse = LimitedMemory::of(64 << 20);
-            let opened = open(&body, 64 << 20, &Meter::new(purse.clone())).unwrap();
+            let opened = open(&body, 64 << 20, &DecoderMemory::new(purse.clone())).unwrap();
             assert_eq!(purse.held.get(), opened.capacity() as u64, "{name}");
             // A block of lz4 is at most 4 MiB, and three blocks are in memory.
             assert!(purse.peak.get() < 4 * plain.len() as u64 + (13 << 20), "{name}: {}", purse.peak.get());
             let purse = LimitedMemory::of(plain.len() as u64);
-            let refused = open(&body, 64 << 20, &Meter::new(purse.clone()));
+            let refused = open(&body, 64 << 20, &DecoderMemory::new(purse.clone()));
             assert!(matches!(refused, Err(Error::MemoryShort { .. })), "{name}");
             assert!(purse.peak.get() <= plain.len() as u64, "{name}");
         }

@@ -16,7 +16,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use crate::error::Error;
 use crate::loki_json_fields::{Metadata, Text, seed};
 use crate::loki_json_legacy::LegacyEntries;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 use crate::metered_writer::MeteredWriter;
 
 /// The forms of a stream that are read.
@@ -29,7 +29,7 @@ pub(crate) enum Streams {
 }
 
 /// Returns the protobuf form of a JSON request.
-pub(crate) fn translate(body: &[u8], streams: Streams, memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn translate(body: &[u8], streams: Streams, memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     let mut writer = MeteredWriter::with_capacity(body.len(), memory)?;
     let mut json = serde_json::Deserializer::from_slice(body);
     Request(&mut writer, streams)

@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::labels_cache::{Naming, Rules, stream_of};
 use crate::limits_check::LABELS_TEXT_MAX;
 use crate::loki_json::{self, Streams};
-use crate::memory::{Memory, Meter};
+use crate::memory::{DecoderMemory, Memory};
 use crate::refused::Reason;
 use crate::request::{Decoded, Format, Push, PushHeaders, open_loki, plain_limit};
 use crate::service_name;
@@ -30,12 +30,12 @@ pub fn loki_push(
     headers: PushHeaders<'_>,
     body: Bytes,
 ) -> Result<Decoded, Error> {
-    decode(Push { tenant, limits, now_ns, headers }, body, Streams::Version1, &Meter::default())
+    decode(Push { tenant, limits, now_ns, headers }, body, Streams::Version1, &DecoderMemory::default())
 }
 
 /// Like [`loki_push`], but reserves memory from `memory` before it is used.
 pub fn loki_push_within(push: Push<'_>, body: Bytes, memory: Rc<dyn Memory>) -> Result<Decoded, Error> {
-    decode(push, body, Streams::Version1, &Meter::new(memory))
+    decode(push, body, Streams::Version1, &DecoderMemory::new(memory))
 }
 
 /// Decodes a request to `/api/prom/push`, whose JSON may also have the form from before version 1.
@@ -44,10 +44,10 @@ pub fn loki_push_legacy_within(
     body: Bytes,
     memory: Rc<dyn Memory>,
 ) -> Result<Decoded, Error> {
-    decode(push, body, Streams::Legacy, &Meter::new(memory))
+    decode(push, body, Streams::Legacy, &DecoderMemory::new(memory))
 }
 
-fn decode(push: Push<'_>, body: Bytes, streams: Streams, memory: &Meter) -> Result<Decoded, Error> {
+fn decode(push: Push<'_>, body: Bytes, streams: Streams, memory: &DecoderMemory) -> Result<Decoded, Error> {
     let limits = push.limits;
     let body = match open_loki(push.headers, limits, body, memory)? {
         (Format::Protobuf, body) => body,

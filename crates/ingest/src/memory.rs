@@ -20,10 +20,10 @@ pub trait Memory {
 
 /// Reserves a decoder's memory from its owner, if there is one. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct Meter(Option<Rc<dyn Memory>>);
+pub(crate) struct DecoderMemory(Option<Rc<dyn Memory>>);
 
-impl Meter {
-    /// Returns a meter that reserves from `memory`.
+impl DecoderMemory {
+    /// Memory that is reserved from `memory`.
     pub(crate) fn new(memory: Rc<dyn Memory>) -> Self {
         Self(Some(memory))
     }
@@ -104,16 +104,16 @@ pub(crate) mod tests {
     #[test]
     fn old_and_new_buffer_of_a_growing_list_are_both_counted() {
         let purse = LimitedMemory::of(64 * 8 * 3);
-        let meter = Meter::new(Rc::clone(&purse) as Rc<dyn Memory>);
+        let memory = DecoderMemory::new(Rc::clone(&purse) as Rc<dyn Memory>);
         let mut list: Vec<u64> = Vec::new();
-        let mut fill = |meter: &Meter| -> Result<(), Error> {
+        let mut fill = |memory: &DecoderMemory| -> Result<(), Error> {
             for n in 0..1_000 {
-                meter.widen(&mut list, 1, usize::MAX)?;
+                memory.widen(&mut list, 1, usize::MAX)?;
                 list.push(n);
             }
             Ok(())
         };
-        assert_eq!(fill(&meter), Err(Error::MemoryShort { asked: 256 * 8 }));
+        assert_eq!(fill(&memory), Err(Error::MemoryShort { asked: 256 * 8 }));
         assert_eq!((list.len(), purse.held.get(), purse.peak.get()), (128, 128 * 8, 64 * 8 * 3));
     }
 }

@@ -3,19 +3,19 @@
 use sandur_protobuf::Writer;
 
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 
 /// A message that is being written. After a failed reservation nothing more is appended, and
 /// [`MeteredWriter::into_bytes`] returns the error.
 pub(crate) struct MeteredWriter {
     bytes: Vec<u8>,
-    memory: Meter,
+    memory: DecoderMemory,
     short: Option<Error>,
 }
 
 impl MeteredWriter {
     /// Returns a writer with room for `capacity` bytes.
-    pub(crate) fn with_capacity(capacity: usize, memory: &Meter) -> Result<Self, Error> {
+    pub(crate) fn with_capacity(capacity: usize, memory: &DecoderMemory) -> Result<Self, Error> {
         let mut bytes = Vec::new();
         memory.widen(&mut bytes, capacity, capacity)?;
         Ok(Self { bytes, memory: memory.clone(), short: None })

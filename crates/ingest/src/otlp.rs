@@ -16,7 +16,7 @@ use crate::batch_builder::{BatchBuilder, OpenStream, RawEntry};
 use crate::error::Error;
 use crate::labels_cache::{Naming, Rules, stream_of};
 use crate::limits_check::LABELS_TEXT_MAX;
-use crate::memory::{Memory, Meter};
+use crate::memory::{DecoderMemory, Memory};
 use crate::otlp_json;
 use crate::otlp_value::{Value, ValueWriter, any_value, check_depth, key_value, write_hex};
 use crate::refused::Reason;
@@ -56,15 +56,15 @@ pub fn otlp_logs(
     headers: PushHeaders<'_>,
     body: Bytes,
 ) -> Result<Decoded, Error> {
-    decode(Push { tenant, limits, now_ns, headers }, body, &Meter::default())
+    decode(Push { tenant, limits, now_ns, headers }, body, &DecoderMemory::default())
 }
 
 /// Like [`otlp_logs`], but reserves memory from `memory` before it is used.
 pub fn otlp_logs_within(push: Push<'_>, body: Bytes, memory: Rc<dyn Memory>) -> Result<Decoded, Error> {
-    decode(push, body, &Meter::new(memory))
+    decode(push, body, &DecoderMemory::new(memory))
 }
 
-fn decode(push: Push<'_>, body: Bytes, memory: &Meter) -> Result<Decoded, Error> {
+fn decode(push: Push<'_>, body: Bytes, memory: &DecoderMemory) -> Result<Decoded, Error> {
     let limits = push.limits;
     let body = match open_otlp(push.headers, limits, body, memory)? {
         (Format::Protobuf, body) => body,

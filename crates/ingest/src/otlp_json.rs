@@ -18,16 +18,20 @@ use serde::de::{
 use crate::error::Error;
 use crate::limits_check::VALUE_DEPTH_MAX;
 use crate::loki_json::{malformed, shown};
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 use crate::metered_writer::MeteredWriter;
 
 /// Returns the protobuf form of a JSON request.
-pub(crate) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn translate(body: &[u8], memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     translate_as(&REQUEST, body, memory)
 }
 
 /// Returns the protobuf form of a JSON message with these fields.
-pub(crate) fn translate_as(fields: &'static [Field], body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn translate_as(
+    fields: &'static [Field],
+    body: &[u8],
+    memory: &DecoderMemory,
+) -> Result<Vec<u8>, Error> {
     let writer = MeteredWriter::with_capacity(body.len(), memory)?;
     let mut out = Translation { writer, records: 0, unknown: None };
     let mut json = serde_json::Deserializer::from_slice(body);

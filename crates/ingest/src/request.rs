@@ -4,7 +4,7 @@ use bytes::Bytes;
 use sandur_model::{Arena, ArenaCodec, Limits, LogBatch, TenantId};
 
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 use crate::refused::Refused;
 use crate::text::ADDRESSABLE_MAX;
 use crate::{decompress, snappy};
@@ -103,7 +103,7 @@ impl Body {
     }
 
     /// Returns the arena: the body followed by the text that was added while decoding.
-    pub(crate) fn into_arena(self, tail: &[u8], memory: &Meter) -> Result<Arena, Error> {
+    pub(crate) fn into_arena(self, tail: &[u8], memory: &DecoderMemory) -> Result<Arena, Error> {
         Ok(match self {
             Self::Plain(bytes) if tail.is_empty() => Arena { bytes, compressed: None },
             Self::Plain(bytes) => {
@@ -129,8 +129,8 @@ impl Body {
     /// Returns the body in its protobuf form.
     pub(crate) fn translated(
         self,
-        translate: impl FnOnce(&[u8], &Meter) -> Result<Vec<u8>, Error>,
-        memory: &Meter,
+        translate: impl FnOnce(&[u8], &DecoderMemory) -> Result<Vec<u8>, Error>,
+        memory: &DecoderMemory,
     ) -> Result<Self, Error> {
         let protobuf = translate(self.bytes(), memory)?;
         if let Self::Opened(json) | Self::Snappy { plain: json, .. } = self {
@@ -142,7 +142,7 @@ impl Body {
 
 /// Appends with exact capacity: the head keeps the buffer, so doubling it for a short tail would waste
 /// memory.
-fn append(plain: &mut Vec<u8>, tail: &[u8], memory: &Meter) -> Result<(), Error> {
+fn append(plain: &mut Vec<u8>, tail: &[u8], memory: &DecoderMemory) -> Result<(), Error> {
     let most = plain.len() + tail.len();
     memory.widen(plain, tail.len(), most)?;
     plain.extend_from_slice(tail);
@@ -175,7 +175,7 @@ pub(crate) fn open_loki(
     headers: PushHeaders<'_>,
     limits: &Limits,
     body: Bytes,
-    memory: &Meter,
+    memory: &DecoderMemory,
 ) -> Result<(Format, Body), Error> {
     let format = headers.format()?;
     check_size(limits, &body)?;
@@ -207,7 +207,7 @@ pub(crate) fn open_otlp(
     headers: PushHeaders<'_>,
     limits: &Limits,
     body: Bytes,
-    memory: &Meter,
+    memory: &DecoderMemory,
 ) -> Result<(Format, Body), Error> {
     let format = headers.format()?;
     Ok((format, open_text(headers, limits, body, memory)?))
@@ -218,7 +218,7 @@ pub(crate) fn open_text(
     headers: PushHeaders<'_>,
     limits: &Limits,
     body: Bytes,
-    memory: &Meter,
+    memory: &DecoderMemory,
 ) -> Result<Body, Error> {
     check_size(limits, &body)?;
     let limit = plain_limit(limits);
@@ -266,17 +266,24 @@ mod tests {
         let limits = Limits { max_body_size: 4, max_decompressed_size: 8, ..Limits::default() };
         let body = Bytes::from_static(b"12345");
         let error =
-            open_otlp(headers("application/json", ""), &limits, body.clone(), &Meter::default()).unwrap_err();
+            open_otlp(headers("application/json", ""), &limits, body.clone(), &DecoderMemory::default())
+                .unwrap_err();
         assert_eq!(error, Error::BodyTooLarge { size: 5, limit: 4 });
         let limits = Limits::default();
-        let error = open_loki(headers("application/json", "br"), &limits, body.clone(), &Meter::default())
-            .unwrap_err();
-        assert!(error.to_string().contains("'br' is not supported: send snappy"), "{error}");
         let error =
-            open_loki(headers("application/json", "snappy"), &limits, body.clone(), &Meter::default())
+            open_loki(headers("application/json", "br"), &limits, body.clone(), &DecoderMemory::default())
                 .unwrap_err();
+        assert!(error.to_string().contains("'br' is not supported: send snappy"), "{error}");
+        let error = open_loki(
+            headers("application/json", "snappy"),
+            &limits,
+            body.clone(),
+            &DecoderMemory::default(),
+        )
+        .unwrap_err();
         assert!(matches!(error, Error::ContentEncoding { .. }));
-        let (_, opened) = open_otlp(headers("", "identity"), &limits, body, &Meter::default()).unwrap();
+        let (_, opened) =
+            open_otlp(headers("", "identity"), &limits, body, &DecoderMemory::default()).unwrap();
         assert_eq!(opened.bytes(), b"12345");
     }
 
@@ -288,7 +295,8 @@ mod tests {
         let framed = framed.into_inner().unwrap();
         for (encoding, body) in [("snappy", block), ("snappy", framed.clone()), ("x-snappy-framed", framed)] {
             let (_, opened) =
-                open_otlp(headers("", encoding), &Limits::default(), body.into(), &Meter::default()).unwrap();
+                open_otlp(headers("", encoding), &Limits::default(), body.into(), &DecoderMemory::default())
+                    .unwrap();
             assert_eq!(opened.bytes(), b"body", "{encoding}");
         }
     }
@@ -297,16 +305,20 @@ mod tests {
     fn the_arena_is_the_body_followed_by_the_tail() {
         let block: Bytes = snap::raw::Encoder::new().compress_vec(b"body").unwrap().into();
         let arena = Body::Snappy { plain: b"body".to_vec(), block: block.clone() }
-            .into_arena(b"", &Meter::default())
+            .into_arena(b"", &DecoderMemory::default())
             .unwrap();
         assert_eq!(arena.compressed.unwrap().1, block);
-        let arena =
-            Body::Snappy { plain: b"body".to_vec(), block }.into_arena(b"tail", &Meter::default()).unwrap();
+        let arena = Body::Snappy { plain: b"body".to_vec(), block }
+            .into_arena(b"tail", &DecoderMemory::default())
+            .unwrap();
         assert_eq!(arena.bytes, "bodytail");
-        let again = snappy::open(&arena.compressed.unwrap().1, 100, &Meter::default()).unwrap();
+        let again = snappy::open(&arena.compressed.unwrap().1, 100, &DecoderMemory::default()).unwrap();
         assert_eq!(again, b"bodytail");
         assert_eq!(
-            Body::Plain(Bytes::from_static(b"body")).into_arena(b"tail", &Meter::default()).unwrap().bytes,
+            Body::Plain(Bytes::from_static(b"body"))
+                .into_arena(b"tail", &DecoderMemory::default())
+                .unwrap()
+                .bytes,
             "bodytail"
         );
     }

@@ -6,13 +6,13 @@
 use bytes::Bytes;
 
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 
 /// Bound on the expansion of a valid block: a copy of 3 bytes yields at most 64.
 const EXPANSION_MAX: u64 = 22;
 
 /// Decompresses a block to at most `limit` bytes.
-pub(crate) fn open(block: &[u8], limit: u64, memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(crate) fn open(block: &[u8], limit: u64, memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     let length = snap::raw::decompress_len(block).map_err(|e| malformed(&e))? as u64;
     if length > limit {
         return Err(Error::DecompressedTooLarge { limit });
@@ -72,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn open(block: &[u8], limit: u64) -> Result<Vec<u8>, Error> {
-        super::open(block, limit, &Meter::default())
+        super::open(block, limit, &DecoderMemory::default())
     }
 
     fn compress(plain: &[u8]) -> Vec<u8> {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn memory_is_reserved_before_a_block_is_decompressed() {
         let (block, purse) = (compress(&vec![b'a'; 1 << 20]), LimitedMemory::of((1 << 20) - 1));
-        let refused = super::open(&block, u64::MAX, &Meter::new(purse.clone()));
+        let refused = super::open(&block, u64::MAX, &DecoderMemory::new(purse.clone()));
         assert_eq!(refused.unwrap_err(), Error::MemoryShort { asked: 1 << 20 });
         assert_eq!(purse.held.get(), 0);
     }

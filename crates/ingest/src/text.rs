@@ -7,7 +7,7 @@
 use sandur_model::Span;
 
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 
 /// Most bytes that spans can address.
 pub(crate) const ADDRESSABLE_MAX: u64 = u32::MAX as u64;
@@ -15,14 +15,14 @@ pub(crate) const ADDRESSABLE_MAX: u64 = u32::MAX as u64;
 /// The decompressed request, borrowed, and the text that is appended.
 pub(crate) struct Text<'a> {
     base: &'a [u8],
-    memory: Meter,
+    memory: DecoderMemory,
     tail: Vec<u8>,
     limit: u64,
 }
 
 impl<'a> Text<'a> {
     /// Returns a text over `base` that may grow to `limit` bytes in total.
-    pub(crate) fn new(base: &'a [u8], limit: u64, memory: &Meter) -> Result<Self, Error> {
+    pub(crate) fn new(base: &'a [u8], limit: u64, memory: &DecoderMemory) -> Result<Self, Error> {
         if base.len() as u64 > ADDRESSABLE_MAX {
             return Err(Error::DecompressedTooLarge { limit: ADDRESSABLE_MAX });
         }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn spans_address_base_and_tail_and_their_sum_is_bounded() {
-        let mut text = Text::new(b"base", 10, &Meter::default()).unwrap();
+        let mut text = Text::new(b"base", 10, &DecoderMemory::default()).unwrap();
         let tail = text.append(b"tail").unwrap();
         assert_eq!(text.get(Span { start: 1, len: 3 }), b"ase");
         assert_eq!((tail.start, text.get(tail)), (4, b"tail".as_slice()));

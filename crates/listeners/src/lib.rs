@@ -7,8 +7,8 @@
 //! **What it is not.** It is no HTTP server, and it decodes nothing itself: it cuts a stream into whole
 //! messages and passes them to the service of writes (`sandur_service`).
 //!
-//! **Life of a message.** A connection is admitted, its bytes are collected in memory that is claimed first,
-//! whole messages are cut off and stored, and more is read only when what was read is durable.
+//! **Life of a message.** A connection is admitted, its bytes are collected in memory that is reserved
+//! first, whole messages are cut off and stored, and more is read only when what was read is durable.
 
 mod admission;
 pub mod carbon;

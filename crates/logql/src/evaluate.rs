@@ -97,7 +97,7 @@ impl Steps {
 }
 
 /// A matrix and its memory reservation.
-struct Held {
+struct HeldMatrix {
     matrix: Matrix,
     memory: Reservation,
 }
@@ -161,7 +161,7 @@ impl Evaluation<'_> {
     /// expression defines. Fails before they are assembled if there are too many.
     async fn all_series(&self, expr: &MetricExpr, limits: &Limits) -> Result<HeldSeries, Error> {
         QueryStats::add(&self.context.stats().splits, 1);
-        let Held { matrix, memory } = self.matrix(expr).await?;
+        let HeldMatrix { matrix, memory } = self.matrix(expr).await?;
         let matrix = matrix.without_empty();
         self.too_many(matrix.series.len(), limits)?;
         let steps = self.steps;
@@ -191,15 +191,15 @@ impl Evaluation<'_> {
         }
     }
 
-    fn hold(&self, matrix: Matrix) -> Result<Held, Error> {
-        Ok(Held { memory: self.context.budget().reserve(matrix.memory_bytes())?, matrix })
+    fn hold(&self, matrix: Matrix) -> Result<HeldMatrix, Error> {
+        Ok(HeldMatrix { memory: self.context.budget().reserve(matrix.memory_bytes())?, matrix })
     }
 
     /// Evaluates an expression. Pending tasks are on a list, so that a deep expression needs no deep
     /// recursion.
-    async fn matrix(&self, expr: &MetricExpr) -> Result<Held, Error> {
+    async fn matrix(&self, expr: &MetricExpr) -> Result<HeldMatrix, Error> {
         let mut tasks = vec![Task::Evaluate(expr)];
-        let mut done: Vec<Held> = Vec::new();
+        let mut done: Vec<HeldMatrix> = Vec::new();
         while let Some(task) = tasks.pop() {
             self.context.check()?;
             let result = match task {
@@ -216,11 +216,11 @@ impl Evaluation<'_> {
                     self.context.compute(move || replace.apply(held)).await?
                 }
                 Task::WithNumber { link, number, is_left } => {
-                    let Held { matrix, memory } = taken(&mut done);
+                    let HeldMatrix { matrix, memory } = taken(&mut done);
                     let (op, bool, values) = (link.op, link.return_bool, matrix.values());
                     let job = move || {
                         let matrix = binary::with_number(op, matrix, number, is_left, bool)?;
-                        Ok(Held { matrix, memory })
+                        Ok(HeldMatrix { matrix, memory })
                     };
                     self.work(values, job).await?
                 }
@@ -235,7 +235,7 @@ impl Evaluation<'_> {
     }
 
     /// Evaluates an expression that has no subexpressions, or that can be evaluated as one.
-    async fn leaf(&self, expr: &MetricExpr) -> Result<Option<Held>, Error> {
+    async fn leaf(&self, expr: &MetricExpr) -> Result<Option<HeldMatrix>, Error> {
         match expr {
             MetricExpr::Literal(value) | MetricExpr::VectorOf(value) => {
                 self.hold(Matrix::constant(self.steps.count(), *value)).map(Some)
@@ -247,7 +247,11 @@ impl Evaluation<'_> {
         }
     }
 
-    async fn aggregated(&self, aggregation: &VectorAggregation, mut inner: Held) -> Result<Held, Error> {
+    async fn aggregated(
+        &self,
+        aggregation: &VectorAggregation,
+        mut inner: HeldMatrix,
+    ) -> Result<HeldMatrix, Error> {
         // The result is at most as large as the input.
         inner.memory.grow(inner.matrix.memory_bytes())?;
         let (function, parameter) = (aggregation.function, aggregation.parameter);
@@ -256,24 +260,29 @@ impl Evaluation<'_> {
         let job = move || {
             let matrix = vector::apply(function, parameter, grouping.as_ref(), inner.matrix)?;
             inner.memory.resize(matrix.memory_bytes())?;
-            Ok(Held { matrix, memory: inner.memory })
+            Ok(HeldMatrix { matrix, memory: inner.memory })
         };
         self.work(values, job).await
     }
 
-    async fn combined(&self, link: &Link, mut left: Held, right: Held) -> Result<Held, Error> {
+    async fn combined(
+        &self,
+        link: &Link,
+        mut left: HeldMatrix,
+        right: HeldMatrix,
+    ) -> Result<HeldMatrix, Error> {
         let (op, return_bool, matching) = (link.op, link.return_bool, link.matching.clone());
         let values = left.matrix.values() + right.matrix.values();
         let job = move || {
             left.memory.grow(left.matrix.memory_bytes() + right.matrix.memory_bytes())?;
             let matrix = binary::vectors(op, left.matrix, right.matrix, &matching, return_bool)?;
             left.memory.resize(matrix.memory_bytes())?;
-            Ok(Held { matrix, memory: left.memory })
+            Ok(HeldMatrix { matrix, memory: left.memory })
         };
         self.work(values, job).await
     }
 
-    async fn range(&self, range: &RangeAggregation, outer: Option<&Grouping>) -> Result<Held, Error> {
+    async fn range(&self, range: &RangeAggregation, outer: Option<&Grouping>) -> Result<HeldMatrix, Error> {
         let scan = RangeScan::new(range, outer, self.steps.windows(range));
         if let Some(joined) = self.joined {
             let groups = joined.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
@@ -360,7 +369,7 @@ fn plan<'a>(expr: &'a MetricExpr, tasks: &mut Vec<Task<'a>>) {
 }
 
 /// Takes the last result.
-fn taken(done: &mut Vec<Held>) -> Held {
+fn taken(done: &mut Vec<HeldMatrix>) -> HeldMatrix {
     done.pop().expect("a task runs after the tasks whose results it takes")
 }
 
@@ -416,7 +425,7 @@ impl Replacement {
         }
     }
 
-    fn apply(&self, mut held: Held) -> Result<Held, Error> {
+    fn apply(&self, mut held: HeldMatrix) -> Result<HeldMatrix, Error> {
         for series in &mut held.matrix.series {
             spend(SERIES_UNITS * (1 + series.labels.len()))?;
             if let Some(value) = self.value(&series.labels)? {

@@ -5,7 +5,7 @@
 //! stage hides a label of the stream or the metadata with the same name.
 
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 use sandur_model::go_text::put_spaces;
 use sandur_model::{Labels, Level, LogPage};
 
@@ -110,7 +110,7 @@ pub struct Scratch {
     /// A second such buffer, for nested names.
     pub path: Vec<u8>,
     /// The reservation for all of these.
-    held: Held,
+    held: JobMemory,
 }
 
 impl Scratch {
@@ -128,7 +128,7 @@ impl Scratch {
             now_ns: None,
             spare: Vec::new(),
             path: Vec::new(),
-            held: Held::default(),
+            held: JobMemory::default(),
         }
     }
 

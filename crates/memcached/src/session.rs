@@ -10,6 +10,8 @@
 //! further command is executed until it is done, so a client sees its own writes. The memory held for a
 //! client is bounded: a line, one value, and what [`Output::is_full`] permits.
 
+use sandur_base::Reservation;
+
 use super::binary;
 use super::command_context::CommandContext;
 use super::input::Input;
@@ -17,7 +19,6 @@ use super::next::{Ending, Next, Receipt, Received, Source, Step, Unfinished};
 use super::output::Output;
 use super::settings::Binding;
 use super::text;
-use sandur_cache::Reserved;
 
 /// Why a session stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,21 +70,21 @@ struct Receiving {
     /// Memory of the cache that is reserved for the value until it is stored: the bytes received, and as
     /// many again. The buffer has its full capacity from the start, but pages without data use no
     /// memory.
-    reserved: Option<Reserved>,
+    reserved: Option<Reservation>,
 }
 
 impl Receiving {
     /// Keeps the reservation ahead of the bytes received. Returns whether there was memory. An announced
     /// length reserves nothing: a client must send bytes to take memory from others.
     fn reserve(&mut self, context: &CommandContext<'_>) -> bool {
-        let held = self.reserved.as_ref().map_or(0, Reserved::bytes) as usize;
+        let held = self.reserved.as_ref().map_or(0, Reservation::bytes) as usize;
         if self.length < RESERVED_BYTES || (held > 0 && self.value.len() <= held) {
             return true;
         }
         let wanted = self.length.min(RESERVED_BYTES.max(2 * self.value.len()));
         let Some(more) = context.cache().reserve((wanted - held) as u64) else { return false };
         match &mut self.reserved {
-            Some(reserved) => reserved.join(more),
+            Some(reserved) => reserved.absorb(more),
             None => self.reserved = Some(more),
         }
         true

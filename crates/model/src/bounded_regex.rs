@@ -15,7 +15,7 @@ use regex_automata::{Input, PatternID, meta};
 use regex_syntax::ast;
 use regex_syntax::hir::{self, Hir};
 use sandur_base::Stopped;
-use sandur_base::job::{Held, look, spend};
+use sandur_base::job::{JobMemory, look, spend};
 
 /// The largest compiled size of an expression, in bytes. It bounds the memory of a query and the time of
 /// the compilation, which cannot be interrupted.
@@ -122,7 +122,7 @@ pub struct BoundedRegex {
     weight: usize,
     utf8: bool,
     /// Memory charged to the job that compiled the expression.
-    held: Arc<Held>,
+    held: Arc<JobMemory>,
 }
 
 /// Positions of groups: group `n` begins at slot `2n` and ends at slot `2n + 1`.
@@ -180,7 +180,7 @@ impl BoundedRegex {
         let weight = nfa.states().iter().map(edges).sum::<usize>().max(1);
         let mut compiled =
             Self { regex, nfa: Arc::new(nfa), weight, utf8: options.utf8, held: Arc::default() };
-        let mut held = Held::default();
+        let mut held = JobMemory::default();
         held.at_least(compiled.whole_bytes()).map_err(|Stopped| RegexError::Stopped)?;
         compiled.held = Arc::new(held);
         Ok(compiled)

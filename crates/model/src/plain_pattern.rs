@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
-use sandur_base::job::Held;
+use sandur_base::job::JobMemory;
 
 use crate::matcher_form::MatcherForm;
 
@@ -29,7 +29,7 @@ const VALUE_BYTES: usize = 2 * size_of::<Box<str>>();
 #[derive(Clone, Debug)]
 pub(crate) struct PlainPattern {
     form: Form,
-    held: Arc<Held>,
+    held: Arc<JobMemory>,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +67,7 @@ impl PlainPattern {
             }
         };
         let mut pattern = Self { form, held: Arc::default() };
-        let mut held = Held::default();
+        let mut held = JobMemory::default();
         held.at_least(pattern.whole_bytes()).ok()?;
         pattern.held = Arc::new(held);
         Some(pattern)

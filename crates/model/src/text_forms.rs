@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 
 use crate::text_form::TextForm;
 
@@ -37,7 +37,7 @@ struct Forms {
     /// Forms without a literal, or all forms if there are few.
     others: Vec<TextForm>,
     count: usize,
-    held: Held,
+    held: JobMemory,
 }
 
 /// The forms that have a literal, by their rarest literal.
@@ -51,7 +51,7 @@ struct Literals {
 impl TextForms {
     /// Prepares these forms; fails when the budget of the job is exhausted.
     pub fn new(forms: Vec<TextForm>) -> Result<Self, Stopped> {
-        let mut held = Held::default();
+        let mut held = JobMemory::default();
         let bytes = forms.iter().map(|form| form.bytes() + form.literal_bytes() * LITERAL_BYTES);
         held.at_least(bytes.sum::<usize>() as u64)?;
         let count = forms.len();

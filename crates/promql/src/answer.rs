@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::job::Held;
+use sandur_base::job::JobMemory;
 use sandur_model::{FloatHistogram, Labels};
 
 /// A sample of an answer.
@@ -50,5 +50,5 @@ pub struct Answer {
     /// The number of samples that were read.
     pub samples: u64,
     /// The reservation for the answer in the query's budget, held until the last copy is dropped.
-    pub memory: Arc<Held>,
+    pub memory: Arc<JobMemory>,
 }

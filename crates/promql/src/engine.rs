@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 use sandur_model::FloatHistogram;
 use sandur_query::{Error, QueryContext, QueryStats, SampleSource, Samples};
 
@@ -146,7 +146,7 @@ impl State {
     }
 
     fn advance(&mut self, text: &str) -> Result<Outcome, Error> {
-        let mut memory = Held::default();
+        let mut memory = JobMemory::default();
         let value = match &mut self.plan {
             Plan::Text(text) => Value::String(std::mem::take(text)),
             Plan::Series(operator) => {
@@ -172,7 +172,7 @@ impl State {
     }
 
     /// Makes the answer from the gathered series.
-    fn series(&mut self, memory: &mut Held) -> Result<Value, Error> {
+    fn series(&mut self, memory: &mut JobMemory) -> Result<Value, Error> {
         let grid = self.times.grid();
         let found = self.found.take();
         let is_range = self.times.step > 0;
@@ -223,7 +223,7 @@ impl State {
         Ok(Value::Matrix(answer))
     }
 
-    fn points(&mut self, memory: &mut Held) -> Result<Value, Error> {
+    fn points(&mut self, memory: &mut JobMemory) -> Result<Value, Error> {
         let pool = &mut self.run.pool;
         let (mut windows, mut bytes) = (std::mem::take(&mut self.windows), 0);
         for series in &mut windows {

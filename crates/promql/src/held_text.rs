@@ -1,13 +1,13 @@
 //! A string whose memory is reserved while it is written.
 
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 
 /// The text with its reservation.
 #[derive(Default)]
 pub struct HeldText {
     text: String,
-    memory: Held,
+    memory: JobMemory,
 }
 
 impl HeldText {

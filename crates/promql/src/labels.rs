@@ -12,7 +12,7 @@ use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use sandur_base::Stopped;
-use sandur_base::job::Held;
+use sandur_base::job::JobMemory;
 use sandur_model::Labels;
 use xxhash_rust::xxh64::xxh64;
 
@@ -101,7 +101,7 @@ impl LabelsId {
 pub struct KnownTexts {
     texts: HashMap<u32, Text>,
     set: Vec<(Text, Text)>,
-    held: Held,
+    held: JobMemory,
 }
 
 impl KnownTexts {
@@ -115,13 +115,13 @@ impl KnownTexts {
 pub struct Adopted {
     texts: Vec<Option<Text>>,
     sets: Vec<Option<LabelsId>>,
-    _held: Held,
+    _held: JobMemory,
 }
 
 impl Adopted {
     /// An empty map for the entries of a pool.
     pub fn of(pool: &LabelPool) -> Result<Self, Stopped> {
-        let (texts, sets, mut held) = (pool.text_ends.len(), pool.set_ends.len(), Held::default());
+        let (texts, sets, mut held) = (pool.text_ends.len(), pool.set_ends.len(), JobMemory::default());
         held.at_least((texts + sets) as u64 * 8)?;
         Ok(Self { texts: vec![None; texts], sets: vec![None; sets], _held: held })
     }
@@ -172,7 +172,7 @@ pub struct LabelPool {
     /// A buffer for the label set that is being built.
     made: Vec<(Text, Text)>,
     bytes: u64,
-    held: Held,
+    held: JobMemory,
     refused: bool,
 }
 
@@ -188,7 +188,7 @@ impl Default for LabelPool {
             hasher: RandomState::default(),
             made: Vec::new(),
             bytes: 0,
-            held: Held::default(),
+            held: JobMemory::default(),
             refused: false,
         };
         FIXED.iter().for_each(|text| _ = pool.text_id(text));

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 
 /// The length of runs that are sorted without interruption.
 const RUN_ITEMS: usize = 1024;
@@ -12,7 +12,7 @@ const COMPARE_WORK: usize = 64;
 
 /// Sorts items with a stable merge sort.
 pub fn sorted<T>(items: Vec<T>, compare: impl Fn(&T, &T) -> Ordering) -> Result<Vec<T>, Stopped> {
-    let mut held = Held::default();
+    let mut held = JobMemory::default();
     held.at_least((items.len() * size_of::<T>() * 2) as u64)?;
     let (mut runs, mut items) = (Vec::new(), items.into_iter());
     loop {

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 use sandur_query::SharedTimes;
 
 use crate::column::Grid;
@@ -166,7 +166,7 @@ pub struct KnownPlaces {
     current: usize,
     /// The list that was replaced last.
     oldest: usize,
-    held: Held,
+    held: JobMemory,
     /// The bytes of the largest list.
     list_bytes: u64,
 }
@@ -175,7 +175,7 @@ impl KnownPlaces {
     /// A cache for windows without `anchored` or `smoothed`.
     pub fn new(grid: Grid, geometry: Geometry, extrapolates: Option<bool>) -> Self {
         debug_assert!(geometry.extension == Extension::None);
-        let (lists, held) = (Vec::new(), Held::default());
+        let (lists, held) = (Vec::new(), JobMemory::default());
         Self { grid, geometry, extrapolates, lists, current: 0, oldest: 0, held, list_bytes: 0 }
     }
 

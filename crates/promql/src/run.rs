@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use sandur_base::Stopped;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 use sandur_query::{Error, SampleSelection, SeriesBatch};
 
 use crate::column::{Column, Grid, Sample};
@@ -47,7 +47,7 @@ pub struct Computed {
     /// The number of samples that were read.
     pub samples_read: u64,
     /// The reservation for the series.
-    pub held: Held,
+    pub held: JobMemory,
 }
 
 /// A selector of the query, with the series that have arrived.
@@ -118,7 +118,7 @@ pub struct Run {
     /// Whether a step may take long: functions search labels with regular expressions.
     pub has_expensive_steps: bool,
     bytes: u64,
-    held: Held,
+    held: JobMemory,
 }
 
 impl Run {
@@ -136,7 +136,7 @@ impl Run {
             planned_steps: 0,
             has_expensive_steps: false,
             bytes: 0,
-            held: Held::default(),
+            held: JobMemory::default(),
         }
     }
 
@@ -227,7 +227,7 @@ impl Run {
     }
 
     /// The reservation for what operators kept, when the query is over.
-    pub fn into_held(self) -> Held {
+    pub fn into_held(self) -> JobMemory {
         self.held
     }
 
@@ -250,7 +250,7 @@ impl Run {
 #[derive(Default)]
 pub struct Scratch {
     bytes: u64,
-    held: Held,
+    held: JobMemory,
 }
 
 impl Scratch {

@@ -318,7 +318,7 @@ impl QueryContext {
         let (budget, used) = (&self.shared.budget, self.shared.account.used());
         let limit = budget.limit();
         if used > limit.saturating_add((limit / 4).max(ACCOUNT_SLACK)) {
-            return Err(OverBudget { budget: budget.name().to_owned(), asked: used, used, limit }.into());
+            return Err(OverBudget { budget: budget.name().into(), asked: used, used, limit }.into());
         }
         Ok(())
     }

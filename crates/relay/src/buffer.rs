@@ -1,4 +1,4 @@
-//! The receive buffer of a connection, whose memory is claimed before it is used.
+//! The receive buffer of a connection, whose memory is reserved before it is used.
 //!
 //! **Invariants.** There is always room for a read. A buffer grows with the bytes received, not with an
 //! announced length: a sender that announces a megabyte does not allocate one. An empty buffer has its
@@ -6,7 +6,7 @@
 
 use std::io;
 
-use sandur_base::{Claim, Short};
+use sandur_base::{FairReservation, Short};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Initial size in bytes, and the size while the buffer is empty.
@@ -23,27 +23,27 @@ const STEP: usize = 8;
 pub(crate) struct Buffer {
     /// The bytes. The consumer removes those that it has processed.
     pub(crate) bytes: Vec<u8>,
-    claim: Claim,
+    reservation: FairReservation,
     was_filled: bool,
 }
 
 impl Buffer {
     /// Makes an empty buffer.
-    pub(crate) async fn new(mut claim: Claim) -> Result<Self, Short> {
-        claim.grow(CONNECTION_BYTES).await?;
-        Ok(Self { bytes: Vec::with_capacity(FIRST_BYTES), claim, was_filled: false })
+    pub(crate) async fn new(mut reservation: FairReservation) -> Result<Self, Short> {
+        reservation.grow(CONNECTION_BYTES).await?;
+        Ok(Self { bytes: Vec::with_capacity(FIRST_BYTES), reservation, was_filled: false })
     }
 
-    /// Reads into the free space; returns 0 at the end of the stream. Fails when the claim loses its
+    /// Reads into the free space; returns 0 at the end of the stream. Fails when the reservation loses its
     /// memory to others.
     pub(crate) async fn read(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
     ) -> Result<io::Result<usize>, Short> {
-        let Self { bytes, claim, was_filled } = self;
+        let Self { bytes, reservation, was_filled } = self;
         let read = tokio::select! {
             biased;
-            short = claim.given_up() => return Err(short),
+            short = reservation.given_up() => return Err(short),
             read = stream.read_buf(bytes) => read,
         };
         *was_filled = bytes.len() == bytes.capacity();
@@ -69,26 +69,27 @@ impl Buffer {
             return Ok(());
         }
         if length == room {
-            self.claim.grow(more as u64).await?;
-        } else if self.claim.try_grow(more as u64).is_err() {
+            self.reservation.grow(more as u64).await?;
+        } else if self.reservation.try_grow(more as u64).is_err() {
             // Larger reads would be faster, but small ones work.
             return Ok(());
         }
         self.bytes.reserve_exact(more - length);
-        self.claim.shrink(room as u64);
+        self.reservation.shrink(room as u64);
         Ok(())
     }
 
-    /// Sets whether a message is incomplete. The longer it takes, the sooner the claim loses its memory.
+    /// Sets whether a message is incomplete. The longer it takes, the sooner the reservation loses its
+    /// memory.
     pub(crate) fn set_incomplete(&mut self, is_incomplete: bool) {
-        self.claim.set_receiving(is_incomplete);
+        self.reservation.set_receiving(is_incomplete);
     }
 
     fn shrink(&mut self, room: usize) {
         let before = self.bytes.capacity();
         if before > room {
             self.bytes.shrink_to(room);
-            self.claim.shrink((before - self.bytes.capacity()) as u64);
+            self.reservation.shrink((before - self.bytes.capacity()) as u64);
         }
     }
 }

@@ -49,7 +49,7 @@ async fn receive(
     mut stream: impl AsyncRead + Unpin,
 ) -> Result<(), Closed> {
     let (senders, env) = (place.senders(), place.senders().env());
-    let mut buffer = Buffer::new(place.claim()).await?;
+    let mut buffer = Buffer::new(place.reservation()).await?;
     let mut messages = Messages { protocol, is_skipping: false };
     let (mut heard, mut incomplete, mut has_begun) = (env.monotonic(), None, false);
     loop {

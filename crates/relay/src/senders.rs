@@ -1,7 +1,7 @@
 //! Admits senders: bounds their connections and memory, and records why a connection was closed.
 //!
 //! **Invariants.** A [`Place`] counts until it is dropped, both in total and for its address. The memory
-//! of connections is claimed from one budget before it is used, and an address gets a share of it. There
+//! of connections is reserved from one budget before it is used, and an address gets a share of it. There
 //! is one routing buffer per thread that routes at a time, not one per connection.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Claim, Env, FairMemory, MemoryBudget, Party, Patience, Short, party_of};
+use sandur_base::{Env, FairBudget, FairReservation, MemoryBudget, Party, Patience, Short, party_of};
 
 use crate::counters::Counter;
 use crate::relay::{Relay, Sorter};
@@ -27,8 +27,8 @@ pub const MESSAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// ten seconds are closed first.
 const PATIENCE: Patience =
     Patience { wait: Duration::from_secs(5), waiting_max: 256, receive: Duration::from_secs(10) };
-/// The party of all senders; a claim has two parties. With a multiple of seven, an eighth of the budget
-/// stays free for new senders.
+/// The party of all senders; a reservation has two parties. With a multiple of seven, an eighth of the
+/// budget stays free for new senders.
 const ALL: Party = Party { key: 0, multiple: 7 };
 /// The share of one address, as a multiple of what is free: with no other sender two thirds, as in the
 /// server.
@@ -70,7 +70,7 @@ pub struct Senders(Arc<Inner>);
 struct Inner {
     env: Env,
     relay: Relay,
-    memory: FairMemory,
+    memory: FairBudget,
     places: Mutex<Places>,
     /// Sorters that are not in use.
     sorters: Mutex<Vec<Sorter>>,
@@ -91,7 +91,7 @@ impl Senders {
         Self(Arc::new(Inner {
             env: env.clone(),
             relay: relay.clone(),
-            memory: FairMemory::new(env.clone(), memory.clone(), PATIENCE),
+            memory: FairBudget::new(env.clone(), memory.clone(), PATIENCE),
             places: Mutex::new(Places { most: CONNECTIONS_MAX, open: 0, by_address: HashMap::new() }),
             sorters: Mutex::default(),
             warnings: Mutex::default(),
@@ -193,11 +193,11 @@ impl Place {
         &self.senders
     }
 
-    /// Returns an empty claim for the memory of the connection.
-    pub(crate) fn claim(&self) -> Claim {
+    /// Returns an empty reservation for the memory of the connection.
+    pub(crate) fn reservation(&self) -> FairReservation {
         // If the key collides with that of all senders, the address just loses its own share.
         let key = self.senders.0.keys.hash_one(self.address);
-        self.senders.0.memory.claim([Party { key, multiple: ADDRESS_MULTIPLE }, ALL])
+        self.senders.0.memory.reservation([Party { key, multiple: ADDRESS_MULTIPLE }, ALL])
     }
 
     /// Counts and logs why the relay closes the connection.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Claim, Id, MemoryBudget};
+use sandur_base::{BoxFuture, FairReservation, Id, MemoryBudget};
 use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal};
 
 use crate::deletes::Deletes;
@@ -14,7 +14,11 @@ pub trait Intake: Send + Sync {
     /// Stores a batch. Returns when it is durable and can be queried, with the samples that were not
     /// stored because their series has another value for the same instant. `held` is the memory of the
     /// request; it is released when the batch has reserved memory of its own.
-    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
+    fn push(
+        &self,
+        batch: Batch,
+        held: Option<FairReservation>,
+    ) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
     /// Whether pushes can be acknowledged now. The error gives the reason if not.

@@ -57,7 +57,7 @@ mod tests {
         let held: Vec<_> = (0..3).map_while(|_| query("greedy").reserve(300).ok()).collect();
         assert_eq!(held.len(), 2, "600 of 750 bytes");
         let refused = query("greedy").reserve(300).unwrap_err();
-        assert_eq!(refused.budget, "queries of the tenant");
+        assert_eq!(&*refused.budget, "queries of the tenant");
         assert!(query("modest").reserve(250).is_ok());
         for other in 0..200 {
             drop(query(&format!("tenant-{other}")));

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use sandur_base::units::MIB;
-use sandur_base::{BoxFuture, Claim, Env, ErrorKind, FairMemory, MemoryBudget, Party, Patience};
+use sandur_base::{BoxFuture, Env, ErrorKind, FairBudget, FairReservation, MemoryBudget, Party, Patience};
 use sandur_engine::{Engine, EngineOptions};
 use sandur_graphite::{RenderRequest, Zone};
 use sandur_ingest::{DeltaStreams, ImportOptions, SamplePush, SeriesCache};
@@ -41,7 +41,11 @@ fn failure(error: sandur_engine::Error) -> Failure {
 }
 
 impl Intake for EngineServices {
-    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+    fn push(
+        &self,
+        batch: Batch,
+        held: Option<FairReservation>,
+    ) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move { self.0.push_holding(batch, held).await.map_err(failure) })
     }
 
@@ -93,7 +97,7 @@ async fn services() -> (Queries, Writes) {
         limits_of,
         series: Arc::new(SeriesCache::new(MIB, 1)),
         deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", MIB))),
-        memory: FairMemory::new(env, MemoryBudget::root("bodies", 64 * MIB), patience),
+        memory: FairBudget::new(env, MemoryBudget::root("bodies", 64 * MIB), patience),
         pressure: Default::default(),
         metrics: WriteMetrics::default(),
     });
@@ -107,7 +111,7 @@ fn tenant(name: &str) -> TenantId {
 /// A body with the memory of its bytes.
 async fn body(writes: &Writes, text: &str) -> Received {
     let everyone = Party { key: 1, multiple: 7 };
-    let mut memory = writes.memory().claim([everyone, everyone]);
+    let mut memory = writes.memory().reservation([everyone, everyone]);
     memory.grow(text.len() as u64).await.unwrap();
     Received { bytes: Bytes::from(text.to_owned()), memory }
 }

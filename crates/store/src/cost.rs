@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandur_base::units::{ByteSize, format_duration};
 
 use crate::intent::Class;
-use crate::meter::{Meter, Usage};
+use crate::meter::{StoreCounters, Usage};
 use crate::operation::Operation;
 use crate::request::Requester;
 
@@ -50,7 +50,7 @@ impl Requester {
     }
 }
 
-fn sentence(meter: &Meter, usage: &[Usage], url: &str, open_for: Duration, month: f64) -> String {
+fn sentence(meter: &StoreCounters, usage: &[Usage], url: &str, open_for: Duration, month: f64) -> String {
     let requests: u64 = usage.iter().map(|u| u.requests).sum();
     let retries: u64 = usage.iter().map(|u| u.retries).sum();
     let is_read = |u: &&Usage| u.operation == Operation::Get;

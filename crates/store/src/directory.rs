@@ -20,7 +20,7 @@ use crate::classify::{Failure, cause_of_io};
 use crate::error::{Error, Place};
 use crate::hold::{Hold, LOCK_NAME, Refusal, is_unwritable};
 use crate::operation::Operation;
-use crate::reserve::{RESERVE_NAME, Reserve};
+use crate::reserve::{DiskReserve, RESERVE_NAME};
 use bytes::Bytes;
 
 /// A directory that contains a store. Dropping it releases the lock.
@@ -30,7 +30,7 @@ pub(crate) struct Directory {
     /// `None` when the directory is open for reading only.
     hold: Option<Hold>,
     /// Reserved space for the catalog on a full disk.
-    pub reserve: Reserve,
+    pub reserve: DiskReserve,
     /// Directories whose names are durable, so that only new ones need an fsync.
     durable: Mutex<HashSet<PathBuf>>,
 }
@@ -48,7 +48,7 @@ impl Directory {
             Refusal::InUse(error) => error,
             Refusal::Failed(error) => open_failure(&error, url),
         })?;
-        let reserve = Reserve::of(&root);
+        let reserve = DiskReserve::of(&root);
         for prepared in [sweep(&root), reserve.hold()] {
             match prepared {
                 Err(error) if is_unwritable(&error) => {
@@ -67,7 +67,7 @@ impl Directory {
             io::ErrorKind::NotFound => Error::invalid(format!("{url} does not exist; check --store")),
             _ => open_failure(&error, url),
         })?;
-        let reserve = Reserve::of(&root);
+        let reserve = DiskReserve::of(&root);
         Ok(Self { root, hold: None, reserve, durable: Mutex::default() })
     }
 

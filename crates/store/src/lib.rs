@@ -111,7 +111,7 @@ pub use create::Created;
 pub use error::{Error, Place};
 pub use intent::{Class, Intent};
 pub use lane::Lane;
-pub use meter::{Meter, RangeUsage, Usage};
+pub use meter::{RangeUsage, StoreCounters, Usage};
 pub use operation::Operation;
 pub use options::{Access, StoreOptions};
 pub use prices::Prices;

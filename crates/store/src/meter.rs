@@ -74,7 +74,7 @@ fn latency_histogram() -> Histogram {
 }
 
 /// Counters of one store.
-pub struct Meter {
+pub struct StoreCounters {
     requests: Family<Labels, Counter>,
     retries: Family<Labels, Counter>,
     cancelled: Family<Labels, Counter>,
@@ -142,7 +142,7 @@ pub struct RangeUsage {
     pub extra_bytes: u64,
 }
 
-impl Meter {
+impl StoreCounters {
     pub(crate) fn new(prices: Prices) -> Self {
         Self {
             requests: Family::default(),
@@ -296,7 +296,7 @@ impl Meter {
 
 /// A request in progress. Dropped without a response, it counts as cancelled.
 pub(crate) struct Sent<'a> {
-    meter: &'a Meter,
+    meter: &'a StoreCounters,
     class: Class,
     operation: Operation,
     is_answered: bool,
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_by_class_operation_and_reason() {
-        let (meter, mut registry) = (Meter::new(Prices::default()), Registry::default());
+        let (meter, mut registry) = (StoreCounters::new(Prices::default()), Registry::default());
         meter.register(&mut registry);
         let wal = Intent::wal();
         let call = Call { intent: &wal, operation: Operation::Put, path: "wal/a/0", bytes: 7 };
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn each_page_of_a_listing_is_billed() {
-        let (meter, gc) = (Meter::new(Prices::default()), Intent::gc());
+        let (meter, gc) = (StoreCounters::new(Prices::default()), Intent::gc());
         let call = Call { intent: &gc, operation: Operation::List, path: "wal", bytes: 0 };
         meter.sent(&call).answered(Duration::ZERO, None);
         meter.listed(Class::Gc, 2_001);

@@ -32,7 +32,7 @@ use crate::in_memory;
 use crate::intent::{Class, Intent, Policy};
 use crate::lane::Lane;
 use crate::last_failures::LastFailures;
-use crate::meter::Meter;
+use crate::meter::StoreCounters;
 use crate::operation::Operation;
 use crate::prices::Prices;
 use crate::request_limits::{PART_BYTES_MIN, RequestLimits};
@@ -64,7 +64,7 @@ pub(crate) struct Requester {
     /// The directory of a local store; its lock is held as long as requests are possible.
     pub directory: Option<Directory>,
     pub gate: Gate,
-    pub meter: Meter,
+    pub meter: StoreCounters,
     pub budgets: RetryBudgets,
     pub last_failures: LastFailures,
     pub hedges: Hedges,
@@ -115,7 +115,7 @@ impl Requester {
         request_limits: &RequestLimits,
     ) -> Self {
         let opened_at = env.monotonic();
-        let meter = Meter::new(request_limits.prices);
+        let meter = StoreCounters::new(request_limits.prices);
         meter.gauges.trend.lock().unwrap_or_else(PoisonError::into_inner).start(opened_at);
         let mut trends = meter.gauges.trends.lock().unwrap_or_else(PoisonError::into_inner);
         trends.iter_mut().for_each(|trend| trend.start(opened_at));

@@ -22,12 +22,12 @@ pub(crate) const RESERVE_BYTES: u64 = 1 << 20;
 
 /// The reserved space of a directory.
 #[derive(Debug)]
-pub(crate) struct Reserve {
+pub(crate) struct DiskReserve {
     file: PathBuf,
     is_held: Mutex<bool>,
 }
 
-impl Reserve {
+impl DiskReserve {
     /// The reserve of a store's directory, not taken yet.
     pub fn of(root: &Path) -> Self {
         Self { file: root.join(RESERVE_NAME), is_held: Mutex::new(false) }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_reserve_is_taken_released_once_and_taken_back() {
         let dir = tempfile::tempdir().unwrap();
-        let reserve = Reserve::of(dir.path());
+        let reserve = DiskReserve::of(dir.path());
         let bytes = || std::fs::metadata(dir.path().join(RESERVE_NAME)).unwrap().len();
         assert!(!reserve.is_held());
         reserve.hold().unwrap();
@@ -111,6 +111,6 @@ mod tests {
         reserve.hold().unwrap();
         reserve.hold().unwrap();
         assert!(reserve.is_held() && bytes() == RESERVE_BYTES);
-        assert!(Reserve::of(&dir.path().join("none")).hold().is_err());
+        assert!(DiskReserve::of(&dir.path().join("none")).hold().is_err());
     }
 }

@@ -15,10 +15,10 @@ const SAVED_MAX: u64 = 32 * ONE;
 pub(crate) struct RetryBudgets {
     /// Millionths of a retry that each request earns.
     earned_per_request: u64,
-    accounts: [Mutex<Account>; Lane::ALL.len()],
+    budgets: [Mutex<RetryBudget>; Lane::ALL.len()],
 }
 
-struct Account {
+struct RetryBudget {
     saved: u64,
     refilled_at: Duration,
 }
@@ -32,32 +32,32 @@ fn earned_per_ms(lane: Lane) -> u64 {
 impl RetryBudgets {
     /// Budgets of `percent` retries per hundred requests.
     pub fn new(now: Duration, percent: u32) -> Self {
-        let account = || Mutex::new(Account { saved: SAVED_MAX, refilled_at: now });
-        Self { earned_per_request: u64::from(percent) * ONE / 100, accounts: Lane::ALL.map(|_| account()) }
+        let budget = || Mutex::new(RetryBudget { saved: SAVED_MAX, refilled_at: now });
+        Self { earned_per_request: u64::from(percent) * ONE / 100, budgets: Lane::ALL.map(|_| budget()) }
     }
 
     /// Counts a request that is not a retry.
     pub fn earn(&self, lane: Lane) {
-        let mut account = self.account(lane);
-        account.saved = (account.saved + self.earned_per_request).min(SAVED_MAX);
+        let mut budget = self.budget(lane);
+        budget.saved = (budget.saved + self.earned_per_request).min(SAVED_MAX);
     }
 
     /// Pays for one retry; returns whether the budget permits it.
     pub fn pay(&self, lane: Lane, now: Duration) -> bool {
-        let mut account = self.account(lane);
-        let elapsed_ms = now.saturating_sub(account.refilled_at).as_millis() as u64;
+        let mut budget = self.budget(lane);
+        let elapsed_ms = now.saturating_sub(budget.refilled_at).as_millis() as u64;
         let earned = elapsed_ms.saturating_mul(earned_per_ms(lane));
-        account.saved = account.saved.saturating_add(earned).min(SAVED_MAX);
-        account.refilled_at += Duration::from_millis(elapsed_ms);
-        let can_pay = account.saved >= ONE;
+        budget.saved = budget.saved.saturating_add(earned).min(SAVED_MAX);
+        budget.refilled_at += Duration::from_millis(elapsed_ms);
+        let can_pay = budget.saved >= ONE;
         if can_pay {
-            account.saved -= ONE;
+            budget.saved -= ONE;
         }
         can_pay
     }
 
-    fn account(&self, lane: Lane) -> std::sync::MutexGuard<'_, Account> {
-        self.accounts[lane.index()].lock().unwrap_or_else(PoisonError::into_inner)
+    fn budget(&self, lane: Lane) -> std::sync::MutexGuard<'_, RetryBudget> {
+        self.budgets[lane.index()].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::create::Created;
 use crate::directory::Directory;
 use crate::error::Error;
 use crate::intent::{Class, Intent};
-use crate::meter::Meter;
+use crate::meter::StoreCounters;
 use crate::operation::Operation;
 use crate::options::{Access, StoreOptions};
 use crate::ranges::{Planner, assemble, usage};
@@ -127,7 +127,7 @@ impl Store {
     }
 
     /// The counters of requests so far, for `/metrics`; updates the gauges first.
-    pub fn meter(&self) -> &Meter {
+    pub fn meter(&self) -> &StoreCounters {
         self.0.requester.observe();
         &self.0.requester.meter
     }

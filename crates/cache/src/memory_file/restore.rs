@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use sandur_base::Reservation;
 
 use super::files::{
     MemoryFileError, Refusal, Restored, RestoredItems, meta_path, sync_directory, with_ending,
@@ -18,7 +19,7 @@ use super::item::{HEAD, Head, Next};
 use super::meta::{FORMAT, META_BYTES_MAX, Meta, NotMeta};
 use super::save::{MAGIC, PREFIX, create, prefix};
 use crate::inner::Inner;
-use crate::ram::{Moment, Record, Reserved};
+use crate::ram::{Moment, Record};
 use crate::request::Put;
 
 /// Puts the items of `file` into memory, which must be unused. Removes `file`.
@@ -174,12 +175,12 @@ fn put_items(inner: &Inner, mut frames: FrameReader<File>) -> Result<RestoredIte
     }
 }
 
-fn room_for(inner: &Inner, head: &Head, at: Moment) -> Option<Reserved> {
+fn room_for(inner: &Inner, head: &Head, at: Moment) -> Option<Reservation> {
     let value_bytes = usize::try_from(head.value_bytes).ok()?;
     inner.ram.reserve(Record::weight_of(usize::from(head.key_bytes), value_bytes), at)
 }
 
-fn put_item(inner: &Inner, head: &Head, (key, value): (&[u8], Bytes), reserved: Reserved, at: Moment) {
+fn put_item(inner: &Inner, head: &Head, (key, value): (&[u8], Bytes), reserved: Reservation, at: Moment) {
     let put = Put {
         flags: head.flags,
         expires_at: head.expires_at,

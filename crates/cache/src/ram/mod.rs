@@ -11,17 +11,16 @@
 mod counts;
 mod epochs;
 mod evictor;
-pub(crate) mod memory;
 pub(crate) mod record;
 mod shard;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
+use sandur_base::{MemoryBudget, Reservation};
+
 pub(crate) use epochs::Epochs;
 pub(crate) use evictor::Evictor;
-pub(crate) use memory::Memory;
-pub use memory::Reserved;
 pub(crate) use record::{Dead, Moment, Record};
 use shard::Shard;
 
@@ -43,7 +42,7 @@ const PREFETCHED_WEIGHT: u64 = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Ram {
     slots: Box<[Slot]>,
-    memory: Arc<Memory>,
+    memory: MemoryBudget,
     evict: bool,
     /// Bytes of all items and their entries.
     weight: AtomicU64,
@@ -68,11 +67,11 @@ pub(crate) struct Locked<'a> {
 }
 
 impl Ram {
-    pub fn new(memory: Arc<Memory>, evict: bool, evictor: Evictor) -> Self {
+    pub fn new(memory: MemoryBudget, evict: bool, evictor: Evictor) -> Self {
         let evictor = Arc::new(evictor);
         let shards = (memory.limit() / SHARD_MEMORY).clamp(1, MOST_SHARDS).next_power_of_two();
         let capacity = memory.limit() / shards;
-        let shard = || Mutex::new(Shard::new(capacity, Arc::clone(&evictor)));
+        let shard = || Mutex::new(Shard::new(capacity, memory.empty(), Arc::clone(&evictor)));
         let slot = |_| Slot { shard: shard(), weight: AtomicU64::new(0) };
         Self {
             slots: (0..shards).map(slot).collect(),
@@ -83,7 +82,7 @@ impl Ram {
         }
     }
 
-    pub fn memory(&self) -> &Arc<Memory> {
+    pub fn memory(&self) -> &MemoryBudget {
         &self.memory
     }
 
@@ -126,9 +125,9 @@ impl Ram {
     }
 
     /// Reserves `bytes` for something other than items, such as a buffer; evicts items for it.
-    pub fn reserve(&self, bytes: u64, at: Moment) -> Option<Reserved> {
+    pub fn reserve(&self, bytes: u64, at: Moment) -> Option<Reservation> {
         loop {
-            if let Some(reserved) = self.memory.take(bytes) {
+            if let Ok(reserved) = self.memory.reserve(bytes) {
                 return Some(reserved);
             }
             if bytes > self.memory.limit() || !self.evict || !self.evict_elsewhere(usize::MAX, at) {
@@ -193,7 +192,7 @@ impl Ram {
         for index in 0..self.slots.len() {
             let mut shard = self.lock_shard(index);
             shard.shard.clear();
-            shard.settle(0);
+            shard.settle();
         }
     }
 
@@ -214,7 +213,7 @@ impl Locked<'_> {
     ) -> Result<R, Option<Dead>> {
         let outcome = self.shard.with(hash, key, (at, counted), act);
         if let Err(Some(_)) = &outcome {
-            self.settle(0);
+            self.settle();
         }
         outcome
     }
@@ -243,13 +242,13 @@ impl Locked<'_> {
     }
 
     /// Reserves `bytes` and evicts items for them, unless the cache does not evict.
-    pub fn make_room(&mut self, bytes: u64, at: Moment) -> Option<Reserved> {
+    pub fn make_room(&mut self, bytes: u64, at: Moment) -> Option<Reservation> {
         let memory = &self.ram.memory;
         if bytes > memory.limit() {
             return None;
         }
         loop {
-            if let Some(reserved) = memory.take(bytes) {
+            if let Ok(reserved) = memory.reserve(bytes) {
                 return Some(reserved);
             }
             if !self.free_some(at) {
@@ -259,24 +258,25 @@ impl Locked<'_> {
     }
 
     /// Stores a record, whose weight was reserved. Returns whether it replaced a live one.
-    pub fn store(&mut self, hash: u64, record: Record, reserved: Reserved, at: Moment) -> bool {
+    pub fn store(&mut self, hash: u64, record: Record, reserved: Reservation, at: Moment) -> bool {
         debug_assert_eq!(reserved.bytes(), record.weight());
         let replaced = self.shard.insert(hash, record, at);
-        self.settle(reserved.keep());
+        self.shard.memory.absorb(reserved);
+        self.settle();
         replaced
     }
 
     /// Removes the item of `key`, dead or not.
     pub fn take(&mut self, hash: u64, key: &[u8]) -> Option<Record> {
         let record = self.shard.remove(hash, key)?;
-        self.settle(0);
+        self.settle();
         Some(record)
     }
 
     /// Removes all dead items, at most once per second. Returns their number.
     pub fn sweep(&mut self, at: Moment) -> usize {
         let dead = self.shard.sweep(at);
-        self.settle(0);
+        self.settle();
         dead
     }
 
@@ -320,20 +320,15 @@ impl Locked<'_> {
 
     fn evict_one(&mut self, at: Moment) -> bool {
         let evicted = self.shard.evict(at).is_some();
-        self.settle(0);
+        self.settle();
         evicted
     }
 
-    /// Counts the present weight of the shard in the budget, of which `paid` bytes are reserved already.
-    fn settle(&self, paid: u64) {
+    /// Reserves exactly the present weight of the shard.
+    fn settle(&mut self) {
         let now = self.shard.weight();
         let before = self.ram.slots[self.index].weight.swap(now, Ordering::Relaxed);
         self.ram.weight.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
-        let due = before + paid;
-        if now >= due {
-            self.ram.memory.take_anyway(now - due);
-        } else {
-            self.ram.memory.give_back(due - now);
-        }
+        self.shard.memory.resize_anyway(now);
     }
 }

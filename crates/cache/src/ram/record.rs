@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::memory::allocated;
 use crate::flash::{Class, FlashItem, Marks, NewRecord};
 use crate::hint::Hint;
 use crate::item::{Item, ItemMeta, Tier, Value};
@@ -243,6 +242,18 @@ fn join(first: &[u8], second: &[u8]) -> Arc<[u8]> {
     }
 }
 
+/// Bytes that the allocator uses for an allocation of `bytes`.
+///
+/// The size classes of jemalloc (its manual, "size classes"): multiples of 16 up to 128, then four
+/// classes to every doubling.
+fn allocated(bytes: u64) -> u64 {
+    if bytes <= 128 {
+        return bytes.max(1).next_multiple_of(16);
+    }
+    let spacing = bytes.next_power_of_two() / 8;
+    bytes.next_multiple_of(spacing)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -271,5 +282,14 @@ mod tests {
     #[test]
     fn a_record_is_at_most_one_and_a_half_cache_lines() {
         assert!(size_of::<Record>() <= 96, "{}", size_of::<Record>());
+    }
+
+    #[test]
+    fn size_classes_are_those_of_the_allocator() {
+        let cases = [(1, 16), (16, 16), (17, 32), (128, 128), (129, 160), (160, 160), (161, 192)];
+        let large = [(1024, 1024), (1025, 1280), (1 << 20, 1 << 20), ((1 << 20) + 1, 5 << 18)];
+        for (asked, taken) in cases.into_iter().chain(large) {
+            assert_eq!(allocated(asked), taken, "{asked}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! A shard of the RAM tier: a part of the items under one lock.
 //!
-//! Invariant: whenever the shard is unlocked, the budget counts exactly [`Shard::weight`] for it: the
-//! records and the container that holds them.
+//! Invariant: whenever the shard is unlocked, it reserves exactly [`Shard::weight`] bytes, for the records
+//! and the container that holds them.
 
 use std::sync::Arc;
+
+use sandur_base::Reservation;
 
 use super::evictor::{Evictor, Fate};
 use super::record::{Dead, Moment, Record};
@@ -20,17 +22,19 @@ pub(crate) struct Shard {
     items: S3Fifo<Record>,
     swept_at: u32,
     pub counts: RamCounts,
+    pub memory: Reservation,
     evictor: Arc<Evictor>,
     recent_reads: RecentReads,
 }
 
 impl Shard {
-    /// An empty shard with a capacity of `capacity` bytes.
-    pub fn new(capacity: u64, evictor: Arc<Evictor>) -> Self {
+    /// An empty shard with a capacity of `capacity` bytes, which it will reserve in `memory`.
+    pub fn new(capacity: u64, memory: Reservation, evictor: Arc<Evictor>) -> Self {
         Self {
             items: S3Fifo::new(capacity),
             swept_at: 0,
             counts: RamCounts::default(),
+            memory,
             evictor,
             recent_reads: RecentReads::default(),
         }

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_base::account::Account;
-use sandur_base::{Id, LruMap};
-use sandur_cache::{Cache, Reserved};
+use sandur_base::{Id, LruMap, Reservation};
+use sandur_cache::Cache;
 
 /// The part of a block that a cached value was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -62,7 +62,7 @@ pub struct BlockCache {
 
 #[derive(Default)]
 struct Inner {
-    entries: LruMap<Key, (Value, Reserved), foldhash::fast::RandomState>,
+    entries: LruMap<Key, (Value, Reservation), foldhash::fast::RandomState>,
     bytes: u64,
 }
 

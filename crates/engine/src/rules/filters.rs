@@ -192,7 +192,7 @@ impl Filters {
 
 /// Converts a refused reservation: the query alone is too large, or others use the memory.
 fn too_large(refusal: OverBudget, most: u64) -> FilterError {
-    match refusal.budget == ONE {
+    match *refusal.budget == *ONE {
         true => FilterError::TooLarge { limit: most },
         false => FilterError::Full(refusal),
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
-use sandur_base::job::Held;
+use sandur_base::job::JobMemory;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::index::SeriesSpan;
 use sandur_format::sample_block::{ExemplarPage, SeriesExemplars};
@@ -53,7 +53,7 @@ pub(super) fn hides(times: &[Times], time_ms: i64) -> bool {
 /// The time ranges that rules hide of each of several series.
 pub(super) struct HiddenTimes {
     of_series: Vec<Vec<Times>>,
-    _held: Held,
+    _held: JobMemory,
 }
 
 impl HiddenTimes {
@@ -63,7 +63,7 @@ impl HiddenTimes {
         rules: impl Iterator<Item = &'a Arc<Rule>>,
         series: &[Option<Labels>],
     ) -> Result<Self, Error> {
-        let (mut of_series, mut held, mut count) = (vec![Vec::new(); series.len()], Held::default(), 0);
+        let (mut of_series, mut held, mut count) = (vec![Vec::new(); series.len()], JobMemory::default(), 0);
         for rule in rules {
             let naming = rule.naming_here()?;
             let asked = series.iter().zip(&mut of_series);
@@ -79,7 +79,7 @@ impl HiddenTimes {
 
     /// Hides nothing.
     pub(super) fn none() -> Self {
-        Self { of_series: Vec::new(), _held: Held::default() }
+        Self { of_series: Vec::new(), _held: JobMemory::default() }
     }
 
     /// The hidden time ranges of the series at this position.

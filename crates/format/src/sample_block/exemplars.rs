@@ -155,9 +155,12 @@ impl ExemplarPage {
 
     /// Reads the series without their exemplars, the number of exemplars of each, and the memory left for
     /// these.
-    fn get_series(&self, reader: &mut Reader<'_>) -> Result<(Vec<SeriesExemplars>, Vec<u32>, Held), Error> {
+    fn get_series(
+        &self,
+        reader: &mut Reader<'_>,
+    ) -> Result<(Vec<SeriesExemplars>, Vec<u32>, PageMemory), Error> {
         let (mut all, mut counts) = (Vec::<SeriesExemplars>::new(), Vec::new());
-        let (mut held, mut rows) = (Held(u64::from(self.held)), 0u64);
+        let (mut held, mut rows) = (PageMemory(u64::from(self.held)), 0u64);
         for _ in 0..self.series {
             let labels = get_labels(reader)?;
             let count = reader.varint32()?;
@@ -178,9 +181,9 @@ impl ExemplarPage {
 }
 
 /// Memory that a page may still use, in bytes.
-struct Held(u64);
+struct PageMemory(u64);
 
-impl Held {
+impl PageMemory {
     fn take(&mut self, bytes: u64, reader: &Reader<'_>) -> Result<(), Error> {
         let left = self.0.checked_sub(bytes);
         self.0 = left.ok_or_else(|| reader.malformed("a page of exemplars is larger than its entry"))?;
@@ -220,7 +223,7 @@ impl<'r, 'a> LabelsReader<'r, 'a> {
         Ok(Self { reader, shapes, of_rows: of_rows.into_iter() })
     }
 
-    fn next(&mut self, held: &mut Held) -> Result<Labels, Error> {
+    fn next(&mut self, held: &mut PageMemory) -> Result<Labels, Error> {
         let shape = self.of_rows.next().ok_or(Error::Misuse("an exemplar has no list of labels"))?;
         let names = &self.shapes[shape as usize];
         let text: usize = names.iter().map(|name| name.len()).sum();

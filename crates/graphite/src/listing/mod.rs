@@ -89,10 +89,10 @@ impl Listing {
     /// Writes the next batch; returns whether there was one.
     async fn add_batch(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
         let Some(paths) = &mut self.source.paths else { return Ok(false) };
-        let mut room = self.context.room();
+        let mut retries = self.context.memory_retries();
         let next = loop {
             let next = paths.next().await;
-            if !self.is_sent || !room.is_found_for_step(&next).await {
+            if !self.is_sent || !retries.repeat_step_after(&next).await {
                 break next?;
             }
         };

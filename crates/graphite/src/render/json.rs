@@ -8,7 +8,7 @@ use super::request::{Format, RenderRequest};
 use crate::encoding::json::{Layout, push_value, quoted, value};
 use crate::error::{Error, Result};
 use crate::series::Series;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 use sandur_model::decimal::push_signed;
 
 pub(super) const FORMAT: Format = Format {
@@ -96,7 +96,7 @@ struct Times {
     next: i64,
     text: Vec<u8>,
     ends: Vec<u32>,
-    held: Held,
+    held: JobMemory,
 }
 
 impl Times {

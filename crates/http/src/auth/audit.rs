@@ -37,10 +37,10 @@ pub struct Asked {
 #[derive(Clone)]
 pub struct Audit {
     env: Env,
-    room: Arc<Mutex<Room>>,
+    allowance: Arc<Mutex<LogAllowance>>,
 }
 
-struct Room {
+struct LogAllowance {
     lines: f64,
     at: Duration,
     unlogged: u64,
@@ -49,8 +49,8 @@ struct Room {
 impl Audit {
     /// An audit log with the clock of `env`.
     pub fn new(env: Env) -> Self {
-        let room = Room { lines: REFUSALS_BURST, at: env.monotonic(), unlogged: 0 };
-        Self { env, room: Arc::new(Mutex::new(room)) }
+        let allowance = LogAllowance { lines: REFUSALS_BURST, at: env.monotonic(), unlogged: 0 };
+        Self { env, allowance: Arc::new(Mutex::new(allowance)) }
     }
 
     /// Logs a refused request.
@@ -73,16 +73,16 @@ impl Audit {
     /// Whether a line may be written now; returns the number of lines that were suppressed before.
     fn take(&self) -> Option<u64> {
         let now = self.env.monotonic();
-        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = now.saturating_sub(room.at).as_secs_f64();
-        room.lines = (room.lines + since * REFUSALS_PER_SECOND).min(REFUSALS_BURST);
-        room.at = now;
-        if room.lines < 1.0 {
-            room.unlogged += 1;
+        let mut allowance = self.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = now.saturating_sub(allowance.at).as_secs_f64();
+        allowance.lines = (allowance.lines + since * REFUSALS_PER_SECOND).min(REFUSALS_BURST);
+        allowance.at = now;
+        if allowance.lines < 1.0 {
+            allowance.unlogged += 1;
             return None;
         }
-        room.lines -= 1.0;
-        Some(std::mem::take(&mut room.unlogged))
+        allowance.lines -= 1.0;
+        Some(std::mem::take(&mut allowance.unlogged))
     }
 }
 

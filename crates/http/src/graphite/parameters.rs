@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
-use sandur_base::Claim;
+use sandur_base::FairReservation;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Number;
@@ -32,7 +32,7 @@ pub struct GraphiteCall {
     /// A body of another type.
     pub body: Bytes,
     /// Reservation of `pairs` and `body`.
-    _memory: Claim,
+    _memory: FairReservation,
 }
 
 /// Names and values of parameters.

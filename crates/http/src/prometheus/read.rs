@@ -174,16 +174,7 @@ async fn samples(service: &Queries, context: &QueryContext, queries: Vec<ReadQue
         let packed = snap::raw::Encoder::new().compress_vec(&message);
         packed.map_err(|error| Error::Limit(format!("the answer is too long for snappy: {error}")))
     });
-    Ok(Bytes::from_owner(Held(packed.await?, memory)))
-}
-
-/// Bytes with their reservation.
-struct Held(Vec<u8>, #[allow(dead_code)] sandur_base::Reservation);
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
+    Ok(reply::HeldBytes::of(packed.await?, Some(memory)))
 }
 
 fn batch_of_samples(out: &mut Vec<u8>, batch: &SeriesBatch, bounds: (i64, i64)) -> Result<(), Error> {

@@ -79,10 +79,10 @@ impl Listed {
     /// Reads the next batch. Once a piece was sent, it waits when the memory budget is exhausted.
     async fn batch(&mut self) -> Result<Option<Batch>, Error> {
         let Self { context, items, is_sent, .. } = self;
-        let mut room = context.room();
+        let mut retries = context.memory_retries();
         loop {
             let next = context.in_time(items.next()).await?;
-            if !*is_sent || !room.is_found_for_step(&next).await {
+            if !*is_sent || !retries.repeat_step_after(&next).await {
                 return next;
             }
         }

@@ -17,7 +17,7 @@ use super::name_cache::KnownName;
 use super::series_cache::{KnownSeries, SeriesCache, SeriesReader};
 use super::series_key::{SeriesKey, SeriesNaming};
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 use crate::refused::{Cause, RUNS_MAX, Reason, Refused, Run};
 use crate::request::{Body, Push};
 
@@ -63,7 +63,7 @@ impl<'a> SamplePush<'a> {
 pub(crate) struct SampleBuilder<'a> {
     push: SamplePush<'a>,
     series: SeriesReader<'a>,
-    memory: Meter,
+    memory: DecoderMemory,
     batch: SampleBatch,
     refused: Refused,
     written: Written,
@@ -110,7 +110,7 @@ const LATEST_MS: i64 = (i64::MAX - 2 * DAY_NS) / MILLISECOND_NS;
 
 impl<'a> SampleBuilder<'a> {
     /// Returns an empty batch for a body of `body_bytes` bytes that may become the batch's arena.
-    pub(crate) fn new(push: SamplePush<'a>, body_bytes: usize, memory: &Meter) -> Self {
+    pub(crate) fn new(push: SamplePush<'a>, body_bytes: usize, memory: &DecoderMemory) -> Self {
         let (limits, now_ns) = (&push.push.limits.metrics, push.push.now_ns);
         let newest_ms = match limits.creation_grace_period {
             0 => LATEST_MS,
@@ -190,8 +190,8 @@ impl<'a> SampleBuilder<'a> {
         self.push.items.are_all()
     }
 
-    /// Returns the meter from which memory is reserved.
-    pub(crate) fn memory(&self) -> &Meter {
+    /// Where the builder reserves its memory.
+    pub(crate) fn memory(&self) -> &DecoderMemory {
         &self.memory
     }
 

@@ -23,7 +23,7 @@ use super::labels_check::{check_limits, is_within};
 use super::name_cache::KnownName;
 use super::series_key::{SeriesKey, SeriesNaming};
 use crate::error::Error;
-use crate::memory::{Memory, Meter};
+use crate::memory::{DecoderMemory, Memory};
 use crate::request::open_text;
 
 /// Most refused messages that one call shows.
@@ -93,7 +93,7 @@ pub fn carbon(
     bytes: &[u8],
     memory: Rc<dyn Memory>,
 ) -> Result<CarbonBatches, Error> {
-    let memory = Meter::new(memory);
+    let memory = DecoderMemory::new(memory);
     let builders = pushes.iter().map(|push| Names::new(SampleBuilder::new(*push, 0, &memory)));
     let now = pushes.first().map_or(0, |push| push.push.now_ns.div_euclid(SECOND_NS));
     let mut points =
@@ -113,8 +113,8 @@ pub fn carbon_body(
     body: Bytes,
     memory: Rc<dyn Memory>,
 ) -> Result<CarbonBatches, Error> {
-    let meter = Meter::new(Rc::clone(&memory));
-    let body = open_text(push.push.headers, push.push.limits, body, &meter)?;
+    let of_body = DecoderMemory::new(Rc::clone(&memory));
+    let body = open_text(push.push.headers, push.push.limits, body, &of_body)?;
     carbon(&[push], &|_| 0, (protocol, true), body.bytes(), memory)
 }
 

@@ -12,7 +12,7 @@ use sandur_protobuf::{Reader, Wire, unzigzag};
 
 use super::builder::{NewHistogram, SampleBuilder};
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 
 /// Most bytes of memory per byte of the message: a delta of one byte becomes eight bytes twice, each in a
 /// list that doubles, and an index.
@@ -21,7 +21,7 @@ const EXPANSION: u64 = 40;
 /// Decodes a histogram and adds it to the open series.
 pub(crate) fn read(builder: &mut SampleBuilder<'_>, message: Reader<'_>) -> Result<(), Error> {
     let most = message.rest().len() as u64 * EXPANSION;
-    let memory: Meter = builder.memory().clone();
+    let memory: DecoderMemory = builder.memory().clone();
     memory.take(most)?;
     let outcome = match parts(message)?.build() {
         Ok(new) => builder.histogram(new),

@@ -13,7 +13,7 @@ use super::builder::{SampleBuilder, SamplePush};
 use super::decoded::DecodedSamples;
 use super::{remote_write_1, remote_write_2};
 use crate::error::Error;
-use crate::memory::{Memory, Meter};
+use crate::memory::{DecoderMemory, Memory};
 use crate::request::{PushHeaders, check_size, plain_limit};
 use crate::snappy;
 
@@ -64,10 +64,10 @@ pub fn remote_write(
     body: Bytes,
     memory: Rc<dyn Memory>,
 ) -> Result<DecodedSamples, Error> {
-    decode(push, body, &Meter::new(memory))
+    decode(push, body, &DecoderMemory::new(memory))
 }
 
-fn decode(push: SamplePush<'_>, body: Bytes, memory: &Meter) -> Result<DecodedSamples, Error> {
+fn decode(push: SamplePush<'_>, body: Bytes, memory: &DecoderMemory) -> Result<DecodedSamples, Error> {
     let (headers, limits) = (push.push.headers, push.push.limits);
     let version = remote_write_version(headers)?;
     check_size(limits, &body)?;

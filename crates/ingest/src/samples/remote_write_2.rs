@@ -16,7 +16,7 @@ use super::remote_write_1::other_version;
 use super::series_cache::{KnownSeries, SeriesCache};
 use super::series_key::SeriesNaming;
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 use crate::refused::Reason;
 
 /// Most symbols of one request.
@@ -60,7 +60,7 @@ struct Symbols<'a> {
 }
 
 impl<'a> Symbols<'a> {
-    fn read(plain: &'a [u8], builder: &SampleBuilder<'_>, memory: &Meter) -> Result<Self, Error> {
+    fn read(plain: &'a [u8], builder: &SampleBuilder<'_>, memory: &DecoderMemory) -> Result<Self, Error> {
         let keeps_hashes = builder.reads_all();
         let mut symbols = Self { plain, spans: Vec::new(), hashes: Vec::new() };
         let mut request = Reader::new(plain);

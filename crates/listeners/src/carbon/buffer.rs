@@ -1,11 +1,11 @@
-//! Received bytes of a connection that are not yet processed, in memory that is claimed before it is
+//! Received bytes of a connection that are not yet processed, in memory that is reserved before it is
 //! used.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Claim;
+use sandur_base::FairReservation;
 use sandur_service::writes::lasting_parties;
 
 use super::Carbon;
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Bytes that were received but not yet passed on.
 pub struct Buffer {
     pub bytes: Vec<u8>,
-    claim: Claim,
+    reservation: FairReservation,
     /// Whether its content is with a block that will return it.
     is_lent: bool,
     /// Initial size of the next buffer: the size of the last block.
@@ -35,14 +35,14 @@ pub struct Block {
 /// The memory of a block, and the bytes after it if there was no other memory for them.
 pub struct Rest {
     bytes: Option<Bytes>,
-    claim: Claim,
+    reservation: FairReservation,
 }
 
 impl Buffer {
     /// An empty buffer that grows to at most `most` bytes.
     pub fn new(carbon: &Carbon, peer: Option<SocketAddr>, most: usize) -> Self {
-        let claim = carbon.writes.memory().claim(lasting_parties(peer)).lasting();
-        Self { bytes: Vec::new(), claim, is_lent: false, room: ROOM_MIN, most }
+        let reservation = carbon.writes.memory().reservation(lasting_parties(peer)).lasting();
+        Self { bytes: Vec::new(), reservation, is_lent: false, room: ROOM_MIN, most }
     }
 
     /// Whether more bytes may be received.
@@ -59,7 +59,7 @@ impl Buffer {
     pub async fn make_room(&mut self, carbon: &Carbon, needed: usize) {
         let Some(capacity) = self.capacity_for(needed) else { return };
         while let Some(more) = self.missing(capacity) {
-            if self.claim.grow(more).await.is_err() {
+            if self.reservation.grow(more).await.is_err() {
                 carbon.env.sleep(PAUSE).await;
             }
         }
@@ -69,7 +69,7 @@ impl Buffer {
     /// The same without waiting; returns whether there was memory.
     fn try_make_room(&mut self, needed: usize) -> bool {
         let Some(capacity) = self.capacity_for(needed) else { return true };
-        if self.missing(capacity).is_some_and(|more| self.claim.try_grow(more).is_err()) {
+        if self.missing(capacity).is_some_and(|more| self.reservation.try_grow(more).is_err()) {
             return false;
         }
         self.widen(capacity);
@@ -83,17 +83,17 @@ impl Buffer {
         (!is_enough).then(|| (now * 2).max(self.room).max(needed).min(self.most.max(needed)))
     }
 
-    /// Bytes to claim before it can have this capacity: the old memory exists until the new one is
+    /// Bytes to reserve before it can have this capacity: the old memory exists until the new one is
     /// filled.
     fn missing(&self, capacity: usize) -> Option<u64> {
         let wanted = (self.bytes.capacity() + capacity) as u64;
-        wanted.checked_sub(self.claim.bytes()).filter(|more| *more > 0)
+        wanted.checked_sub(self.reservation.bytes()).filter(|more| *more > 0)
     }
 
     fn widen(&mut self, capacity: usize) {
         self.bytes.reserve_exact(capacity - self.bytes.len());
-        let unused = self.claim.bytes().saturating_sub(self.bytes.capacity() as u64);
-        self.claim.shrink(unused);
+        let unused = self.reservation.bytes().saturating_sub(self.bytes.capacity() as u64);
+        self.reservation.shrink(unused);
     }
 
     /// Takes the first `whole` bytes. The bytes after them move to new memory. If there is none
@@ -108,10 +108,10 @@ impl Buffer {
             next.bytes.extend_from_slice(&self.bytes[whole..]);
             self.bytes.truncate(whole);
         }
-        let Buffer { bytes, claim, .. } = std::mem::replace(self, next);
+        let Buffer { bytes, reservation, .. } = std::mem::replace(self, next);
         let bytes = Bytes::from(bytes);
         let rest = self.is_lent.then(|| bytes.slice(whole..));
-        Block { bytes: bytes.slice(..whole), rest: Rest { bytes: rest, claim } }
+        Block { bytes: bytes.slice(..whole), rest: Rest { bytes: rest, reservation } }
     }
 
     /// Takes back the bytes that a block carried, once the block is stored.
@@ -119,7 +119,7 @@ impl Buffer {
         if let Some(bytes) = rest.bytes {
             // There is no other reference to the bytes, so they move within their memory.
             self.bytes = bytes.into();
-            self.claim = rest.claim;
+            self.reservation = rest.reservation;
             self.is_lent = false;
         }
     }
@@ -128,27 +128,27 @@ impl Buffer {
     pub fn release_if_empty(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > 0 {
             self.bytes = Vec::new();
-            self.claim.shrink(self.claim.bytes());
+            self.reservation.shrink(self.reservation.bytes());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::{Env, FairMemory, MemoryBudget};
+    use sandur_base::{Env, FairBudget, MemoryBudget};
 
     use super::*;
     use sandur_service::writes::BODY_PATIENCE;
 
-    fn buffer(memory: &FairMemory) -> Buffer {
-        let claim = memory.claim(lasting_parties(None)).lasting();
-        Buffer { bytes: Vec::new(), claim, is_lent: false, room: ROOM_MIN, most: 1 << 20 }
+    fn buffer(memory: &FairBudget) -> Buffer {
+        let reservation = memory.reservation(lasting_parties(None)).lasting();
+        Buffer { bytes: Vec::new(), reservation, is_lent: false, room: ROOM_MIN, most: 1 << 20 }
     }
 
     #[tokio::test(start_paused = true)]
     async fn half_a_message_does_not_wait_for_memory_of_others() {
         let budget = MemoryBudget::root("bodies", 1 << 20);
-        let memory = FairMemory::new(Env::simulated(1, 0), budget, BODY_PATIENCE);
+        let memory = FairBudget::new(Env::simulated(1, 0), budget, BODY_PATIENCE);
         let mut full = buffer(&memory);
         assert!(full.try_make_room(100));
         full.bytes.extend_from_slice(b"whole\nhalf");

@@ -21,7 +21,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Part of the memory of one request that a block may use: points with new names take about 24 times as
 /// much, and the buffers of other connections need room too.
-const CLAIM_SHARE: u64 = 64;
+const RESERVATION_SHARE: u64 = 64;
 
 /// The error for a connection or datagram that begins with an HTTP request.
 pub const HTTP_REFUSED: &str = "it begins with an HTTP request, which a web page may have made; programs \
@@ -113,8 +113,8 @@ struct Running {
 impl Connection {
     /// Half of the window: one half is being stored while the other one is received.
     fn half(&self) -> usize {
-        let most =
-            (self.carbon.options.window / 2).min(self.carbon.writes.memory().claim_max() / CLAIM_SHARE);
+        let most = (self.carbon.options.window / 2)
+            .min(self.carbon.writes.memory().reservation_max() / RESERVATION_SHARE);
         usize::try_from(most).unwrap_or(usize::MAX).max(self.message_max().saturating_add(1))
     }
 

@@ -163,7 +163,7 @@ async fn attempt(
     // Before rates are used up: points that wait for the store must not be rejected because of a rate.
     carbon.writes.intake().admits_pushes()?;
     let tenants = Arc::new(source.tenancy.of_block((source.protocol, false), bytes));
-    let memory = carbon.writes.memory().claim(parties(tenants.tenants[0].as_str(), source.peer));
+    let memory = carbon.writes.memory().reservation(parties(tenants.tenants[0].as_str(), source.peer));
     let received = Received { bytes: bytes.clone(), memory };
     let decode = decoder(carbon, source, Arc::clone(&tenants));
     // If several blocks each had half of the memory that they need, they would wait for each other.
@@ -200,7 +200,7 @@ fn turns(carbon: &Carbon) -> &Semaphore {
     carbon.decoding.get_or_init(|| {
         let block = (carbon.options.window / 2).max(TURN_MIN as u64) * DECODED_BYTES;
         // Connections may leave only a third of the memory, and one address gets two thirds of that.
-        let most = carbon.writes.memory().claim_max() * 4 / 9 / block.max(1);
+        let most = carbon.writes.memory().reservation_max() * 4 / 9 / block.max(1);
         Semaphore::new(usize::try_from(most).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS))
     })
 }
@@ -284,7 +284,8 @@ async fn push(
     Ok(left_out)
 }
 
-/// Decodes and stores the body of a request, which does get a response; returns a text about rejected points.
+/// Decodes and stores the body of a request, which does get a response; returns a text about rejected
+/// points.
 pub async fn store_body(
     carbon: &Carbon,
     (protocol, peer): (&'static Protocol, Option<SocketAddr>),

@@ -10,7 +10,7 @@
 //! is not read, so that its sender waits. Blocks of a connection are stored one after the other, in the
 //! order of arrival. An idle connection has no buffer; one that announces a message and never sends it,
 //! or never ends a line, uses at most the memory of one message and is closed after
-//! `carbon.message_timeout`. Memory of a connection is claimed before it is used, within shares that
+//! `carbon.message_timeout`. Memory of a connection is reserved before it is used, within shares that
 //! leave room for decoding. Every rejected point is counted by reason.
 
 mod buffer;

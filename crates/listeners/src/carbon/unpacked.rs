@@ -2,7 +2,7 @@
 //!
 //! A compressed stream is decompressed on a separate thread, which waits for bytes like a reader of a
 //! file. **Invariants.** At most [`STREAMS_MAX`] connections are compressed at the same time. Memory of a
-//! stream (its window, and chunks of [`PIECE_BYTES`] on both sides of its thread) is claimed from the
+//! stream (its window, and chunks of [`PIECE_BYTES`] on both sides of its thread) is reserved from the
 //! memory of request bodies before it is allocated, and the stream is closed if its sender is silent
 //! while others wait for memory. A stream yields at most [`plain_bytes_max`] bytes for the bytes received
 //! so far.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_base::units::ByteSize;
-use sandur_base::{Claim, Task};
+use sandur_base::{FairReservation, Task};
 use sandur_ingest::plain_bytes_max;
 use sandur_service::writes::lasting_parties;
 use tokio::io::AsyncReadExt;
@@ -103,7 +103,7 @@ pub struct Unpacked {
     pieces: mpsc::Receiver<Result<Bytes, Broken>>,
     current: Bytes,
     /// `None` after the end was read.
-    memory: Option<Arc<Claim>>,
+    memory: Option<Arc<FairReservation>>,
     _receiving: Task<()>,
     _place: OwnedSemaphorePermit,
 }
@@ -124,7 +124,7 @@ impl Unpacked {
             Broken::by_us("compression", text)
         })?;
         let bytes = window.bytes + PIECES_BYTES;
-        let mut memory = carbon.writes.memory().claim(lasting_parties(packed.peer)).lasting();
+        let mut memory = carbon.writes.memory().reservation(lasting_parties(packed.peer)).lasting();
         memory.grow(bytes).await.map_err(|short| {
             let bytes = ByteSize(bytes);
             let text = format!("decompressing the stream needs {bytes}: {short} (--memory-limit)");
@@ -135,7 +135,7 @@ impl Unpacked {
 
     fn start(
         carbon: &Carbon,
-        (window, memory): (Window, Arc<Claim>),
+        (window, memory): (Window, Arc<FairReservation>),
         packed: Packed,
         place: OwnedSemaphorePermit,
     ) -> Self {
@@ -249,11 +249,11 @@ fn copy(mut decoder: impl Read, came: &Cell<u64>, opened: &Opened) -> Result<(),
 struct Pieces {
     pieces: mpsc::Receiver<Bytes>,
     current: Bytes,
-    memory: Arc<Claim>,
+    memory: Arc<FairReservation>,
 }
 
 impl Pieces {
-    fn new(pieces: mpsc::Receiver<Bytes>, memory: Arc<Claim>) -> Self {
+    fn new(pieces: mpsc::Receiver<Bytes>, memory: Arc<FairReservation>) -> Self {
         Self { pieces, current: Bytes::new(), memory }
     }
 

@@ -98,7 +98,10 @@ fn chains_of_every_function_stay_within_their_memory() {
 fn a_template_beyond_the_memory_of_the_query_ends_it() {
     let twice = "{{$x := __line__}}{{range 44}}{{$x = printf \"%s%s\" $x $x}}{{end}}{{$x}}";
     let (outcome, peak) = within(200_000, twice, "0123456789");
-    assert!(matches!(&outcome, Err(Error::OverBudget(refusal)) if refusal.budget == "query"), "{outcome:?}");
+    assert!(
+        matches!(&outcome, Err(Error::OverBudget(refusal)) if *refusal.budget == *"query"),
+        "{outcome:?}"
+    );
     assert!(peak <= 200_000);
     let line = format!("[{}]", vec!["{\"\":[]}"; 20_000].join(","));
     let (outcome, _) = within(4 << 20, "{{$m := fromJson __line__}}{{len $m}}", &line);

@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 
 /// The longest text that a function may create, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -50,7 +50,7 @@ impl Borrow<str> for Text {
 #[derive(Debug, Default)]
 pub struct Results {
     made: Cell<usize>,
-    held: RefCell<Held>,
+    held: RefCell<JobMemory>,
 }
 
 impl Results {

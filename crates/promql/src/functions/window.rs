@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Added, HistogramError};
 
@@ -17,7 +17,7 @@ use crate::timing::Extension;
 pub struct Counts {
     falls: OnceCell<Vec<u32>>,
     changes: OnceCell<Vec<u32>>,
-    held: RefCell<Held>,
+    held: RefCell<JobMemory>,
 }
 
 /// Windows with fewer samples are scanned directly.
@@ -25,7 +25,7 @@ const SHORT: usize = 32;
 
 /// For each value, the number of neighbouring pairs up to it that differ by `differs`; empty if the job is
 /// cancelled.
-fn running(values: &[f64], held: &RefCell<Held>, differs: impl Fn(f64, f64) -> bool) -> Vec<u32> {
+fn running(values: &[f64], held: &RefCell<JobMemory>, differs: impl Fn(f64, f64) -> bool) -> Vec<u32> {
     if held.borrow_mut().at_least(values.len() as u64 * 4).is_err() || spend(values.len()).is_err() {
         return Vec::new();
     }

@@ -1,6 +1,6 @@
 //! Moves the series of jobs into the query, with their labels and notes.
 
-use sandur_base::job::Held;
+use sandur_base::job::JobMemory;
 use sandur_query::Error;
 
 use crate::labels::Adopted;
@@ -10,13 +10,13 @@ use crate::run::{Computed, LeafId, Operator, Pull, Run};
 pub struct FromJobs {
     leaf: LeafId,
     /// The reservation for the batch that was output last.
-    held: Held,
+    held: JobMemory,
 }
 
 impl FromJobs {
     /// Yields the results of this selector's jobs.
     pub fn new(leaf: LeafId) -> Self {
-        Self { leaf, held: Held::default() }
+        Self { leaf, held: JobMemory::default() }
     }
 }
 
@@ -26,7 +26,7 @@ impl Operator for FromJobs {
             let computed = match run.next_computed(self.leaf) {
                 Ok(Some(computed)) => computed,
                 Ok(None) => {
-                    self.held = Held::default();
+                    self.held = JobMemory::default();
                     return Ok(Pull::End);
                 }
                 Err(leaf) => return Ok(Pull::Need(leaf)),

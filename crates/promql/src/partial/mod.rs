@@ -24,7 +24,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use sandur_base::Reservation;
-use sandur_base::job::{Held, spend};
+use sandur_base::job::{JobMemory, spend};
 use sandur_model::Labels;
 use sandur_query::{BatchTexts, Error, QueryContext, SampleSource, Samples, SeriesBatch, SeriesJobs};
 
@@ -80,7 +80,7 @@ pub struct Partial {
 /// The reservation of a partial answer: of an answer that was received, or of one that was computed here.
 enum Paid {
     Received(#[allow(dead_code)] Reservation),
-    Computed(#[allow(dead_code)] Held),
+    Computed(#[allow(dead_code)] JobMemory),
 }
 
 /// The sub-queries of a query: each must be answered for every part.
@@ -259,7 +259,7 @@ impl Partial {
             columns.push(column);
         }
         pool.check()?;
-        let mut held = Held::default();
+        let mut held = JobMemory::default();
         held.at_least(columns.iter().map(Column::memory_bytes).sum())?;
         let leaf = &mut run.leaves[self.selector];
         leaf.groups.extend(self.groups);

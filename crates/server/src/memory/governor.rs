@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, FairMemory, machine};
+use sandur_base::{Env, FairBudget, machine};
 use sandur_service::{Pressure, Queries};
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
@@ -24,7 +24,7 @@ pub struct Governed {
     /// Counters.
     pub metrics: ServerMetrics,
     /// Memory of request bodies.
-    pub bodies: FairMemory,
+    pub bodies: FairBudget,
     /// Queries that can be ended, and steps that can be evaluated again.
     pub queries: Queries,
 }
@@ -113,9 +113,9 @@ impl Decisions {
     }
 }
 
-/// Up to this limit, free pages are returned immediately, since memory is scarcer than CPU. The kernel clears
-/// every page that is used again, which costs a fifth of the CPU time of ingest, so with larger limits
-/// free pages stay for a second, unless the limit is near.
+/// Up to this limit, free pages are returned immediately, since memory is scarcer than CPU. The kernel
+/// clears every page that is used again, which costs a fifth of the CPU time of ingest, so with larger
+/// limits free pages stay for a second, unless the limit is near.
 const TIGHT: u64 = 192 * MIB;
 
 /// Milliseconds until the allocator returns a free page.

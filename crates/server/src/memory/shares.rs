@@ -4,7 +4,7 @@
 //! counts: buffers of flushes, merges and uploads, and free memory of the allocator.
 
 use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, FairMemory, MemoryBudget};
+use sandur_base::{Env, FairBudget, MemoryBudget};
 use sandur_query::ResultsCache;
 use sandur_service::writes::BODY_PATIENCE;
 
@@ -88,8 +88,8 @@ impl Shares {
     }
 
     /// The memory that request bodies share.
-    pub fn request_memory(&self, env: &Env) -> FairMemory {
-        FairMemory::new(env.clone(), MemoryBudget::root("request bodies", self.requests), BODY_PATIENCE)
+    pub fn request_memory(&self, env: &Env) -> FairBudget {
+        FairBudget::new(env.clone(), MemoryBudget::root("request bodies", self.requests), BODY_PATIENCE)
     }
 
     /// The memory of series of delta temporality.

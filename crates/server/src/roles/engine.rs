@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Claim, Env, ErrorKind, Id, MemoryBudget};
+use sandur_base::{BoxFuture, Env, ErrorKind, FairReservation, Id, MemoryBudget};
 use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
 use sandur_config::{Settings, Storage, TenantLimits};
@@ -193,7 +193,11 @@ fn failure(error: sandur_engine::Error) -> Failure {
 }
 
 impl Intake for EngineIntake {
-    fn push(&self, batch: Batch, held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+    fn push(
+        &self,
+        batch: Batch,
+        held: Option<FairReservation>,
+    ) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move { self.engine.push_holding(batch, held).await.map_err(failure) })
     }
 

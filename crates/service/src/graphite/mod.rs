@@ -111,10 +111,10 @@ pub async fn rendered(
     context: &QueryContext,
     request: &RenderRequest,
 ) -> Result<Rendered, Error> {
-    let mut room = context.room();
+    let mut retries = context.memory_retries();
     loop {
         let done = render(series, context, request).await;
-        if !room.is_found_after(&done).await {
+        if !retries.repeat_after(&done).await {
             return done;
         }
     }

@@ -127,10 +127,10 @@ pub async fn query(
     }
     let parsed = parsed.0.as_ref().map_err(Clone::clone)?;
     sandur_logql::check_blocked(parsed, &request.query, tags, limits)?;
-    let mut room = context.room();
+    let mut retries = context.memory_retries();
     loop {
         let done = sandur_logql::query_parsed(source, context, limits, parsed, request).await;
-        if !room.is_found_after(&done).await {
+        if !retries.repeat_after(&done).await {
             return Ok(done?);
         }
     }

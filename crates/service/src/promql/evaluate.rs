@@ -14,10 +14,10 @@ pub(super) async fn evaluate(
     request: &Request,
     expr: &Expr,
 ) -> Result<Evaluated, Error> {
-    let mut room = context.room();
+    let mut retries = context.memory_retries();
     loop {
         let done = once(queries, context, request, expr).await;
-        if !room.is_found_after(&done).await {
+        if !retries.repeat_after(&done).await {
             return done;
         }
     }

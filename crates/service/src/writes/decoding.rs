@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use sandur_base::{Claim, ErrorKind, Lane, Short};
+use sandur_base::{ErrorKind, FairReservation, Lane, Short};
 use sandur_ingest::{Memory, PushHeaders};
 
 use super::Writes;
@@ -15,7 +15,7 @@ pub struct Received {
     /// The bytes.
     pub bytes: Bytes,
     /// Dropped when the bytes are not needed any more.
-    pub memory: Claim,
+    pub memory: FairReservation,
 }
 
 /// The result of decoding a body.
@@ -67,12 +67,13 @@ impl From<NotDecoded> for Failure {
 /// block I/O.
 const INLINE_BYTES_MAX: usize = 32 << 10;
 
-/// Decodes a body within memory that is reserved first. The returned claim covers what the result holds.
+/// Decodes a body within memory that is reserved first. The returned reservation covers what the result
+/// holds.
 pub async fn decode_in_memory<D: Decoded>(
     writes: &Writes,
     received: Received,
     decode: impl Fn(Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
-) -> Result<(D, Claim), NotDecoded> {
+) -> Result<(D, FairReservation), NotDecoded> {
     let (decoded, mut memory) = decode_kept(writes, received, decode).await?;
     // Releases the part of the body that the batch does not refer to.
     memory.shrink(memory.bytes().saturating_sub(decoded.memory_bytes()));
@@ -86,21 +87,21 @@ pub async fn decode_kept<D: Send + 'static>(
     writes: &Writes,
     received: Received,
     decode: impl Fn(Bytes, Rc<dyn Memory>) -> Result<D, sandur_ingest::Error> + Clone + Send + 'static,
-) -> Result<(D, Claim), NotDecoded> {
+) -> Result<(D, FairReservation), NotDecoded> {
     let Received { bytes, mut memory } = received;
     let small = bytes.len() <= INLINE_BYTES_MAX;
     let of_body = memory.bytes();
     loop {
         let (body, decode) = (bytes.clone(), decode.clone());
         let job = move || decode_with(memory, of_body, |lent| decode(body, lent));
-        let (claim, outcome) = if small { job() } else { writes.env().run_cpu(Lane::Query, job).await };
-        memory = claim;
+        let (reservation, outcome) = if small { job() } else { writes.env().run_cpu(Lane::Query, job).await };
+        memory = reservation;
         match outcome {
             Ok(decoded) => return Ok((decoded, memory)),
             Err(Undecoded::Refused(error)) => return Err(NotDecoded::Failed(refusal(error))),
             Err(Undecoded::Short { asked }) => {
                 // Doubles the memory, so that few rounds are needed.
-                let room = writes.memory().claim_max().saturating_sub(memory.bytes());
+                let room = writes.memory().reservation_max().saturating_sub(memory.bytes());
                 let more = (memory.bytes() - of_body).min(room).max(asked);
                 if let Err(short) = memory.grow(more).await {
                     let failure = Failure::from(&short);
@@ -120,33 +121,34 @@ enum Undecoded {
     Short { asked: u64 },
 }
 
-/// Runs a decoder within the part of the claim beyond the body, which grows as long as memory is free.
+/// Runs a decoder within the part of the reservation beyond the body, which grows as long as memory is
+/// free.
 fn decode_with<D>(
-    claim: Claim,
+    reservation: FairReservation,
     of_body: u64,
     decode: impl FnOnce(Rc<dyn Memory>) -> Result<D, sandur_ingest::Error>,
-) -> (Claim, Result<D, Undecoded>) {
-    let (left, asked) = (Cell::new(claim.bytes() - of_body), Cell::new(None));
-    let lent = Rc::new(Lent { claim: RefCell::new(claim), left, asked });
+) -> (FairReservation, Result<D, Undecoded>) {
+    let (left, asked) = (Cell::new(reservation.bytes() - of_body), Cell::new(None));
+    let lent = Rc::new(Lent { reservation: RefCell::new(reservation), left, asked });
     let outcome = decode(Rc::clone(&lent) as Rc<dyn Memory>);
     let asked = lent.asked.get();
     let lent = Rc::into_inner(lent).expect("a decoder drops its handle of the memory when it returns");
-    let mut claim = lent.claim.into_inner();
+    let mut reservation = lent.reservation.into_inner();
     let outcome = match (outcome, asked) {
         (Ok(decoded), _) => {
-            claim.shrink(lent.left.get());
+            reservation.shrink(lent.left.get());
             Ok(decoded)
         }
         (Err(_), Some(asked)) => Err(Undecoded::Short { asked }),
         (Err(error), None) => Err(Undecoded::Refused(error)),
     };
-    (claim, outcome)
+    (reservation, outcome)
 }
 
-/// A claim through the interface of decoders.
+/// A reservation through the interface of decoders.
 struct Lent {
-    claim: RefCell<Claim>,
-    /// Bytes of the claim that are not in use.
+    reservation: RefCell<FairReservation>,
+    /// Bytes of the reservation that are not in use.
     left: Cell<u64>,
     /// The size of the first request for memory that was refused.
     asked: Cell<Option<u64>>,
@@ -158,7 +160,7 @@ impl Memory for Lent {
             self.left.set(self.left.get() - bytes);
             return true;
         };
-        if self.claim.borrow_mut().try_grow(missing).is_err() {
+        if self.reservation.borrow_mut().try_grow(missing).is_err() {
             self.asked.set(Some(missing));
             return false;
         }

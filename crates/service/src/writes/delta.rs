@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::{Claim, ErrorKind};
+use sandur_base::{ErrorKind, FairReservation};
 use sandur_ingest::DecodedSamples;
 use sandur_model::MetricLimits;
 
@@ -16,7 +16,7 @@ pub(super) async fn store(
     writes: &Writes,
     limits: &MetricLimits,
     mut decoded: DecodedSamples,
-    memory: Option<Claim>,
+    memory: Option<FairReservation>,
 ) -> Result<Stored, Failure> {
     let mut place = writes.deltas().queue(&decoded);
     place.wait().await;

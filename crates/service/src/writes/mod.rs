@@ -1,10 +1,11 @@
 //! The service of writes: decodes lines and samples of a tenant, applies its limits and rates, and stores
 //! them.
 //!
-//! **Life of a push.** [`Writes::admits`] reports whether pushes are accepted at all. The protocol passes the
-//! received body with its memory. A decoder of `sandur_ingest` runs on it in memory that is reserved before
-//! it is used ([`decode_in_memory`]). Rows that break a limit of the tenant are left out, and the others are
-//! charged to its rates and pushed. The call returns when they are durable and can be queried.
+//! **Life of a push.** [`Writes::admits`] reports whether pushes are accepted at all. The protocol
+//! passes the received body with its memory. A decoder of `sandur_ingest` runs on it in memory that is
+//! reserved before it is used ([`decode_in_memory`]). Rows that break a limit of the tenant are left
+//! out, and the others are charged to its rates and pushed. The call returns when they are durable and
+//! can be queried.
 //!
 //! **Invariants.** A push is acknowledged only after the intake reported that it is durable. Rows that were
 //! left out are named in the outcome, counted by reason, and logged at most once a minute.
@@ -19,7 +20,7 @@ mod sharing;
 
 use std::sync::Arc;
 
-use sandur_base::{Env, FairMemory};
+use sandur_base::{Env, FairBudget};
 use sandur_ingest::{DeltaStreams, RateLimiter, SeriesCache};
 use sandur_model::{Limits, TenantId};
 
@@ -48,7 +49,7 @@ pub struct WriteParts {
     /// Cumulative sums of series of delta temporality.
     pub deltas: Arc<DeltaStreams>,
     /// Memory of bodies that are received and decoded.
-    pub memory: FairMemory,
+    pub memory: FairBudget,
     /// Whether resident memory is close to its limit.
     pub pressure: Pressure,
     /// Counters.
@@ -98,7 +99,7 @@ impl Writes {
     }
 
     /// Memory of bodies that are received and decoded.
-    pub fn memory(&self) -> &FairMemory {
+    pub fn memory(&self) -> &FairBudget {
         &self.0.parts.memory
     }
 

@@ -5,7 +5,7 @@
 //! others are stored. Senders drop data after a 4xx and retry after a 5xx; Prometheus retries after a 429
 //! if configured to.
 
-use sandur_base::{Claim, Lane};
+use sandur_base::{FairReservation, Lane};
 use sandur_ingest::{Accepted, CarbonBatches, DecodedSamples, DeltaStreams};
 use sandur_model::{SampleBatch, TenantId};
 
@@ -34,8 +34,8 @@ impl decoding::Decoded for CarbonBatches {
 const INLINE_SERIES_MAX: usize = 1_000;
 
 impl Writes {
-    /// Runs work on a batch of this many series: on the current thread if they are few, otherwise on the CPU
-    /// pool.
+    /// Runs work on a batch of this many series: on the current thread if they are few, otherwise on
+    /// the CPU pool.
     pub async fn compute<T: Send + 'static>(
         &self,
         series: usize,
@@ -81,7 +81,7 @@ impl Writes {
         tenant: &TenantId,
         (received, headers): (Received, BodyHeaders),
         decode: impl SampleDecoder,
-    ) -> Result<(DecodedSamples, Claim), Failure> {
+    ) -> Result<(DecodedSamples, FairReservation), Failure> {
         let decoder = ItemDecoder::new(self, tenant, headers, decode);
         let (mut decoded, memory) = decode_in_memory(self, received, decoder.of_all()).await?;
         self.admit_decoded(tenant, &mut decoded)?;
@@ -132,7 +132,7 @@ impl Writes {
         &self,
         tenant: &TenantId,
         decoded: DecodedSamples,
-        memory: Option<Claim>,
+        memory: Option<FairReservation>,
     ) -> Result<Stored, Failure> {
         if decoded.batch.is_empty() {
             return Ok(Stored { written: decoded.written, refused: decoded.refused });
@@ -143,11 +143,12 @@ impl Writes {
         self.store_batch(decoded.into_batch(), memory).await
     }
 
-    /// Stores a batch and counts it. Samples whose series has another value for the same instant are refused.
+    /// Stores a batch and counts it. Samples whose series has another value for the same instant are
+    /// refused.
     pub(super) async fn store_batch(
         &self,
         (batch, mut accepted): (SampleBatch, Accepted),
-        memory: Option<Claim>,
+        memory: Option<FairReservation>,
     ) -> Result<Stored, Failure> {
         accepted.refuse_conflicts(&self.intake().push(batch.into(), memory).await?);
         let Accepted { refused, written, .. } = accepted;

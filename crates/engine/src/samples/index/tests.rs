@@ -213,7 +213,7 @@ async fn a_query_with_too_little_memory_is_refused_by_its_budget() {
     let index = scene.index(&context).await;
     let refused = index.select(&[Matcher::new("pod", MatchOp::Regex, ".*7.*").unwrap()]).await.unwrap_err();
     let IndexError::Query(Error::OverBudget(refusal)) = refused else { panic!("{refused:?}") };
-    assert_eq!(refusal.budget, "query");
+    assert_eq!(&*refusal.budget, "query");
     let refused = index.page(0, &WantedLabels::All, false).await.err().unwrap();
     assert!(matches!(refused, IndexError::Query(Error::OverBudget(_))), "{refused:?}");
 }

@@ -15,7 +15,7 @@ use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use group::{FAILURE_TIME, Group, NAME, PUSH_TIME, with_name};
-use sandur_base::{Claim, Place};
+use sandur_base::{FairReservation, Place};
 use sandur_ingest::{DecodedSamples, ImportOptions, SamplePush, Written, import};
 use sandur_model::{
     Labels, MILLISECOND_NS, MetricKind, MetricMetadata, STALE_BITS, SampleBatch, StreamId, TenantId,
@@ -138,7 +138,7 @@ impl Asked<'_> {
     /// pushed metrics.
     async fn replace(
         &self,
-        (mut decoded, memory): (DecodedSamples, Claim),
+        (mut decoded, memory): (DecodedSamples, FairReservation),
         all: bool,
     ) -> Result<Stored, service::Failure> {
         let Turn { group, now_ms, _place } = self.turn().await?;

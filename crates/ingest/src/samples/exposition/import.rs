@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::reader::{ExpositionError, ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample};
 use super::series_text::{labels, series_pairs};
 use crate::error::Error;
-use crate::memory::{Memory, Meter};
+use crate::memory::{DecoderMemory, Memory};
 use crate::refused::Reason;
 use crate::request::open_text;
 use crate::samples::builder::{SampleBuilder, SamplePush};
@@ -51,7 +51,7 @@ pub fn import(
     body: Bytes,
     memory: Rc<dyn Memory>,
 ) -> Result<DecodedSamples, Error> {
-    let memory = Meter::new(memory);
+    let memory = DecoderMemory::new(memory);
     let headers = push.push.headers;
     let format = ExpositionFormat::of(headers.content_type.unwrap_or(""));
     let body = open_text(headers, push.push.limits, body, &memory)?;

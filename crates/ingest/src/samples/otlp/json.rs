@@ -1,14 +1,14 @@
 //! OTLP metrics in JSON: the field tables for their translation to protobuf.
 
 use crate::error::Error;
-use crate::memory::Meter;
+use crate::memory::DecoderMemory;
 use crate::otlp_json::Kind::{
     Bool, Double, Fixed64, Hex, Integer, Message, Records, SignedFixed64, Text, Zigzag,
 };
 use crate::otlp_json::{Field, KEY_VALUE, RESOURCE, SCOPE, translate_as};
 
 /// Returns the protobuf form of a JSON request.
-pub(super) fn translate(body: &[u8], memory: &Meter) -> Result<Vec<u8>, Error> {
+pub(super) fn translate(body: &[u8], memory: &DecoderMemory) -> Result<Vec<u8>, Error> {
     translate_as(&REQUEST, body, memory)
 }
 

@@ -25,7 +25,7 @@ use sandur_protobuf::{Reader, Wire};
 use super::builder::{SampleBuilder, SamplePush};
 use super::decoded::DecodedSamples;
 use crate::error::Error;
-use crate::memory::{Memory, Meter};
+use crate::memory::{DecoderMemory, Memory};
 use crate::request::{Format, open_otlp, plain_limit};
 use export::{Export, Resource};
 
@@ -35,7 +35,7 @@ pub fn otlp_metrics(
     body: Bytes,
     memory: Rc<dyn Memory>,
 ) -> Result<DecodedSamples, Error> {
-    let memory = Meter::new(memory);
+    let memory = DecoderMemory::new(memory);
     let limits = push.push.limits;
     let body = match open_otlp(push.push.headers, limits, body, &memory)? {
         (Format::Protobuf, body) => body,

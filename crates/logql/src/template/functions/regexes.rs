@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use sandur_base::job::Held;
+use sandur_base::job::JobMemory;
 use sandur_model::BoundedRegex;
 
 use crate::go_regex::compile_text;
@@ -18,7 +18,7 @@ pub struct RegexCache(RefCell<Kept>);
 struct Kept {
     regexes: Vec<(String, BoundedRegex)>,
     bytes: u64,
-    held: Held,
+    held: JobMemory,
 }
 
 impl RegexCache {

@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Claim, Env, FairMemory, Id, MemoryBudget, Shutdown};
+use sandur_base::{BoxFuture, Env, FairBudget, FairReservation, Id, MemoryBudget, Shutdown};
 use sandur_config::{Settings, TenantLimits};
 use sandur_http::{App, AppState, Gate, OwnNames, ServerMetrics, Surface, router};
 use sandur_ingest::{DeltaStreams, SeriesCache};
@@ -105,7 +105,11 @@ impl Recorder {
 }
 
 impl Intake for Recorder {
-    fn push(&self, batch: Batch, _held: Option<Claim>) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+    fn push(
+        &self,
+        batch: Batch,
+        _held: Option<FairReservation>,
+    ) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move {
             if self.slow_pushes.load(Ordering::SeqCst) {
                 self.go_on.notified().await;
@@ -312,7 +316,7 @@ fn services(env: &Env, settings: &Settings, sources: Sources, intake: Arc<dyn In
         limits_of,
         series: Arc::new(SeriesCache::new(1 << 20, 1)),
         deltas: Arc::new(DeltaStreams::new(MemoryBudget::root("deltas", 1 << 20))),
-        memory: FairMemory::new(env.clone(), bodies, BODY_PATIENCE),
+        memory: FairBudget::new(env.clone(), bodies, BODY_PATIENCE),
         pressure: Default::default(),
         metrics: WriteMetrics::default(),
     });

@@ -1,22 +1,23 @@
 //! Shares a memory budget fairly: requests wait when it is short, and no party can starve the others.
 //!
-//! A [`Claim`] belongs to two parties (a tenant and an address) and grows in steps while its work runs.
+//! A [`FairReservation`] belongs to two parties (a tenant and an address) and grows in steps while its
+//! work runs.
 //!
 //! **Shares.** A party may hold at most a fixed multiple of the bytes that remain free after the step
 //! (the dynamic thresholds of shared-memory switches, Choudhury and Hahne, 1998). With a multiple of
 //! two, one party alone gets two thirds of the budget and two parties get two fifths each. Some memory
 //! always stays free for the next party, and the number of parties need not be known.
 //!
-//! **Progress.** Waiting claims that already hold memory are served before those that hold none, the
-//! oldest first. When every claim that could release memory waits for memory, the youngest of them is
-//! given up, so that the oldest always finishes. While others wait, a claim that has been receiving from
-//! a client for longer than [`Patience::receive`] is given up too. A lasting claim (the buffers of a
-//! long-lived connection) is not expected to end by itself. It is given up only because its client is
-//! slow, and only other lasting claims are given up for it.
+//! **Progress.** Waiting reservations that already hold memory are served before those that hold none,
+//! the oldest first. When every reservation that could release memory waits for memory, the youngest of
+//! them is given up, so that the oldest always finishes. While others wait, a reservation that has been
+//! receiving from a client for longer than [`Patience::receive`] is given up too. A lasting reservation
+//! (the buffers of a long-lived connection) is not expected to end by itself. It is given up only
+//! because its client is slow, and only other lasting reservations are given up for it.
 //!
-//! **Invariants.** The sum of all claims never exceeds the limit. Memory that other users hold of the
+//! **Invariants.** The sum of all reservations never exceeds the limit. Memory that other users hold of the
 //! budget, or of its ancestors, is not free either. Every wait ends: with memory, at its time limit, or
-//! because the claim was given up.
+//! because the reservation was given up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,16 +44,16 @@ pub struct Party {
 pub struct Patience {
     /// Longest wait for memory.
     pub wait: Duration,
-    /// The most claims that may wait at once.
+    /// The most reservations that may wait at once.
     pub waiting_max: usize,
-    /// How long a claim may receive from its client while others wait.
+    /// How long a reservation may receive from its client while others wait.
     pub receive: Duration,
 }
 
-/// Why a claim did not grow.
+/// Why a reservation did not grow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Short {
-    /// The claim would exceed the most that one claim may hold.
+    /// The reservation would exceed the most that one reservation may hold.
     #[error(
         "one request needs {}, but the memory budget '{budget}' allows at most {} for one request",
         ByteSize(*.asked), ByteSize(*.most)
@@ -60,12 +61,13 @@ pub enum Short {
     TooLarge {
         /// Name of the budget.
         budget: String,
-        /// Bytes of the claim including the step.
+        /// Bytes of the reservation including the step.
         asked: u64,
-        /// The most bytes of one claim.
+        /// The most bytes of one reservation.
         most: u64,
     },
-    /// No memory became free in time, too many claims wait, or the claim was given up for others.
+    /// No memory became free in time, too many reservations wait, or the reservation was given up for
+    /// others.
     #[error("the memory budget '{budget}' of {} is in use by other requests", ByteSize(*.limit))]
     Busy {
         /// Name of the budget.
@@ -77,7 +79,7 @@ pub enum Short {
 
 /// A shared budget. Cheap to clone: a handle.
 #[derive(Clone)]
-pub struct FairMemory(Arc<Inner>);
+pub struct FairBudget(Arc<Inner>);
 
 struct Inner {
     env: Env,
@@ -87,13 +89,9 @@ struct Inner {
 }
 
 struct State {
-    /// The bytes of all claims.
-    whole: Reservation,
-    /// The budget that `whole` is reserved in; other users may reserve in it too.
-    budget: MemoryBudget,
     by_party: HashMap<u64, u64>,
-    /// By ticket, the oldest claim first.
-    claims: BTreeMap<u64, Standing>,
+    /// By ticket, the oldest reservation first.
+    reservations: BTreeMap<u64, Standing>,
     next: u64,
     waiting: usize,
     paused: bool,
@@ -101,31 +99,36 @@ struct State {
 
 struct Standing {
     parties: [Party; 2],
-    held: u64,
-    /// Bytes that the claim waits for; 0 when it does not wait.
+    held: Reservation,
+    /// Bytes that the reservation waits for; 0 when it does not wait.
     wants: u64,
     receiving_since: Option<Duration>,
-    /// Whether the claim is not expected to end by itself.
+    /// Whether the reservation is not expected to end by itself.
     lasts: bool,
     given_up: bool,
     news: Arc<Notify>,
 }
 
-/// How often a waiting claim checks whether another one has been receiving for too long.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// One claim gets at most the budget divided by this number: less than the two thirds that one address
-/// alone may hold.
-const CLAIM_PART: u64 = 2;
+const IS_IN_TABLE: &str = "a reservation is in the table until it is dropped";
 
-impl FairMemory {
-    /// Shares `budget` between claims, which wait within the limits of `patience`.
+impl Standing {
+    fn is_new(&self) -> bool {
+        self.held.bytes() == 0
+    }
+}
+
+/// How often a waiting reservation checks whether another one has been receiving for too long.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// One reservation gets at most the budget divided by this number: less than the two thirds that one
+/// address alone may hold.
+const RESERVATION_PART: u64 = 2;
+
+impl FairBudget {
+    /// Shares `budget` between reservations, which wait within the limits of `patience`.
     pub fn new(env: Env, budget: MemoryBudget, patience: Patience) -> Self {
-        let whole = budget.reserve(0).expect("nothing fits every budget");
         let state = State {
-            whole,
-            budget: budget.clone(),
             by_party: HashMap::new(),
-            claims: BTreeMap::new(),
+            reservations: BTreeMap::new(),
             next: 0,
             waiting: 0,
             paused: false,
@@ -133,43 +136,43 @@ impl FairMemory {
         Self(Arc::new(Inner { env, budget, patience, state: Mutex::new(state) }))
     }
 
-    /// A claim of two parties that holds no bytes yet.
-    pub fn claim(&self, parties: [Party; 2]) -> Claim {
+    /// A reservation of two parties that holds no bytes yet.
+    pub fn reservation(&self, parties: [Party; 2]) -> FairReservation {
         let mut state = self.state();
         let ticket = state.next;
         state.next += 1;
         let news = Arc::new(Notify::new());
         let standing = Standing {
             parties,
-            held: 0,
+            held: self.0.budget.empty(),
             wants: 0,
             receiving_since: None,
             lasts: false,
             given_up: false,
             news: Arc::clone(&news),
         };
-        state.claims.insert(ticket, standing);
-        Claim { memory: self.clone(), ticket, news, held: 0 }
+        state.reservations.insert(ticket, standing);
+        FairReservation { memory: self.clone(), ticket, news }
     }
 
-    /// The budget that the claims share.
+    /// The budget that the reservations share.
     pub fn budget(&self) -> &MemoryBudget {
         &self.0.budget
     }
 
-    /// The most bytes of one claim.
-    pub fn claim_max(&self) -> u64 {
-        self.0.budget.limit() / CLAIM_PART
+    /// The most bytes of one reservation.
+    pub fn reservation_max(&self) -> u64 {
+        self.0.budget.limit() / RESERVATION_PART
     }
 
-    /// While paused, no claim grows.
+    /// While paused, no reservation grows.
     pub fn set_paused(&self, paused: bool) {
         let mut state = self.state();
         state.paused = paused;
         state.settle(self.0.env.monotonic(), self.0.patience.receive);
     }
 
-    /// How many claims wait.
+    /// How many reservations wait.
     pub fn waiting(&self) -> usize {
         self.state().waiting
     }
@@ -184,13 +187,13 @@ impl FairMemory {
 }
 
 impl State {
-    /// What prevents a claim from growing by `more` bytes: `None` when nothing does, `Some(Some(key))`
-    /// when the share of a party does, `Some(None)` when the budget does.
+    /// What prevents a reservation from growing by `more` bytes: `None` when nothing does,
+    /// `Some(Some(key))` when the share of a party does, `Some(None)` when the budget does.
     fn obstacle(&self, standing: &Standing, more: u64) -> Option<Option<u64>> {
         if self.paused {
             return Some(None);
         }
-        let Some(free) = self.budget.available().checked_sub(more) else { return Some(None) };
+        let Some(free) = standing.held.budget().available().checked_sub(more) else { return Some(None) };
         let over = standing.parties.iter().find(|party| {
             let held = self.by_party.get(&party.key).copied().unwrap_or(0);
             held.saturating_add(more) > party.multiple.saturating_mul(free)
@@ -198,14 +201,13 @@ impl State {
         over.map(|party| Some(party.key))
     }
 
-    /// Grants a claim `more` bytes; false when other users of the budget have taken them in the
+    /// Grants a reservation `more` bytes; false when other users of the budget have taken them in the
     /// meantime.
     fn grant(&mut self, ticket: u64, more: u64) -> bool {
-        if self.whole.grow(more).is_err() {
+        let standing = self.reservations.get_mut(&ticket).expect(IS_IN_TABLE);
+        if standing.held.grow(more).is_err() {
             return false;
         }
-        let standing = self.claims.get_mut(&ticket).expect("a claim is in the table until it is dropped");
-        standing.held += more;
         if standing.wants > 0 {
             standing.wants = 0;
             self.waiting -= 1;
@@ -218,8 +220,9 @@ impl State {
     }
 
     fn release(&mut self, ticket: u64, less: u64) {
-        let Some(standing) = self.claims.get_mut(&ticket) else { return };
-        standing.held -= less;
+        let Some(standing) = self.reservations.get_mut(&ticket) else { return };
+        let less = less.min(standing.held.bytes());
+        standing.held.shrink(less);
         for party in standing.parties {
             if let Some(held) = self.by_party.get_mut(&party.key) {
                 *held -= less;
@@ -228,11 +231,10 @@ impl State {
                 }
             }
         }
-        self.whole.shrink(less);
     }
 
     fn give_up(&mut self, ticket: u64) {
-        let Some(standing) = self.claims.get_mut(&ticket) else { return };
+        let Some(standing) = self.reservations.get_mut(&ticket) else { return };
         standing.given_up = true;
         if standing.wants > 0 {
             standing.wants = 0;
@@ -241,27 +243,27 @@ impl State {
         standing.news.notify_one();
     }
 
-    /// Distributes free memory to the waiting claims; gives a claim up if it does not suffice.
+    /// Distributes free memory to the waiting reservations; gives a reservation up if it does not suffice.
     fn settle(&mut self, now: Duration, receive_max: Duration) {
         if self.waiting == 0 {
             return;
         }
         let mut queue: Vec<(bool, u64, u64)> = self
-            .claims
+            .reservations
             .iter()
             .filter(|(_, s)| s.wants > 0)
             .map(|(ticket, s)| {
                 let most =
                     s.parties.iter().filter_map(|p| self.by_party.get(&p.key)).max().copied().unwrap_or(0);
-                // Claims that hold memory are ordered by age, new ones by the bytes that their parties
-                // hold.
-                (s.held == 0, if s.held == 0 { most } else { 0 }, *ticket)
+                // Reservations that hold memory are ordered by age, new ones by the bytes that their
+                // parties hold.
+                (s.is_new(), if s.is_new() { most } else { 0 }, *ticket)
             })
             .collect();
         queue.sort_unstable();
         let (mut shortage, mut lasting) = (None, None);
         for (is_new, _, ticket) in queue {
-            let standing = &self.claims[&ticket];
+            let standing = &self.reservations[&ticket];
             let (wants, lasts) = (standing.wants, standing.lasts);
             match self.obstacle(standing, wants) {
                 None if self.grant(ticket, wants) => {}
@@ -270,7 +272,7 @@ impl State {
                     let before = if lasts { &mut lasting } else { &mut shortage };
                     before.get_or_insert((ticket, is_new, obstacle));
                     if obstacle.is_none() && !lasts {
-                        break; // later claims must not take the memory that this one waits for
+                        break; // later reservations must not take the memory that this one waits for
                     }
                 }
             }
@@ -280,22 +282,24 @@ impl State {
         }
     }
 
-    /// Gives up a claim for the first waiting one, unless another claim is expected to release memory by
-    /// itself.
+    /// Gives up a reservation for the first waiting one, unless another reservation is expected to
+    /// release memory by itself.
     fn make_room(&mut self, for_ticket: u64, is_new: bool, obstacle: Option<u64>, before: Duration) {
-        let others = || self.claims.iter().filter(|(ticket, s)| **ticket != for_ticket && s.held > 0);
+        let others = || self.reservations.iter().filter(|(ticket, s)| **ticket != for_ticket && !s.is_new());
         if others().any(|(_, s)| s.given_up) {
-            return; // another claim has been given up and will release memory
+            return; // another reservation has been given up and will release memory
         }
-        let lasts = self.claims.get(&for_ticket).is_some_and(|s| s.lasts);
+        let lasts = self.reservations.get(&for_ticket).is_some_and(|s| s.lasts);
         let slow = others().filter(|(_, s)| s.receiving_since.is_some_and(|since| since < before));
-        if let Some((&ticket, _)) = slow.filter(|(_, s)| s.lasts || !lasts).max_by_key(|(_, s)| s.held) {
+        if let Some((&ticket, _)) =
+            slow.filter(|(_, s)| s.lasts || !lasts).max_by_key(|(_, s)| s.held.bytes())
+        {
             return self.give_up(ticket);
         }
         if is_new || lasts || others().any(|(_, s)| s.wants == 0 && !s.lasts) {
-            return; // another claim will end by itself, or the waiting one has no precedence
+            return; // another reservation will end by itself, or the waiting one has no precedence
         }
-        // Shares shrink with free memory, so the end of any claim helps; one of the same party helps
+        // Shares shrink with free memory, so the end of any reservation helps; one of the same party helps
         // most.
         let same = |s: &Standing| s.parties.iter().any(|p| Some(p.key) == obstacle);
         let ending = others().filter(|(_, s)| !s.lasts);
@@ -307,21 +311,20 @@ impl State {
 }
 
 /// The memory of one request. Dropping it releases all of it.
-pub struct Claim {
-    memory: FairMemory,
+pub struct FairReservation {
+    memory: FairBudget,
     ticket: u64,
     news: Arc<Notify>,
-    held: u64,
 }
 
-impl Claim {
+impl FairReservation {
     /// Bytes held.
     pub fn bytes(&self) -> u64 {
-        self.held
+        self.memory.state().reservations[&self.ticket].held.bytes()
     }
 
-    fn check_size(&self, more: u64) -> Result<(), Short> {
-        let (asked, most) = (self.held.saturating_add(more), self.memory.claim_max());
+    fn check_size(&self, held: u64, more: u64) -> Result<(), Short> {
+        let (asked, most) = (held.saturating_add(more), self.memory.reservation_max());
         if asked > most {
             return Err(Short::TooLarge { budget: self.memory.0.budget.name().to_owned(), asked, most });
         }
@@ -330,15 +333,14 @@ impl Claim {
 
     /// Reserves `more` bytes now; fails instead of waiting.
     pub fn try_grow(&mut self, more: u64) -> Result<(), Short> {
-        self.check_size(more)?;
         let mut state = self.memory.state();
-        let standing = &state.claims[&self.ticket];
-        // Waiting claims are served first; else many small steps would starve a large one.
+        let standing = &state.reservations[&self.ticket];
+        self.check_size(standing.held.bytes(), more)?;
+        // Waiting reservations are served first; else many small steps would starve a large one.
         let is_refused = standing.given_up || state.waiting > 0 || state.obstacle(standing, more).is_some();
         if is_refused || !state.grant(self.ticket, more) {
             return Err(self.memory.busy());
         }
-        self.held += more;
         Ok(())
     }
 
@@ -355,20 +357,19 @@ impl Claim {
         let inner = Arc::clone(&self.memory.0);
         let deadline = inner.env.monotonic() + inner.patience.wait;
         self.begin_waiting(more)?;
-        let waiting = Waiting { claim: self, more };
+        let waiting = Waiting(self);
         loop {
-            let _ = inner.env.timeout(LOOK_EVERY, waiting.claim.news.notified()).await;
+            let _ = inner.env.timeout(LOOK_EVERY, waiting.0.news.notified()).await;
             let now = inner.env.monotonic();
-            let mut state = waiting.claim.memory.state();
+            let mut state = waiting.0.memory.state();
             state.settle(now, inner.patience.receive);
-            let standing = &state.claims[&waiting.claim.ticket];
+            let standing = &state.reservations[&waiting.0.ticket];
             let (given_up, granted) = (standing.given_up, standing.wants == 0);
             drop(state);
             if given_up || (!granted && now >= deadline) {
-                return Err(waiting.claim.memory.busy());
+                return Err(waiting.0.memory.busy());
             }
             if granted {
-                waiting.done();
                 return Ok(());
             }
         }
@@ -378,8 +379,7 @@ impl Claim {
         let inner = &self.memory.0;
         let mut state = self.memory.state();
         let waiting = state.waiting;
-        let standing =
-            state.claims.get_mut(&self.ticket).expect("a claim is in the table until it is dropped");
+        let standing = state.reservations.get_mut(&self.ticket).expect(IS_IN_TABLE);
         if standing.given_up || waiting >= inner.patience.waiting_max {
             return Err(self.memory.busy());
         }
@@ -391,37 +391,35 @@ impl Claim {
 
     /// Releases `less` bytes (at most what is held).
     pub fn shrink(&mut self, less: u64) {
-        let less = less.min(self.held);
-        self.held -= less;
         let mut state = self.memory.state();
         state.release(self.ticket, less);
         let (now, receive) = (self.memory.0.env.monotonic(), self.memory.0.patience.receive);
         state.settle(now, receive);
     }
 
-    /// Marks the claim as lasting: its end is not expected, so no other claim waits for it.
+    /// Marks the reservation as lasting: its end is not expected, so no other reservation waits for it.
     #[must_use]
     pub fn lasting(self) -> Self {
-        if let Some(standing) = self.memory.state().claims.get_mut(&self.ticket) {
+        if let Some(standing) = self.memory.state().reservations.get_mut(&self.ticket) {
             standing.lasts = true;
         }
         self
     }
 
-    /// Notes whether the claim is receiving bytes from a client, which may be slow.
+    /// Notes whether the reservation is receiving bytes from a client, which may be slow.
     pub fn set_receiving(&self, receiving: bool) {
         let now = self.memory.0.env.monotonic();
         let mut state = self.memory.state();
-        if let Some(standing) = state.claims.get_mut(&self.ticket) {
+        if let Some(standing) = state.reservations.get_mut(&self.ticket) {
             standing.receiving_since = receiving.then_some(now);
         }
     }
 
-    /// Completes when the claim is given up for others.
+    /// Completes when the reservation is given up for others.
     pub async fn given_up(&self) -> Short {
         loop {
             let news = self.news.notified();
-            if self.memory.state().claims.get(&self.ticket).is_none_or(|s| s.given_up) {
+            if self.memory.state().reservations.get(&self.ticket).is_none_or(|s| s.given_up) {
                 return self.memory.busy();
             }
             news.await;
@@ -429,12 +427,11 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for FairReservation {
     fn drop(&mut self) {
         let mut state = self.memory.state();
-        let held = self.held;
-        state.release(self.ticket, held);
-        if state.claims.remove(&self.ticket).is_some_and(|s| s.wants > 0) {
+        state.release(self.ticket, u64::MAX);
+        if state.reservations.remove(&self.ticket).is_some_and(|s| s.wants > 0) {
             state.waiting -= 1;
         }
         let (now, receive) = (self.memory.0.env.monotonic(), self.memory.0.patience.receive);
@@ -442,30 +439,17 @@ impl Drop for Claim {
     }
 }
 
-/// A claim in the queue. Dropping it leaves the queue, and keeps bytes that were granted in the
-/// meantime.
-struct Waiting<'a> {
-    claim: &'a mut Claim,
-    more: u64,
-}
-
-impl Waiting<'_> {
-    fn done(self) {}
-}
+/// A reservation in the queue. Dropping it leaves the queue.
+struct Waiting<'a>(&'a mut FairReservation);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut state = self.claim.memory.state();
-        let Some(standing) = state.claims.get_mut(&self.claim.ticket) else { return };
-        if standing.wants > 0 {
-            standing.wants = 0;
-            state.waiting -= 1;
-        } else if standing.held > self.claim.held {
-            self.claim.held += self.more;
-        }
+        let mut state = self.0.memory.state();
+        let wanted = state.reservations.get_mut(&self.0.ticket).map_or(0, |s| std::mem::take(&mut s.wants));
+        state.waiting -= usize::from(wanted > 0);
     }
 }
 
 #[cfg(test)]
-#[path = "fair_memory_tests.rs"]
+#[path = "fair_budget_tests.rs"]
 mod tests;

@@ -42,7 +42,7 @@ impl Refusable for Error {
 }
 
 /// The retries of a query: how long it may wait, and how much memory it lacked.
-pub struct Room<'a> {
+pub struct MemoryRetries<'a> {
     context: &'a QueryContext,
     /// When waiting ends, as time since the start of the query.
     until: Duration,
@@ -52,18 +52,18 @@ pub struct Room<'a> {
 
 impl QueryContext {
     /// The retries of work that fails when other queries hold the memory:
-    /// `loop { let done = work().await; if !room.is_found_after(&done).await { return done; } }`.
+    /// `loop { let done = work().await; if !retries.repeat_after(&done).await { return done; } }`.
     /// The caller writes the loop, because a future that borrows through an async closure is not [`Send`]
     /// for every lifetime, as request handlers must be.
-    pub fn room(&self) -> Room<'_> {
-        Room { context: self, until: self.elapsed() + self.remaining() / 2, kept: 0 }
+    pub fn memory_retries(&self) -> MemoryRetries<'_> {
+        MemoryRetries { context: self, until: self.elapsed() + self.remaining() / 2, kept: 0 }
     }
 }
 
-impl<'a> Room<'a> {
+impl<'a> MemoryRetries<'a> {
     /// Whether the work shall start again. If it failed because other queries held the memory, waits
     /// until enough is kept for this query.
-    pub fn is_found_after<'r, T, E: Refusable>(
+    pub fn repeat_after<'r, T, E: Refusable>(
         &'r mut self,
         outcome: &Result<T, E>,
     ) -> impl Future<Output = bool> + use<'r, 'a, T, E> {
@@ -78,7 +78,7 @@ impl<'a> Room<'a> {
 
     /// Whether the step shall be repeated. If it failed because other queries held the memory, waits
     /// until enough is free, while the query keeps what it holds.
-    pub fn is_found_for_step<'r, T, E: Refusable>(
+    pub fn repeat_step_after<'r, T, E: Refusable>(
         &'r mut self,
         outcome: &Result<T, E>,
     ) -> impl Future<Output = bool> + use<'r, 'a, T, E> {
@@ -156,10 +156,10 @@ mod tests {
             Ok::<u64, Error>(second.bytes())
         };
         let patient = async {
-            let mut room = context.room();
+            let mut retries = context.memory_retries();
             loop {
                 let done = work().await;
-                if !room.is_found_after(&done).await {
+                if !retries.repeat_after(&done).await {
                     return done;
                 }
             }
@@ -181,11 +181,11 @@ mod tests {
         let all = MemoryBudget::root("all queries", 1_000);
         let attempts = Cell::new(0);
         let run = async |context: &QueryContext, bytes: u64| {
-            let mut room = context.room();
+            let mut retries = context.memory_retries();
             loop {
                 attempts.set(attempts.get() + 1);
                 let done = context.budget().reserve(bytes).map(drop).map_err(Error::from);
-                if !room.is_found_after(&done).await {
+                if !retries.repeat_after(&done).await {
                     return done;
                 }
             }
@@ -210,18 +210,18 @@ mod tests {
         let context = context(&env, &all);
         let held = context.budget().reserve(300).unwrap();
         let others = all.reserve(700).unwrap();
-        let mut room = context.room();
+        let mut retries = context.memory_retries();
         let step = || context.budget().reserve(100).map_err(Error::from);
         let refused = step();
-        let (is_found, ()) = tokio::join!(room.is_found_for_step(&refused), async {
+        let (is_found, ()) = tokio::join!(retries.repeat_step_after(&refused), async {
             env.sleep(Duration::from_secs(2)).await;
             assert_eq!(context.budget().used(), 300);
             drop(others);
         });
         assert!(is_found && step().is_ok());
-        assert!(!room.is_found_for_step(&step()).await, "the step was not refused");
+        assert!(!retries.repeat_step_after(&step()).await, "the step was not refused");
         let others = all.reserve(700).unwrap();
-        assert!(!room.is_found_for_step(&step()).await, "the time to wait is over");
+        assert!(!retries.repeat_step_after(&step()).await, "the time to wait is over");
         assert!(context.elapsed() <= MINUTE / 2 + LOOK_LATEST);
         drop((held, others));
     }
