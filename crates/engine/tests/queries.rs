@@ -18,7 +18,8 @@ use sandur_model::{
     AutomatonParts, Labels, LineAutomaton, LogBatchBuilder, MINUTE_NS, MatchOp, Matcher, TenantId, TimeRange,
 };
 use sandur_query::{
-    Columns, Needle, Needles, Order, QueryContext, ScanItem, Selection, SeriesRequest, all_series, all_texts,
+    Columns, Needle, Needles, Order, QueryContext, ScanItem, Selection, SeriesRequest, StreamsRequest,
+    all_series, all_texts,
 };
 use sandur_store::{Store, StoreOptions};
 
@@ -209,7 +210,10 @@ impl Fixture {
                 .unwrap();
         let of_streams: BTreeSet<String> = streams.iter().map(|l| l.get("pod").unwrap().to_owned()).collect();
         assert_eq!(pods, of_streams.into_iter().collect::<Vec<_>>());
-        let everything = source.volumes(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        let everything = source
+            .volumes(&context, StreamsRequest { matchers: Vec::new(), range: TimeRange::ALL })
+            .await
+            .unwrap();
         let lines: u64 = everything.iter().map(|v| v.lines).sum();
         assert!(lines >= self.rows.len() as u64, "volumes may count repeated rows, but lose none");
     }

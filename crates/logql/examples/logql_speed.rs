@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 
 use sandur_base::{BoxFuture, Env, MemoryBudget};
 use sandur_logql::{Kind, Request};
-use sandur_model::{
-    Labels, Level, Limits, LineAutomaton, LineColumn, LogPage, Matcher, StreamRun, TenantId, TimeRange,
-};
+use sandur_model::{Labels, Level, Limits, LineAutomaton, LineColumn, LogPage, Matcher, StreamRun, TenantId};
 use sandur_query::{
     CountsTask, Direction, Error, Follow, KnownSeries, LogSource, MinuteCount, Order, PageTask, QueryContext,
     QueryResult, SampleScan, Scan, ScanItem, Selection, SeriesIndex, SeriesRequest, StreamCounts,
-    StreamVolume, Versions,
+    StreamVolume, StreamsRequest, Versions,
 };
 
 const S: i64 = 1_000_000_000;
@@ -205,8 +203,7 @@ impl LogSource for Pages {
     fn volumes<'a>(
         &'a self,
         _: &'a QueryContext,
-        _: Vec<Matcher>,
-        _: TimeRange,
+        _: StreamsRequest,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         Box::pin(async { Ok(Vec::new()) })
     }

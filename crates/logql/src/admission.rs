@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use regex::{Regex, RegexBuilder};
 use sandur_model::go_text::{format_binary_bytes, format_prometheus_duration};
 use sandur_model::{Limits, Matcher, REGEX_BYTES_MAX, TimeRange};
-use sandur_query::{Error, LogSource, QueryContext};
+use sandur_query::{Error, LogSource, QueryContext, StreamsRequest};
 
 use crate::ast::{Expr, LogExpr, MetricExpr};
 use crate::go_regex::translate;
@@ -233,7 +233,8 @@ async fn size(
 ) -> Result<u64, Error> {
     let mut bytes = 0u64;
     for (log, range) in reads {
-        let volumes = source.volumes(context, log.matchers.clone(), range).await?;
+        let volumes =
+            source.volumes(context, StreamsRequest { matchers: log.matchers.clone(), range }).await?;
         bytes += volumes.iter().map(|volume| volume.bytes).sum::<u64>();
     }
     Ok(bytes)

@@ -35,6 +35,7 @@ mod memory_retries;
 mod memory_samples;
 mod memory_source;
 mod part;
+mod part_request;
 mod pieces;
 mod result;
 mod results_cache;
@@ -71,6 +72,7 @@ pub use memory_retries::{MemoryRetries, Refusable};
 pub use memory_samples::MemorySeries;
 pub use memory_source::{MemoryRow, MemorySource};
 pub use part::{Part, SHARDS, shard_of};
+pub use part_request::PartRequest;
 pub use pieces::in_order;
 pub use result::{LogRow, QueryResult, Sample, Series, SeriesLabels};
 pub use results_cache::{CachedUnit, ResultsCache, ResultsFigures, UnitKey};
@@ -88,7 +90,7 @@ pub use series_jobs::{SeriesJobs, SeriesWork};
 pub use shared_times::SharedTimes;
 pub use source::{
     Columns, CountsTask, Follow, Followed, LogSource, MinuteCount, Needle, Needles, Order, PageTask, Scan,
-    ScanItem, Selection, StreamCounts, StreamVolume, Versions,
+    ScanItem, Selection, StreamCounts, StreamVolume, StreamsRequest, Versions,
 };
 pub use sources::Sources;
 pub use staleness::Staleness;

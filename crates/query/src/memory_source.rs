@@ -20,7 +20,7 @@ use crate::series_batch::SampleScan;
 use crate::series_index::{KnownSeries, SeriesIndex, SeriesRequest};
 use crate::source::{
     CountsTask, Follow, LogSource, MinuteCount, Order, PageTask, Scan, ScanItem, Selection, StreamCounts,
-    StreamVolume, Versions,
+    StreamVolume, StreamsRequest, Versions,
 };
 
 /// One stored row.
@@ -353,8 +353,7 @@ impl LogSource for MemorySource {
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        StreamsRequest { matchers, range }: StreamsRequest,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         let mut volumes: BTreeMap<&Labels, (u64, u64)> = BTreeMap::new();
         for row in self.selected(context, &matchers, range) {

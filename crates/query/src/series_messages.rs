@@ -1,5 +1,5 @@
-//! Requests for labels between processes: the bytes of [`SeriesRequest`] and [`TextRequest`]
-//! ([`crate::wire`]). The part is in the context of the process that answers.
+//! Requests for labels between processes: the bytes of [`SeriesRequest`], [`TextRequest`] and
+//! [`StreamsRequest`] ([`crate::wire`]). The part is in the context of the process that answers.
 //!
 //! **Invariant.** The bytes of a request are bounded, and so is the number of its matchers, because each may
 //! be a compiled regular expression.
@@ -10,6 +10,7 @@ use sandur_protobuf::Writer as _;
 use crate::error::Error;
 use crate::joined_values::JoinedLabels;
 use crate::series_index::{SeriesRequest, TextRequest, WantedTexts};
+use crate::source::StreamsRequest;
 use crate::wire::{Fields, Put as _, begin, malformed};
 
 /// The most matchers of a request.
@@ -95,6 +96,22 @@ impl TextRequest {
         }
         let wanted = wanted.ok_or_else(|| malformed("a request that wants no texts"))?;
         Ok(read.finish()?.texts(wanted))
+    }
+}
+
+impl StreamsRequest {
+    /// The request for another process: that for the series, which has one list of matchers.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        SeriesRequest::new(self.matchers.clone(), self.range).to_bytes()
+    }
+
+    /// The request that another process sent.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let SeriesRequest { any_of, range } = SeriesRequest::from_bytes(bytes)?;
+        match <[Vec<Matcher>; 1]>::try_from(any_of) {
+            Ok([matchers]) => Ok(Self { matchers, range }),
+            Err(_) => Err(malformed("a request for volumes has one list of matchers")),
+        }
     }
 }
 
@@ -200,6 +217,10 @@ mod tests {
     fn requests_are_read_back_unchanged() {
         let read = SeriesRequest::from_bytes(&request().to_bytes()).unwrap();
         assert_eq!(format!("{read:?}"), format!("{:?}", request()));
+        let asked = StreamsRequest { matchers: request().any_of.remove(0), range: request().range };
+        let read = StreamsRequest::from_bytes(&asked.to_bytes()).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{asked:?}"));
+        assert!(StreamsRequest::from_bytes(&request().to_bytes()).is_err(), "it has three lists");
         for asked in text_requests() {
             let read = TextRequest::from_bytes(&asked.to_bytes()).unwrap();
             assert_eq!(format!("{read:?}"), format!("{asked:?}"));

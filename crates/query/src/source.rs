@@ -157,6 +157,15 @@ pub trait Scan: Send {
     fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>>;
 }
 
+/// Requests the sizes of streams.
+#[derive(Clone, Debug)]
+pub struct StreamsRequest {
+    /// Conditions on stream labels, all of which must match.
+    pub matchers: Vec<Matcher>,
+    /// Counts rows with a timestamp inside; minutes at its edges count completely.
+    pub range: TimeRange,
+}
+
 /// The size of a stream in a time range, in complete minutes: for `index/stats` and `volume`.
 #[derive(Clone, Debug)]
 pub struct StreamVolume {
@@ -210,12 +219,11 @@ pub trait LogSource: SeriesIndex + Versions {
         selection: Selection,
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>>;
 
-    /// Rows and bytes of each matching stream in the range; minutes at its edges count completely.
+    /// Rows and bytes of each matching stream.
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        request: StreamsRequest,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>>;
 
     /// Follows new rows of matching streams from now on.

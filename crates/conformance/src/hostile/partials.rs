@@ -10,7 +10,7 @@ use sandur_base::{Env, MemoryBudget};
 use sandur_logql::partial as of_logs;
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_promql::partial as of_metrics;
-use sandur_query::{Direction, MemoryRow, MemorySeries, MemorySource, QueryContext};
+use sandur_query::{Direction, MemoryRow, MemorySeries, MemorySource, PartRequest, QueryContext};
 
 const S: i64 = 1_000_000_000;
 /// The memory of a query.
@@ -39,6 +39,9 @@ pub fn run(input: &[u8]) {
     let (is_answer, is_logs) = (choice & 1 == 1, choice & 2 == 2);
     let number = usize::from(choice >> 2) % PROMQL.len();
     let context = context();
+    if let Ok(asked) = PartRequest::from_bytes(bytes) {
+        assert_eq!(PartRequest::from_bytes(&asked.to_bytes()).ok(), Some(asked), "read back unchanged");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {

@@ -16,7 +16,7 @@ use sandur_query::MemorySeries;
 use {
     sandur_promql::Value,
     sandur_promql::partial::{self, Partial, SubQuery},
-    sandur_query::{Error, Part, QueryContext},
+    sandur_query::{Error, Part, PartRequest, QueryContext},
 };
 
 use super::answer::Answer;
@@ -218,10 +218,13 @@ impl Engine {
         let expr = sandur_promql::parse(&request.query)?;
         let mut answers = Vec::new();
         for asked in partial::sub_queries(request, &expr)? {
-            let asked = SubQuery::from_bytes(&asked.to_bytes())?;
             for index in 0..count {
-                let context = context.clone().with_part(Part::of(index, count)?);
+                let message = PartRequest::new(context, Part::of(index, count)?, asked.to_bytes()).to_bytes();
+                let message = PartRequest::from_bytes(&message)?;
+                let (asked, context) =
+                    (SubQuery::from_bytes(&message.request)?, message.restrict(context.clone()));
                 let answer = partial::answer_part(&self.source, &context, &asked).await?.to_bytes();
+                let answer = message.checked(answer)?;
                 answers.push(Partial::from_bytes(&answer, &context, request, &expr)?);
             }
         }

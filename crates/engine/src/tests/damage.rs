@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Labels, SampleBatch, Signal};
-use sandur_query::{LogSource, SampleSelection, ScanItem, SeriesRequest, all_series, all_texts};
+use sandur_query::{
+    LogSource, SampleSelection, ScanItem, SeriesRequest, StreamsRequest, all_series, all_texts,
+};
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 
@@ -243,7 +245,7 @@ async fn ask_in_every_way(engine: &Arc<Engine>, stored: &Stored, what: &str) -> 
 
     for range in [TimeRange::ALL, TimeRange::new(START_NS, START_NS + 10_000_000)] {
         let asked = context();
-        let volumes = source.volumes(&asked, Vec::new(), range).await.unwrap();
+        let volumes = source.volumes(&asked, StreamsRequest { matchers: Vec::new(), range }).await.unwrap();
         assert!(volumes.iter().any(|v| v.labels.get("app") == Some("b")), "{what}: volumes");
         judge(&asked, "volumes", volumes.len() == 2);
     }

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use sandur_model::{Exemplar, Labels, MetricMetadata, SampleBatch};
-use sandur_query::{MetadataSelection, Part, SampleSelection, SeriesRequest, all_series, all_texts};
+use sandur_query::{
+    MetadataSelection, Part, SampleSelection, SeriesRequest, StreamsRequest, all_series, all_texts,
+};
 use tempfile::TempDir;
 
 use super::local::process;
@@ -56,7 +58,8 @@ async fn answers(engine: &Arc<Engine>, part: Part) -> Answers {
     let mut answers = Answers::new();
     let rows = read_all_with(engine, &context).await;
     answers.insert("scan", rows.iter().map(|row| format!("{row:?}")).collect());
-    let volumes = logs.volumes(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+    let volumes =
+        logs.volumes(&context, StreamsRequest { matchers: Vec::new(), range: TimeRange::ALL }).await.unwrap();
     answers.insert("volumes", volumes.iter().map(|v| format!("{} {}", v.labels, v.lines)).collect());
     answers.insert("streams", labels_of(&all_series(logs, &context, all()).await.unwrap().0));
     answers.insert("series", labels_of(&all_series(metrics, &context, all()).await.unwrap().0));

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use sandur_query::StreamVolume;
+use sandur_query::{StreamVolume, StreamsRequest};
 use sandur_service::Queries;
 use sandur_service::logql::selector;
 use sandur_service::query_log::Asked;
@@ -35,7 +35,7 @@ async fn stats(State(queries): State<Queries>, call: Call) -> Result<Response, F
         selector::required(&context, &queries.limits(&call.caller.tenant), call.params.query()).await?;
     let asked = Asked::stats(call.params.query(), times);
     let volumes = logged((&queries, &call.caller), &context, asked, async {
-        Ok(queries.logs().volumes(&context, matchers, range).await?)
+        Ok(queries.logs().volumes(&context, StreamsRequest { matchers, range }).await?)
     });
     let (volumes, _) = volumes.await?;
     let sum = |field: fn(&StreamVolume) -> u64| volumes.iter().map(field).sum::<u64>();

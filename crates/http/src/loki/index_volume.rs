@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use sandur_query::{QueryResult, Sample, Series};
+use sandur_query::{QueryResult, Sample, Series, StreamsRequest};
 use sandur_service::Queries;
 use sandur_service::query_log::Asked;
 
@@ -43,7 +43,10 @@ async fn instant(State(queries): State<Queries>, call: Call) -> Result<Response,
     let request = VolumeRequest::read(&queries, &context, &call).await?;
     let asked = Asked::volume(call.params.query(), times, 0, request.limit as u32);
     let work = async {
-        let volumes = queries.logs().volumes(&context, request.matchers.clone(), range).await?;
+        let volumes = queries
+            .logs()
+            .volumes(&context, StreamsRequest { matchers: request.matchers.clone(), range })
+            .await?;
         let groups = largest(request.group(&volumes), request.limit, |bytes| *bytes);
         let timestamp_ms = times.end_ns.div_euclid(1_000_000);
         let series = groups.into_iter().map(|(labels, bytes)| Series {

@@ -20,7 +20,7 @@ use sandur_base::Reservation;
 use sandur_model::{Level, LineColumn, LogPage, Matcher, StreamRun, TimeRange};
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Needles, Order, QueryContext, QueryStats, ScanItem,
-    SeenRows, Selection, Want, Work, execute,
+    SeenRows, Selection, StreamsRequest, Want, Work, execute,
 };
 
 use crate::pipeline::{is_suspect, rows_between};
@@ -69,7 +69,9 @@ pub async fn patterns(
     request: PatternsRequest,
 ) -> Result<Vec<PatternSeries>, Error> {
     let step_ns = request.step_ns.max(STEP_MIN_NS);
-    let volumes = source.volumes(context, request.matchers.clone(), request.range).await?;
+    let volumes = source
+        .volumes(context, StreamsRequest { matchers: request.matchers.clone(), range: request.range })
+        .await?;
     let bytes: u64 = volumes.iter().map(|volume| volume.bytes).sum();
     let every = bytes.div_ceil(BYTES_MAX).max(1);
     let selection = Selection {

@@ -15,7 +15,7 @@ use sandur_logql::{Kind, Request};
 use sandur_model::{Labels, Level, Limits, Matcher, TenantId, TimeRange};
 use sandur_query::{
     Direction, Error, FairQueue, Follow, Holding, Indexed, LogSource, MemoryRow, MemorySource, QueryContext,
-    QueryResult, ResultsCache, Scan, Selection, StreamVolume, Versions,
+    QueryResult, ResultsCache, Scan, Selection, StreamVolume, StreamsRequest, Versions,
 };
 
 const S: i64 = 1_000_000_000;
@@ -79,10 +79,9 @@ impl LogSource for Hours {
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        request: StreamsRequest,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
-        self.rows.volumes(context, matchers, range)
+        self.rows.volumes(context, request)
     }
 
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
@@ -264,10 +263,9 @@ impl LogSource for Changing {
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        request: StreamsRequest,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
-        self.hours.volumes(context, matchers, range)
+        self.hours.volumes(context, request)
     }
 
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {

@@ -1,13 +1,14 @@
 //! Log rows of several tenants, merged in the requested order.
 
 use sandur_base::BoxFuture;
-use sandur_model::{LineAutomaton, LineColumn, LogPage, Matcher, TenantId, TimeRange};
+use sandur_model::{LineAutomaton, LineColumn, LogPage, Matcher, TenantId};
 
 use super::{TENANT_LABEL, TenantsSource, with_tenant};
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::source::{
     CountsTask, Follow, LogSource, Order, PageTask, Scan, ScanItem, Selection, StreamCounts, StreamVolume,
+    StreamsRequest,
 };
 
 impl<S: LogSource + ?Sized> TenantsSource<S> {
@@ -31,13 +32,13 @@ impl<S: LogSource + ?Sized> TenantsSource<S> {
     async fn volumes_of_each(
         &self,
         context: &QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        request: StreamsRequest,
     ) -> Result<Vec<StreamVolume>, Error> {
-        let (contexts, matchers) = Self::chosen(context, &matchers)?;
+        let (contexts, matchers) = Self::chosen(context, &request.matchers)?;
+        let of_each = StreamsRequest { matchers, ..request };
         let mut volumes = Vec::new();
         for one in contexts {
-            volumes.extend(self.0.volumes(&one, matchers.clone(), range).await?);
+            volumes.extend(self.0.volumes(&one, of_each.clone()).await?);
         }
         Ok(volumes)
     }
@@ -58,12 +59,11 @@ impl<S: LogSource + ?Sized> LogSource for TenantsSource<S> {
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        request: StreamsRequest,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
         match context.tenant().is_several() {
-            true => Box::pin(self.volumes_of_each(context, matchers, range)),
-            false => self.0.volumes(context, matchers, range),
+            true => Box::pin(self.volumes_of_each(context, request)),
+            false => self.0.volumes(context, request),
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
     use crate::series_index::{SeriesRequest, all_series, all_texts};
     use crate::source::{Columns, Needles};
     use sandur_base::{Env, MemoryBudget};
-    use sandur_model::{AutomatonParts, Labels, Level, MatchOp};
+    use sandur_model::{AutomatonParts, Labels, Level, MatchOp, TimeRange};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -281,7 +281,10 @@ mod tests {
         assert_eq!(values("app").await, ["x", "y"]);
         let (streams, _) = all_series(&source, &context, SeriesRequest::everything()).await.unwrap();
         assert_eq!(streams.len(), 3);
-        let volumes = source.volumes(&context, Vec::new(), TimeRange::ALL).await.unwrap();
+        let volumes = source
+            .volumes(&context, StreamsRequest { matchers: Vec::new(), range: TimeRange::ALL })
+            .await
+            .unwrap();
         assert_eq!(volumes.iter().map(|v| v.lines).sum::<u64>(), 4);
         assert!(source.follow(&context, Vec::new()).is_err());
     }

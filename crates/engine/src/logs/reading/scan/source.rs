@@ -9,7 +9,7 @@ use sandur_base::BoxFuture;
 use sandur_model::{Labels, MINUTE_NS, Matcher, Signal, StreamId, TenantId, TimeRange};
 use sandur_query::{
     Error, Follow, Holding, Indexed, LogSource, QueryContext, QueryStats, Scan, Selection, StreamVolume,
-    Versions,
+    StreamsRequest, Versions,
 };
 
 use super::clusters::{Member, Timed, clusters};
@@ -110,8 +110,7 @@ impl EngineLogs {
     async fn volumes(
         &self,
         context: &QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        StreamsRequest { matchers, range }: StreamsRequest,
     ) -> Result<Vec<StreamVolume>, Error> {
         let mut found: HashMap<StreamId, StreamVolume> = HashMap::new();
         let mut memory = context.budget().reserve(0)?;
@@ -236,10 +235,9 @@ impl LogSource for EngineLogs {
     fn volumes<'a>(
         &'a self,
         context: &'a QueryContext,
-        matchers: Vec<Matcher>,
-        range: TimeRange,
+        request: StreamsRequest,
     ) -> BoxFuture<'a, Result<Vec<StreamVolume>, Error>> {
-        Box::pin(self.volumes(context, matchers, range))
+        Box::pin(self.volumes(context, request))
     }
 
     fn follow(&self, context: &QueryContext, matchers: Vec<Matcher>) -> Result<Box<dyn Follow>, Error> {
