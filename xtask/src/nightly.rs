@@ -12,7 +12,7 @@ use crate::{attack, fuzz, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
-/// Number of cases of a property test that does not set its own.
+/// Number of cases of a property test. It replaces the number that a test sets.
 const PROPERTY_CASES: &str = "10000";
 
 /// Attacks on memory that are repeated in a memory cgroup, and the number of repetitions.

@@ -17,8 +17,8 @@ use crate::s3::TestBucket;
 use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Results, TestBinary};
 use crate::{rivals, tidy};
 
-/// Number of cases of a property test that does not set its own. `cargo test` alone runs 256,
-/// `cargo xtask nightly` thousands.
+/// Number of cases of a property test. It replaces the number that a test sets. `cargo test` alone runs that
+/// number or 256, `cargo xtask nightly` thousands.
 const PROPERTY_CASES: &str = "64";
 
 /// Runs all tests. `--quick` runs only unit tests and `tidy`, without peers, simulations and examples.

@@ -7,6 +7,7 @@
 //! Invariant: a binary that ends with an error counts as a failure even if it printed nothing. The last
 //! lines of stderr of a crashed binary, which name the test that crashed, are among its failures.
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
@@ -108,11 +109,33 @@ pub const BUILT_ONCE: [(&str, &str); 3] = [
 /// Settings of a build that is repeated after each change.
 pub const BUILT_OFTEN: [(&str, &str); 0] = [];
 
-/// Builds the test binaries of the workspace. The largest are first, since they usually run longest.
+/// Binaries that run longest, in this order. Most other large binaries run longer than small ones.
+const LONGEST: [&str; 7] = [
+    "server it",
+    "engine sandur_engine",
+    "conformance it",
+    "sim it",
+    "conformance sandur_conformance",
+    "format sandur_format",
+    "cache-sim it",
+];
+
+/// Builds the test binaries of the workspace. Those that run longest are first, so that at the end all
+/// processors are busy until the last binaries end.
 pub fn build(how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
     let mut binaries = built(how)?;
-    binaries.sort_by_key(|binary| std::cmp::Reverse(binary.bytes));
+    binaries.sort_by_key(|binary| (place(&binary.name), Reverse(binary.bytes)));
+    for name in LONGEST {
+        if !binaries.iter().any(|binary| binary.name == name) {
+            bail!("there is no test binary `{name}`: correct LONGEST in xtask/src/test_binaries.rs");
+        }
+    }
     Ok(binaries)
+}
+
+/// The place of a binary in [`LONGEST`].
+fn place(name: &str) -> usize {
+    LONGEST.iter().position(|known| *known == name).unwrap_or(LONGEST.len())
 }
 
 /// Builds the test binaries of the workspace, in no order.

@@ -44,10 +44,20 @@ impl Fixture {
         maintenance.compaction.quiet = Duration::from_secs(5);
         maintenance.compaction.hour_blocks_max = 3;
         let write_budget = MemoryBudget::root("write", 64 * MIB);
-        // No other process writes to this bucket, and days of simulated time pass. Polling once a second
-        // would find nothing new and take most of the test's time.
-        let poll_interval = Duration::from_secs(60);
-        let options = EngineOptions { write_budget, maintenance, poll_interval, ..EngineOptions::default() };
+        // No other process writes to this bucket, and days of simulated time pass. Polls, heartbeats and
+        // checks of the head's age once in some seconds would find nothing new and take most of the test's
+        // time.
+        let minute = Duration::from_secs(60);
+        let options = EngineOptions {
+            write_budget,
+            maintenance,
+            look_interval: minute,
+            poll_interval: minute,
+            poll_idle_interval: minute,
+            heartbeat_interval: minute,
+            dead_after: 3 * minute,
+            ..EngineOptions::default()
+        };
         let engine = Engine::open(store, env.clone(), options).await.unwrap();
         Self { env, engine, rows: BTreeSet::new(), number: 0 }
     }

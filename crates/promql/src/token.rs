@@ -1,5 +1,7 @@
 //! The tokens of the language.
 
+use std::sync::LazyLock;
+
 use crate::span::Span;
 
 macro_rules! kinds {
@@ -185,6 +187,18 @@ kinds! {
     MinOf = "min_of", Context;
 }
 
+/// The keywords by their first letter.
+static WORDS: LazyLock<[Vec<Kind>; 26]> = LazyLock::new(|| {
+    let of = |letter| move |kind: &&Kind| letter_of(kind.text()) == Some(letter);
+    std::array::from_fn(|letter| Kind::ALL.iter().filter(of(letter)).copied().collect())
+});
+
+/// The number of the first letter in the alphabet; `None` if the text does not begin with a letter.
+fn letter_of(text: &str) -> Option<usize> {
+    let letter = text.bytes().next().filter(u8::is_ascii_alphabetic)?;
+    Some(usize::from(letter.to_ascii_lowercase() - b'a'))
+}
+
 impl Kind {
     /// The keyword with this text, in lower or upper case.
     pub fn of_word(word: &str) -> Option<Self> {
@@ -194,8 +208,8 @@ impl Kind {
         if word.eq_ignore_ascii_case("inf") || word.eq_ignore_ascii_case("nan") {
             return Some(Self::Number);
         }
-        let is_word = |kind: &&Self| kind.text().as_bytes().first().is_some_and(u8::is_ascii_alphabetic);
-        Self::ALL.iter().filter(is_word).find(|kind| kind.text().eq_ignore_ascii_case(word)).copied()
+        let words = WORDS.get(letter_of(word)?)?;
+        words.iter().find(|kind| kind.text().eq_ignore_ascii_case(word)).copied()
     }
 
     /// Whether it is valid as the name of a metric.

@@ -118,10 +118,12 @@ impl Failure {
 /// The failure that an `object_store` error stands for.
 pub(crate) fn classify(error: object_store::Error) -> Failure {
     use object_store::Error as E;
-    let reason = readable(&error);
     if let Some(cause) = system_cause(&error) {
-        return Failure::new(cause, reason);
+        // Not searched for the words of a store: directories have no such words, and "not found" at the
+        // end of the catalog and of a WAL is met again and again.
+        return Failure::new(cause, on_one_line(&innermost(&texts(&error))));
     }
+    let reason = readable(&error);
     // "Not found" because the bucket is missing must not look like a missing object: readers would take
     // it for the end of the catalog.
     if let Some(fault) = Fault::named_in(&reason) {
@@ -212,17 +214,27 @@ fn text_cause(reason: &str) -> Cause {
 /// The text of an error on one line: the message of the store or the system, without the description of
 /// our own request, bounded in length, and without query strings, which contain signatures.
 fn readable(error: &object_store::Error) -> String {
+    let texts = texts(error);
+    let said = texts.iter().find_map(|text| said_by_store(text)).unwrap_or_else(|| innermost(&texts));
+    on_one_line(&said)
+}
+
+/// The texts of an error and its sources.
+fn texts(error: &object_store::Error) -> Vec<String> {
     let wrapper = usize::from(matches!(error, object_store::Error::Generic { .. }));
-    let texts: Vec<String> = chain(error).skip(wrapper).map(ToString::to_string).collect();
-    let said = texts.iter().find_map(|text| said_by_store(text)).unwrap_or_else(|| {
-        // Outer texts repeat the inner ones, so the innermost two are sufficient.
-        let inner = &texts[texts.len().saturating_sub(2)..];
-        match inner {
-            [outer, innermost] if !outer.contains(innermost.as_str()) => format!("{outer}: {innermost}"),
-            [outer, _] => outer.clone(),
-            other => other.concat(),
-        }
-    });
+    chain(error).skip(wrapper).map(ToString::to_string).collect()
+}
+
+/// The innermost two of the texts, which suffice: outer texts repeat the inner ones.
+fn innermost(texts: &[String]) -> String {
+    match &texts[texts.len().saturating_sub(2)..] {
+        [outer, innermost] if !outer.contains(innermost.as_str()) => format!("{outer}: {innermost}"),
+        [outer, _] => outer.clone(),
+        other => other.concat(),
+    }
+}
+
+fn on_one_line(said: &str) -> String {
     let mut line = said.split_whitespace().map(without_query).collect::<Vec<_>>().join(" ");
     if line.chars().count() > REASON_CHARS_MAX {
         line = line.chars().take(REASON_CHARS_MAX).chain(['…']).collect();

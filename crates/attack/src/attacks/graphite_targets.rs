@@ -69,7 +69,7 @@ fn run(ground: &Ground<'_>) -> Result<()> {
     for (path, form) in repeated() {
         let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
         std::thread::scope(|scope| {
-            for _ in 0..3 {
+            for _ in 0..ground.pick(1, 3) {
                 scope.spawn(|| ground.form(path, &form));
             }
         });

@@ -27,6 +27,11 @@ fn busy_options() -> EngineOptions {
     EngineOptions { maintenance, ..small_options() }
 }
 
+/// Does the same with little other periodic work, for hours of paused time.
+fn patient_options() -> EngineOptions {
+    EngineOptions { maintenance: busy_options().maintenance, ..unhurried_options() }
+}
+
 struct Bucket {
     env: Env,
     fault: FaultStore,
@@ -92,7 +97,7 @@ impl Bucket {
     /// Starts an engine, lets garbage collection run for hours, and expects exactly these rows before
     /// and after.
     async fn finds(&self, rows: &[Row]) {
-        let engine = self.open("after").await.unwrap();
+        let engine = Engine::open(self.store("after"), self.env.clone(), patient_options()).await.unwrap();
         self.sleep(60).await;
         assert_eq!(read_all(&engine).await, rows, "after the start");
         self.sleep(2 * 3_600).await;

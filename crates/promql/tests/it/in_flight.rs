@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use sandur_base::{Env, ErrorKind, Lane, MemoryBudget};
 use sandur_model::{Labels, STALE_BITS, TenantId};
 use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
@@ -108,23 +109,31 @@ fn bits(answer: &Answer) -> String {
     format!("{series:?} {:?} {:?} {}", answer.warnings, answer.infos, answer.samples)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1))]
+/// Cases of a property whose every case takes as long as many of others: a part of `PROPTEST_CASES`, which
+/// replaces the number that a `proptest!` sets.
+fn few_cases() -> ProptestConfig {
+    let cases = ProptestConfig::default().cases.div_ceil(16);
+    ProptestConfig { cases, source_file: Some(file!()), ..ProptestConfig::default() }
+}
 
-    #[test]
-    fn the_number_of_jobs_in_flight_does_not_change_answers(seed in any::<u64>(), series in 1usize..400) {
+#[test]
+fn the_number_of_jobs_in_flight_does_not_change_answers() {
+    let mut runner = TestRunner::new(few_cases());
+    let envs = [(Env::system(1), 1), (Env::system(4), 8)];
+    let tested = runner.run(&(any::<u64>(), 1usize..400), |(seed, series)| {
         let store = store(series, seed);
-        let envs = [(Env::system(1), 1), (Env::system(4), 8)];
         for (text, times) in QUERIES.iter().flat_map(|text| [(text, range()), (text, instant())]) {
-            let answers: Vec<String> = envs.iter().map(|(env, in_flight)| {
+            let answers = envs.each_ref().map(|(env, in_flight)| {
                 let context = context(env, 256 << 20, *in_flight);
                 let answer = bits(&block_on(ask(&store, &context, text, times)).unwrap());
                 assert_eq!(context.budget().used(), 0, "{text}");
                 answer
-            }).collect();
+            });
             prop_assert_eq!(&answers[0], &answers[1], "{}", text);
         }
-    }
+        Ok(())
+    });
+    tested.unwrap_or_else(|error| panic!("{error}\n{runner}"));
 }
 
 #[test]

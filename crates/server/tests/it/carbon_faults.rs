@@ -105,7 +105,7 @@ fn base_s() -> i64 {
 fn with_a_full_disk_senders_wait_until_there_is_space() {
     let folder = tempfile::tempdir().unwrap();
     let small = folder.path().join("small");
-    let Some(_tmpfs) = Tmpfs::mount(&small, "24m", "carbon and a full disk") else { return };
+    let Some(_tmpfs) = Tmpfs::mount(&small, "20m", "carbon and a full disk") else { return };
     let ballast = small.join("ballast");
     fs::write(&ballast, vec![7u8; 16 << 20]).unwrap();
     let carbon = free_address().unwrap();

@@ -1,5 +1,6 @@
 //! Implements the object store's interface with the drawn faults.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -183,7 +184,7 @@ impl ObjectStore for FaultStore {
         let is_head = options.head;
         let found = self.world.objects().get_opts(location, options).await;
         let outcome = match found {
-            Err(error) => Err(error),
+            Err(error) => Err(absent_as_in_directories(error)),
             Ok(mut result) => {
                 result.meta = self.world.dated(result.meta);
                 let (meta, range, attributes) =
@@ -245,6 +246,17 @@ impl ObjectStore for FaultStore {
             self.world.mark_written(to);
         }
         self.answer(fate, outcome).await
+    }
+}
+
+/// "Not found" as a directory says it. Readers at the end of the catalog and of a WAL meet it all the time,
+/// and the text of another source would be searched for the codes of buckets each time.
+fn absent_as_in_directories(error: Error) -> Error {
+    match error {
+        Error::NotFound { path, .. } => {
+            Error::NotFound { path, source: Box::new(io::Error::from(io::ErrorKind::NotFound)) }
+        }
+        other => other,
     }
 }
 

@@ -17,6 +17,8 @@ pub const SEED: u64 = 8;
 /// Time before the outage, in which rates become defined. Not a multiple of the interval of heartbeats or
 /// scrapes.
 const BEFORE_S: u64 = 123;
+/// Time before the outage in which there are queries already, so that they are not the first of the server.
+const ASKED_BEFORE_S: u64 = 20;
 /// Time after the outage.
 const AFTER_S: u64 = 120;
 /// Time between two scrapes.
@@ -56,7 +58,7 @@ pub struct Course {
 /// The parameters of `/ready`.
 const WANTED: [&str; 3] = ["push", "query", ""];
 
-/// Runs an outage of a server that gets a push and a query each second.
+/// Runs an outage of a server that gets a push and a query each second; queries begin shortly before it.
 pub async fn course(outage: Outage) -> Course {
     let env = Env::simulated(SEED, NOW * 1_000_000_000);
     let bucket = FaultStore::new(env.clone(), SEED, works());
@@ -74,7 +76,11 @@ pub async fn course(outage: Outage) -> Course {
         if second == BEFORE_S + outage.seconds {
             bucket.set_plan(works());
         }
+        let is_asked = second + ASKED_BEFORE_S >= BEFORE_S;
         for (met, is_push) in [(&pushes, true), (&queries, false)] {
+            if !is_push && !is_asked {
+                continue;
+            }
             let (node, env, met) = (Arc::clone(&node), env.clone(), Arc::clone(met));
             tasks.push(env.clone().spawn("request", async move {
                 let sent = since(&env);
@@ -83,7 +89,7 @@ pub async fn course(outage: Outage) -> Course {
                 met.lock().unwrap().extend(sent.map(|sent| RequestResult { sent, answered, how }));
             }));
         }
-        for (asked, met) in WANTED.iter().zip(&mut ready) {
+        for (asked, met) in WANTED.iter().zip(&mut ready).filter(|_| is_asked) {
             let answer = node.server.get("/ready", &[("for", asked)]).await;
             let how = match answer.status {
                 200 => "200",

@@ -3,9 +3,12 @@
 //!
 //! Most samples arrive in order. A sample that is later than all others needs no search. For a late
 //! sample, the indexes of histograms and of late floats are searched, and then the floats that arrived
-//! in order, of which only those after the last earlier mark are decoded ([`Mark`]).
+//! in order, of which only those after the last earlier mark are decoded ([`Mark`]), up to the first that
+//! is later than the sample.
 //!
 //! **Invariant.** Series whose last sample of an instant stays have no marks and no indexes.
+
+use std::cmp::Ordering;
 
 use sandur_model::HistogramSample;
 
@@ -38,8 +41,11 @@ impl SeriesRows {
         let end = marks.get(next).map_or(self.bytes.len(), |mark| mark.start);
         let mut bytes = self.bytes.get(start..end)?;
         while before.take(&mut bytes).is_some() {
-            if before.time_ms == time_ms {
-                return Some(before.value);
+            match before.time_ms.cmp(&time_ms) {
+                Ordering::Less => {}
+                Ordering::Equal => return Some(before.value),
+                // All floats that arrive in order after this one are later still.
+                Ordering::Greater => return None,
             }
         }
         None
