@@ -11,9 +11,10 @@ use anyhow::Result;
 
 use crate::process::{output, root};
 
-/// Representative selections: the lowest crate, crates with few dependencies of their own, and the
+/// Representative selections: the lowest crates, crates with few dependencies of their own, and the
 /// store.
-const SELECTIONS: &[&str] = &["sandur-base", "sandur-model", "sandur-cache", "sandur-logql", "sandur-store"];
+const SELECTIONS: &[&str] =
+    &["sandur-base", "sandur-runtime", "sandur-model", "sandur-cache", "sandur-logql", "sandur-store"];
 
 /// Returns the external crates that a selection builds with fewer features than the complete workspace:
 /// the selection, the crate, and the missing features.

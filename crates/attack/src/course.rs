@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::attacks::Attack;
 use crate::ground::{Ground, Size, Tally};

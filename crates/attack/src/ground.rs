@@ -5,7 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Mutex, PoisonError};
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 use serde_json::json;
 
 use crate::raw;

@@ -11,8 +11,8 @@ use sandur_attack::cgroup::MemoryCgroup;
 use sandur_attack::course::{Course, Verdict, run};
 use sandur_attack::ground::Size;
 use sandur_attack::victim::{ARGUMENTS, Setup};
-use sandur_base::Env;
 use sandur_base::units::parse_duration;
+use sandur_runtime::Env;
 
 fn main() -> Result<ExitCode> {
     let matches = command().get_matches();

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::free_address;
 use crate::pause::Pause;

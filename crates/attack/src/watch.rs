@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use serde_json::{Value, json};
 
 use crate::pause::Pause;

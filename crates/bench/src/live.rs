@@ -4,8 +4,8 @@
 use std::io;
 use std::time::Duration;
 
-use sandur_base::Env;
 use sandur_model::SECOND_NS;
+use sandur_runtime::Env;
 
 use crate::http::Connection;
 use crate::push_body;

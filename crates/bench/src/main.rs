@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sandur_base::units::{ByteSize, parse_duration};
-use sandur_base::{Env, environment};
 use sandur_bench::services::Services;
 use sandur_bench::{live, pack, run};
+use sandur_runtime::{Env, environment};
 
 fn main() -> Result<()> {
     let matches = command().get_matches();

@@ -10,13 +10,13 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use sandur_base::environment;
 use sandur_cache::Hint;
 use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache_sim::generate::{KeyValues, Workload};
 use sandur_cache_sim::oracle::{Lru, LruFifo, PaperS3Fifo, WTinyLfu, farthest_next_use};
 use sandur_cache_sim::trace::OracleGeneral;
 use sandur_cache_sim::{Measured, Policy, Request, TierOptions, TwoTier, run};
+use sandur_runtime::environment;
 
 /// Number of segments of the simulated flash, as on a small device.
 const SEGMENTS: u64 = 256;

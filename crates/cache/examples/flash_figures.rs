@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use sandur_base::Env;
 use sandur_cache::device::{FilePart, Readers};
 use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, Journaling, NewRecord, NoObserver, Warm};
+use sandur_runtime::Env;
 
 struct Unpark(std::thread::Thread);
 

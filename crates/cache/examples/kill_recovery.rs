@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use sandur_base::Env;
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{Class, Flash, FlashOptions, FlashRead, NewRecord, NoObserver, SegmentState, Warm};
+use sandur_runtime::Env;
 
 /// Number of keys that are rewritten continuously while others are new.
 const HOT: u64 = 1000;

@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{Env, Reservation};
+use sandur_memory::Reservation;
+use sandur_runtime::Env;
 
 use crate::device::{Device, OwnReads};
 use crate::error::Error;

@@ -7,7 +7,7 @@
 //! read from the device, fetched or awaited concurrently.
 
 use bytes::Bytes;
-use sandur_base::single_flight::{Follower, Leader, Role};
+use sandur_runtime::single_flight::{Follower, Leader, Role};
 
 use crate::cache::Cache;
 use crate::flights::FlightKey;
@@ -123,7 +123,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use sandur_base::Env;
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::CacheOptions;

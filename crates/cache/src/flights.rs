@@ -1,6 +1,6 @@
 //! Fetches under way: one caller fetches a key for all callers that miss it at the same time.
 
-use sandur_base::single_flight::SingleFlight;
+use sandur_runtime::single_flight::SingleFlight;
 
 use crate::item::Value;
 

@@ -10,7 +10,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
 
 use crate::flash::record_footprint;
 use crate::hint::Hint;

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use sandur_base::{Env, MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
+use sandur_runtime::Env;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::device::Device;

@@ -31,7 +31,7 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use sandur_base::Env;
+//! use sandur_runtime::Env;
 //! use sandur_cache::{Cache, Lookup, Put, Read};
 //!
 //! let cache = Cache::in_memory(&Env::system(1), 64 << 20);

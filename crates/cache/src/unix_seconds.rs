@@ -2,7 +2,7 @@
 //!
 //! Invariant: the time is never 0, because an expiry of 0 means "never".
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 /// The current time in seconds since 1970, clamped to 1 ..= `u32::MAX`.
 pub fn unix_seconds(env: &Env) -> u32 {

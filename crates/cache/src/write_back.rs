@@ -19,7 +19,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
+use sandur_runtime::Env;
 
 use crate::flash::{Class, Dropped, Flash, LargeAppend, NewRecord};
 use crate::ram::record::Record;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sandur_base::{Env, Id, Task};
+use sandur_base::Id;
 use sandur_format::catalog_entry::{Edit, Entry, Precondition, WalKind};
+use sandur_runtime::{Env, Task};
 use sandur_store::Store;
 use tokio::sync::{mpsc, watch};
 

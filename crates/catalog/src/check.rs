@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sandur_base::Env;
 use sandur_format::catalog_entry::BlockName;
+use sandur_runtime::Env;
 use sandur_store::{Intent, ObjectInfo, Store};
 
 use crate::check_report::{CheckReport, Severity};

@@ -13,11 +13,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::Lane;
 use sandur_format::Error as FormatError;
 use sandur_format::catalog_entry::{
     CheckpointRoot, LogPosition, PART_ROWS_MAX, PartRef, PartRow, decode_part, encode_part,
 };
+use sandur_runtime::Lane;
 use sandur_store::{Created, Intent, ObjectInfo};
 
 use crate::error::Error;

@@ -39,7 +39,7 @@
 //! use std::sync::Arc;
 //!
 //! use object_store::memory::InMemory;
-//! use sandur_base::Env;
+//! use sandur_runtime::Env;
 //! use sandur_catalog::{Catalog, CatalogOptions, Registration, check};
 //! use sandur_format::catalog_entry::WalKind;
 //! use sandur_store::{Store, StoreOptions};

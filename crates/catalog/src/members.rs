@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use sandur_base::{Env, Id, Task};
+use sandur_base::Id;
 use sandur_format::catalog_entry::Member;
+use sandur_runtime::{Env, Task};
 use sandur_store::{Intent, Store};
 
 use crate::catalog::{Catalog, Registration};

@@ -21,12 +21,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_format::catalog_entry::{
     BlockMeta, BlockName, Boundary, LogChain, WalKind, Writer, entry_checksum,
 };
 use sandur_format::wal_segment::{FrameKind, FrameReader};
 use sandur_model::TimeRange;
+use sandur_runtime::Env;
 use sandur_store::{Intent, ObjectInfo, Store};
 
 use crate::chain::Chain;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Backoff, Env};
+use sandur_runtime::{Backoff, Env};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::watch;
 

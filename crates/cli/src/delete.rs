@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use reqwest::Method;
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 use serde::Deserialize;
 

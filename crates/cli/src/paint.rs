@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use sandur_base::environment;
+use sandur_runtime::environment;
 
 /// Whether to print colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::io::BufWriter;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
 use super::caret;

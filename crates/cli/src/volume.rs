@@ -4,8 +4,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
 use super::caret;

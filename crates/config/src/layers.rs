@@ -1,7 +1,8 @@
 //! The layers of configuration: defaults, file, environment, flags.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_base::{environment, small_file};
+use sandur_base::small_file;
+use sandur_runtime::environment;
 
 use super::error::{COMMAND_LINE, Error};
 use super::file;

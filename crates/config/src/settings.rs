@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sandur_base::machine;
 use sandur_base::units::{GIB, KIB, MIB};
 use sandur_model::{Limits, TenantId};
+use sandur_runtime::machine;
 use sandur_store::Prices;
 use sandur_terminal::logging::Log;
 

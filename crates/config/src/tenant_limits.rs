@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sandur_base::{Env, small_file};
+use sandur_base::small_file;
 use sandur_model::{Limits, TenantId};
+use sandur_runtime::Env;
 
 use super::error::Error;
 use super::file;

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, GIB, MIB};
-use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
 use sandur_graphite::{Pattern, Source, StorageRules, StoredOptions, StoredSeries};
+use sandur_memory::MemoryBudget;
 use sandur_model::{SampleBatch, TenantId, graphite_path_labels};
 use sandur_query::QueryContext;
+use sandur_runtime::Env;
 use sandur_store::{Store, StoreOptions};
 
 type Failed = Box<dyn std::error::Error>;

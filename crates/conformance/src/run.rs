@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::answer::difference;
 use crate::script::{self, Command};

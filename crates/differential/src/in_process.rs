@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::TenantId;
 use sandur_query::QueryContext;
+use sandur_runtime::Env;
 
 /// The longest time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);

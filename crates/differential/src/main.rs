@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use sandur_base::Env;
 use sandur_differential::ask::{Ask, Shape, random_query};
 use sandur_differential::corpus::{HALF_NS, MIDDLE_NS, SECOND_NS};
 use sandur_differential::endpoints::random_endpoint;
@@ -13,6 +12,7 @@ use sandur_differential::grammar::Query;
 use sandur_differential::run::Report;
 use sandur_differential::servers::{self, Programs, Servers};
 use sandur_differential::{graphite, prometheus, recorded, rules, templates};
+use sandur_runtime::Env;
 
 fn main() -> Result<ExitCode> {
     let matches = command().get_matches();

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
 use sandur_bench::http::Connection;
+use sandur_runtime::Env;
 
 use crate::corpus;
 use crate::peer::Peer;

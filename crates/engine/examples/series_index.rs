@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
 use sandur_format::block::{BlockOrigin, compare_series};
 use sandur_format::catalog_entry::{BlockMeta, Edit};
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Dataset, MatchOp, Matcher, TenantId, TimeRange};
 use sandur_query::{QueryContext, SampleSelection, SeriesRequest};
+use sandur_runtime::Env;
 use sandur_store::{Intent, Store, StoreOptions};
 
 type Failed = Box<dyn std::error::Error>;

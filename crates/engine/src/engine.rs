@@ -7,11 +7,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, ErrorKind, Id, Task};
+use sandur_base::{ErrorKind, Id};
 use sandur_cache::Cache;
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_model::{Batch, Dataset, Matcher, SampleConflicts};
 use sandur_query::{Follow, QueryContext, Sources};
+use sandur_runtime::{Env, Task};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 

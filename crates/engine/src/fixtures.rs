@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use sandur_base::{Id, MemoryBudget, Reservation};
+use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{
     Dataset, Labels, Level, LogBatch, LogBatchBuilder, LogPage, MatchOp, Matcher, Signal, TenantId, TimeRange,
 };

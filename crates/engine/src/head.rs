@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sandur_base::{Id, Reservation};
+use sandur_base::Id;
+use sandur_memory::Reservation;
 use sandur_model::{Batch, Dataset, Signal, TenantId, TimeRange};
 use sandur_query::Holding;
 
@@ -199,7 +200,7 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
     use sandur_model::{Labels, SampleBatch};
 
     use super::*;

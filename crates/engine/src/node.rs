@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, Shutdown};
 use sandur_catalog::Catalog;
+use sandur_runtime::{Env, Shutdown};
 use sandur_store::Store;
 
 use crate::error::{Error, expect_catalog};

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::MemoryBudget;
 use sandur_base::units::MIB;
 use sandur_cache::Cache;
 use sandur_catalog::{CatalogOptions, GcOptions};
+use sandur_memory::MemoryBudget;
 use sandur_model::Dataset;
 
 use crate::policy::compaction::CompactionPolicy;

@@ -10,10 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use sandur_base::{Env, Id, Reservation};
+use sandur_base::Id;
 use sandur_catalog::Snapshot;
 use sandur_format::catalog_entry::WalKind;
+use sandur_memory::Reservation;
 use sandur_model::{Batch, Dataset, SampleBatch};
+use sandur_runtime::Env;
 
 use crate::head::{Head, Inserted};
 use crate::head_totals::HeadTotals;

@@ -13,13 +13,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::account::{Account, Counting};
 use sandur_base::units::MIB;
-use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
+use sandur_memory::MemoryBudget;
+use sandur_memory::account::{Account, Counting};
 use sandur_model::{
     Batch, DAY_NS, Exemplar, Labels, Level, LogBatchBuilder, SampleBatch, TenantId, TimeRange,
 };
+use sandur_runtime::Env;
 use sandur_store::{Store, StoreOptions};
 
 #[global_allocator]

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use object_store::memory::InMemory;
 use sandur_base::units::MIB;
-use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
+use sandur_memory::MemoryBudget;
 use sandur_model::{
     AutomatonParts, Labels, LineAutomaton, LogBatchBuilder, MINUTE_NS, MatchOp, Matcher, TenantId, TimeRange,
 };
@@ -21,6 +21,7 @@ use sandur_query::{
     Columns, Needle, Needles, Order, QueryContext, ScanItem, Selection, SeriesRequest, StreamsRequest,
     all_series, all_texts,
 };
+use sandur_runtime::Env;
 use sandur_store::{Store, StoreOptions};
 
 /// 2026-11-20 10:00 UTC; rows lie in the hours before.

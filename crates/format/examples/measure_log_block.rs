@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_format::block::{BlockIndex, BlockSummary};
 use sandur_format::log_block::{BlockOptions, BlockWriter, Footer, Row, Wanted, sort_streams};
 use sandur_format::needle::{FilterBuilder, PageFilter, needle_keys, text_keys};
@@ -23,6 +23,7 @@ use sandur_model::{
     MatchOp, Matcher, Span, StreamEntries, TenantId, TimeRange,
 };
 use sandur_protobuf::Reader;
+use sandur_runtime::Env;
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);

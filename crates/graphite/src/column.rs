@@ -3,7 +3,7 @@
 //! **Invariants.** A missing value differs from NaN: as in Graphite, a computed NaN is a value until it is
 //! written. Creating a column reserves its memory from the current job, and reports the work of filling it.
 
-use sandur_base::{MemoryBudget, OverBudget, Reservation, Stopped, job};
+use sandur_memory::{MemoryBudget, OverBudget, Reservation, Stopped, job};
 
 /// The bits of a missing value: a NaN that no computation produces.
 const NONE_BITS: u64 = 0x7ffc_0000_4752_5048;

@@ -7,7 +7,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::scope::Scope;
 use crate::series::Series;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 /// The times of series that have the same step.
 #[derive(Clone, Copy, Debug)]

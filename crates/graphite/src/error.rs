@@ -1,7 +1,8 @@
 //! Errors of a request.
 
+use sandur_base::ErrorKind;
 use sandur_base::nesting::TooNested;
-use sandur_base::{ErrorKind, OverBudget, Stopped};
+use sandur_memory::{OverBudget, Stopped};
 use sandur_query::Refusable;
 
 /// A failed request of the language. The message is what the client reads.

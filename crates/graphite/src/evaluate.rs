@@ -315,8 +315,9 @@ impl Evaluate for Evaluator<'_> {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::source::testing::Made;

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use foldhash::{HashSet, HashSetExt};
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_model::{CharSet, FormPiece, TextForm, TextForms};
 use sandur_query::Error as QueryError;
 
@@ -176,7 +176,7 @@ impl Pattern {
     }
 
     /// The path as it is shown to the client: nodes that the client wrote with an escaped character keep
-    /// it. Empty in a cancelled job (see [`sandur_base::job`]).
+    /// it. Empty in a cancelled job (see [`sandur_memory::job`]).
     pub fn shown(&self, path: String) -> String {
         if self.escaped.is_empty() {
             return path;
@@ -205,7 +205,7 @@ impl NodePattern {
         Ok(Self::Node(Alternatives { variants, forms }))
     }
 
-    /// Whether a node with this name matches. In a cancelled job (see [`sandur_base::job`]) the result is
+    /// Whether a node with this name matches. In a cancelled job (see [`sandur_memory::job`]) the result is
     /// arbitrary and will be dropped.
     pub fn matches(&self, name: &str) -> bool {
         match self {

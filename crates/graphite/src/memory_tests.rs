@@ -4,10 +4,11 @@
 use std::alloc::System;
 use std::time::Duration;
 
-use sandur_base::account::Counting;
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
+use sandur_memory::account::Counting;
 use sandur_model::TenantId;
 use sandur_query::QueryContext;
+use sandur_runtime::Env;
 
 use crate::error::{Error, Result};
 use crate::find::{ExpandRequest, FindRequest, expand, find};

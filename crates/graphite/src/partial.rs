@@ -130,7 +130,7 @@ pub fn to_bytes(series: &[Fetched]) -> Vec<u8> {
 pub fn from_bytes(
     bytes: &[u8],
     context: &QueryContext,
-) -> Result<(Vec<Fetched>, sandur_base::Reservation), Error> {
+) -> Result<(Vec<Fetched>, sandur_memory::Reservation), Error> {
     let (mut found, mut memory) = (Vec::new(), context.budget().reserve(0)?);
     let mut fields = Fields::of_message(bytes)?;
     while let Some(field) = fields.field()? {
@@ -148,7 +148,7 @@ pub fn from_bytes(
 fn series(
     fields: &mut Fields<'_>,
     context: &QueryContext,
-    memory: &mut sandur_base::Reservation,
+    memory: &mut sandur_memory::Reservation,
 ) -> Result<Fetched, Error> {
     let (name, values) = (String::new(), Column::default());
     let (mut one, mut whole) = (Fetched { name, start: 0, end: 0, step: 1, values }, false);
@@ -188,9 +188,10 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::{TenantId, graphite_path_labels, graphite_tagged_labels};
     use sandur_query::{MemorySeries, Part};
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::{StorageRules, StoredOptions, StoredSeries};

@@ -4,8 +4,8 @@
 //! the engine's limit on compiled expressions.
 
 use regex::{Captures, Regex, RegexBuilder};
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_model::{BoundedRegex, RegexError, RegexOptions, TextPattern};
 
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 /// The longest text that a replacement may produce, in bytes.
 pub(crate) const REPLACED_BYTES_MAX: usize = 64 << 10;
 
-/// An expression whose searches report their work to the current job (see [`sandur_base::job`]), and end
+/// An expression whose searches report their work to the current job (see [`sandur_memory::job`]), and end
 /// with it.
 pub(crate) struct PythonRegex {
     /// Finds positions and groups in short texts.
@@ -308,8 +308,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use sandur_base::job::{Owner, run};
-    use sandur_base::{MemoryBudget, OverBudget};
+    use sandur_memory::job::{Owner, run};
+    use sandur_memory::{MemoryBudget, OverBudget};
 
     use super::*;
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 
 use crate::column::Column;
 use crate::number::Number;

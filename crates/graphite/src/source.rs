@@ -1,7 +1,7 @@
 //! The interface of the language to storage.
 
 use futures_util::future::BoxFuture;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::{Error, QueryContext};
 
 use crate::column::Column;

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use axum::Router;
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt, unfold};
-use sandur_base::{BoxFuture, Env, ShutdownSignal};
+use sandur_base::BoxFuture;
 use sandur_config::Http;
 use sandur_listeners::{Connections, Place};
+use sandur_runtime::{Env, ShutdownSignal};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::connection::Connection;
@@ -115,15 +116,15 @@ impl Acceptor {
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
-    use sandur_base::Shutdown;
+    use sandur_runtime::Shutdown;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
     use sandur_config::Settings;
 
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
 
-    async fn start(change: impl FnOnce(&mut Http)) -> (SocketAddr, Shutdown, sandur_base::Task<()>) {
+    async fn start(change: impl FnOnce(&mut Http)) -> (SocketAddr, Shutdown, sandur_runtime::Task<()>) {
         let env = Env::system(1);
         let mut http = Settings::default().http;
         http.header_timeout = Duration::from_millis(50);

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRef;
 use prometheus_client::registry::Registry;
-use sandur_base::{Env, KeyedTurns, Shutdown, ShutdownSignal, Task};
 use sandur_config::Settings;
 use sandur_listeners::carbon::Carbon;
+use sandur_runtime::{Env, KeyedTurns, Shutdown, ShutdownSignal, Task};
 use sandur_service::{Queries, Writes};
 
 use super::scrape_state::Scraping;

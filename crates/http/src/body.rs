@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use sandur_base::units::ByteSize;
-use sandur_base::{Env, FairBudget, FairReservation, Party, Short};
+use sandur_runtime::{Env, FairBudget, FairReservation, Party, Short};
 use sandur_service::writes::Received;
 
 use crate::failed_request::Failure;
@@ -199,7 +199,7 @@ mod tests {
 
     use axum::http::HeaderName;
     use futures_util::stream::unfold;
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
     use sandur_service::writes::parties;
 
     use super::*;

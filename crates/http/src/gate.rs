@@ -12,7 +12,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use url::form_urlencoded;
 
 use super::host::OwnNames;

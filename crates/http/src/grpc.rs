@@ -16,9 +16,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use futures_util::stream::{self, Stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
-use sandur_base::{Env, Reservation};
 use sandur_ingest::Refused;
+use sandur_memory::Reservation;
 use sandur_protobuf::Writer as _;
+use sandur_runtime::Env;
 
 use crate::failed_request::Failure;
 

@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use sandur_base::{MemoryBudget, OverBudget, Reservation};
+use sandur_memory::{MemoryBudget, OverBudget, Reservation};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use sandur_listeners::{Phase, Place};

@@ -7,7 +7,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use sandur_base::machine::{ProcessFigures, process_figures};
+use sandur_runtime::machine::{ProcessFigures, process_figures};
 
 /// Reads the values when they are scraped.
 #[derive(Debug)]

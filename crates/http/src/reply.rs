@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use sandur_base::{Env, Lane, Reservation};
+use sandur_memory::Reservation;
+use sandur_runtime::{Env, Lane};
 
 use super::call::Call;
 

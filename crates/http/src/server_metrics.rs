@@ -10,8 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use sandur_base::MemoryBudget;
 use sandur_listeners::ConnectionCounts;
+use sandur_memory::MemoryBudget;
 use sandur_terminal::logging;
 
 use crate::process_metrics::ProcessMetrics;

@@ -15,9 +15,11 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use hyper::rt::Executor;
-use sandur_base::{BoxFuture, Env, OverBudget, Reservation};
+use sandur_base::BoxFuture;
 use sandur_config::Http;
 use sandur_listeners::{Phase, Place};
+use sandur_memory::{OverBudget, Reservation};
+use sandur_runtime::Env;
 use sandur_service::writes::RATE_WINDOW;
 use tokio::sync::mpsc;
 
@@ -176,7 +178,7 @@ impl HttpBody for Pieces {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
 
     use sandur_listeners::ConnectionCounts;
 

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env, Reservation};
+use sandur_base::BoxFuture;
 use sandur_config::Http;
 use sandur_listeners::{Phase, Place};
+use sandur_memory::Reservation;
+use sandur_runtime::Env;
 use sandur_service::writes::RATE_WINDOW;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -243,7 +245,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use sandur_listeners::ConnectionCounts;

@@ -14,7 +14,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use tokio::sync::oneshot;
 
 /// Maximum bytes of a rest that are read to keep the connection.

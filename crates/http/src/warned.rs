@@ -32,9 +32,10 @@ fn value(text: &str) -> HeaderValue {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
     use sandur_query::QueryContext;
+    use sandur_runtime::Env;
 
     use super::*;
 

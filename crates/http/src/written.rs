@@ -12,8 +12,9 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use hyper::body::Frame;
-use sandur_base::{BoxFuture, Env, Lane};
+use sandur_base::BoxFuture;
 use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_runtime::{Env, Lane};
 use sandur_service::query_log::{Outcome, QueryLog};
 
 use super::grpc;
@@ -180,7 +181,7 @@ pub fn written_as_messages<W: Writing>((writing, first): (W, Vec<u8>), sending: 
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
 
     use super::*;

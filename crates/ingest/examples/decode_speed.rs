@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_ingest::{Decoded, PushHeaders, loki_push};
 use sandur_model::{Limits, TenantId};
+use sandur_runtime::Env;
 
 const PROTOBUF: PushHeaders<'static> =
     PushHeaders { content_type: Some("application/x-protobuf"), content_encoding: None };

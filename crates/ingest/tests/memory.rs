@@ -16,11 +16,11 @@ use std::io::Write;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use sandur_base::account::{Account, Counting};
 use sandur_ingest::{
     Error, ImportOptions, Memory, Push, PushHeaders, SamplePush, SeriesCache, import, loki_push_within,
     otlp_logs_within, otlp_metrics, remote_write,
 };
+use sandur_memory::account::{Account, Counting};
 use sandur_model::{Limits, MetricLimits};
 use sandur_protobuf::Writer as _;
 use wire::{JSON, NOON, bytes as field, fixed64, message, number, snappy, tenant};

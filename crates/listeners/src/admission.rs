@@ -17,7 +17,9 @@ use std::task::Waker;
 
 use futures_util::task::AtomicWaker;
 use prometheus_client::metrics::counter::Counter;
-use sandur_base::{Env, MemoryBudget, party_of};
+use sandur_base::party_of;
+use sandur_memory::MemoryBudget;
+use sandur_runtime::Env;
 use tokio::sync::Notify;
 
 /// The state of a connection.

@@ -9,14 +9,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_base::BoxFuture;
 use sandur_logql::{Kind, Request};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, Limits, LineAutomaton, LineColumn, LogPage, Matcher, StreamRun, TenantId};
 use sandur_query::{
     CountsTask, Direction, Error, Follow, KnownSeries, LogSource, MinuteCount, Order, PageTask, QueryContext,
     QueryResult, SampleScan, Scan, ScanItem, Selection, SeriesIndex, SeriesRequest, StreamCounts,
     StreamVolume, StreamsRequest, Versions,
 };
+use sandur_runtime::Env;
 
 const S: i64 = 1_000_000_000;
 const PAGE_BYTES: usize = 2 << 20;

@@ -89,7 +89,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use sandur_base::{MemoryBudget, job};
+    use sandur_memory::{MemoryBudget, job};
     use sandur_model::{Labels, StreamRun};
 
     fn page(lines: &[&str]) -> (LogPage, LineColumn) {

@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_query::{Direction, MemoryRow, MemorySource, QueryContext};
+use sandur_runtime::Env;
 
 use crate::ast::OPERATORS;
 use crate::range::{self, Argument, UnwrapUse};

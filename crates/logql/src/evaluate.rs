@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_base::job::spend;
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
+use sandur_memory::job::spend;
 use sandur_model::go_text::labels_text;
 use sandur_model::{BoundedRegex, Limits, group_span};
 use sandur_query::{
@@ -502,9 +503,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::{Labels, Level, TenantId};
     use sandur_query::{MemoryRow, MemorySource};
+    use sandur_runtime::Env;
 
     #[test]
     fn series_with_equal_labels_are_joined() {

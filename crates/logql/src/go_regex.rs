@@ -1,7 +1,7 @@
 //! Compiles regular expressions in Go's syntax for Rust's engine. Both engines run in linear time.
 
 use regex_syntax::hir::{Hir, literal};
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 pub use sandur_model::go_regex::{reason, translate};
 use sandur_model::{BoundedRegex, RegexError, RegexOptions, Slots, go_replacement, group_span};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_query::Error;
 
 use crate::matrix::{Labels, sorted_labels};

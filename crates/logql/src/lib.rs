@@ -24,7 +24,8 @@
 //!
 //! ```
 //! use std::{sync::Arc, time::Duration};
-//! use sandur_base::{Env, MemoryBudget};
+//! use sandur_memory::MemoryBudget;
+//! use sandur_runtime::Env;
 //! use sandur_logql::{Kind, Request, query};
 //! use sandur_model::{Labels, Level, Limits, TenantId};
 //! use sandur_query::{Direction, MemoryRow, MemorySource, QueryContext, QueryResult};

@@ -2,7 +2,7 @@
 
 use memchr::memmem::Finder;
 use regex_syntax::hir::Hir;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::BoundedRegex;
 
 use crate::ip::IpSet;

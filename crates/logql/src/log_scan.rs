@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::{Labels, LineColumn, LogPage, TimeRange};
 use sandur_query::{
     Collect, Columns, Direction, Error, LogRow, LogSource, Merging, Order, PageTask, QueryContext,

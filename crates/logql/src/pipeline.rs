@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
 use sandur_query::{Error, Needles, PageTask};
 

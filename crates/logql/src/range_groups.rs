@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use sandur_base::Reservation;
-use sandur_base::job::spend;
+use sandur_memory::Reservation;
+use sandur_memory::job::spend;
 use sandur_protobuf::Writer as _;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _, malformed};

@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_base::Reservation;
-use sandur_base::job::spend;
+use sandur_memory::Reservation;
+use sandur_memory::job::spend;
 use sandur_model::go_text::{labels_text, parse_bytes, parse_float, parse_go_duration};
 use sandur_model::{Level, LineColumn, LogPage, MINUTE_NS, StreamRun, TimeRange};
 use sandur_query::{

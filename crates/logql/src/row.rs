@@ -4,8 +4,8 @@
 //! in one buffer, which is reused from row to row, so that a row costs no allocation. A label set by a
 //! stage hides a label of the stream or the metadata with the same name.
 
-use sandur_base::Stopped;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::Stopped;
+use sandur_memory::job::{JobMemory, spend};
 use sandur_model::go_text::put_spaces;
 use sandur_model::{Labels, Level, LogPage};
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::{BoundedRegex, LineColumn};
 
 use crate::go_regex::compile_hir;

@@ -5,8 +5,8 @@
 //! stop early. Pieces end at multiples of `split_queries_by_interval` at which no block is cut in two,
 //! because both pieces would read the block, and only after enough bytes to be worth a turn.
 
-use sandur_base::Reservation;
 use sandur_base::units::MIB;
+use sandur_memory::Reservation;
 use sandur_model::{Limits, TimeRange};
 use sandur_query::{Direction, Error, LogRow, LogSource, QueryContext, QueryStats, RankedRow, cuts};
 

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_model::exact::{ExactSum, Moments};
 
 use crate::grouping::{Grouping, group_labels};

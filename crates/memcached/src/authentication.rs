@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use sandur_base::{environment, small_file};
+use sandur_base::small_file;
+use sandur_runtime::environment;
 
 use super::error::Error;
 use super::settings::Settings;

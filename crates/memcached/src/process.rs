@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use sandur_base::{environment, machine};
+use sandur_runtime::{environment, machine};
 
 use super::error::Error;
 use super::settings::Settings;

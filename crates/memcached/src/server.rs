@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Shutdown};
+use sandur_runtime::{Env, Shutdown};
 
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Warm as WarmFlash};

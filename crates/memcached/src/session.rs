@@ -10,7 +10,7 @@
 //! further command is executed until it is done, so a client sees its own writes. The memory held for a
 //! client is bounded: a line, one value, and what [`Output::is_full`] permits.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 
 use super::binary;
 use super::command_context::CommandContext;

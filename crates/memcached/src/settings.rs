@@ -281,7 +281,7 @@ impl Default for Settings {
             evict: true,
             connections_max: 1024,
             refuse_fast: true,
-            threads: sandur_base::machine::processors(),
+            threads: sandur_runtime::machine::processors(),
             item_bytes_max: 1 << 20,
             commands_per_turn: 20,
             idle_timeout_s: 0,

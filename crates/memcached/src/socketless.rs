@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use sandur_base::{Env, Shutdown};
+use sandur_runtime::{Env, Shutdown};
 
 use super::arguments::{Parsed, parse};
 use super::command_context::CommandContext;

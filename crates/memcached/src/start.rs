@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
-use sandur_base::{Env, Shutdown, environment};
+use sandur_runtime::{Env, Shutdown, environment};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::arguments::{Parsed, parse};

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::slab_classes::{CLASSES_MAX, SlabClasses};
 use sandur_cache::Cache;

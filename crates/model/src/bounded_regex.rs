@@ -4,7 +4,7 @@
 //! expressions of 40 kB need a millisecond for a hundred bytes. The engine cannot be interrupted within
 //! one search. A text whose worst case is short enough is therefore searched by the engine. A longer
 //! text is searched by a simulation of the same automaton that reports its steps to
-//! [`sandur_base::job`]. Both find the same matches.
+//! [`sandur_memory::job`]. Both find the same matches.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use regex_automata::util::primitives::{NonMaxUsize, StateID};
 use regex_automata::{Input, PatternID, meta};
 use regex_syntax::ast;
 use regex_syntax::hir::{self, Hir};
-use sandur_base::Stopped;
-use sandur_base::job::{JobMemory, look, spend};
+use sandur_memory::Stopped;
+use sandur_memory::job::{JobMemory, look, spend};
 
 /// The largest compiled size of an expression, in bytes. It bounds the memory of a query and the time of
 /// the compilation, which cannot be interrupted.

@@ -115,7 +115,7 @@ impl Matcher {
     }
 
     /// Whether a label with this value matches; an absent label has the empty string. In a stopped job
-    /// (see [`sandur_base::job`]) the result is arbitrary and the caller discards it.
+    /// (see [`sandur_memory::job`]) the result is arbitrary and the caller discards it.
     pub fn matches(&self, value: &str) -> bool {
         match self.op {
             MatchOp::Equal => value == &*self.value,

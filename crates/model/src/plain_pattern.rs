@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
-use sandur_base::job::JobMemory;
+use sandur_memory::job::JobMemory;
 
 use crate::matcher_form::MatcherForm;
 

@@ -7,14 +7,14 @@
 //! compared one after the other.
 //!
 //! **Invariants.** A text matches exactly if one of the forms accepts all of it. Every comparison is
-//! reported to [`sandur_base::job`] before it is made. The forms are charged to the job that makes them
+//! reported to [`sandur_memory::job`] before it is made. The forms are charged to the job that makes them
 //! until they are dropped.
 
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use sandur_base::Stopped;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::Stopped;
+use sandur_memory::job::{JobMemory, spend};
 
 use crate::text_form::TextForm;
 
@@ -182,8 +182,8 @@ fn takes(forms: &[TextForm], text: &str) -> Result<bool, Stopped> {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use sandur_base::MemoryBudget;
-    use sandur_base::job::{self, Owner, UNITS};
+    use sandur_memory::MemoryBudget;
+    use sandur_memory::job::{self, Owner, UNITS};
 
     use super::*;
     use crate::text_form::{CharSet, FormPiece};
@@ -213,7 +213,7 @@ mod tests {
         fn budget(&self) -> &MemoryBudget {
             &self.budget
         }
-        fn refused(&self, _: sandur_base::OverBudget) {}
+        fn refused(&self, _: sandur_memory::OverBudget) {}
     }
 
     const NAMES: u64 = 300;

@@ -2,9 +2,9 @@
 //! text forms if there are many alternatives, or an automaton.
 //!
 //! **Invariant.** All ways give the result of the expression, and expensive ones report their work to
-//! [`sandur_base::job`].
+//! [`sandur_memory::job`].
 
-use sandur_base::Stopped;
+use sandur_memory::Stopped;
 
 use crate::bounded_regex::{BoundedRegex, RegexError, RegexOptions};
 use crate::forms_of_regex::forms_of;
@@ -38,7 +38,7 @@ impl TextPattern {
         Ok(Self(Decided::Regex(BoundedRegex::new(&hir, options)?)))
     }
 
-    /// Whether a text matches. In a stopped job (see [`sandur_base::job`]) the result is arbitrary and
+    /// Whether a text matches. In a stopped job (see [`sandur_memory::job`]) the result is arbitrary and
     /// the caller discards it.
     pub fn matches(&self, text: &str) -> bool {
         match &self.0 {

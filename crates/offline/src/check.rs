@@ -8,10 +8,10 @@ use clap::{ArgMatches, Command};
 use futures_util::StreamExt;
 use futures_util::stream;
 use indicatif::{ProgressBar, ProgressStyle};
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
 use sandur_catalog::{CheckReport, Finding, Severity, Snapshot, check_block};
 use sandur_cli::paint::{Ink, Paint};
+use sandur_runtime::Env;
 use sandur_store::Store;
 use sandur_terminal::Failed;
 

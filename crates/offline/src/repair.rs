@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
 use sandur_catalog::{Repair, Severity, growing_members};
+use sandur_runtime::Env;
 use sandur_store::{Store, StoreKind};
 use sandur_terminal::Failed;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 use clap::{Arg, Command};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_store::{Access, Intent, Store, StoreOptions};
 use sandur_terminal::Failed;
 

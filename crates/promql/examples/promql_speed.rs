@@ -7,10 +7,11 @@
 
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, TenantId};
 use sandur_promql::{Options, Request, Times, query};
 use sandur_query::{MemorySeries, QueryContext, SharedTimes};
+use sandur_runtime::Env;
 
 const EXPRESSIONS: &[&str] = &[
     "a_X",

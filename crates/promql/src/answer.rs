@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::job::JobMemory;
+use sandur_memory::job::JobMemory;
 use sandur_model::{FloatHistogram, Labels};
 
 /// A sample of an answer.

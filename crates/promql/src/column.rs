@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_model::FloatHistogram;
 
 use crate::labels::LabelsId;

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::job::{JobMemory, spend};
 use sandur_model::FloatHistogram;
 use sandur_query::{Error, QueryContext, QueryStats, SampleSource, Samples};
 

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::Labels;
 use sandur_query::Error;
 

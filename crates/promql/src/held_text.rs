@@ -1,7 +1,7 @@
 //! A string whose memory is reserved while it is written.
 
-use sandur_base::Stopped;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::Stopped;
+use sandur_memory::job::{JobMemory, spend};
 
 /// The text with its reservation.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 //! Prometheus's tree has one level for each operator of a chain. The text is written operator by
 //! operator, without recursion along the chain. Memory is reserved while it is written.
 
-use sandur_base::Stopped;
+use sandur_memory::Stopped;
 use sandur_model::Matcher;
 use serde_json::{Value, json};
 

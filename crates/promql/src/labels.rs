@@ -11,8 +11,8 @@ use std::ops::Range;
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use sandur_base::Stopped;
-use sandur_base::job::JobMemory;
+use sandur_memory::Stopped;
+use sandur_memory::job::JobMemory;
 use sandur_model::Labels;
 use xxhash_rust::xxh64::xxh64;
 

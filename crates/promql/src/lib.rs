@@ -20,7 +20,8 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use sandur_base::{Env, MemoryBudget};
+//! use sandur_memory::MemoryBudget;
+//! use sandur_runtime::Env;
 //! use sandur_model::{Labels, TenantId};
 //! use sandur_promql::{Options, Point, Request, Times, Value, query};
 //! use sandur_query::{MemorySeries, QueryContext};

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use sandur_base::Stopped;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::Stopped;
+use sandur_memory::job::{JobMemory, spend};
 
 /// The length of runs that are sorted without interruption.
 const RUN_ITEMS: usize = 1024;

@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use sandur_base::Stopped;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::Stopped;
+use sandur_memory::job::{JobMemory, spend};
 use sandur_query::SharedTimes;
 
 use crate::column::Grid;

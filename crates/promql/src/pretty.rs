@@ -3,7 +3,7 @@
 //! Prometheus indents each operand of a chain by its distance from the end of the chain, so the output
 //! grows with the square of its length: 2,000 operands take 8 MB. Memory is reserved while it is written.
 
-use sandur_base::Stopped;
+use sandur_memory::Stopped;
 
 use crate::ast::{Chain, Expr, Linked};
 use crate::held_text::HeldText;

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use sandur_base::Stopped;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::Stopped;
+use sandur_memory::job::{JobMemory, spend};
 use sandur_query::{Error, SampleSelection, SeriesBatch};
 
 use crate::column::{Column, Grid, Sample};

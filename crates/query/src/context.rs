@@ -5,9 +5,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use sandur_base::account::Account;
-use sandur_base::{BoxFuture, Env, Lane, MemoryBudget, OverBudget, Stopped};
+use sandur_base::BoxFuture;
+use sandur_memory::account::Account;
+use sandur_memory::{MemoryBudget, OverBudget, Stopped};
 use sandur_model::TenantId;
+use sandur_runtime::{Env, Lane};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use xxhash_rust::xxh3::xxh3_64;
@@ -325,7 +327,7 @@ impl QueryContext {
 
     /// Runs a computation of the query on the CPU pool, at its tenant's turn. The computation does not
     /// begin when the query has ended, and is stopped when the query ends or the caller drops this
-    /// future; see [`sandur_base::job`]. Its allocations are charged to the query.
+    /// future; see [`sandur_memory::job`]. Its allocations are charged to the query.
     pub async fn compute<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -387,7 +389,7 @@ impl QueryContext {
         let slice_ends = AtomicU64::new(self.slice_end());
         let (context, ended) = (self.clone(), OnceLock::new());
         let owner = Arc::new(QueryJob { context, waited_for, slice_ends, ended });
-        move || match sandur_base::job::run(owner.clone(), job) {
+        move || match sandur_memory::job::run(owner.clone(), job) {
             Ok(outcome) => outcome,
             Err(Stopped) => Err(owner.ended.get().cloned().unwrap_or(Error::Cancelled)),
         }
@@ -468,7 +470,7 @@ impl QueryJob {
     }
 }
 
-impl sandur_base::job::Owner for QueryJob {
+impl sandur_memory::job::Owner for QueryJob {
     fn goes_on(&self) -> bool {
         let now = self.context.env().monotonic().as_nanos() as u64;
         if now >= self.slice_ends.load(Ordering::Relaxed) && self.check().is_ok() {
@@ -553,7 +555,7 @@ mod tests {
         let counts = counting.work::<()>(async move {
             own.cancel();
             loop {
-                sandur_base::job::spend(1)?;
+                sandur_memory::job::spend(1)?;
             }
         });
         assert!(matches!(counts.await, Err(Error::Cancelled)));

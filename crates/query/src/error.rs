@@ -1,6 +1,7 @@
 //! Why a query failed.
 
-use sandur_base::{ErrorKind, OverBudget, Stopped};
+use sandur_base::ErrorKind;
+use sandur_memory::{OverBudget, Stopped};
 
 /// Why a query failed. Clients see the message.
 #[derive(Debug, Clone, thiserror::Error)]

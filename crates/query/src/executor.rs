@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -23,7 +24,7 @@ pub trait Work: Send + Sync + 'static {
     type Output: Send + 'static;
 
     /// Processes an item; `number` counts the items of the scan. Reports its work to
-    /// [`sandur_base::job`].
+    /// [`sandur_memory::job`].
     fn run(&self, number: u32, item: ScanItem) -> Result<Self::Output, Error>;
 }
 
@@ -203,8 +204,9 @@ impl<T> InFlight<'_, T> {
 mod tests {
     use super::*;
     use crate::source::PageTask;
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::{LineAutomaton, LineColumn, LogPage, TenantId};
+    use sandur_runtime::Env;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
@@ -389,7 +391,7 @@ mod tests {
         type Output = (u32, i64);
         fn run(&self, _: u32, _: ScanItem) -> Result<Self::Output, Error> {
             self.begun.fetch_add(1, Ordering::SeqCst);
-            while sandur_base::job::spend(1_000).is_ok() {}
+            while sandur_memory::job::spend(1_000).is_ok() {}
             self.ended.fetch_add(1, Ordering::SeqCst);
             Ok((0, 0))
         }
@@ -420,7 +422,7 @@ mod tests {
             }
             drop(query);
             // There is one thread: the running job ends, and the queued one does not begin.
-            env.run_cpu(sandur_base::Lane::Background, || ()).await;
+            env.run_cpu(sandur_runtime::Lane::Background, || ()).await;
         });
         let counted = (work.begun.load(Ordering::SeqCst), work.ended.load(Ordering::SeqCst));
         assert_eq!(counted, (1, 1));

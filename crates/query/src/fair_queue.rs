@@ -166,7 +166,8 @@ impl Drop for Permit {
 mod tests {
     use super::*;
     use crate::context::QueryContext;
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
+    use sandur_runtime::Env;
     use std::time::Duration;
 
     fn context(env: &Env, tenant: &str) -> QueryContext {

@@ -7,7 +7,7 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 use foldhash::fast::FixedState;
-use sandur_base::{MemoryBudget, OverBudget, Reservation};
+use sandur_memory::{MemoryBudget, OverBudget, Reservation};
 
 use crate::result::{Sample, Series, SeriesLabels};
 

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use sandur_base::{Reservation, job};
+use sandur_memory::{Reservation, job};
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -163,8 +163,9 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
+    use sandur_runtime::Env;
 
     use super::*;
 

@@ -8,14 +8,14 @@
 //! shares means only that other queries hold the memory at the moment.
 //!
 //! **Invariants.** A query that waits before its response begins holds no memory. It starts again after
-//! the memory that it lacked is kept for it ([`sandur_base::MemoryBudget::keep`]). The kept amount grows
+//! the memory that it lacked is kept for it ([`sandur_memory::MemoryBudget::keep`]). The kept amount grows
 //! by at least half each time, so there are few attempts: at the latest when its complete limit is kept,
 //! other queries cannot cause a refusal any more. A query waits at most half of the time that it had
 //! left; then the refusal is its result.
 
 use std::time::Duration;
 
-use sandur_base::OverBudget;
+use sandur_memory::OverBudget;
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -126,8 +126,9 @@ impl<'a> MemoryRetries<'a> {
 mod tests {
     use std::cell::Cell;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
+    use sandur_runtime::Env;
 
     use super::*;
 

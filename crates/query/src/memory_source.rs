@@ -390,7 +390,8 @@ mod tests {
 
     use super::*;
     use crate::source::{Columns, Needles};
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
+    use sandur_runtime::Env;
 
     fn rows() -> Vec<MemoryRow> {
         let row = |n: i64| MemoryRow {

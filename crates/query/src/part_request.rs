@@ -111,8 +111,9 @@ impl PartRequest {
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
+    use sandur_runtime::Env;
 
     use super::*;
 

@@ -17,7 +17,7 @@ pub async fn in_order<'a, T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sandur_base::Env;
+    use sandur_runtime::Env;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
-use sandur_base::{LruMap, MemoryBudget, Reservation};
+use sandur_base::LruMap;
+use sandur_memory::{MemoryBudget, Reservation};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::unit::Unit;

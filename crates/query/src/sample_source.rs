@@ -8,7 +8,8 @@
 
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 use sandur_model::{Exemplar, Labels, Matcher, MetricMetadata, TimeRange};
 
 use crate::context::QueryContext;

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use foldhash::fast::FixedState;
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::StreamId;
 use xxhash_rust::xxh3::Xxh3;
 

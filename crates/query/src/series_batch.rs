@@ -10,7 +10,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 use sandur_model::{FloatHistogram, Labels};
 
 use crate::error::Error;
@@ -108,7 +109,7 @@ pub trait SeriesPart: Send + Sync {
     fn memory_bytes(&self, some: &Range<usize>) -> u64;
 
     /// Decodes the samples of some of the series; series without samples may be left out. A computation
-    /// that reports its work to [`sandur_base::job`]; the caller has reserved the memory.
+    /// that reports its work to [`sandur_memory::job`]; the caller has reserved the memory.
     fn decode(&self, some: Range<usize>) -> Result<SeriesBatch, Error>;
 }
 

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 use sandur_model::{Labels, Matcher, TimeRange, matches_all};
 
 use crate::batch_texts::BatchTexts;
@@ -244,8 +245,9 @@ impl SampleScan for KnownSeries {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::memory_samples::MemorySeries;

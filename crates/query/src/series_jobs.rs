@@ -18,7 +18,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -53,7 +54,7 @@ pub trait SeriesWork: Send + Sync + 'static {
     fn memory_bytes(&self, series: usize) -> u64;
 
     /// Processes some series. Reserves memory for the result, and reports its work to
-    /// [`sandur_base::job`]. It is called again for the same series if there was not enough memory.
+    /// [`sandur_memory::job`]. It is called again for the same series if there was not enough memory.
     fn run(&self, batch: SeriesBatch) -> Result<Self::Output, Error>;
 }
 

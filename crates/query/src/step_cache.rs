@@ -11,8 +11,9 @@
 //! **Invariant.** The result is the same as that of evaluating the complete query. Steps do not depend
 //! on each other, so they may be evaluated in any grouping.
 
+use sandur_base::BoxFuture;
 use sandur_base::units::MIB;
-use sandur_base::{BoxFuture, Reservation};
+use sandur_memory::Reservation;
 use sandur_model::TimeRange;
 
 use crate::context::QueryContext;

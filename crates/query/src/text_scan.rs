@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -152,9 +153,9 @@ mod tests {
 
     #[tokio::test]
     async fn distinct_texts_come_sorted_in_batches_and_hold_their_memory() {
-        let budget = sandur_base::MemoryBudget::root("query", 1 << 20);
+        let budget = sandur_memory::MemoryBudget::root("query", 1 << 20);
         let tenant = sandur_model::TenantId::default_tenant();
-        let (env, hour) = (sandur_base::Env::system(1), std::time::Duration::from_secs(3_600));
+        let (env, hour) = (sandur_runtime::Env::system(1), std::time::Duration::from_secs(3_600));
         let context = QueryContext::new(env, tenant, budget.clone(), hour);
         let mut texts = DistinctTexts::new(&context).unwrap();
         let all: Vec<String> = (0..3_000).map(|n| format!("{n:05}")).collect();

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::Labels;
 
 use crate::error::Error;

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::exact::{ExactSum, ExactSums, Moments, Wide};
 use sandur_model::histogram::{Buckets, CounterReset, HistogramSum, LayoutParts};
 use sandur_model::{FloatHistogram, Labels};

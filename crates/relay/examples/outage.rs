@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
-use sandur_base::{Env, Shutdown};
 use sandur_relay::config::read;
 use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
 use sandur_relay::memory::Memory;
 use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
+use sandur_runtime::{Env, Shutdown};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

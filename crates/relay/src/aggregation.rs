@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
 
 use crate::model::aggregate::{Aggregate, Closing, Function, Stamp};
 

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use sandur_base::{FairReservation, Short};
+use sandur_runtime::{FairReservation, Short};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Initial size in bytes, and the size while the buffer is empty.

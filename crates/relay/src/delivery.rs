@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sandur_base::{Backoff, Env, ShutdownSignal};
+use sandur_runtime::{Backoff, Env, ShutdownSignal};
 
 use crate::connect::{Connection, Connector};
 use crate::counters::TargetCounters;

@@ -9,8 +9,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sandur_base::{Env, ShutdownSignal, Task, begins_http_request};
+use sandur_base::begins_http_request;
 use sandur_carbon::{FRAME_BYTES_MAX, PICKLE};
+use sandur_runtime::{Env, ShutdownSignal, Task};
 use tokio::io::AsyncRead;
 use tokio::net::{TcpListener, UdpSocket};
 

@@ -6,7 +6,8 @@
 
 use std::net::IpAddr;
 
-use sandur_base::{MemoryBudget, Shutdown, Task};
+use sandur_memory::MemoryBudget;
+use sandur_runtime::{Shutdown, Task};
 use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 
 use crate::intake::take;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use tokio::sync::Notify;
 
 /// Bytes up to which a chunk is filled.

@@ -3,7 +3,7 @@
 //! **Invariants.** Memory is reserved before it is used, from a separate budget for each of the three,
 //! so that none can exhaust the others.
 
-use sandur_base::MemoryBudget;
+use sandur_memory::MemoryBudget;
 
 /// Bytes of the queues of a stand-alone relay: no effective limit, since every queue is bounded by
 /// itself.

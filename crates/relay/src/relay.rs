@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
 use sandur_carbon::{Refusal, Sink};
+use sandur_runtime::Env;
 
 use crate::aggregation::{Aggregation, Computed};
 use crate::clean::{clean, clean_line};

@@ -6,7 +6,9 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_base::BoxFuture;
+use sandur_memory::MemoryBudget;
+use sandur_runtime::Env;
 
 use crate::config::{Format, read};
 use crate::connect::{Connection, Connector};
@@ -430,7 +432,7 @@ fn pickles_and_numbers_in_the_form_of_python_are_accepted() {
         let mut bytes = Vec::new();
         crate::pickle::message(&[b"a.b 7 100", b"a.c 8 101"], 0, &mut bytes);
         bytes.extend_from_slice(&[0xff; 4]);
-        let stopping = sandur_base::Shutdown::default();
+        let stopping = sandur_runtime::Shutdown::default();
         let stream = bytes.as_slice();
         let place = || running.senders.admit([10, 0, 0, 1].into()).unwrap();
         take(place(), Protocol::Pickle, stream, stopping.signal()).await;
@@ -454,7 +456,7 @@ fn an_endless_line_is_skipped_and_the_next_is_accepted() {
         let running = world.start("cluster main forward h1; match * send to main;");
         let mut bytes = vec![b'x'; 1 << 20];
         bytes.extend_from_slice(b" 1 2\na.b 3 4\n");
-        let stopping = sandur_base::Shutdown::default();
+        let stopping = sandur_runtime::Shutdown::default();
         let place = running.senders.admit([10, 0, 0, 1].into()).unwrap();
         take(place, Protocol::Line, bytes.as_slice(), stopping.signal()).await;
         world.seconds(1.0).await;

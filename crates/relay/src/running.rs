@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use sandur_base::{Env, OverBudget, Shutdown, Task};
+use sandur_memory::OverBudget;
+use sandur_runtime::{Env, Shutdown, Task};
 
 use crate::connect::Connector;
 use crate::counters::TargetCounters;

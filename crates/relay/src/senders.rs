@@ -11,7 +11,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, FairBudget, FairReservation, MemoryBudget, Party, Patience, Short, party_of};
+use sandur_base::party_of;
+use sandur_memory::MemoryBudget;
+use sandur_runtime::{Env, FairBudget, FairReservation, Party, Patience, Short};
 
 use crate::counters::Counter;
 use crate::relay::{Relay, Sorter};

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use sandur_base::{MemoryBudget, Reservation, small_file};
+use sandur_base::small_file;
+use sandur_memory::{MemoryBudget, Reservation};
 
 use crate::config::{TargetGroup, groups};
 use crate::scrape::short_of;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, MemoryBudget, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::{MemoryBudget, Reservation};
 
 use crate::config::{Auth, Tls};
 

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env, Lane, MemoryBudget, Reservation, Shutdown, ShutdownSignal, Task};
+use sandur_base::BoxFuture;
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{SampleBatch, TenantId};
+use sandur_runtime::{Env, Lane, Shutdown, ShutdownSignal, Task};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batches::Batches;

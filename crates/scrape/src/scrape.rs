@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::units::ByteSize;
-use sandur_base::{OverBudget, Reservation};
 use sandur_ingest::{
     ExpositionFormat, ExpositionLine, ExpositionReader, ExpositionSample, LineExemplar, SERIES_LABELS_MAX,
     series_pairs,
 };
+use sandur_memory::{OverBudget, Reservation};
 use sandur_model::{Exemplar, Labels, MetricMetadata, STALE_BITS, StreamId, TenantId};
 
 use crate::batches::Batches;
@@ -365,7 +365,7 @@ mod tests {
             self.now_ms += 1_000;
             let tenant = TenantId::default_tenant();
             let Self { job, labels, memory, now_ms } = self;
-            let mut held = sandur_base::MemoryBudget::root("scrapes", 1 << 20).reserve(0).unwrap();
+            let mut held = sandur_memory::MemoryBudget::root("scrapes", 1 << 20).reserve(0).unwrap();
             let held = &mut held;
             let give_way = &|| {};
             let mut reader =

@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use sandur_base::Env;
 use sandur_base::units::{ByteSize, MIB};
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Journaling, Warm};
 use sandur_cache::policy::TenantCaps;
 use sandur_cache::{Cache, CacheOptions};
 use sandur_engine::tenant_number;
+use sandur_runtime::Env;
 
 use sandur_config::{CacheSettings, TenantShares};
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use sandur_base::{Env, small_file};
+use sandur_base::small_file;
 use sandur_graphite::{RulesFile, StorageRules};
+use sandur_runtime::Env;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use sandur_config::Graphite;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use sandur_base::account::Counting;
+use sandur_memory::account::Counting;
 use tikv_jemallocator::Jemalloc;
 
 /// Returns freed memory to the system, which the limit of resident memory requires, and counts memory by

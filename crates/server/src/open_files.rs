@@ -3,7 +3,7 @@
 //! Every connection is an open file. The store, the cache and all other files need descriptors too, so
 //! the connections of all listeners together are limited to what a reserve leaves.
 
-use sandur_base::machine;
+use sandur_runtime::machine;
 
 use sandur_config::{Settings, Storage};
 

@@ -3,7 +3,8 @@
 //! **Invariant.** The kind alone decides how a protocol reports the failure (an HTTP status, a gRPC code,
 //! whether a sender retries); the message is for users.
 
-use sandur_base::{ErrorKind, Short};
+use sandur_base::ErrorKind;
+use sandur_runtime::Short;
 
 /// A failed query or write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

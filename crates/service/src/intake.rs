@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, FairReservation, Id, MemoryBudget};
+use sandur_base::{BoxFuture, Id};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal};
+use sandur_runtime::FairReservation;
 
 use crate::deletes::Deletes;
 use crate::failure::Failure;

@@ -11,10 +11,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
 use sandur_graphite::StorageRules;
+use sandur_memory::MemoryBudget;
 use sandur_model::{Limits, TenantId};
 use sandur_query::{Error, FairQueue, LogSource, QueryContext, ResultsCache, SampleSource, Sources};
+use sandur_runtime::Env;
 
 use crate::caller::Caller;
 use crate::followers::Followers;

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_base::MemoryBudget;
+use sandur_memory::MemoryBudget;
 use sandur_model::TenantId;
 
 /// Number of budgets of tenants from which unused ones are removed.

@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use sandur_base::Env;
 use sandur_model::TenantId;
+use sandur_runtime::Env;
 
 /// Minimum time between two lines of one tenant and reason.
 const LINE_EVERY: Duration = Duration::from_secs(60);

@@ -40,9 +40,10 @@ mod tests {
     use std::alloc::System;
     use std::time::Duration;
 
-    use sandur_base::account::Counting;
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
+    use sandur_memory::account::Counting;
     use sandur_model::TenantId;
+    use sandur_runtime::Env;
 
     use super::*;
 

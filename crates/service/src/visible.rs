@@ -185,8 +185,8 @@ mod tests {
         assert_eq!(shown(&promql, one("__rollup__")), r#"__rollup__!="x""#);
         assert_eq!(shown(&all, one("a")), r#"a!="x""#);
         let hour = std::time::Duration::from_secs(3_600);
-        let budget = sandur_base::MemoryBudget::root("query", 1 << 20);
-        let (env, tenant) = (sandur_base::Env::system(1), TenantId::default_tenant());
+        let budget = sandur_memory::MemoryBudget::root("query", 1 << 20);
+        let (env, tenant) = (sandur_runtime::Env::system(1), TenantId::default_tenant());
         let context = QueryContext::new(env, tenant, budget, hour);
         let every = |of: &Visible<'_>| {
             of.shown_series(&context, SeriesRequest::any_of(Vec::new(), TimeRange::ALL)).any_of

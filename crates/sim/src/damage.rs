@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_catalog::{Repair, check, check_block};
 use sandur_model::Signal;
+use sandur_runtime::Env;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::log_block::Wanted;
 use sandur_format::sample_block::{SamplePage, WholeSeries};
 use sandur_format::wal_segment::FrameReader;
 use sandur_format::{BlockFooter, sample_block};
 use sandur_model::{Batch, HistogramSample, Signal};
+use sandur_runtime::Env;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store, StoreOptions};
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use sandur_base::units::MIB;
-use sandur_base::{Env, MemoryBudget};
 use sandur_catalog::CatalogOptions;
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
+use sandur_memory::MemoryBudget;
 use sandur_model::{
     GRAPHITE_MARK, HistogramSample, Labels, LogBatch, LogBatchBuilder, MatchOp, Matcher, SampleBatch, Signal,
     TenantId, TimeRange,
@@ -21,6 +21,7 @@ use sandur_query::{
     Columns, Error as QueryError, EveryRow, LogSource, MetadataSelection, Needles, Order, QueryContext,
     RowLook, RowSelector, SampleSelection, Samples, ScanItem, Selection, SeriesRequest,
 };
+use sandur_runtime::Env;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use sandur_base::Env;
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset};
 use sandur_model::{
     Exemplar, FloatHistogram, HistogramSample, Labels, MetricMetadata, STALE_BITS, SampleBatch, TenantId,
 };
+use sandur_runtime::Env;
 
 /// The content of a row.
 #[derive(Clone, Debug)]

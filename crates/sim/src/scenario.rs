@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::{Env, Id, Task};
+use sandur_base::Id;
 use sandur_catalog::DeleteProgress;
 use sandur_model::{Dataset, Signal, TenantId, TimeRange};
+use sandur_runtime::{Env, Task};
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 use xxhash_rust::xxh3::xxh3_64;

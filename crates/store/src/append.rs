@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use sandur_base::Env;
+use sandur_runtime::Env;
 use tokio::sync::Mutex;
 
 use crate::call::Call;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::intent::Policy;
 use crate::lane::Lane;

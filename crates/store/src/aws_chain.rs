@@ -17,7 +17,8 @@
 use std::collections::HashMap;
 use std::io;
 
-use sandur_base::{environment, small_file};
+use sandur_base::small_file;
+use sandur_runtime::environment;
 
 /// The largest profile file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

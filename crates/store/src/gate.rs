@@ -10,7 +10,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Env, Turns};
+use sandur_base::Turns;
+use sandur_runtime::Env;
 use tokio::sync::oneshot;
 
 use crate::cause::Cause;

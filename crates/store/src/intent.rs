@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::Backoff;
 use sandur_base::units::{KIB, MIB};
+use sandur_runtime::Backoff;
 
 /// The purpose of a request: determines its timeouts and, with the operation, its lane
 /// ([`crate::Lane`]).

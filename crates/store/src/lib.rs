@@ -38,7 +38,7 @@
 //!
 //! ```
 //! use bytes::Bytes;
-//! use sandur_base::Env;
+//! use sandur_runtime::Env;
 //! use sandur_store::{Created, Intent, Store, StoreOptions};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {

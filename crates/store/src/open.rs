@@ -17,7 +17,7 @@ use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{BackoffConfig, ClientOptions, HeaderValue, ObjectStore, RetryConfig};
-use sandur_base::{Env, environment};
+use sandur_runtime::{Env, environment};
 
 use crate::advice::{Fault, denied_remedy};
 use crate::aws_chain::{self, Chain};

@@ -16,8 +16,8 @@ use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use object_store::{ObjectMeta, UpdateVersion};
-use sandur_base::account::Account;
-use sandur_base::{Env, Task};
+use sandur_memory::account::Account;
+use sandur_runtime::{Env, Task};
 
 use crate::answer;
 use crate::attempts::Attempts;

@@ -8,8 +8,8 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use sandur_base::single_flight::{Role, SingleFlight};
-use sandur_base::{Env, Task};
+use sandur_runtime::single_flight::{Role, SingleFlight};
+use sandur_runtime::{Env, Task};
 
 use crate::error::{Error, Place};
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, PutMode, PutPayload};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::append::AppendFile;
 use crate::call::Call;

@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
+use sandur_runtime::Env;
 
 use crate::cause::Cause;
 use crate::classify::Failure;

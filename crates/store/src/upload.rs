@@ -16,7 +16,7 @@ use bytes::Bytes;
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{MultipartId, MultipartUpload, PutMode, PutMultipartOptions, PutPayload};
-use sandur_base::Task;
+use sandur_runtime::Task;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::call::Call;

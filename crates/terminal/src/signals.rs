@@ -3,7 +3,7 @@
 //! **Invariant.** Signals are caught before the process reports that it is ready, so that from then on a
 //! signal starts an orderly shutdown.
 
-use sandur_base::Shutdown;
+use sandur_runtime::Shutdown;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::logging;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
-use sandur_base::{Env, Task};
+use sandur_runtime::{Env, Task};
 use sandur_terminal::Failed;
 use tokio::sync::{Notify, mpsc};
 

@@ -35,8 +35,8 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use identity::Identity;
-use sandur_base::{Env, Shutdown};
 use sandur_cli::client::{self, Client};
+use sandur_runtime::{Env, Shutdown};
 use sandur_terminal::Failed;
 use sandur_terminal::Signals;
 

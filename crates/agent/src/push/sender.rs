@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Method;
-use sandur_base::{Backoff, Env};
 use sandur_cli::client::{Ask, Client, Refusal};
+use sandur_runtime::{Backoff, Env};
 use serde::Deserialize;
 
 use super::batch::{Batch, PUSH_TYPE};

@@ -2,7 +2,7 @@
 //! still be able to open its files.
 
 use anyhow::Result;
-use sandur_base::Env;
+use sandur_runtime::Env;
 use serde_json::json;
 
 use super::Attack;

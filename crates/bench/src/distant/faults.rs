@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 /// What the proxy does to requests. It can be changed while the proxy runs.
 pub struct ProxyFaults {

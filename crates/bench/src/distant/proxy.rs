@@ -137,7 +137,7 @@ impl Wire {
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::Env;
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::http::Connection;

@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
+use sandur_runtime::Env;
 
 use super::alone::settle;
 use super::cold::Distant;

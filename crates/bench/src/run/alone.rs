@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use super::report::{Column, median};
 use super::server::{Place, Process, disk_bytes};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
+use sandur_runtime::Env;
 use sandur_s3_server::S3Server;
 
 use super::alone::{check_lines, push_all, queries, settle};

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::http::{Connection, escaped};
 use crate::push_body::{SampledSeries, remote_write};

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::http::Connection;
 use sandur_s3_server::S3Server;

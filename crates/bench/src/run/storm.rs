@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use super::alone::queries;
 use super::scrape::Scrape;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
 use sandur_model::Labels;
+use sandur_runtime::Env;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 

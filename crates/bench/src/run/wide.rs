@@ -10,8 +10,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
+use sandur_runtime::Env;
 
 use super::alone::settle;
 use super::series_client::{JOBS, counter, push, rates_path};

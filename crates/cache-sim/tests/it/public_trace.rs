@@ -6,11 +6,11 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use sandur_base::environment;
 use sandur_cache::policy::{Reinsertion, TenantCaps};
 use sandur_cache_sim::oracle::{Lru, PaperS3Fifo, WTinyLfu};
 use sandur_cache_sim::trace::OracleGeneral;
 use sandur_cache_sim::{Policy, Request, TierOptions, TwoTier, run};
+use sandur_runtime::environment;
 
 /// Most points by which ours may be below the best of the others.
 const POINTS_BELOW_MAX: f64 = 0.5;

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use super::counters::Counters;
 use super::format::{Root, bytes_at, u64_at};

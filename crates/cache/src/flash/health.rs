@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Backoff, Pauses};
+use sandur_runtime::{Backoff, Pauses};
 
 use super::options::WRITE_DEADLINES;
 

@@ -86,7 +86,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use self::cold_start::ColdStart;
 use self::core::Core;

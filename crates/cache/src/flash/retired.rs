@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Backoff;
+use sandur_runtime::Backoff;
 
 /// Pauses before attempts.
 const BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(300));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 
 use super::files::{
     MemoryFileError, Refusal, Restored, RestoredItems, meta_path, sync_directory, with_ending,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use sandur_base::Env;
+use sandur_runtime::Env;
 use tempfile::TempDir;
 
 use super::files::{MemoryFileError, Notes, Refusal, Restored, RestoredItems, SaveId};

@@ -17,7 +17,7 @@ mod shard;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
 
 pub(crate) use epochs::Epochs;
 pub(crate) use evictor::Evictor;

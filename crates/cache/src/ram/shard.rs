@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 
 use super::evictor::{Evictor, Fate};
 use super::record::{Dead, Moment, Record};

@@ -10,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_cache::device::{Fault, Faults, FaultyDevice};
 use sandur_cache::flash::{FlashOptions, Health, SegmentState};
 use sandur_cache::{Cache, CacheOptions, Hint, Item, Put, Read, Stored};
+use sandur_runtime::Env;
 
 /// Longer than any operation takes. Only a caller that waits for the device would exceed it.
 const LIMIT: Duration = Duration::from_secs(60);

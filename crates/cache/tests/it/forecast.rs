@@ -7,11 +7,11 @@
 #![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::FlashOptions;
 use sandur_cache::predict::{MEMORY_BYTES_MAX, PRESENT};
 use sandur_cache::{Cache, CacheOptions, Put, Read};
+use sandur_runtime::Env;
 use tempfile::TempDir;
 
 const SEED: u64 = 7;

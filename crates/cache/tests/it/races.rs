@@ -12,11 +12,11 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Env;
-use sandur_base::environment::variable;
 use sandur_cache::device::FaultyDevice;
 use sandur_cache::flash::{FlashOptions, Warm};
 use sandur_cache::{Cache, CacheOptions, Change, Hint, Item, Put, Read};
+use sandur_runtime::Env;
+use sandur_runtime::environment::variable;
 
 const KEYS: u64 = 900;
 const WRITERS: u64 = 3;

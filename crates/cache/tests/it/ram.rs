@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_cache::{
     Answer, Applied, Cache, CacheOptions, Change, Condition, Item, Lookup, Put, Read, RemovalListener,
     RemovalReason, RemovedItem, Revision, Stored, Updated,
 };
+use sandur_runtime::Env;
 
 const START_NS: i64 = 1_700_000_000 * 1_000_000_000;
 

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use sandur_base::Env;
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Warm};
 use sandur_cache::{Cache, CacheOptions, Hint, Notes, Put, Read, Restored, Stored, Tier};
+use sandur_runtime::Env;
 use tempfile::TempDir;
 
 fn open(directory: &TempDir, warm: Warm) -> Cache {

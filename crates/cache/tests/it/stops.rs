@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_cache::device::{Device, FaultyDevice, ReadRequest};
 use sandur_cache::flash::{FlashOptions, Health, Warm};
 use sandur_cache::{Answer, Cache, CacheOptions, Put, Read, Stored};
+use sandur_runtime::Env;
 
 /// More items than the write buffers and the write-back queue hold together.
 const ITEMS: u64 = 60_000;

@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used)] // also for functions that tests share
 
 use bytes::Bytes;
-use sandur_base::{Env, ErrorKind};
+use sandur_base::ErrorKind;
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::FlashOptions;
 use sandur_cache::policy::{Refusal, TenantCaps};
 use sandur_cache::{Cache, CacheOptions, Hint, Lookup, Put, Read};
+use sandur_runtime::Env;
 use tempfile::TempDir;
 
 const MEMORY: u64 = 4 << 20;

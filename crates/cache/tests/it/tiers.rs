@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use sandur_base::Env;
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, FlashStats, Journaling, SegmentState, Warm};
 use sandur_cache::policy::Refusal;
@@ -18,6 +17,7 @@ use sandur_cache::{
     Applied, Cache, CacheOptions, Change, Condition, Hint, Item, ItemMeta, Lookup, Put, Read, Revision,
     Stored, Tier,
 };
+use sandur_runtime::Env;
 use tempfile::TempDir;
 
 fn options(directory: &TempDir, memory: u64, flash: u64) -> CacheOptions {

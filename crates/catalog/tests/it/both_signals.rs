@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_catalog::{Catalog, CheckReport, LogPosition, Repair, Severity, check, check_block};
 use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::{BlockMeta, Edit, WritePlace};
 use sandur_format::wal_segment::{FrameId, Record, encode_fence, encode_frame};
 use sandur_format::{log_block, sample_block};
 use sandur_model::{Batch, Dataset, Labels, SampleBatch, TenantId, TimeRange};
+use sandur_runtime::Env;
 use sandur_store::{Intent, Store};
 
 use crate::world::{START_NS, add, block, memory, options, register};

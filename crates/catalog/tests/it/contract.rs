@@ -4,10 +4,11 @@
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_catalog::{Catalog, CatalogOptions, CommitError, EditFault, Rejection};
 use sandur_format::catalog_entry::{Edit, Precondition};
 use sandur_model::{Dataset, TenantId, TimeRange};
+use sandur_runtime::Env;
 
 use crate::world::{add, block, memory, options, register};
 

@@ -7,12 +7,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_catalog::{
     Catalog, CatalogOptions, Collector, GcOptions, Members, MembersOptions, OwnBlocks, Registration,
     Severity, check,
 };
 use sandur_format::catalog_entry::{BlockMeta, Edit, WalKind};
+use sandur_runtime::Env;
 use sandur_store::{Intent, Store};
 
 use crate::world::{add, block, memory, object, options, register};

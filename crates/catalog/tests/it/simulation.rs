@@ -24,12 +24,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{Env, Id, Task};
+use sandur_base::Id;
 use sandur_catalog::{
     Catalog, CatalogOptions, Collector, CommitError, GcOptions, Members, MembersOptions, OwnBlocks,
     Registration, Repair, Snapshot, check,
 };
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition, WalKind};
+use sandur_runtime::{Env, Task};
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Intent, Store};
 

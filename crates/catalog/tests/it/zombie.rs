@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_format::catalog_entry::{Edit, Entry, Precondition};
+use sandur_runtime::Env;
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Intent, Store};
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use reqwest::header::{HeaderName, HeaderValue};
-use sandur_base::{environment, small_file};
+use sandur_base::small_file;
+use sandur_runtime::environment;
 use sandur_terminal::Failed;
 use url::Url;
 

@@ -14,7 +14,7 @@ use clap::{Arg, ArgMatches, Command};
 use futures_util::{SinkExt, StreamExt};
 use recent::{Recent, Repeats};
 use reqwest::Upgraded;
-use sandur_base::{Backoff, Env};
+use sandur_runtime::{Backoff, Env};
 use sandur_terminal::Failed;
 use serde::Deserialize;
 use tokio_tungstenite::WebSocketStream;

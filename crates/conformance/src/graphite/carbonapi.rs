@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use sandur_base::{Env, MemoryBudget};
 use sandur_graphite::{
     Evaluator, Fetched, Found, Moment, Pattern, Scope, Selector, Series, Source, TagExpression, Window, Zone,
 };
+use sandur_memory::MemoryBudget;
 use sandur_model::TenantId;
 use sandur_query::{Error, QueryContext};
+use sandur_runtime::Env;
 use serde_json::Value;
 
 use super::cases::{cases, string};

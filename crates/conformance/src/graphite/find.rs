@@ -4,11 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sandur_base::MemoryBudget;
 use sandur_graphite::{
     Error, ExpandRequest, FindRequest, Rendered, Zone, complete_tags, complete_values, delete_series, expand,
     find, find_series, index, list_tags, tag_details, tag_multi_series, tag_series,
 };
+use sandur_memory::MemoryBudget;
 use sandur_query::QueryContext;
 use serde_json::Value;
 

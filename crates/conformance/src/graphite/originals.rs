@@ -11,10 +11,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sandur_base::Env;
 use sandur_relay::node::Node;
 use sandur_relay::replicas::{Distribution, Rule};
 use sandur_relay::ring::Kind;
+use sandur_runtime::Env;
 
 /// Paths of the programs; a program without one is not compared.
 #[derive(Default)]

@@ -4,13 +4,13 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use sandur_base::Env;
 use sandur_graphite::{
     Names, RulesFile, Source, StorageRules, StoredOptions, StoredSeries, canonical_name, parse_name,
 };
 use sandur_model::{
     Dataset, HOUR_NS, Labels, SampleBatch, TenantId, graphite_path_labels, graphite_tagged_labels,
 };
+use sandur_runtime::Env;
 use serde_json::Value;
 
 use super::cases::string;

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sandur_base::MemoryBudget;
 use sandur_graphite::{RenderRequest, Rendered, Zone, render};
+use sandur_memory::MemoryBudget;
 use sandur_query::QueryContext;
 use serde_json::Value;
 

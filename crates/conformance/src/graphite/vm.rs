@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
 use sandur_graphite::{RenderRequest, Zone, render};
+use sandur_memory::MemoryBudget;
 use sandur_model::TenantId;
 use sandur_query::QueryContext;
+use sandur_runtime::Env;
 use serde_json::Value;
 
 use super::cases::{cases, string};

@@ -6,11 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
 use sandur_logql::partial as of_logs;
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_promql::partial as of_metrics;
 use sandur_query::{Direction, MemoryRow, MemorySeries, MemorySource, PartRequest, QueryContext};
+use sandur_runtime::Env;
 
 const S: i64 = 1_000_000_000;
 /// The memory of a query.

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, TenantId};
 use sandur_promql::{Options, Request, Times, parse, pretty, query, to_json};
 use sandur_query::{MemorySeries, QueryContext};
+use sandur_runtime::Env;
 
 use super::whole::on_a_small_stack;
 

@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::MemoryBudget;
 use sandur_ingest::{
     DecodedSamples, DeltaStreams, Error, ImportOptions, Memory, Push, PushHeaders, SamplePush, SeriesCache,
     import, otlp_metrics, remote_write,
 };
+use sandur_memory::MemoryBudget;
 use sandur_model::{LabelText, Limits, MetricLimits, TenantId};
 
 use super::counted::Counted;

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
 use sandur_logql::{Expr, Kind, Request, parse, pretty};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_query::{Direction, Error, MemoryRow, MemorySource, QueryContext, QueryResult};
+use sandur_runtime::Env;
 
 /// A quarter of the stack of a test thread, which is the smallest stack of all. The address sanitizer of
 /// the fuzzer makes stack frames several times as large.

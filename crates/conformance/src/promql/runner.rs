@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::TenantId;
 use sandur_promql::{Answer, Options, Point, Request, Series, Times, Value, query};
 use sandur_query::{QueryContext, SampleSource};
+use sandur_runtime::Env;
 
 use super::place::Stored;
 use super::script::{self, Command, Eval};

@@ -3,9 +3,9 @@
 //! Each section of a script (from one `clear` to the next) has its own tenant, so one engine serves a
 //! complete script.
 
-use sandur_base::Env;
 use sandur_model::{Dataset, LogBatch, LogBatchBuilder, SECOND_NS, TenantId};
 use sandur_query::MemoryRow;
+use sandur_runtime::Env;
 
 use super::opened::OpenedEngine;
 use super::{Place, View};

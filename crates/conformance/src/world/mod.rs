@@ -10,9 +10,10 @@ mod place;
 
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::Limits;
 use sandur_query::{MemoryRow, QueryContext, QueryResult};
+use sandur_runtime::Env;
 
 use crate::script::Eval;
 pub use engine::{EngineWorld, section};

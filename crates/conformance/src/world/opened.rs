@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::units::MIB;
-use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions, MaintenanceOptions};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Batch, Dataset, SECOND_NS, TimeRange};
+use sandur_runtime::Env;
 use sandur_store::{Store, StoreOptions};
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use super::ask::{Ask, random_ask};
 use super::expression::Expression;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use sandur_base::Env;
 use sandur_bench::http::{Connection, escaped};
 use sandur_promql::{Options, Request, query};
 use sandur_query::MemorySeries;
+use sandur_runtime::Env;
 #[cfg(test)]
 use {
     sandur_promql::Value,

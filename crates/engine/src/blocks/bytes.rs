@@ -13,13 +13,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use sandur_base::account::uncharged;
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_cache::flash::TENANT_BITS;
 use sandur_cache::{Cache, Hint, Put, Read, Tier};
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_memory::account::uncharged;
 use sandur_model::TenantId;
 use sandur_query::QueryStats;
+use sandur_runtime::Env;
 use sandur_store::{Error, Intent, Store};
 
 /// A piece of a block.

@@ -13,9 +13,10 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_base::account::Account;
-use sandur_base::{Id, LruMap, Reservation};
+use sandur_base::{Id, LruMap};
 use sandur_cache::Cache;
+use sandur_memory::Reservation;
+use sandur_memory::account::Account;
 
 /// The part of a block that a cached value was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_value_is_evicted_and_the_limit_holds() {
-        let env = sandur_base::Env::simulated(1, 0);
+        let env = sandur_runtime::Env::simulated(1, 0);
         let memory = Cache::in_memory(&env, 8 << 20);
         let cache = BlockCache::new(memory.clone());
         const UNIT: u64 = (8 << 20) / 8 * 7 / 8;

@@ -9,9 +9,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::MemoryBudget;
 use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_memory::MemoryBudget;
 use sandur_model::{TenantId, TimeRange};
 
 use crate::blocks::reader::BlockReader;

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::{Env, Lane};
 use sandur_cache::{Hint, Tier};
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece as StoredPiece;
 use sandur_query::QueryStats;
+use sandur_runtime::{Env, Lane};
 use sandur_store::Intent;
 
 use crate::blocks::bytes::{BlockBytes, Spent, Stored};

@@ -1,7 +1,8 @@
 //! Why the query of a delete request cannot be applied.
 
 use sandur_base::units::ByteSize;
-use sandur_base::{ErrorKind, Id, OverBudget};
+use sandur_base::{ErrorKind, Id};
+use sandur_memory::OverBudget;
 
 /// Why the query of a delete request cannot be applied.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, format_duration};
-use sandur_base::{ErrorKind, Id, OverBudget};
+use sandur_base::{ErrorKind, Id};
 use sandur_catalog::{Catalog, CommitError};
+use sandur_memory::OverBudget;
 
 pub use filter::FilterError;
 pub use read::ReadError;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::{LineAutomaton, LineColumn, LogPage, StreamRun, matches_all};
 use sandur_query::{Error, PageTask, QueryContext};
 

@@ -14,12 +14,12 @@ use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::{MemoryBudget, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::log_block::{
     BlockOptions, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Run, Wanted, sort_streams,
 };
 use sandur_format::needle::PageFilter;
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, LineColumn, LogPage, StreamRun, TimeRange};
 
 use super::block::OpenLogs;

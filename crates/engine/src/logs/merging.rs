@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::{Lane, MemoryBudget};
 use sandur_cache::Hint;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::BlockOptions;
+use sandur_memory::MemoryBudget;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
+use sandur_runtime::Lane;
 
 use super::block::OpenLogs;
 use super::expired::expired;

@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 use sandur_model::{Labels, LogBatch, LogPage, Matcher, StreamEntries, TenantId, matches_all};
 use sandur_query::{Error, Follow, Followed, QueryContext};
 use tokio::sync::Notify;
@@ -210,7 +211,8 @@ impl Drop for Following {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::fixtures::{BatchBuilder, app_is, rows_of};

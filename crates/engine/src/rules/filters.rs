@@ -9,11 +9,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sandur_base::account::Account;
-use sandur_base::job::{self, Bounded, Stopped, reserve_exactly};
-use sandur_base::{Env, Id, Lane, LruMap, MemoryBudget, OverBudget, Reservation};
+use sandur_base::{Id, LruMap};
+use sandur_memory::account::Account;
+use sandur_memory::job::{self, Bounded, Stopped, reserve_exactly};
+use sandur_memory::{MemoryBudget, OverBudget, Reservation};
 use sandur_model::{Labels, MatchOp, Matcher, Signal, matches_all};
 use sandur_query::{Error as QueryError, RowLook, RowSelector, SelectorCompiler};
+use sandur_runtime::{Env, Lane};
 
 use crate::error::FilterError;
 use crate::path_labels::is_path_label;

@@ -10,11 +10,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sandur_base::Id;
 use sandur_base::units::MIB;
-use sandur_base::{Env, Id, Lane, MemoryBudget};
 use sandur_catalog::{DeleteRecord, DeleteRequest, Snapshot};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Dataset, DeletionMode, Signal, TenantId, TimeRange};
 use sandur_query::{Error as QueryError, Needles, QueryContext, SelectorCompiler};
+use sandur_runtime::{Env, Lane};
 
 use crate::error::FilterError;
 use crate::needles::NeedleKeys;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use roaring::RoaringBitmap;
-use sandur_base::{Lane, MemoryBudget};
 use sandur_format::sample_block::index::SeriesSpan;
+use sandur_memory::MemoryBudget;
 use sandur_model::Labels;
+use sandur_runtime::Lane;
 
 use super::OpenSamples;
 use super::index::{HeldPage, IndexError, IndexReader, WantedLabels};

@@ -127,7 +127,8 @@ fn each_time(series: &SelectedSeries, at: usize, mut each: impl FnMut(i64)) {
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::{Id, MemoryBudget};
+    use sandur_base::Id;
+    use sandur_memory::MemoryBudget;
     use sandur_model::{Exemplar, HistogramSample, Labels, MetricMetadata, SampleBatch};
 
     use sandur_format::block::BlockOrigin;

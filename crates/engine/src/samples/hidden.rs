@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
-use sandur_base::job::JobMemory;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::index::SeriesSpan;
 use sandur_format::sample_block::{ExemplarPage, SeriesExemplars};
+use sandur_memory::job::JobMemory;
 use sandur_model::{Exemplar, Labels, MILLISECOND_NS, Matcher, TimeRange};
 use sandur_query::Error;
 

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use sandur_base::{Lane, MemoryBudget};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
+use sandur_memory::MemoryBudget;
 use sandur_query::QueryStats;
+use sandur_runtime::Lane;
 
 use super::OpenSamples;
 use super::hidden::{HidingExemplars, hides};

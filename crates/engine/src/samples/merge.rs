@@ -16,12 +16,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::try_join;
-use sandur_base::{MemoryBudget, Reservation};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
 use sandur_format::block::compare_series;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, TimeRange};
 use sandur_query::QueryStats;
 

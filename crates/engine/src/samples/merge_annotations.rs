@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::{MemoryBudget, Reservation};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
 use sandur_format::block::compare_series;
 use sandur_format::codec::Piece;
 use sandur_format::sample_block::{BlockWriter, ExemplarPage, MetadataPage, SeriesExemplars};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::MetricMetadata;
 use sandur_query::QueryStats;
 

@@ -8,10 +8,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::{MemoryBudget, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::index::PAGE_SERIES;
 use sandur_format::sample_block::{GroupEntry, GroupTables, OpenGroup, PageEntry, SamplePage, TimeTable};
+use sandur_memory::{MemoryBudget, Reservation};
 
 use super::OpenSamples;
 use super::hidden::HiddenSamples;

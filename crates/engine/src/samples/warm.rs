@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
-use sandur_base::MemoryBudget;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::codec::Piece as StoredPiece;
 use sandur_format::sample_block::{Footer, GroupHead};
+use sandur_memory::MemoryBudget;
 use sandur_query::QueryStats;
 
 use super::OpenSamples;

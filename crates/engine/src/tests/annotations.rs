@@ -205,7 +205,7 @@ async fn exemplars_and_metadata_stay_within_the_budget_of_their_query() {
         if flushed {
             engine.flush().await.unwrap();
         }
-        let budget = sandur_base::MemoryBudget::root("a small query", 50_000);
+        let budget = sandur_memory::MemoryBudget::root("a small query", 50_000);
         let tenant = TenantId::default_tenant();
         let poor =
             QueryContext::new(engine.env().clone(), tenant, budget.clone(), Duration::from_secs(3_600));

@@ -6,8 +6,9 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandur_base::job::reserve_exactly;
-use sandur_base::{ErrorKind, Id, Reservation};
+use sandur_base::{ErrorKind, Id};
+use sandur_memory::Reservation;
+use sandur_memory::job::reserve_exactly;
 use sandur_model::{Dataset, LineColumn, LogPage, Matcher};
 use sandur_query::{Error as QueryError, Followed, RowLook, RowSelector};
 use tempfile::TempDir;

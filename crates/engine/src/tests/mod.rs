@@ -32,9 +32,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::{TenantId, TimeRange};
 use sandur_query::{Columns, Needles, Order, QueryContext, ScanItem, Selection};
+use sandur_runtime::Env;
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 

@@ -1,7 +1,8 @@
 //! A store that is unreachable, silent or slow, or that refuses only writes or only reads, in paused
 //! time: what the engine detects and when, and what happens to pushes in flight.
 
-use sandur_base::{ErrorKind, Task};
+use sandur_base::ErrorKind;
+use sandur_runtime::Task;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Series that are returned before they are decoded: however they are split and decoded, and when memory
 //! of later batches is released in between, they equal those of decoded batches.
 
-use sandur_base::{MemoryBudget, Reservation};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, SampleBatch};
 use sandur_query::{SampleScan, SampleSelection, SeriesBatch};
 use tempfile::TempDir;

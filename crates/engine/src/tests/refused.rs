@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use sandur_base::{ErrorKind, Reservation};
+use sandur_base::ErrorKind;
+use sandur_memory::Reservation;
 use sandur_model::{Labels, SampleBatch};
 use sandur_query::{SampleScan, SampleSelection, SeriesBatch};
 use sandur_store::fault::{FaultPlan, FaultStore};

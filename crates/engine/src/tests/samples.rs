@@ -202,7 +202,7 @@ async fn label_calls_take_less_memory_than_their_answers() {
     let engine = open(directory.path()).await;
     let expected = push_many_values(&engine).await;
     let budget = || {
-        let budget = sandur_base::MemoryBudget::root("a small query", 5 << 20);
+        let budget = sandur_memory::MemoryBudget::root("a small query", 5 << 20);
         let tenant = TenantId::default_tenant();
         QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600))
     };
@@ -246,7 +246,7 @@ async fn label_scans_continue_after_a_refusal_of_memory() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let expected = push_many_values(&engine).await;
-    let all = sandur_base::MemoryBudget::root("all queries", 16 << 20);
+    let all = sandur_memory::MemoryBudget::root("all queries", 16 << 20);
     let (tenant, budget) = (TenantId::default_tenant(), all.child("query", 16 << 20));
     let context = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
     let samples = engine.sources().samples;
@@ -313,7 +313,7 @@ async fn a_series_scan_fails_before_its_first_batch_or_not_at_all() {
     let samples = engine.sources().samples;
     let (mut refused, mut whole) = (0, 0);
     for bytes in (8..96).map(|part| part << 16) {
-        let budget = sandur_base::MemoryBudget::root("a small query", bytes);
+        let budget = sandur_memory::MemoryBudget::root("a small query", bytes);
         let tenant = TenantId::default_tenant();
         let context = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
         let Ok(mut scan) = samples.series(&context, SeriesRequest::everything()).await else {
@@ -353,7 +353,7 @@ async fn a_scan_returns_only_the_requested_labels_and_stays_within_its_budget() 
     assert_eq!(batch.labels.len(), 40);
     assert!((0..40).all(|at| batch.pairs(at).eq([("__name__", "up")])), "app was not requested");
     assert!(batch.samples.iter().all(|samples| samples.times[..] == [START_MS, START_MS + 1_000]));
-    let budget = sandur_base::MemoryBudget::root("a small query", 8 << 10);
+    let budget = sandur_memory::MemoryBudget::root("a small query", 8 << 10);
     let tenant = TenantId::default_tenant();
     let poor = QueryContext::new(engine.env().clone(), tenant, budget, Duration::from_secs(3_600));
     let mut scan = samples.select(&poor, selection(&["app"])).await.unwrap();

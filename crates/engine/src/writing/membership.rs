@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-use sandur_base::{Env, Task};
 use sandur_catalog::{Catalog, Members, MembersOptions, Registration};
+use sandur_runtime::{Env, Task};
 
 use crate::error::Error;
 use crate::options::EngineOptions;

@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Lane, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
+use sandur_memory::Reservation;
 use sandur_model::{Batch, MILLISECOND_NS, SampleConflicts};
+use sandur_runtime::Lane;
 use tokio::sync::oneshot;
 
 use crate::error::Error;

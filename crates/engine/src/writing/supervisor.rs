@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Backoff, Task};
+use sandur_runtime::{Backoff, Task};
 
 use crate::error::Error;
 use crate::writing::wal::End;

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use sandur_base::{Id, Task};
+use sandur_base::Id;
 use sandur_catalog::{Registration, Snapshot};
 use sandur_format::catalog_entry::WalKind;
+use sandur_runtime::Task;
 use tokio::sync::{Mutex, Notify, watch};
 
 use crate::blocks::reader::BlockReader;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandur_base::job::reserve_exactly;
+use sandur_memory::job::reserve_exactly;
 use sandur_query::QueryContext;
 
 use crate::encoding::json::{Layout, quoted, wrapped};

@@ -1,6 +1,6 @@
 //! `/metrics/index.json`: the paths of all series.
 
-use sandur_base::job::reserve_exactly;
+use sandur_memory::job::reserve_exactly;
 use sandur_query::QueryContext;
 
 use crate::encoding::json::{Layout, quoted, wrapped};

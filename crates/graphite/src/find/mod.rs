@@ -15,7 +15,7 @@ mod pickle;
 mod request;
 mod treejson;
 
-use sandur_base::job::reserve_exactly;
+use sandur_memory::job::reserve_exactly;
 use sandur_query::QueryContext;
 
 use crate::encoding::json::wrapped;
@@ -87,8 +87,9 @@ fn write(request: &FindRequest, nodes: &[Node]) -> Result<Rendered> {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::source::testing::Made;

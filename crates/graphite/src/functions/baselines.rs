@@ -1,7 +1,7 @@
 //! Compares a series with its medians over several earlier periods.
 
 use futures_util::FutureExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::time_shift::backwards;
 use crate::aggregation::Aggregation;

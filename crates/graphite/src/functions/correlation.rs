@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 use std::ops::Range;
 
-use sandur_base::job::{reserve_exactly, spend};
+use sandur_memory::job::{reserve_exactly, spend};
 
 use super::keys::take_first;
 use crate::aggregation::{order, sorted};

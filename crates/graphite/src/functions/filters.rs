@@ -1,7 +1,7 @@
 //! Keeps or drops whole series, by an aggregate of their values or by their name.
 
 use futures_util::FutureExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use crate::aggregation::{Aggregation, is_enough, percentile};
 use crate::call::Call;

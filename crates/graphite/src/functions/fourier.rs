@@ -6,7 +6,7 @@
 use std::f64::consts::PI;
 use std::ops::{Add, Mul, Sub};
 
-use sandur_base::job::{reserve_exactly, spend};
+use sandur_memory::job::{reserve_exactly, spend};
 
 use crate::error::Result;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::intervals::summarized;
 use crate::call::Call;

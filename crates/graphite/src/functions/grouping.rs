@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::find;
 use super::keys::{bound_in, group_by_key, place_in};

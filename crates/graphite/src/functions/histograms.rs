@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use crate::aggregation::order;
 use crate::call::Call;

@@ -163,7 +163,7 @@ impl Season {
 fn smooth(series: &Series, season: usize) -> Result<(Column, Column)> {
     let mut forecast = Column::with_room(series.values.len())?;
     let mut deviations = Column::with_room(series.values.len())?;
-    let _held = sandur_base::job::reserve_exactly(16 * season.min(series.values.len()) as u64)?;
+    let _held = sandur_memory::job::reserve_exactly(16 * season.min(series.values.len()) as u64)?;
     let (mut seasonals, mut strays) = (Season::new(season), Season::new(season));
     let (mut intercept, mut slope, mut next): (Option<f64>, f64, Option<f64>) = (None, 0.0, None);
     for (place, actual) in series.points().enumerate() {

@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt;
 use jiff::SignedDuration;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use crate::aggregation::{Aggregation, is_enough};
 use crate::attime::{Unit, parse_offset};

@@ -1,6 +1,6 @@
 //! Keys for grouping and naming series: nodes of their paths and values of their tags.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use crate::call::NodeOrTag;
 use crate::combine::Groups;

@@ -1,6 +1,6 @@
 //! Appends aggregated values to series names.
 
-use sandur_base::job::{reserve_exactly, spend};
+use sandur_memory::job::{reserve_exactly, spend};
 
 use crate::aggregation::Aggregation;
 use crate::call::Call;

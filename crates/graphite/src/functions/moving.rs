@@ -1,7 +1,7 @@
 //! Aggregates and averages over a sliding window.
 
 use futures_util::FutureExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::series_of::replace_values;
 use crate::aggregation::{Aggregation, is_enough};

@@ -1,7 +1,7 @@
 //! The fraction of points that meet a condition in each interval.
 
 use futures_util::FutureExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::intervals::positive_interval;
 use crate::column::Column;

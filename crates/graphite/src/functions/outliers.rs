@@ -1,6 +1,6 @@
 //! Finds the series with the most outliers by Tukey's fences.
 
-use sandur_base::job::{reserve_exactly, spend};
+use sandur_memory::job::{reserve_exactly, spend};
 
 use super::keys::take_first;
 use crate::aggregation::sorted;

@@ -1,6 +1,6 @@
 //! Sorts series, and keeps the first ones.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::keys::take_first;
 use crate::aggregation::{Aggregation, order};

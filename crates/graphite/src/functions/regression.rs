@@ -1,7 +1,7 @@
 //! Fits a line or a polynomial to each series.
 
 use futures_util::FutureExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use crate::aggregation::order;
 use crate::attime::{parse_offset, parse_time};

@@ -1,6 +1,6 @@
 //! Fourier transforms of series, and a low-pass filter for their results.
 
-use sandur_base::job::reserve_exactly;
+use sandur_memory::job::reserve_exactly;
 
 use super::fourier::{Complex, inverse, transform};
 use crate::call::Call;

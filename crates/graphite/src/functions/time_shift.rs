@@ -1,7 +1,7 @@
 //! Shows series of other times, and shifts or cuts their values in time.
 
 use futures_util::FutureExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::series_of::replace_values;
 use crate::attime::{parse_offset, parse_time};
@@ -250,9 +250,10 @@ fn delay(mut call: Call) -> Result<Vec<Series>> {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::TenantId;
     use sandur_query::QueryContext;
+    use sandur_runtime::Env;
 
     use crate::error::Result;
     use crate::evaluate::Evaluator;

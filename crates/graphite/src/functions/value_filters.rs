@@ -1,6 +1,6 @@
 //! Removes the values of each series that are beyond a bound.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::series_of::transform;
 use crate::aggregation::percentile;

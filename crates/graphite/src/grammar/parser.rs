@@ -1,7 +1,7 @@
 //! The parser of targets.
 
-use sandur_base::job::spend;
 use sandur_base::nesting::{Depth, Nested};
+use sandur_memory::job::spend;
 
 use super::{Call, Expr, Template, TemplateValue};
 use crate::error::{Error, Result};

@@ -9,7 +9,7 @@ mod form;
 
 use std::sync::Arc;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::{Error, QueryContext, TextScan};
 
 pub(crate) use ages::{Ages, WINDOWS};

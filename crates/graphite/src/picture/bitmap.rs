@@ -3,8 +3,8 @@
 //! **Invariant.** Memory is reserved from the job's owner before pixels are allocated: for the bitmap, its
 //! encoded form, and drawing one piece of a line. Long lines are drawn in pieces.
 
-use sandur_base::Reservation;
-use sandur_base::job::{look, reserve_exactly, spend};
+use sandur_memory::Reservation;
+use sandur_memory::job::{look, reserve_exactly, spend};
 use tiny_skia::{
     FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, PixmapMut, Rect, StrokeDash, Transform,
 };
@@ -187,7 +187,7 @@ mod tests {
     use super::super::canvas::UPWARDS;
     use super::super::png::tests::{Decoded, decode};
     use super::*;
-    use sandur_base::{MemoryBudget, job};
+    use sandur_memory::{MemoryBudget, job};
 
     const RED: Color = Color { red: 255, green: 0, blue: 0, opacity: 1.0 };
     const WHITE: Color = Color { red: 255, green: 255, blue: 255, opacity: 1.0 };

@@ -10,7 +10,7 @@ use super::svg::SvgCanvas;
 use crate::error::{Error, Result};
 use crate::series::Series;
 use crate::zone::Zone;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 /// The part of the image that contains the lines.
 struct Frame {

@@ -5,7 +5,7 @@ use super::colors::Color;
 use super::options::{AreaMode, PictureOptions};
 use crate::error::Result;
 use crate::series::{Drawing, Series};
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 /// A series prepared for drawing.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use super::options::PictureOptions;
 use super::pie_options::Pie;
 use crate::error::Result;
 use crate::series::Series;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 /// The most corners of a slice. At the largest size, chords of this length still look like a circle.
 const CORNERS_MAX: f64 = 512.0;

@@ -6,7 +6,7 @@ use flate2::write::ZlibEncoder;
 use flate2::{Compression, Crc};
 
 use crate::error::{Error, Result};
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 const SIGNATURE: [u8; 8] = [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n'];
 const OPAQUE: u8 = 2;

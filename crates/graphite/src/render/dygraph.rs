@@ -5,7 +5,7 @@ use super::request::{Format, RenderRequest};
 use crate::encoding::json::{Layout, quoted};
 use crate::error::{Error, Result};
 use crate::series::Series;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 pub(super) const FORMAT: Format = Format {
     name: "dygraph",

@@ -8,7 +8,7 @@ use super::request::{Format, RenderRequest};
 use crate::encoding::json::{Layout, push_value, quoted, value};
 use crate::error::{Error, Result};
 use crate::series::Series;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::job::{JobMemory, spend};
 use sandur_model::decimal::push_signed;
 
 pub(super) const FORMAT: Format = Format {

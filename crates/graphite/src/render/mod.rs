@@ -68,7 +68,7 @@ fn write(request: &RenderRequest, mut list: Vec<Series>) -> Result<Rendered> {
              a shorter time or fewer points (maxDataPoints)"
         )));
     }
-    let _held = sandur_base::job::reserve_exactly(guess as u64)?;
+    let _held = sandur_memory::job::reserve_exactly(guess as u64)?;
     let mut body = Vec::new();
     (format.write)(request, &mut list, &mut body)?;
     let callback = request.jsonp.as_deref().filter(|_| format.is_json);

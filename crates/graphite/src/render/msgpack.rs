@@ -4,7 +4,7 @@ use super::request::{Format, RenderRequest};
 use crate::encoding::msgpack::{self, float, integer, map, none, text};
 use crate::error::Result;
 use crate::series::Series;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 pub(super) const FORMAT: Format = Format {
     name: "msgpack",

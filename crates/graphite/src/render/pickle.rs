@@ -6,7 +6,7 @@ use crate::encoding::pickle::{
 };
 use crate::error::Result;
 use crate::series::Series;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 pub(super) const FORMAT: Format = Format {
     name: "pickle",

@@ -2,7 +2,7 @@
 //!
 //! The second protocol lists the places without a value; the third one has NaN at them.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_protobuf::{Malformed, Reader, Wire, Writer as _};
 
 use super::request::{Format, RenderRequest};

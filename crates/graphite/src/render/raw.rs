@@ -6,7 +6,7 @@ use super::request::{Format, RenderRequest};
 use crate::error::Result;
 use crate::number::repr;
 use crate::series::Series;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 pub(super) const FORMAT: Format = Format {
     name: "raw",

@@ -5,7 +5,7 @@ use crate::encoding::json::{Layout, quoted};
 use crate::error::Result;
 use crate::number::repr;
 use crate::series::Series;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 pub(super) const FORMAT: Format = Format {
     name: "rickshaw",

@@ -4,7 +4,7 @@
 //! **Invariants.** Memory is proportional to the values that are read, not to the steps of the archives in
 //! between. Stale markers and NaN are not values.
 
-use sandur_base::{Stopped, job};
+use sandur_memory::{Stopped, job};
 use sandur_model::is_stale;
 
 use crate::column::Column;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::{Reservation, job};
+use sandur_memory::{Reservation, job};
 use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Matcher};
 use sandur_query::{Error, QueryContext, SampleSelection, SeriesBatch};
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::{Matcher, TimeRange, graphite_level};
 use sandur_query::{Error, JoinedLabels, QueryContext, SeriesRequest, TextBatch, TextRequest};
 

@@ -25,7 +25,7 @@ mod stream;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::BoxFuture;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::{SECOND_NS, TimeRange};
 use sandur_query::{Error, QueryContext, SampleSource};
 

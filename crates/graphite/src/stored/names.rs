@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, QueryContext, SeriesBatch, SeriesRequest, all_texts};
 

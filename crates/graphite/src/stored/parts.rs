@@ -6,7 +6,7 @@
 //! archives. Rollups of the step that is read, or of finer steps, take precedence over points as they were
 //! sent: of a rolled-up step, only points that arrived later still exist.
 
-use sandur_base::{Stopped, job};
+use sandur_memory::{Stopped, job};
 use sandur_model::GRAPHITE_ARCHIVE;
 use sandur_query::SeriesBatch;
 

@@ -5,7 +5,7 @@
 //! has no value if one of the six aggregates is missing. From the step of the rollup on, values pass
 //! through the archives of the rule as points do.
 
-use sandur_base::{Reservation, Stopped, job};
+use sandur_memory::{Reservation, Stopped, job};
 use sandur_model::{Aggregate, GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Rollup, RollupLabels};
 use sandur_query::{Samples, SeriesBatch};
 

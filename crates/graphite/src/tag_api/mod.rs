@@ -11,7 +11,7 @@ mod functions;
 mod list;
 
 use futures_util::future::BoxFuture;
-use sandur_base::job::reserve_exactly;
+use sandur_memory::job::reserve_exactly;
 use sandur_model::TextPattern;
 use sandur_query::QueryContext;
 
@@ -48,7 +48,7 @@ pub enum NameFilter {
 }
 
 impl NameFilter {
-    /// Whether a name matches. In a cancelled job (see [`sandur_base::job`]) the result is arbitrary and
+    /// Whether a name matches. In a cancelled job (see [`sandur_memory::job`]) the result is arbitrary and
     /// will be dropped.
     pub fn fits(&self, name: &str) -> bool {
         match self {

@@ -93,7 +93,7 @@ impl TagExpression {
     }
 
     /// Whether a value matches; a missing tag has the empty value. In a cancelled job (see
-    /// [`sandur_base::job`]) the result is arbitrary and will be dropped.
+    /// [`sandur_memory::job`]) the result is arbitrary and will be dropped.
     pub fn fits(&self, value: &str) -> bool {
         let fits = || self.pattern.as_ref().is_some_and(|pattern| pattern.matches(value));
         match self.operator {

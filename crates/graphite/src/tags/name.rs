@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 
 use super::set::Tags;
 use crate::error::{Error, Result};

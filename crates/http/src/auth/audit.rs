@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use super::refusal::Refusal;
 

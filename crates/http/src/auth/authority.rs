@@ -9,7 +9,8 @@ use std::time::Duration;
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use sandur_base::{Env, small_file};
+use sandur_base::small_file;
+use sandur_runtime::Env;
 use tokio::sync::Semaphore;
 
 use super::credential::Credential;

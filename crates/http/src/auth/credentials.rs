@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use super::credential::Credential;
 use super::file::Listed;

@@ -6,7 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::{digest, hmac};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use subtle::ConstantTimeEq;
 
 /// Prefix of tokens, by which users and secret scanners recognise them.

@@ -2,8 +2,9 @@
 
 use axum::http::HeaderValue;
 use axum::response::Response;
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
 use sandur_graphite::{Error, Listing, ListingRequest, Rendered, StoredSeries, Zone, parse_time};
+use sandur_memory::Reservation;
 use sandur_model::SECOND_NS;
 use sandur_query::QueryContext;
 use sandur_service::Queries;

@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use bytes::Bytes;
-use sandur_base::FairReservation;
+use sandur_runtime::FairReservation;
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Number;

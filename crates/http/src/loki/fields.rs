@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandur_base::Stopped;
-use sandur_base::job::spend;
 use sandur_logql::FieldParser;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_query::{Direction, LogRow, QueryResult};
 use sandur_service::Queries;
 use sandur_service::logql::{self, ParsedQuery, QueryKind, QueryText};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::{MatchOp, Matcher, TimeRange};
 use sandur_query::{QueryContext, QueryResult, Sample, Series, SeriesRequest, all_texts};
 use sandur_service::Queries;

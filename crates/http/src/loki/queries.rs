@@ -1,7 +1,7 @@
 //! What `query` and `query_range` share: parsing, evaluation, the log line, the answer.
 
 use axum::response::Response;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_query::{QueryContext, QueryResult};
 use sandur_service::logql::{LogqlQuery, QueryText, lines};
 use sandur_service::query_log::Outcome;

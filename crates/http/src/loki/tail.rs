@@ -13,9 +13,9 @@ use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::{Stream, StreamExt};
-use sandur_base::Lane;
 use sandur_model::{Limits, LogPage, TenantId};
 use sandur_query::{Direction, Follow, Followed, LogRow, QueryContext, QueryResult};
+use sandur_runtime::Lane;
 use sandur_service::logql::{self, LineQuery, ParsedQuery, QueryKind, QueryText};
 use sandur_service::{Following, on_text};
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::Labels;
 use sandur_model::go_text::labels_text;
 use sandur_query::{LogRow, QueryResult, Sample, Series};

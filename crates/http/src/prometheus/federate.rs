@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use axum::extract::State;
 use axum::response::Response;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::escaping::{Escaping, Named, push_quoted};
 use sandur_model::{FloatHistogram, Labels, is_stale};
 use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};

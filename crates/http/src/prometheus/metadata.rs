@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::MetricMetadata;
 use sandur_query::{MetadataSelection, QueryStats, SampleSource};
 use sandur_service::Queries;

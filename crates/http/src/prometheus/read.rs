@@ -183,7 +183,7 @@ fn batch_of_samples(out: &mut Vec<u8>, batch: &SeriesBatch, bounds: (i64, i64)) 
         if floats.is_empty() && histograms.is_empty() {
             continue;
         }
-        sandur_base::job::spend(512 + floats.len() * 16 + histograms.len() * 1_024)?;
+        sandur_memory::job::spend(512 + floats.len() * 16 + histograms.len() * 1_024)?;
         out.message(1, |series| {
             prometheus::labels(series, batch.pairs(n));
             for at in floats {
@@ -291,7 +291,7 @@ fn frames_of(batch: &SeriesBatch, query: u64, bounds: (i64, i64)) -> Result<Vec<
     let mut out = Vec::new();
     for (n, samples) in batch.samples.iter().enumerate() {
         let (floats, histograms) = within(samples, bounds);
-        sandur_base::job::spend(512 + floats.len() * 32 + histograms.len() * 2_048)?;
+        sandur_memory::job::spend(512 + floats.len() * 32 + histograms.len() * 2_048)?;
         let mut chunks = read_chunks::floats(&samples.times[floats.clone()], &samples.values[floats]);
         let of_histograms = &samples.histograms[histograms.clone()];
         chunks.extend(read_chunks::histograms(&samples.histogram_times[histograms], of_histograms));

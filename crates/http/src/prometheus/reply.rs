@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sandur_base::{Env, Lane, Task};
+use sandur_runtime::{Env, Lane, Task};
 
 use crate::call::Call;
 use crate::marshal::json;
@@ -179,7 +179,7 @@ pub struct Listed<T> {
     write: fn(&mut Vec<u8>, &T),
     warnings: Vec<String>,
     written: usize,
-    _memory: Option<sandur_base::Reservation>,
+    _memory: Option<sandur_memory::Reservation>,
 }
 
 impl<T> Listed<T> {
@@ -188,7 +188,7 @@ impl<T> Listed<T> {
         items: Vec<T>,
         write: fn(&mut Vec<u8>, &T),
         warnings: Vec<String>,
-        memory: Option<sandur_base::Reservation>,
+        memory: Option<sandur_memory::Reservation>,
     ) -> Self {
         Self { items: items.into_iter(), write, warnings, written: 0, _memory: memory }
     }

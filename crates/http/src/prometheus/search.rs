@@ -5,7 +5,7 @@
 
 use axum::http::HeaderValue;
 use axum::response::Response;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::TimeRange;
 use sandur_query::{Error, QueryContext};
 use sandur_service::Queries;
@@ -123,7 +123,7 @@ impl Search {
     fn pick(&self, texts: Vec<String>) -> Result<(Vec<Hit>, bool), Error> {
         let mut hits = Vec::new();
         for text in texts {
-            sandur_base::job::spend(64 + text.len() * 64 * (1 + self.terms.len()))?;
+            sandur_memory::job::spend(64 + text.len() * 64 * (1 + self.terms.len()))?;
             if let Some(score) = self.score(&text) {
                 hits.push(Hit { text, score });
             }

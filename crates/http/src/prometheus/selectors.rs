@@ -1,7 +1,7 @@
 //! What the index endpoints share: selectors, times, limits, the log line.
 
 use axum::response::Response;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::{Matcher, TimeRange};
 use sandur_query::{Error, QueryContext, QueryStats, SeriesRequest};
 use sandur_service::Queries;

@@ -75,7 +75,7 @@ async fn runtime_info(
         "lastConfigTime": show(began),
         "corruptionCount": 0,
         "goroutineCount": 0,
-        "GOMAXPROCS": sandur_base::machine::processors(),
+        "GOMAXPROCS": sandur_runtime::machine::processors(),
         "GOMEMLIMIT": settings.memory_limit,
         "GOGC": "",
         "GODEBUG": "",

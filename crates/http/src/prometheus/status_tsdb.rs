@@ -3,8 +3,8 @@
 use axum::extract::State;
 use axum::response::Response;
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::Reservation;
-use sandur_base::job::spend;
+use sandur_memory::Reservation;
+use sandur_memory::job::spend;
 use sandur_query::{Error, QueryContext, SeriesIndex};
 use sandur_service::Queries;
 use sandur_service::query_log::{Asked, Outcome, QueryLog};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::{Place, Reservation};
+use sandur_memory::Reservation;
 use sandur_model::{MetricLimits, SampleBatch, StreamId, is_stale};
+use sandur_runtime::Place;
 
 use super::stream::{Point, Rejected, Stream};
 use super::table::{Entry, Loaded, Tenant};

@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use sandur_base::{KeyedTurns, MemoryBudget, OverBudget, Place};
+use sandur_memory::{MemoryBudget, OverBudget};
 use sandur_model::{MetricLimits, TenantId};
+use sandur_runtime::{KeyedTurns, Place};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::added::Added;

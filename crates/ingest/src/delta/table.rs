@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::{MemoryBudget, OverBudget, Reservation};
+use sandur_memory::{MemoryBudget, OverBudget, Reservation};
 use sandur_model::StreamId;
 
 use super::stream::Stream;
@@ -29,7 +29,8 @@ pub const DELTA_STALE_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Bytes of memory for the work on one series of a batch: its key in the queue, its states before and
 /// after in a table that has just doubled, and a start time in the batch.
-pub(crate) const WORK_BYTES: u64 = sandur_base::KEY_BYTES + 2 * STREAM_BYTES + size_of::<Entry>() as u64 + 16;
+pub(crate) const WORK_BYTES: u64 =
+    sandur_runtime::KEY_BYTES + 2 * STREAM_BYTES + size_of::<Entry>() as u64 + 16;
 
 /// The series of one tenant.
 pub(super) struct Tenant(Mutex<Table>);

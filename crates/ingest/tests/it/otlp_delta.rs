@@ -5,10 +5,10 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use sandur_base::MemoryBudget;
 use sandur_ingest::{
     Added, DELTA_STALE_AFTER, DecodedSamples, DeltaStreams, Push, SamplePush, Written, otlp_metrics,
 };
+use sandur_memory::MemoryBudget;
 use sandur_model::{Limits, MetricKind, MetricLimits, STALE_BITS};
 
 use crate::remote_write::{Endless, NOON_MS, cache};

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::FairReservation;
+use sandur_runtime::FairReservation;
 use sandur_service::writes::lasting_parties;
 
 use super::Carbon;
@@ -135,7 +135,8 @@ impl Buffer {
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::{Env, FairBudget, MemoryBudget};
+    use sandur_memory::MemoryBudget;
+    use sandur_runtime::{Env, FairBudget};
 
     use super::*;
     use sandur_service::writes::BODY_PATIENCE;

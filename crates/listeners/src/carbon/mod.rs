@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sandur_base::{Env, ShutdownSignal};
+use sandur_runtime::{Env, ShutdownSignal};
 use sandur_service::Writes;
 use tokio::sync::Semaphore;
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt, unfold};
-use sandur_base::{BoxFuture, Task};
+use sandur_base::BoxFuture;
+use sandur_runtime::Task;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 

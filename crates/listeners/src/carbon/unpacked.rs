@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_base::units::ByteSize;
-use sandur_base::{FairReservation, Task};
 use sandur_ingest::plain_bytes_max;
+use sandur_runtime::{FairReservation, Task};
 use sandur_service::writes::lasting_parties;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;

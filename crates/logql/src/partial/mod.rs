@@ -24,7 +24,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::Limits;
 use sandur_query::{Error, LogSource, QueryContext, QueryResult, RankedRow, TopRows};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::Labels;
 use sandur_protobuf::Writer as _;
 use sandur_query::wire::{Fields, Put as _, malformed};

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, TenantId};
 use sandur_query::{Direction, MemoryRow, MemorySource, Part};
+use sandur_runtime::Env;
 
 use super::wire::SUB_QUERY_BYTES_MAX;
 use super::*;

@@ -16,7 +16,7 @@ use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::FixedState;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::{Level, LineColumn, LogPage, Matcher, StreamRun, TimeRange};
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Needles, Order, QueryContext, QueryStats, ScanItem,
@@ -222,9 +222,10 @@ impl Collect<Counted> for Gathering {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::{Labels, TenantId};
     use sandur_query::{MemoryRow, MemorySource};
+    use sandur_runtime::Env;
 
     use super::*;
 

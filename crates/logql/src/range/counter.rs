@@ -1,7 +1,7 @@
 //! `rate_counter`: the increase per second of unwrapped counter values, with resets taken as restarts at 0.
 //! As in Prometheus, it is extrapolated to the window's bounds.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _, malformed};
 

@@ -1,6 +1,6 @@
 //! `stdvar_over_time` and `stddev_over_time`: of the population, as in Prometheus.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::exact::Moments;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};

@@ -1,6 +1,6 @@
 //! `min_over_time` and `max_over_time`. Any number replaces a NaN.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_protobuf::Writer as _;
 use sandur_query::Error;
 use sandur_query::wire::Fields;

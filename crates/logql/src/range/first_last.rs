@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_protobuf::Writer as _;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};

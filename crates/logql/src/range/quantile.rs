@@ -1,6 +1,6 @@
 //! `quantile_over_time`: exact, with linear interpolation between neighbouring values, as in Prometheus.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};
 

@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_protobuf::Writer as _;
 use sandur_query::wire::{Fields, malformed};
 use sandur_query::{Error, Windows};
@@ -333,7 +333,7 @@ impl<S: Slot> Accumulation for Table<S> {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
     use sandur_query::Windows;
 
     /// The value of a function for rows in one window of 60 s.
@@ -359,7 +359,7 @@ pub(crate) mod testing {
 mod tests {
     use super::*;
     use crate::range::find;
-    use sandur_base::MemoryBudget;
+    use sandur_memory::MemoryBudget;
     use sandur_query::Windows;
 
     /// For any overlap of windows, the totals equal those of their slots.

@@ -1,7 +1,7 @@
 //! Counts and sums: `count_over_time`, `rate`, `bytes_over_time`, `bytes_rate`, `sum_over_time`,
 //! `absent_over_time`.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::exact::ExactSum;
 use sandur_protobuf::Writer as _;
 use sandur_query::Error;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sandur_base::job::{self, Owner};
-use sandur_base::{MemoryBudget, OverBudget, Stopped};
+use sandur_memory::job::{self, Owner};
+use sandur_memory::{MemoryBudget, OverBudget, Stopped};
 
 use super::STAGES;
 use super::testing::run;

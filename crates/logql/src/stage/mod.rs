@@ -88,7 +88,7 @@ pub(crate) mod testing {
     /// Counts how many of `rows` rows with this line pass; 0 if the job ends while the query is parsed.
     pub fn run_many(query: &str, line: &str, rows: usize) -> usize {
         let log = match crate::parser::parse_log(query) {
-            Err(_) if sandur_base::job::is_stopped() => return 0,
+            Err(_) if sandur_memory::job::is_stopped() => return 0,
             log => log.unwrap_or_else(|e| panic!("{query}: {e}")),
         };
         let stream = Labels::from_pairs(log.matchers.iter().map(|m| (m.name(), m.value())));

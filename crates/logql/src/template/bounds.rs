@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::TenantId;
 use sandur_query::{Error, QueryContext};
+use sandur_runtime::Env;
 
 use super::functions::FUNCTIONS;
 use crate::stage::testing::{Out, run};
@@ -130,14 +131,14 @@ fn variables_loops_and_blocks_are_bounded() {
 #[test]
 fn a_cancelled_query_ends_within_a_template() {
     struct Ends(std::sync::atomic::AtomicU64, MemoryBudget);
-    impl sandur_base::job::Owner for Ends {
+    impl sandur_memory::job::Owner for Ends {
         fn goes_on(&self) -> bool {
             self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 2
         }
         fn budget(&self) -> &MemoryBudget {
             &self.1
         }
-        fn refused(&self, _: sandur_base::OverBudget) {}
+        fn refused(&self, _: sandur_memory::OverBudget) {}
     }
     for body in
         ["{{regexReplaceAll \"(a*)*b\" $x \"$1\"}}", "{{$x | b64enc | b64dec}}", "{{count \"a?\" $x}}"]
@@ -146,7 +147,7 @@ fn a_cancelled_query_ends_within_a_template() {
         let template = format!("{{{{$x := __line__}}}}{{{{range 90000}}}}{body}{{{{end}}}}");
         let query = format!("{{app=\"s\"}} | line_format `{template}`");
         let line = "a".repeat(50_000);
-        let outcome = sandur_base::job::run(owner, || run(&query, &line));
-        assert_eq!(outcome, Err(sandur_base::Stopped), "{body}");
+        let outcome = sandur_memory::job::run(owner, || run(&query, &line));
+        assert_eq!(outcome, Err(sandur_memory::Stopped), "{body}");
     }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::job::{JobMemory, spend};
 
 /// The longest text that a function may create, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;

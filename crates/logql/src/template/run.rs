@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sandur_base::job::spend;
 use sandur_base::nesting::{Depth, HEIGHT_MAX};
+use sandur_memory::job::spend;
 use sandur_model::go_text::excerpt;
 
 use super::Template;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sandur_base::{Env, MemoryBudget};
 use sandur_logql::{Kind, Request};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_query::{Direction, MemoryRow, MemorySource, QueryContext, QueryResult};
+use sandur_runtime::Env;
 
 const S: i64 = 1_000_000_000;
 

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use sandur_base::{Env, MemoryBudget};
 use sandur_logql::{Kind, Request};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, Limits, TenantId};
 use sandur_query::{Direction, MemoryRow, MemorySource, QueryContext};
+use sandur_runtime::Env;
 
 const PIECES: &[&str] = &[
     "{",

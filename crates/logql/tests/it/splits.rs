@@ -10,13 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_base::BoxFuture;
 use sandur_logql::{Kind, Request};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, Level, Limits, Matcher, TenantId, TimeRange};
 use sandur_query::{
     Direction, Error, FairQueue, Follow, Holding, Indexed, LogSource, MemoryRow, MemorySource, QueryContext,
     QueryResult, ResultsCache, Scan, Selection, StreamVolume, StreamsRequest, Versions,
 };
+use sandur_runtime::Env;
 
 const S: i64 = 1_000_000_000;
 const HOUR: i64 = 3_600 * S;

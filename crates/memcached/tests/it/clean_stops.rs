@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandur_base::environment::variable;
+use sandur_runtime::environment::variable;
 use tempfile::TempDir;
 
 use crate::served::{self, Server};

@@ -15,8 +15,8 @@ use std::io::Read;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sandur_base::environment::variable;
 use sandur_cache::splitmix::SplitMix;
+use sandur_runtime::environment::variable;
 use tempfile::TempDir;
 
 use crate::served::{self, Server};

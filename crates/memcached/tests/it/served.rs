@@ -10,8 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandur_base::Env;
-use sandur_base::environment::variable;
+use sandur_runtime::Env;
+use sandur_runtime::environment::variable;
 
 const ARGUMENTS: &str = "SANDUR_CACHE_TEST_ARGUMENTS";
 

@@ -16,8 +16,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use sandur_base::environment::variable;
 use sandur_cache::splitmix::SplitMix;
+use sandur_runtime::environment::variable;
 use tempfile::TempDir;
 
 use crate::served::{self, Server};

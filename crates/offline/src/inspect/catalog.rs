@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
-use sandur_base::Env;
 use sandur_base::units::ByteSize;
 use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_cli::moment;
 use sandur_format::catalog_entry::{DeleteRequest, Edit, Entry};
+use sandur_runtime::Env;
 use sandur_store::Store;
 use sandur_terminal::Failed;
 

@@ -8,9 +8,9 @@ mod wal;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgMatches, Command};
-use sandur_base::Env;
 use sandur_format::catalog_entry::Entry;
 use sandur_format::wal_segment;
+use sandur_runtime::Env;
 use sandur_store::Intent;
 use sandur_terminal::Failed;
 

@@ -3,7 +3,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::job::{JobMemory, spend};
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Added, HistogramError};
 

@@ -13,7 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use foldhash::HashMapExt;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::histogram::HistogramSum;
 use sandur_query::Error;
 

@@ -4,8 +4,8 @@
 //! for each pair of series.
 
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use crate::ast::Cardinality;

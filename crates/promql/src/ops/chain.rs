@@ -5,7 +5,7 @@
 //! once the operand is gathered, and both operands once they are combined. A chain of any length thus takes
 //! the memory of only a few operands.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid};

@@ -1,6 +1,6 @@
 //! Moves the series of jobs into the query, with their labels and notes.
 
-use sandur_base::job::JobMemory;
+use sandur_memory::job::JobMemory;
 use sandur_query::Error;
 
 use crate::labels::Adopted;

@@ -4,8 +4,8 @@
 //! value becomes its own series.
 
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid, Sparse};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::FloatHistogram;
 use sandur_model::histogram::Trim;
 use sandur_query::Error;

@@ -1,6 +1,6 @@
 //! Assigns series to the groups of an aggregation by their labels.
 
-use sandur_base::Stopped;
+use sandur_memory::Stopped;
 
 use crate::labels::{ByLabels, LabelPool, LabelsId, TextSet, is_reserved};
 use crate::run::Run;

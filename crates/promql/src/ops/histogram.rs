@@ -1,8 +1,8 @@
 //! Quantiles and fractions of classic histograms, from the series of their buckets, and of native ones.
 
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid};

@@ -1,7 +1,7 @@
 //! `info`: adds labels of info metrics with the same instance and job.
 
 use foldhash::{HashMap, HashMapExt, HashSet};
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::{MatchOp, Matcher};
 use sandur_query::{Error, SampleSelection};
 

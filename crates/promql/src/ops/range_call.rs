@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_model::{FloatHistogram, is_stale};
 use sandur_query::{Error, Samples, SeriesBatch, SharedTimes};
 

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid};

@@ -1,7 +1,7 @@
 //! `label_replace` and `label_join`: change the labels of series.
 
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::go_replacement::expand;
 use sandur_model::{BoundedRegex, RegexOptions, go_regex, group_span};
 use sandur_query::Error;

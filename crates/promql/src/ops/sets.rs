@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use foldhash::HashMap;
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use crate::column::{Column, Grid};

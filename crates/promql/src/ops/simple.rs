@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sandur_base::Stopped;
-use sandur_base::job::spend;
+use sandur_memory::Stopped;
+use sandur_memory::job::spend;
 use sandur_model::FloatHistogram;
 use sandur_query::Error;
 

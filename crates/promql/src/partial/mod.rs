@@ -23,8 +23,8 @@ mod tests;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use sandur_base::Reservation;
-use sandur_base::job::{JobMemory, spend};
+use sandur_memory::Reservation;
+use sandur_memory::job::{JobMemory, spend};
 use sandur_model::Labels;
 use sandur_query::{BatchTexts, Error, QueryContext, SampleSource, Samples, SeriesBatch, SeriesJobs};
 

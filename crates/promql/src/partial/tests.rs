@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::histogram::Buckets;
 use sandur_model::{FloatHistogram, TenantId};
 use sandur_query::{MemorySeries, Part};
+use sandur_runtime::Env;
 
 use super::wire::SUB_QUERY_BYTES_MAX;
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_protobuf::Writer as _;
 use sandur_query::wire::{Fields, Put as _, begin, malformed};
 use sandur_query::{Error, QueryContext, Samples};

@@ -354,7 +354,7 @@ impl crate::run::Operator for TimesOf {
             other => return Ok(other),
         };
         for column in &mut columns {
-            sandur_base::job::spend(self.grid.steps)?;
+            sandur_memory::job::spend(self.grid.steps)?;
             column.histograms = None;
             column.drop_name = true;
             column.values.copy_from_slice(self.time.values());

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, GoNumber};
 use sandur_model::{FloatHistogram, Labels, STALE_BITS, TenantId};
 use sandur_query::{MemorySeries, QueryContext};
+use sandur_runtime::Env;
 
 use crate::{Answer, Options, Point, Request, Times, Value, parse_metric, query};
 

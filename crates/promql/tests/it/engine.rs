@@ -6,13 +6,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env, ErrorKind, MemoryBudget};
+use sandur_base::{BoxFuture, ErrorKind};
+use sandur_memory::MemoryBudget;
 use sandur_model::{FloatHistogram, Labels, TenantId};
 use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
 use sandur_query::{
     Error, Exemplars, Indexed, MemorySeries, Metadata, MetadataSelection, QueryContext, SampleScan,
     SampleSelection, SampleSource, SeriesRequest, Versions,
 };
+use sandur_runtime::Env;
 
 pub const MINUTE: i64 = 60_000;
 

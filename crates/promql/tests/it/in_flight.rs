@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use sandur_base::{Env, ErrorKind, Lane, MemoryBudget};
+use sandur_base::ErrorKind;
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, STALE_BITS, TenantId};
 use sandur_promql::{Answer, Options, Point, Request, Times, Value, query};
 use sandur_query::{Error, MemorySeries, QueryContext};
+use sandur_runtime::{Env, Lane};
 
 use crate::engine::{MINUTE, range};
 

@@ -173,8 +173,9 @@ mod tests {
     use crate::memory_source::{MemoryRow, MemorySource};
     use crate::series_index::{SeriesRequest, all_series, all_texts};
     use crate::source::{Columns, Needles};
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::{AutomatonParts, Labels, Level, MatchOp, TimeRange};
+    use sandur_runtime::Env;
     use std::sync::Arc;
     use std::time::Duration;
 

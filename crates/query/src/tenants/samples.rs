@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 use sandur_model::TenantId;
 
 use super::{ORIGINAL_LABEL, TENANT_LABEL, TenantsSource, with_tenant};
@@ -199,8 +200,9 @@ fn labels_of_tenant(texts: &TenantTexts, labels: &LabelIds, names_tenant: bool) 
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::{Labels, MatchOp, Matcher};
+    use sandur_runtime::Env;
 
     use super::*;
     use crate::memory_samples::MemorySeries;

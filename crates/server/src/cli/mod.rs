@@ -24,9 +24,9 @@ use clap::{ArgMatches, Command};
 use futures_util::future::LocalBoxFuture;
 use sandur_agent::{import, push};
 use sandur_base::nesting::STACK_BYTES;
-use sandur_base::{Env, machine};
 use sandur_cli::{delete, labels, query, series, stats, tail, volume};
 use sandur_offline::{check, inspect, repair};
+use sandur_runtime::{Env, machine};
 use sandur_terminal as failed_command;
 
 use sandur_config as config;
@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
 fn run() -> ExitCode {
     let arguments = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     let arguments: Vec<String> = arguments.collect();
-    logging::choose_format(&arguments, sandur_base::environment::variable("SANDUR_LOG_FORMAT"));
+    logging::choose_format(&arguments, sandur_runtime::environment::variable("SANDUR_LOG_FORMAT"));
     let matches = match command().try_get_matches() {
         Ok(matches) => matches,
         Err(error) => return usage::report(&error, &arguments),

@@ -5,7 +5,7 @@ use std::io::{BufRead, Read};
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
 use sandur_http::auth::{PASSWORD_BYTES_MAX, Scopes, Tenants, new_token, password_hash, token_hash};

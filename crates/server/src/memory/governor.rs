@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, FairBudget, machine};
+use sandur_runtime::{Env, FairBudget, machine};
 use sandur_service::{Pressure, Queries};
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
 

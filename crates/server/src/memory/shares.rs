@@ -4,8 +4,9 @@
 //! counts: buffers of flushes, merges and uploads, and free memory of the allocator.
 
 use sandur_base::units::{ByteSize, MIB};
-use sandur_base::{Env, FairBudget, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_query::ResultsCache;
+use sandur_runtime::{Env, FairBudget};
 use sandur_service::writes::BODY_PATIENCE;
 
 /// The minimum limit: with less, the shares are too small for usual pushes and queries.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, ErrorKind, FairReservation, Id, MemoryBudget};
+use sandur_base::{BoxFuture, ErrorKind, Id};
 use sandur_cache::Cache;
 use sandur_catalog::GcOptions;
 use sandur_config::{Settings, Storage, TenantLimits};
@@ -13,9 +13,11 @@ use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
 };
 use sandur_logql::DeleteQuery;
+use sandur_memory::MemoryBudget;
 use sandur_model::go_text::format_go_duration;
 use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
 use sandur_query::Sources;
+use sandur_runtime::{Env, FairReservation};
 use sandur_service::promql;
 use sandur_service::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};

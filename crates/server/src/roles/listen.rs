@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
-use sandur_base::{Env, ShutdownSignal, Task};
 use sandur_config::Settings;
 use sandur_http::auth::Authority;
 use sandur_http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
 use sandur_listeners::Connections;
+use sandur_runtime::{Env, ShutdownSignal, Task};
 use sandur_terminal::Failed;
 use tokio::net::TcpListener;
 

@@ -7,9 +7,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, MemoryBudget, Task};
+use sandur_base::BoxFuture;
 use sandur_config::Settings;
 use sandur_http::App;
+use sandur_memory::MemoryBudget;
 use sandur_model::{GraphiteName, SampleBatch, TenantId};
 use sandur_relay::config::read;
 use sandur_relay::connect::{Connection, Network, WithSelf};
@@ -18,6 +19,7 @@ use sandur_relay::line::parse;
 use sandur_relay::memory::Memory;
 use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
+use sandur_runtime::Task;
 use sandur_service::Writes;
 use sandur_terminal::Failed;
 

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use reqwest::header;
-use sandur_base::{BoxFuture, Env, MemoryBudget, Reservation, Task, small_file};
+use sandur_base::{BoxFuture, small_file};
 use sandur_cli::client::Client;
 use sandur_config::Settings;
 use sandur_http::App;
 use sandur_http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, SampleBatch, TenantId};
+use sandur_runtime::{Env, Task};
 use sandur_scrape::{
     ACCEPT, Auth, Board, Fetch, FetchRequest, Fetched, Health, ScrapeFile, Scraper, Sink, TargetStatus, Tls,
     short_of,

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{ShutdownSignal, Task};
 use sandur_ingest::{Decoded, PushHeaders};
 use sandur_model::{Limits, TenantId};
+use sandur_runtime::{ShutdownSignal, Task};
 use sandur_terminal::logging::self_logs::{SERVICE, SHIPPING, SelfLogs, Waiting};
 use serde_json::json;
 
@@ -115,7 +115,7 @@ fn body(lines: &[Waiting]) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use sandur_base::{Env, Shutdown};
+    use sandur_runtime::{Env, Shutdown};
 
     use super::*;
 

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sandur_base::units::ByteSize;
-use sandur_base::{Env, Shutdown, ShutdownSignal, Task, machine};
 use sandur_config::{Settings, TenantLimits};
 use sandur_http::auth::Authority;
 use sandur_http::{App, AppState, ServerMetrics, without_secrets};
@@ -21,6 +20,7 @@ use sandur_listeners::Connections;
 use sandur_listeners::carbon::{self, Carbon, CarbonParts};
 use sandur_model::TenantId;
 use sandur_query::{FairQueue, Sources};
+use sandur_runtime::{Env, Shutdown, ShutdownSignal, Task, machine};
 use sandur_scrape::ScrapeFile;
 use sandur_service::{
     Intake, LimitsOf, Pressure, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts, WriteMetrics,

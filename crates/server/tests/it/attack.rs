@@ -14,7 +14,7 @@ use sandur_attack::attacks::ATTACKS;
 use sandur_attack::course::{Course, run};
 use sandur_attack::ground::Size;
 use sandur_attack::victim::{ARGUMENTS, Setup};
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 const SEED: u64 = 1;
 

@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::Env;
 use sandur_config::Settings;
 use sandur_protobuf::Writer as _;
 use sandur_query::MemorySource;
+use sandur_runtime::Env;
 use sandur_server::roles::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};

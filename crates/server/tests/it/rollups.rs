@@ -158,7 +158,7 @@ fn seen_by_relays(server: &Server) -> Vec<Vec<u8>> {
 
 /// Responses to a client of carbonserver's gRPC.
 fn seen_by_grpc(server: &Server) -> Vec<(u16, Vec<Vec<u8>>)> {
-    let env = sandur_base::Env::system(1);
+    let env = sandur_runtime::Env::system(1);
     let (from, until) = (hour() - 3_600, hour() + 7_200);
     let fetch = |pattern: &str| carbon_v2::fetch(pattern, from, until);
     let some = [fetch("hours.{max,min,sum}.*.x"), fetch("points.*.*.x"), fetch("hours.last.1.x")].concat();

@@ -11,8 +11,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use crate::process::Setup;
-use sandur_base::Env;
 use sandur_bench::run::{TailLoad, tail};
+use sandur_runtime::Env;
 
 #[test]
 fn twenty_tails_lose_nothing_silently() {

@@ -11,10 +11,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
 use sandur_engine::{Engine, EngineOptions};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, SampleBatch, TenantId};
 use sandur_query::{QueryContext, SampleSelection};
+use sandur_runtime::Env;
 use sandur_store::{Store, StoreOptions};
 
 const SERIES: u32 = 20;

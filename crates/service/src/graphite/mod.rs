@@ -2,10 +2,10 @@
 
 mod kept_events;
 
-use sandur_base::Reservation;
 use sandur_graphite::{
     Error, Listing, ListingRequest, RenderRequest, Rendered, StoredOptions, StoredSeries, render,
 };
+use sandur_memory::Reservation;
 use sandur_query::QueryContext;
 
 use crate::caller::Caller;

@@ -3,13 +3,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use sandur_base::{BoxFuture, Env, MemoryBudget};
+use sandur_base::BoxFuture;
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, TenantId, TimeRange};
 use sandur_promql::{Options, Request, Times};
 use sandur_query::{
     Error, Exemplars, Holding, KnownSeries, MemorySeries, Metadata, MetadataSelection, QueryContext,
     ResultsCache, Sample, SampleScan, SampleSelection, SampleSource, SeriesIndex, SeriesRequest, Versions,
 };
+use sandur_runtime::Env;
 
 use super::super::evaluated::Evaluated;
 use super::super::rows::Rows;

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sandur_base::{Env, Task};
+use sandur_runtime::{Env, Task};
 
 use super::asked::Asked;
 use super::line::{self, Seen};

@@ -4,8 +4,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
-use sandur_base::{ErrorKind, FairReservation, Lane, Short};
+use sandur_base::ErrorKind;
 use sandur_ingest::{Memory, PushHeaders};
+use sandur_runtime::{FairReservation, Lane, Short};
 
 use super::Writes;
 use crate::failure::Failure;

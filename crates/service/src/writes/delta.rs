@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use sandur_base::{ErrorKind, FairReservation};
+use sandur_base::ErrorKind;
 use sandur_ingest::DecodedSamples;
 use sandur_model::MetricLimits;
+use sandur_runtime::FairReservation;
 
 use super::Writes;
 use super::sample_push::Stored;

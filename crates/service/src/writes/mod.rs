@@ -20,9 +20,9 @@ mod sharing;
 
 use std::sync::Arc;
 
-use sandur_base::{Env, FairBudget};
 use sandur_ingest::{DeltaStreams, RateLimiter, SeriesCache};
 use sandur_model::{Limits, TenantId};
+use sandur_runtime::{Env, FairBudget};
 
 use crate::failure::Failure;
 use crate::intake::Intake;

@@ -5,9 +5,9 @@
 //! others are stored. Senders drop data after a 4xx and retry after a 5xx; Prometheus retries after a 429
 //! if configured to.
 
-use sandur_base::{FairReservation, Lane};
 use sandur_ingest::{Accepted, CarbonBatches, DecodedSamples, DeltaStreams};
 use sandur_model::{SampleBatch, TenantId};
+use sandur_runtime::{FairReservation, Lane};
 
 use super::decoding::{self, BodyHeaders, NotDecoded, Received, decode_in_memory};
 use super::parts::{ItemDecoder, store_in_parts};

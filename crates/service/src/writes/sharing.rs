@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use sandur_base::{Party, Patience, party_of};
+use sandur_base::party_of;
+use sandur_runtime::{Party, Patience};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Window over which the rate of a client is measured; also the grace period of a small body.

@@ -10,15 +10,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_base::Id;
 use sandur_base::units::{KIB, MIB};
-use sandur_base::{Env, Id, MemoryBudget};
 use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions, Retention};
 use sandur_logql::{DeleteQuery, Kind, Request};
+use sandur_memory::MemoryBudget;
 use sandur_model::{
     Dataset, Labels, Limits, LogBatch, LogBatchBuilder, MatchOp, Matcher, RetentionRule, RetentionRules,
     TenantId, TimeRange,
 };
 use sandur_query::{Direction, QueryContext, QueryResult, ResultsCache};
+use sandur_runtime::Env;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 

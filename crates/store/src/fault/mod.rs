@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 pub use plan::{Fault, FaultPlan, Op};
 use world::World;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, PutMode, PutPayload, PutResult, Result};
-use sandur_base::{Env, Task};
+use sandur_runtime::{Env, Task};
 
 use super::plan::{Fault, FaultPlan, Op};
 

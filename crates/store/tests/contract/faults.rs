@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::ObjectStore;
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Created, Error, Intent, Store, StoreOptions, Updated};
 

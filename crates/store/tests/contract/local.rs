@@ -1,7 +1,8 @@
 //! Behaviour of local directories only: locking, append files, durability of names, read-only use.
 
 use bytes::Bytes;
-use sandur_base::{Env, ErrorKind};
+use sandur_base::ErrorKind;
+use sandur_runtime::Env;
 use sandur_store::{Access, Created, Error, Intent, Store, StoreKind, StoreOptions};
 
 use crate::{open, runtime};

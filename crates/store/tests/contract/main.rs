@@ -12,7 +12,7 @@ mod probe;
 mod request_limits;
 mod suite;
 
-use sandur_base::{Env, environment};
+use sandur_runtime::{Env, environment};
 use sandur_store::{Store, StoreOptions};
 
 fn runtime() -> tokio::runtime::Runtime {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_store::{Error, Store, StoreOptions};
 
 use crate::runtime;

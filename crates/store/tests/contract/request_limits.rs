@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{Env, Task};
+use sandur_runtime::{Env, Task};
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Class, Error, Intent, Operation, RequestLimits, Store, StoreOptions, TenantRates, Usage};
 

@@ -3,7 +3,8 @@
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use sandur_base::{Env, ErrorKind};
+use sandur_base::ErrorKind;
+use sandur_runtime::Env;
 use sandur_store::{Created, Error, Intent, Store, Updated};
 
 const MIB: usize = 1 << 20;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use line::{LINES_TARGET, Moment, logfmt, message};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use self_logs::SelfLogs;
 use tracing::{Event, Subscriber};
 use tracing_subscriber::fmt::format::{Format, Full, Writer};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 /// The limiter, shared by all senders.
 #[derive(Clone)]

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandur_base::Env;
 use sandur_cli::escape::escaped;
+use sandur_runtime::Env;
 
 /// Number of failed files that are listed individually.
 const FAILURES_SHOWN_MAX: u64 = 100;

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use reqwest::Method;
-use sandur_base::{Backoff, BoxFuture, Env};
+use sandur_base::BoxFuture;
 use sandur_cli::client::{Ask, Client, Refusal};
 use sandur_ingest::REMOTE_WRITE_2_TYPE;
+use sandur_runtime::{Backoff, Env};
 use sandur_terminal::Failed;
 
 use super::file::Reader;

@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use sandur_base::{Backoff, BoxFuture, Env};
+use sandur_base::BoxFuture;
 use sandur_cli::client::Client;
 use sandur_cli::escape::escaped;
 use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels};
+use sandur_runtime::{Backoff, Env};
 use sandur_terminal::Failed;
 use sandur_whisper::Point;
 use serde::Deserialize;

@@ -251,7 +251,7 @@ fn writes_without_room_are_dropped_and_counted() {
 #[test]
 fn records_are_read_from_a_file_with_the_tiers_own_threads() {
     let folder = tempfile::tempdir().unwrap();
-    let env = sandur_base::Env::system(1);
+    let env = sandur_runtime::Env::system(1);
     let options = FlashOptions {
         parts: vec![FilePart { path: folder.path().join("flash"), bytes: 64 << 20 }],
         ..FlashOptions::default()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use super::seeds;
 use super::world::{

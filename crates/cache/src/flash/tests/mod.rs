@@ -13,7 +13,7 @@ mod world;
 /// The seeds of the random tests. `SANDUR_CACHE_SEEDS` chooses others: `10000` for this number from 0
 /// on, `1297..1298` for a range.
 fn seeds() -> std::ops::Range<u64> {
-    let asked = sandur_base::environment::variable("SANDUR_CACHE_SEEDS").unwrap_or_default();
+    let asked = sandur_runtime::environment::variable("SANDUR_CACHE_SEEDS").unwrap_or_default();
     let (first, end) = asked.split_once("..").unwrap_or(("0", &asked));
     first.parse().unwrap_or(0)..end.parse().unwrap_or(100)
 }

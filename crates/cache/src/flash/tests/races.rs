@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use sandur_base::Env;
-use sandur_base::environment::variable;
+use sandur_runtime::Env;
+use sandur_runtime::environment::variable;
 
 use super::world::{name_of, small_options, value_of, version_of};
 use crate::device::FaultyDevice;

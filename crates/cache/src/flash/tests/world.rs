@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 
 use crate::device::FaultyDevice;
 use crate::flash::core::Core;

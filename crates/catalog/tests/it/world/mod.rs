@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use object_store::memory::InMemory;
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_catalog::{Catalog, CatalogOptions, CommitError, LogPosition, Registration, Snapshot};
 use sandur_format::block::BlockOrigin;
 use sandur_format::catalog_entry::{BlockMeta, Edit, Entry, WalKind};
 use sandur_format::log_block::{BlockOptions, BlockWriter};
 use sandur_model::{Dataset, TenantId, TimeRange};
+use sandur_runtime::Env;
 use sandur_store::Store;
 
 /// 2026-11-21, in nanoseconds since the epoch.

@@ -3,7 +3,7 @@
 //! The reservation is released with the batch. If a reader still uses a batch of a flushed head, its
 //! memory stays counted.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::LogBatch;
 
 /// A batch in a head.

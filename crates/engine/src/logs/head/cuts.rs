@@ -102,8 +102,9 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use sandur_base::{Id, MemoryBudget};
+    use sandur_base::Id;
     use sandur_format::wal_segment::Record;
+    use sandur_memory::MemoryBudget;
     use sandur_model::{Labels, Level, LogBatchBuilder, TenantId};
 
     use super::super::LogHead;

@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
-use sandur_base::{Id, Reservation};
+use sandur_base::Id;
+use sandur_memory::Reservation;
 use sandur_model::{Labels, LogBatch, Matcher, StreamId, TenantId, TimeRange, matches_all};
 use sandur_query::{Columns, Holding, Order, PageTask, Part, StreamVolume};
 

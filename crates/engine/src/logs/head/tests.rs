@@ -147,7 +147,7 @@ fn a_head_cut_at_a_floor_keeps_the_later_frames_only() {
 
 #[test]
 fn an_insert_releases_memory_that_the_head_does_not_need() {
-    let budget = sandur_base::MemoryBudget::root("write", 1 << 20);
+    let budget = sandur_memory::MemoryBudget::root("write", 1 << 20);
     let head = LogHead::new(Id(1), 0);
     let mut used = Vec::new();
     for n in 0..3 {

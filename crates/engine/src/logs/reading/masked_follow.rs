@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use sandur_base::{BoxFuture, Env};
+use sandur_base::BoxFuture;
 use sandur_model::{Dataset, LineColumn, LogPage};
 use sandur_query::{Follow, Followed, QueryContext};
+use sandur_runtime::Env;
 
 use crate::error::FilterError;
 use crate::logs::mask::{Mask, cut_runs};

@@ -181,8 +181,9 @@ mod tests {
     use std::sync::Arc;
 
     use proptest::prelude::*;
-    use sandur_base::{Id, MemoryBudget};
+    use sandur_base::Id;
     use sandur_format::wal_segment::Record;
+    use sandur_memory::MemoryBudget;
     use sandur_model::{Exemplar, FloatHistogram, Labels, MetricMetadata, TenantId};
 
     use super::super::{SampleHead, push_bytes};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::{OverBudget, Reservation};
 use sandur_format::sample_block::SeriesExemplars;
+use sandur_memory::{OverBudget, Reservation};
 use sandur_model::{Exemplar, MILLISECOND_NS, TenantId};
 use sandur_query::SeriesRequest;
 

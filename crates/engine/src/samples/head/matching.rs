@@ -9,7 +9,7 @@ use std::sync::{PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 use roaring::RoaringBitmap;
-use sandur_base::job;
+use sandur_memory::job;
 use sandur_model::{MatchOp, Matcher};
 
 use super::table::{SeriesTable, Snapshot};

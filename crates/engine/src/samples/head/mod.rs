@@ -40,7 +40,8 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use sandur_base::{Id, Reservation};
+use sandur_base::Id;
+use sandur_memory::Reservation;
 use sandur_model::{DAY_NS, Matcher, MetricMetadata, SampleBatch, SampleConflicts, TenantId, TimeRange};
 use sandur_query::{Holding, JoinedLabels};
 use xxhash_rust::xxh3::xxh3_128;

@@ -174,7 +174,7 @@ impl MatchingSeries {
         let (mut numbers, mut values) = (Vec::new(), Vec::with_capacity(names.len()));
         for series in &self.series {
             // The result of a stopped job is not used.
-            if found.len() > wanted.limit || sandur_base::job::spend(names.len()).is_err() {
+            if found.len() > wanted.limit || sandur_memory::job::spend(names.len()).is_err() {
                 break;
             }
             values.clear();

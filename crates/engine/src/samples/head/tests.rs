@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sandur_base::{Id, MemoryBudget};
+use sandur_base::Id;
+use sandur_memory::MemoryBudget;
 use sandur_model::{
     Exemplar, FloatHistogram, HistogramSample, Labels, MatchOp, Matcher, MetricMetadata, SampleBatch, Span,
     StreamId, TenantId, TimeRange, matches_all,

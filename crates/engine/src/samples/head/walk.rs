@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use foldhash::fast::RandomState;
-use sandur_base::job;
+use sandur_memory::job;
 use sandur_model::{MatchOp, Matcher, MatcherForm};
 
 use super::paths::ROOT;

@@ -170,7 +170,7 @@ impl IndexReader {
                     let first = of.first + 1;
                     for number in numbers.range(first..first.saturating_add(of.count)) {
                         let value = page.get((number - first) as usize);
-                        let _ = sandur_base::job::spend(value.len() + 16);
+                        let _ = sandur_memory::job::spend(value.len() + 16);
                         if verdicts.matchers.iter().all(|matcher| matcher.matches(value)) {
                             verdicts.passing.insert(number);
                         }

@@ -198,7 +198,7 @@ impl Tried {
     fn add(&mut self, texts: &TextPage, numbers: &[u32], matchers: &[Matcher]) {
         for (text, number) in texts.iter().zip(numbers) {
             // The result of a stopped job is not used.
-            let _ = sandur_base::job::spend(text.len() + 16);
+            let _ = sandur_memory::job::spend(text.len() + 16);
             let passes = matchers.iter().all(|matcher| matcher.matches(text));
             if passes { self.passing.push(*number) } else { self.failing.push(*number) }
         }

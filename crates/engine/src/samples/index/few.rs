@@ -51,7 +51,7 @@ impl IndexReader {
                     let lists = index.lists(page, &part.open(stored)?)?;
                     // The list before that of the first value has all series with the label.
                     for number in page.first.max(1)..page.first.saturating_add(page.count) {
-                        let _ = sandur_base::job::spend(64);
+                        let _ = sandur_memory::job::spend(64);
                         lists.runs((number - page.first) as usize, index.series(), |run| {
                             let from = series.partition_point(|ordinal| *ordinal < run.start);
                             let of_run = series[from..].iter().take_while(|ordinal| **ordinal < run.end);

@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::{Reservation, job};
 use sandur_format::sample_block::index::{Column, Index, Part, TextRef};
+use sandur_memory::{Reservation, job};
 use sandur_query::{JoinedLabels, JoinedTexts, TextBatch, beyond};
 
 use super::columns::{PageNumbers, numbers_of};

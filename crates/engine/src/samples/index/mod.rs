@@ -23,12 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use sandur_base::{Lane, MemoryBudget, OverBudget, Reservation};
 use sandur_cache::Hint;
 use sandur_format::Error as FormatError;
 use sandur_format::codec::Piece as StoredPiece;
 use sandur_format::sample_block::index::{Index, Part, Place};
+use sandur_memory::{MemoryBudget, OverBudget, Reservation};
 use sandur_query::{Error, QueryContext, QueryStats};
+use sandur_runtime::Lane;
 
 pub(crate) use page::HeldPage;
 pub(crate) use values::ValueStream;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
 use sandur_format::sample_block::index::{
     Index, Part, SeriesColumns, SeriesPage, SeriesSpan, TextPage, TextRef,
 };
+use sandur_memory::Reservation;
 use sandur_model::{MILLISECOND_NS, TimeRange};
 
 use super::kept::{KEPT_TEXT_PAGES, SPANS_BYTES};

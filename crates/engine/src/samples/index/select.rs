@@ -210,7 +210,7 @@ impl IndexReader {
         let work = move |index: &Index| {
             let page = &index.labels()[label].list_pages()[page];
             let lists = index.lists(page, &part.open(&stored[0])?)?;
-            let _ = sandur_base::job::spend(lists.counts()[at] as usize);
+            let _ = sandur_memory::job::spend(lists.counts()[at] as usize);
             if selected.len() > FOLLOWED_MAX.min(u64::from(lists.counts()[at]) * 2) {
                 let mut some = RoaringBitmap::new();
                 lists.add(at, index.series(), &mut some)?;
@@ -260,7 +260,7 @@ impl IndexReader {
                 }
                 for number in numbers.range(of.first.max(1)..of.first.saturating_add(of.count)) {
                     let at = (number - of.first) as usize;
-                    let _ = sandur_base::job::spend(lists.counts()[at] as usize);
+                    let _ = sandur_memory::job::spend(lists.counts()[at] as usize);
                     lists.add(at, index.series(), &mut some)?;
                 }
             }
@@ -289,7 +289,7 @@ impl IndexReader {
                 for matcher in &matchers {
                     held.page.retain(&mut of, matcher.name(), |value| {
                         // The result of a stopped job is not used.
-                        let _ = sandur_base::job::spend(value.len() + 16);
+                        let _ = sandur_memory::job::spend(value.len() + 16);
                         matcher.matches(value)
                     });
                 }

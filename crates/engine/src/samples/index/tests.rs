@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
-use sandur_base::{Env, MemoryBudget};
 use sandur_cache::Cache;
 use sandur_catalog::LogPosition;
 use sandur_format::block::{BlockOrigin, compare_series};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Footer, WholeSeries};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Dataset, MatchOp, Matcher, TenantId, TimeRange};
 use sandur_query::{Error, JoinedLabels, JoinedTexts, QueryContext, QueryStats};
+use sandur_runtime::Env;
 use sandur_store::{Intent, Store, StoreOptions};
 
 use super::{IndexError, IndexReader, WantedLabels};

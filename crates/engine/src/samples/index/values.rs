@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
 use sandur_format::sample_block::index::{Column, ColumnNumbers, Index, Label, Part, TextPage};
+use sandur_memory::Reservation;
 
 use super::{IndexError, IndexReader, memory_of, plain_of};
 use crate::samples::rising;

@@ -34,10 +34,10 @@ pub(super) async fn each_item<P: AnnotationPage>(
         let decode = move || {
             let pairs = pages.iter().zip(stored);
             let decoded = pairs.map(|(page, stored)| {
-                sandur_base::job::spend(stored.bytes.len())?;
+                sandur_memory::job::spend(stored.bytes.len())?;
                 Ok(page.decode(&stored.bytes))
             });
-            Ok(decoded.collect::<Result<Vec<_>, sandur_base::Stopped>>()?)
+            Ok(decoded.collect::<Result<Vec<_>, sandur_memory::Stopped>>()?)
         };
         for items in context.compute(decode).await? {
             let items = items.map_err(|reason| ReadError::damaged(&block.meta, reason));

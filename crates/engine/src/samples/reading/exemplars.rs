@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sandur_base::Reservation;
 use sandur_format::sample_block::{ExemplarPage, Footer, SeriesExemplars as Stored};
+use sandur_memory::Reservation;
 use sandur_model::{Exemplar, Labels, MILLISECOND_NS};
 use sandur_query::{Error, Exemplars, Part, QueryContext, SeriesExemplars, SeriesRequest};
 

@@ -1,7 +1,7 @@
 //! The series of one block that a request for labels selected.
 
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 
 use crate::samples::index::IndexReader;
 

@@ -8,9 +8,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use sandur_base::Reservation;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{Footer, MetadataPage};
+use sandur_memory::Reservation;
 use sandur_model::{DAY_NS, MetricMetadata, TimeRange};
 use sandur_query::{Error, Metadata, MetadataSelection, QueryContext};
 

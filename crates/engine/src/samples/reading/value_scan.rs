@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use sandur_base::{BoxFuture, Reservation};
+use sandur_base::BoxFuture;
 use sandur_format::sample_block::index::TextPage;
+use sandur_memory::Reservation;
 use sandur_query::{Error, QueryContext, TextBatch, TextScan};
 
 use crate::samples::head::SortedValues;

@@ -10,9 +10,9 @@ mod saved;
 
 use std::sync::Arc;
 
-use sandur_base::{MemoryBudget, Reservation};
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::{BlockWriter, Floats};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::Labels;
 
 use super::join::{FloatPart, Lists, Stays, join_floats};

@@ -8,9 +8,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use roaring::RoaringBitmap;
-use sandur_base::{Lane, MemoryBudget};
 use sandur_format::sample_block::index::SeriesSpan;
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, RollupLabels};
+use sandur_runtime::Lane;
 
 use super::path::{Kind, LEAST_FACTOR};
 use crate::blocks::reader::BlockReader;

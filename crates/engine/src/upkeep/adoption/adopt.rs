@@ -19,9 +19,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{Backoff, Id, Lane};
+use sandur_base::Id;
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::{FrameId, Record, encode_fence};
+use sandur_runtime::{Backoff, Lane};
 use sandur_store::{Created, Intent};
 
 use crate::error::Error;

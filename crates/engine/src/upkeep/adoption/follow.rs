@@ -15,9 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use sandur_base::{Id, Task};
+use sandur_base::Id;
 use sandur_catalog::Snapshot;
 use sandur_format::catalog_entry::WalKind;
+use sandur_runtime::Task;
 
 use crate::error::Error;
 use crate::upkeep::adoption::other_writers::OtherWriters;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_base::MemoryBudget;
+use sandur_memory::MemoryBudget;
 use sandur_store::Intent;
 
 use crate::node::Node;

@@ -4,10 +4,12 @@
 //! rows in a head is known afterwards, and is usually larger.
 
 use bytes::Bytes;
-use sandur_base::{Id, Lane, Reservation};
+use sandur_base::Id;
 use sandur_format::Error as FormatError;
 use sandur_format::wal_segment::Frame;
+use sandur_memory::Reservation;
 use sandur_model::Batch;
+use sandur_runtime::Lane;
 
 use crate::error::Error;
 use crate::head::push_bytes;

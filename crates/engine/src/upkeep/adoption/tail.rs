@@ -4,8 +4,9 @@
 
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
-use sandur_base::{Id, Lane};
+use sandur_base::Id;
 use sandur_format::wal_segment::FrameId;
+use sandur_runtime::Lane;
 use sandur_store::{Error as StoreError, Intent};
 
 use crate::error::Error;

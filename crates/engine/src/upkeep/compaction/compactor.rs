@@ -13,11 +13,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Id, Lane, MemoryBudget};
+use sandur_base::Id;
 use sandur_catalog::{CommitError, Snapshot};
 use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Dataset, Signal, TimeRange};
+use sandur_runtime::Lane;
 
 use crate::blocks::block_meta;
 use crate::blocks::merging::{Merge, MergeCounts, Merging, Step, Target};

@@ -2,10 +2,11 @@
 //!
 //! Garbage collection deletes the objects later, after the removal was announced.
 
-use sandur_base::{Env, Id};
+use sandur_base::Id;
 use sandur_catalog::{Catalog, Snapshot};
 use sandur_format::catalog_entry::{Edit, Precondition};
 use sandur_model::TimeRange;
+use sandur_runtime::Env;
 
 use super::due::Expiries;
 use crate::error::{Error, refused};

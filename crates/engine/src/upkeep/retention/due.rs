@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::Env;
 use sandur_catalog::Snapshot;
 use sandur_model::Dataset;
+use sandur_runtime::Env;
 
 use super::clock::RetentionClock;
 use crate::options::MaintenanceOptions;

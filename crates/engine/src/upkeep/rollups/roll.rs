@@ -9,10 +9,11 @@
 
 use std::sync::Arc;
 
-use sandur_base::{Id, Reservation};
+use sandur_base::Id;
 use sandur_catalog::Snapshot;
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_memory::Reservation;
 use sandur_model::{Signal, TimeRange};
 
 use super::groups::{Group, groups_of, slots_of};

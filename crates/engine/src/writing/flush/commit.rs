@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::{Backoff, Id};
+use sandur_base::Id;
 use sandur_catalog::{CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_runtime::Backoff;
 
 use crate::error::Error;
 use crate::view::floor_of;

@@ -26,10 +26,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::stream::{self, Stream, StreamExt};
-use sandur_base::{Id, Lane, MemoryBudget, Task};
+use sandur_base::Id;
 use sandur_format::block::BlockOrigin;
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_memory::MemoryBudget;
 use sandur_model::{Dataset, Signal};
+use sandur_runtime::{Lane, Task};
 
 use crate::blocks::assembly::Plan;
 use crate::blocks::block_meta;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_base::Backoff;
 use sandur_base::units::format_duration;
+use sandur_runtime::Backoff;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;

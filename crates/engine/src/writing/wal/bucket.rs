@@ -18,7 +18,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{FuturesOrdered, StreamExt};
-use sandur_base::{Backoff, BoxFuture, Id, Lane};
+use sandur_base::{BoxFuture, Id};
+use sandur_runtime::{Backoff, Lane};
 use sandur_store::{Created, Intent, Store};
 use tokio::sync::mpsc;
 

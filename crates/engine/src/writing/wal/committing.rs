@@ -3,9 +3,11 @@
 
 use std::sync::Arc;
 
-use sandur_base::{Env, Id, Lane, Reservation};
+use sandur_base::Id;
 use sandur_format::wal_segment::Record;
+use sandur_memory::Reservation;
 use sandur_model::{Batch, SampleConflicts};
+use sandur_runtime::{Env, Lane};
 use sandur_store::{Class, Store};
 use tokio::sync::{Notify, oneshot};
 

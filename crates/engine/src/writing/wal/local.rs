@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_base::{BoxFuture, Lane};
+use sandur_base::BoxFuture;
+use sandur_runtime::Lane;
 use sandur_store::{AppendFile, Error as StoreError, Intent, Store};
 use tokio::sync::mpsc;
 

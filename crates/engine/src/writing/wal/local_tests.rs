@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use sandur_base::{Env, Id, MemoryBudget, Task};
+use sandur_base::Id;
 use sandur_catalog::{Catalog, CatalogOptions, Registration};
 use sandur_format::catalog_entry::WalKind;
 use sandur_format::wal_segment::Record;
+use sandur_memory::MemoryBudget;
+use sandur_runtime::{Env, Task};
 use sandur_store::{Operation, Place, StoreOptions};
 use tokio::sync::{Notify, oneshot};
 

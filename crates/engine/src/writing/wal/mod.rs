@@ -25,9 +25,11 @@ mod status;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use sandur_base::{Id, Reservation, Task};
+use sandur_base::Id;
 use sandur_format::wal_segment::Record;
+use sandur_memory::Reservation;
 use sandur_model::Batch;
+use sandur_runtime::Task;
 use sandur_store::{Class, StoreKind};
 use tokio::sync::{mpsc, oneshot};
 

@@ -24,7 +24,7 @@
 
 use std::time::Duration;
 
-use sandur_base::{Backoff, Pauses};
+use sandur_runtime::{Backoff, Pauses};
 
 /// The budget and the longest wait.
 #[derive(Clone, Copy, Debug)]

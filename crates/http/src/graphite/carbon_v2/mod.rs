@@ -7,11 +7,11 @@ use std::convert::Infallible;
 
 use axum::extract::{FromRequest, Request, State};
 use axum::response::Response;
-use sandur_base::Reservation;
 use sandur_graphite::{
     CarbonserverForm, FindRequest, ListingForm, ListingRequest, Rendered, Zone, find as nodes,
     info as info_of, read_globs, read_info,
 };
+use sandur_memory::Reservation;
 use sandur_service::Queries;
 use sandur_service::graphite::GraphiteRequest;
 

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::{Labels, MatchOp, Matcher, is_stale};
 use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};
 
@@ -146,9 +146,10 @@ fn without_name(labels: &Labels) -> Labels {
 mod tests {
     use std::time::Duration;
 
-    use sandur_base::{Env, MemoryBudget};
+    use sandur_memory::MemoryBudget;
     use sandur_model::{STALE_BITS, TenantId};
     use sandur_query::MemorySeries;
+    use sandur_runtime::Env;
 
     use super::*;
 

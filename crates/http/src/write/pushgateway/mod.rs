@@ -15,11 +15,11 @@ use axum::extract::{Path, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use group::{FAILURE_TIME, Group, NAME, PUSH_TIME, with_name};
-use sandur_base::{FairReservation, Place};
 use sandur_ingest::{DecodedSamples, ImportOptions, SamplePush, Written, import};
 use sandur_model::{
     Labels, MILLISECOND_NS, MetricKind, MetricMetadata, STALE_BITS, SampleBatch, StreamId, TenantId,
 };
+use sandur_runtime::{FairReservation, Place};
 use sandur_service::{self as service, writes::Stored};
 use xxhash_rust::xxh3::xxh3_64;
 

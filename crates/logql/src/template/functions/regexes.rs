@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use sandur_base::job::JobMemory;
+use sandur_memory::job::JobMemory;
 use sandur_model::BoundedRegex;
 
 use crate::go_regex::compile_text;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use super::Floats;

@@ -3,7 +3,7 @@
 //! Each step of a fold depends on the previous one, so several windows are folded in parallel lanes. Sums
 //! of integers are exact in any order, so they are computed as differences of prefix sums.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_model::histogram::kahan_add;
 use sandur_query::Error;
 

@@ -1,6 +1,6 @@
 //! Counts of neighbouring samples that differ, from prefix counts of the series.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use super::Floats;

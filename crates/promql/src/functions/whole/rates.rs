@@ -1,7 +1,7 @@
 //! Rates and differences: from the first and the last sample of each window, and the values lost at resets
 //! between them.
 
-use sandur_base::job::spend;
+use sandur_memory::job::spend;
 use sandur_query::Error;
 
 use super::Floats;

@@ -3,7 +3,7 @@
 //! Sums, means and deviations are exact until they are read ([`sandur_model::exact`]), so the order of series
 //! does not matter. Loops process 64 steps at a time, without a branch per step if all of them have samples.
 
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::exact::{ExactSums, Moments, RUN};
 use sandur_query::Error;
 use sandur_query::wire::{Fields, Put as _};

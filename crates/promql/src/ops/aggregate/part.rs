@@ -1,7 +1,7 @@
 //! The state of a group in a part of the series, which other processes send.
 
 use foldhash::{HashMap, HashMapExt};
-use sandur_base::Reservation;
+use sandur_memory::Reservation;
 use sandur_model::Labels;
 use sandur_model::histogram::HistogramSum;
 use sandur_protobuf::Writer as _;

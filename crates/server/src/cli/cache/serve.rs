@@ -4,8 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
-use sandur_base::Env;
 use sandur_memcached as memcached;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 use sandur_terminal::logging;
 use sandur_terminal::logging::Log;

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use axum::http::Method;
-use sandur_base::Env;
 use sandur_cli::client::{Ask, Client};
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
 use super::metrics::Counted;

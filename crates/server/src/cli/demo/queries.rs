@@ -1,9 +1,9 @@
 //! Queries that the demo proposes: only those that find something in the shipped data.
 
-use sandur_base::Env;
 use sandur_cli::client::Client;
 use sandur_cli::results;
 use sandur_model::{HOUR_NS, MILLISECOND_NS, SECOND_NS};
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
 use super::targets::SCRAPE_EVERY;

@@ -1,10 +1,10 @@
 //! The generated shop of the demo: its lines as bodies of pushes.
 
 use bytes::Bytes;
-use sandur_base::Env;
 use sandur_bench::push_body;
 use sandur_bench::services::{Incident, Services, Stream};
 use sandur_model::SECOND_NS;
+use sandur_runtime::Env;
 
 use super::metrics::{Counted, slot_of};
 

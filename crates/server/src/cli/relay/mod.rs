@@ -8,7 +8,7 @@ mod serve;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
 /// The command.

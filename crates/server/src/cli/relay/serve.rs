@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use sandur_base::units::{self, ByteSize};
-use sandur_base::{Env, Shutdown};
 use sandur_relay::connect::Network;
 use sandur_relay::intake::listen;
 use sandur_relay::memory::Memory;
 use sandur_relay::model::{Listener, Protocol, Routing, Transport};
 use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool, Sync};
+use sandur_runtime::{Env, Shutdown};
 use sandur_terminal::Failed;
 use sandur_terminal::Signals;
 use sandur_terminal::logging;

@@ -29,6 +29,8 @@ const NOT_OPTIONS: &[&str] = &[
 /// Names that look like metrics but are not.
 const NOT_METRICS: &[&str] = &[
     "sandur_base", // crates
+    "sandur_memory",
+    "sandur_runtime",
     "sandur_cache",
 ];
 

@@ -13,15 +13,17 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
-use sandur_base::{BoxFuture, Env, FairBudget, FairReservation, Id, MemoryBudget, Shutdown};
+use sandur_base::{BoxFuture, Id};
 use sandur_config::{Settings, TenantLimits};
 use sandur_http::{App, AppState, Gate, OwnNames, ServerMetrics, Surface, router};
 use sandur_ingest::{DeltaStreams, SeriesCache};
 use sandur_listeners::carbon::{Carbon, CarbonParts};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Batch, LogBatch, SampleBatch, SampleConflicts, Signal, TenantId};
 use sandur_query::{
     FairQueue, LogSource, MemorySeries, MemorySource, ResultsCache, RowSelector, SampleSource, Sources,
 };
+use sandur_runtime::{Env, FairBudget, FairReservation, Shutdown};
 use sandur_server::roles::query_options;
 use sandur_service::writes::BODY_PATIENCE;
 use sandur_service::{

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use sandur_base::{Env, MemoryBudget};
+use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, TenantId};
 use sandur_promql::{Options, Request, Times, Value};
 use sandur_query::{MemorySeries, QueryContext};
+use sandur_runtime::Env;
 use saphyr_parser::{Event, Parser};
 
 use super::node::Node;

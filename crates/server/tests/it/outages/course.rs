@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use tracing::Level;
 

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use course::{Outage, SEED, course, works};
 use node::Node;
-use sandur_base::Env;
 use sandur_listeners::{Connections, carbon};
+use sandur_runtime::Env;
 use sandur_server::memory::Shares;
 use sandur_store::fault::{FaultPlan, FaultStore};
 use tokio::io::AsyncWriteExt;

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sandur_base::Env;
 use sandur_base::units::MIB;
 use sandur_config::{Settings, TenantLimits};
 use sandur_engine::{Engine, Retention};
+use sandur_runtime::Env;
 use sandur_server::memory::Shares;
 use sandur_server::roles::{Opened, open_over};
 use sandur_store::fault::FaultStore;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 
 use super::alerts::{Monitor, rules};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, filter_fn};

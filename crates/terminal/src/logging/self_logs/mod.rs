@@ -15,7 +15,7 @@ mod queue;
 
 use std::sync::Arc;
 
-use sandur_base::Env;
+use sandur_runtime::Env;
 use tracing::Subscriber;
 use tracing_subscriber::Layer;
 use tracing_subscriber::registry::LookupSpan;

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sandur_base::Task;
 use sandur_query::{Error, Order};
+use sandur_runtime::Task;
 
 use super::plan::{Cluster, Plan, Planner};
 

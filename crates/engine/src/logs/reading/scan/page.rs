@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
 use sandur_format::log_block::{PageEntry, Wanted};
 use sandur_format::shapes::ShapedLines;
+use sandur_memory::Reservation;
 use sandur_model::{LineAutomaton, LineColumn, LogPage, MINUTE_NS, StreamRun, Suspect, TimeRange};
 use sandur_query::{
     Columns, CountsTask, Error, MinuteCount, PageTask, QueryContext, QueryStats, StreamCounts,

@@ -9,9 +9,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use sandur_base::{BoxFuture, Id, Reservation, Task};
+use sandur_base::{BoxFuture, Id};
 use sandur_cache::{Hint, Tier};
+use sandur_memory::Reservation;
 use sandur_query::{Error, PageTask, QueryContext, QueryStats, Scan, ScanItem, Selection};
+use sandur_runtime::Task;
 
 use super::ahead::PlansAhead;
 use super::page::{BlockPage, BlockSelection, PageLines};

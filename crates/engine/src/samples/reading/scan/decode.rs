@@ -6,9 +6,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use sandur_base::Stopped;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{PageDecoder, SamplePage, Values};
+use sandur_memory::Stopped;
 use sandur_model::FloatHistogram;
 use sandur_query::{BatchTexts, Error, SampleSelection, Samples, SeriesBatch};
 
@@ -83,7 +83,7 @@ impl<'a> BlockPages<'a> {
             if entry.last_series < series {
                 continue;
             }
-            sandur_base::job::spend(bytes.len())?;
+            sandur_memory::job::spend(bytes.len())?;
             let decoder = match &mut self.decoder {
                 Some((of, decoder)) if *of == at => decoder,
                 other => &mut other.insert((at, group.head.decoder_with(Arc::clone(&group.tables)))).1,

@@ -12,10 +12,10 @@ use bytes::Bytes;
 use foldhash::HashMap;
 use futures_util::future::join_all;
 use roaring::RoaringBitmap;
-use sandur_base::Reservation;
 use sandur_cache::Hint;
 use sandur_format::codec::Piece as StoredPiece;
 use sandur_format::sample_block::{GroupEntry, GroupHead, GroupTables, TimePageEntry, TimeTable};
+use sandur_memory::Reservation;
 use sandur_model::TimeRange;
 use sandur_query::{Error, QueryContext};
 

@@ -29,13 +29,15 @@ use std::sync::Arc;
 
 use futures_util::future::{join_all, try_join_all};
 use roaring::RoaringBitmap;
-use sandur_base::{BoxFuture, Reservation, Task};
+use sandur_base::BoxFuture;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::Footer;
+use sandur_memory::Reservation;
 use sandur_model::{Matcher, TenantId, TimeRange};
 use sandur_query::{
     Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples, SeriesBatch, SeriesPart,
 };
+use sandur_runtime::Task;
 
 use crate::blocks::reader::BlockReader;
 use crate::error;

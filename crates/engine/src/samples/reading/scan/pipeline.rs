@@ -16,8 +16,9 @@ use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::future::join;
-use sandur_base::{BoxFuture, Task};
+use sandur_base::BoxFuture;
 use sandur_query::{BATCH_SERIES, Error, QueryStats, SampleSelection};
+use sandur_runtime::Task;
 
 use super::fetch::{Fetched, Fetcher};
 use super::stored::StoredSeries;

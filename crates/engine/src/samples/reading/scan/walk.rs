@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures_util::future::join_all;
 use roaring::RoaringBitmap;
-use sandur_base::{Reservation, job};
 use sandur_format::block::compare_series;
 use sandur_format::sample_block::index::{Alike, SeriesPage};
+use sandur_memory::{Reservation, job};
 use sandur_model::Labels;
 use sandur_query::{Error, QueryContext, TEXT_BYTES};
 

@@ -212,7 +212,6 @@ mod tests {
 
     use super::*;
     use crate::budget::{MemoryBudget, OverBudget};
-    use crate::cpu::{CpuPool, Lane};
 
     #[global_allocator]
     static ALLOCATOR: Counting<System> = Counting(System);
@@ -276,27 +275,5 @@ mod tests {
         assert_eq!(account.used(), 1_000_000 + list as u64);
         account.run(|| drop(pieces));
         assert_eq!(account.used(), 0);
-    }
-
-    #[test]
-    fn futures_and_pool_jobs_charge_the_account_of_their_caller() {
-        let pool = CpuPool::start(1);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (account, other) = (Account::default(), Account::default());
-        let make = |bytes: usize| {
-            let pool = pool.clone();
-            async move {
-                let own = vec![1u8; bytes];
-                let of_job = pool.run(Lane::Query, move || vec![1u8; bytes]).await;
-                (own, of_job)
-            }
-        };
-        let held = runtime.block_on(async {
-            tokio::join!(account.charge(make(1 << 20)), other.charge(make(1 << 19)), make(1 << 18))
-        });
-        let near = |account: &Account, bytes: u64| account.used().abs_diff(bytes) < BATCH_BYTES as u64;
-        assert!(near(&account, 2 << 20) && near(&other, 1 << 20), "{account:?} {other:?}");
-        drop(held);
-        pool.close();
     }
 }

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sandur_base::Id;
+
 use crate::cpu::{CpuPool, Lane};
-use crate::id::Id;
 use crate::task::Task;
 
 /// Clock, randomness, tasks and CPU of one process or one simulated node. Cheap to clone.

@@ -14,9 +14,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use crate::account::Account;
-use crate::nesting::STACK_BYTES;
-use crate::turns::Turns;
+use sandur_base::Turns;
+use sandur_base::nesting::STACK_BYTES;
+use sandur_memory::account::Account;
 
 /// The queue of a job: for whom it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -315,7 +315,14 @@ impl CpuPool {
 
 #[cfg(test)]
 mod tests {
+    use std::alloc::System;
+
+    use sandur_memory::account::{BATCH_BYTES, Counting};
+
     use super::*;
+
+    #[global_allocator]
+    static ALLOCATOR: Counting<System> = Counting(System);
 
     #[test]
     fn jobs_run_on_the_pool_and_panics_reach_the_caller() {
@@ -428,5 +435,27 @@ mod tests {
             pool.run(Lane::Query, note("last")).await;
         });
         assert_eq!(*ran.lock().unwrap(), ["pushed", "last"], "the job runs without its client");
+    }
+
+    #[test]
+    fn futures_and_pool_jobs_charge_the_account_of_their_caller() {
+        let pool = CpuPool::start(1);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (account, other) = (Account::default(), Account::default());
+        let make = |bytes: usize| {
+            let pool = pool.clone();
+            async move {
+                let own = vec![1u8; bytes];
+                let of_job = pool.run(Lane::Query, move || vec![1u8; bytes]).await;
+                (own, of_job)
+            }
+        };
+        let held = runtime.block_on(async {
+            tokio::join!(account.charge(make(1 << 20)), other.charge(make(1 << 19)), make(1 << 18))
+        });
+        let near = |account: &Account, bytes: u64| account.used().abs_diff(bytes) < BATCH_BYTES as u64;
+        assert!(near(&account, 2 << 20) && near(&other, 1 << 20), "{account:?} {other:?}");
+        drop(held);
+        pool.close();
     }
 }

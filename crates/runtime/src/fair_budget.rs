@@ -25,10 +25,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::budget::MemoryBudget;
-use crate::budget::Reservation;
+use sandur_base::units::ByteSize;
+use sandur_memory::{MemoryBudget, Reservation};
+
 use crate::env::Env;
-use crate::units::ByteSize;
 
 /// A tenant or an address that shares the budget, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::units::ByteSize;
+use sandur_base::units::ByteSize;
 
 /// A bounded amount of memory that reservations are taken from. Cheap to clone: a handle.
 #[derive(Clone)]
