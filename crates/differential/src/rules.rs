@@ -397,6 +397,16 @@ pub const RULES: &[Rule] = &[
     )
     .if_alike(controls::without_average),
     rule(
+        "average-of-sums",
+        "`avg` with a grouping, over the `sum_over_time` or `rate` of an unwrapped label (`unwrap x`), \
+         groups series that do not have this label, like `max` and `count`. In Loki some groups, or all, are \
+         missing.",
+        "Loki divides a sum, which is grouped before the unwrapped label is removed, by a count, which is \
+         grouped after that.",
+        |case| case.ours.status == 200 && controls::averages_sums(case.ask),
+    )
+    .if_alike(controls::without_vector_average),
+    rule(
         "rate-counter",
         "`rate_counter` extrapolates the increase to the bounds of the window.",
         "Prometheus and Loki after 3.7 do so too. Loki 3.7 confuses nanoseconds with milliseconds, and \
@@ -530,6 +540,16 @@ pub const RULES: &[Rule] = &[
          arrival, and values by size.",
         |case| matches!(case.difference.kind, Kind::TieOrder | Kind::TieCut),
     ),
+    rule(
+        "ties-of-formatted-lines",
+        "Of lines with equal timestamps that `line_format` made equal, the limit keeps those of other \
+         streams.",
+        "As for `ties`: without `line_format` the same rows are in a different order.",
+        |case| {
+            case.difference.kind == Kind::TieCutLabels && has(case, |part| part.starts_with("| line_format"))
+        },
+    )
+    .if_alike(controls::without_line_formats),
     rule(
         "template-error-details",
         "`__error_details__` of a failed template names another position in it, or another reason.",
