@@ -63,8 +63,8 @@ impl Connection {
         let kept = self.stream.is_some();
         match self.exchange(method, path, headers, body) {
             // the server may just have closed the persistent connection, so the request is repeated on a
-            // new one
-            Err(_) if kept => {
+            // new one; a server that does not answer in time would not answer the repetition either
+            Err(error) if kept && !is_timeout(&error) => {
                 self.stream = None;
                 self.exchange(method, path, headers, body)
             }
@@ -97,6 +97,10 @@ impl Connection {
         }
         Ok(answer)
     }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// Reads a complete response. Also returns whether the connection can be used again.

@@ -31,6 +31,8 @@ pub enum Kind {
     TieOrder,
     /// Entries differ only at the time at which the limit truncates.
     TieCut,
+    /// As [`Kind::TieCut`], but the lines are the same: entries differ only in their labels.
+    TieCutLabels,
     /// Numbers differ within [`TOLERANCE`].
     Rounding,
     /// The same numbers at every time, in other series.
@@ -309,12 +311,10 @@ fn tie(ask: &Ask, left: &[Row], right: &[Row]) -> Option<Kind> {
     let lines = |all: &[(String, String, String)]| -> Vec<String> {
         all.iter().filter(|e| e.0 == edge).map(|e| e.2.clone()).collect()
     };
-    if lines(&left) == lines(&right) {
-        return None; // the same lines with other labels
-    }
+    let kind = if lines(&left) == lines(&right) { Kind::TieCutLabels } else { Kind::TieCut };
     left.retain(|e| e.0 != edge);
     right.retain(|e| e.0 != edge);
-    (left == right).then_some(Kind::TieCut)
+    (left == right).then_some(kind)
 }
 
 fn numerically_equal(left: &[Row], right: &[Row]) -> bool {
@@ -406,6 +406,11 @@ mod tests {
             Some(Kind::TieOrder)
         );
         assert_eq!(kind_of(&base, &streams(json!([["2", "x"], ["1", "p"], ["1", "r"]]))), Some(Kind::TieCut));
+        let labelled = |label: &str| {
+            let stream = |label: &str, entry: Value| json!({"stream": {"a": label}, "values": [entry]});
+            result("streams", json!([stream("b", json!(["2", "x"])), stream(label, json!(["1", "p"]))]))
+        };
+        assert_eq!(kind_of(&labelled("c"), &labelled("d")), Some(Kind::TieCutLabels));
         assert_eq!(
             kind_of(&base, &streams(json!([["2", "y"], ["1", "p"], ["1", "q"]]))),
             Some(Kind::Content)

@@ -195,6 +195,36 @@ pub fn without_average(ask: &Ask) -> Option<Ask> {
     with_function(ask, "avg_over_time", "max_over_time")
 }
 
+/// Returns whether a query has a grouped `avg` over a sum of unwrapped values.
+pub fn averages_sums(ask: &Ask) -> bool {
+    let mut found = false;
+    let mut sums = |metric: &mut Metric| {
+        if let Metric::Window { function, unwrap: Some(_), .. } = metric {
+            found |= matches!(function.as_str(), "sum_over_time" | "rate");
+        }
+    };
+    if let Some(query) = &ask.query {
+        query.clone().each_metric(&mut |metric| {
+            if let Metric::Vector { function, grouping: Some(_), inner, .. } = metric
+                && function == "avg"
+            {
+                Query::Metric((**inner).clone()).each_metric(&mut sums);
+            }
+        });
+    }
+    found
+}
+
+/// Replaces `avg` by another function over the same series.
+pub fn without_vector_average(ask: &Ask) -> Option<Ask> {
+    with_function(ask, "avg", "max")
+}
+
+/// Removes `line_format`.
+pub fn without_line_formats(ask: &Ask) -> Option<Ask> {
+    without(ask, |part| part.starts_with("| line_format"))
+}
+
 /// Replaces `topk` and `bottomk` by their arguments.
 pub fn without_ranks(ask: &Ask) -> Option<Ask> {
     let unwrapped = |metric: &mut Metric| {
@@ -274,6 +304,32 @@ mod tests {
         assert_eq!(text(without_empty_expressions(&label)), expected);
         assert_eq!(text(without_any_line(&label)), "", "without a construct to remove there is no control");
         assert!(without_interval(&line).is_some_and(|ask| ask.parameter("interval").is_none()));
+    }
+
+    #[test]
+    fn averages_of_sums_are_found_and_replaced() {
+        let average = |function: &str, grouping: Option<&str>| {
+            let Some(Query::Metric(inner)) = ask(function, &["| line_format `x`"], &[]).query else {
+                panic!()
+            };
+            let around = Metric::Vector {
+                function: "avg".to_owned(),
+                parameter: None,
+                inner: Box::new(inner),
+                grouping: grouping.map(str::to_owned),
+                early_grouping: true,
+            };
+            Ask::new("query", Shape::Query).with_query(Query::Metric(around))
+        };
+        let by_label = average("rate", Some("by (n)"));
+        assert!(
+            averages_sums(&by_label) && text(without_vector_average(&by_label)).starts_with("max by (n) (")
+        );
+        assert!(
+            !averages_sums(&average("rate", None))
+                && !averages_sums(&average("max_over_time", Some("by (n)")))
+        );
+        assert!(!text(without_line_formats(&by_label)).contains("line_format"));
     }
 
     #[test]

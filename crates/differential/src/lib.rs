@@ -35,6 +35,7 @@ pub mod peer;
 pub mod prometheus;
 pub mod random;
 pub mod recorded;
+mod refusals;
 pub mod rules;
 pub mod run;
 pub mod servers;

@@ -22,6 +22,11 @@ impl Peer {
         Self { address: address.to_owned(), connection: Connection::new(address).with_timeout(PATIENCE) }
     }
 
+    /// Sets the longest time to wait for an answer.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { connection: self.connection.with_timeout(patience), ..self }
+    }
+
     /// Returns `host:port`.
     pub fn address(&self) -> &str {
         &self.address

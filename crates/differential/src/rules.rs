@@ -12,6 +12,7 @@ use crate::ask::{Ask, Shape};
 use crate::compare::{Difference, Kind, close, compare};
 use crate::controls;
 use crate::grammar::Query;
+use crate::refusals::{begins, contains, names_token, refuses_text, unmatched};
 
 /// A difference with its request and both answers.
 pub struct Case<'a> {
@@ -76,35 +77,11 @@ const fn rule(
     Rule { id, what, reason, explains, check: Check::None }
 }
 
-fn begins(answer: &Answer, text: &str) -> bool {
-    answer.body.starts_with(text.as_bytes())
-}
-
-fn contains(answer: &Answer, text: &str) -> bool {
-    String::from_utf8_lossy(&answer.body).contains(text)
-}
-
-/// Returns whether a parser rejected the query.
-fn refuses_text(answer: &Answer) -> bool {
-    answer.status == 400 && (begins(answer, "parse error") || contains(answer, "\"error\":\"parse error"))
-}
-
-/// Returns whether the query was rejected because of a token, not because of its meaning.
-fn names_token(answer: &Answer) -> bool {
-    refuses_text(answer) && contains(answer, "parse error at line")
-}
-
 /// Returns the value of a scalar answer.
 fn scalar(answer: &Answer) -> Option<Value> {
     let body: Value = serde_json::from_slice(&answer.body).ok()?;
     let is_scalar = body.pointer("/data/resultType")? == "scalar";
     is_scalar.then(|| body.pointer("/data/result/1").cloned()).flatten()
-}
-
-/// Returns whether Loki could not match series one to one.
-fn unmatched(answer: &Answer) -> bool {
-    let words = ["many-to-many matching not allowed", "multiple matches for labels"];
-    answer.status >= 400 && words.iter().any(|word| contains(answer, word))
 }
 
 /// Returns whether both answers have the same numbers in the same order, regardless of their series.
@@ -220,8 +197,9 @@ pub const RULES: &[Rule] = &[
         "Both reject a query with several mistakes, but name different ones, or only one of them names the \
          stage.",
         "Loki reports mistakes of syntax and of number literals first, then mistakes of meaning, then a log \
-         query that is sent as an instant query, and last the mistakes of stages and their expressions. \
-         Sandur reports the leftmost mistake.",
+         query that is sent as an instant query, and last the mistakes of stages and their expressions. Of \
+         operators that cannot have a number as a side, it reports the outermost. Sandur reports the \
+         leftmost mistake.",
         |case| {
             let both = refuses_text(case.loki) && refuses_text(case.ours);
             let by_token = both && names_token(case.loki) != names_token(case.ours);
@@ -231,7 +209,10 @@ pub const RULES: &[Rule] = &[
             let by_literal = both && of_literal(case.loki) && !of_literal(case.ours);
             let of_kind = |answer| contains(answer, "log queries are not supported as an instant query");
             let by_kind = of_kind(case.loki) && contains(case.ours, "cannot parse expression [");
-            case.difference.kind == Kind::ErrorText && (by_token || by_stage || by_literal || by_kind)
+            let of_side = |answer| contains(answer, "leg of logical/set binary operation");
+            let by_side = both && of_side(case.loki) && of_side(case.ours);
+            let by_any = by_token || by_stage || by_literal || by_kind || by_side;
+            case.difference.kind == Kind::ErrorText && by_any
         },
     ),
     rule(
@@ -242,6 +223,15 @@ pub const RULES: &[Rule] = &[
         |case| {
             let words = [" literal", "has no digits", "requires a 'p' exponent"];
             names_token(case.loki) && words.iter().any(|word| contains(case.loki, word))
+        },
+    ),
+    rule(
+        "logfmt-keys",
+        "`logfmt` accepts a key as it is in the line (`logfmt x=\"dash-key\"`); Loki rejects it.",
+        "Loki finds such a key only by its label name (`x=\"dash_key\"`), which Sandur accepts too.",
+        |case| {
+            let refused = refuses_text(case.loki) && contains(case.loki, " : stage '| logfmt");
+            refused && contains(case.loki, "cannot parse expression [") && case.ours.status == 200
         },
     ),
     rule(
@@ -397,6 +387,16 @@ pub const RULES: &[Rule] = &[
     )
     .if_alike(controls::without_average),
     rule(
+        "average-of-sums",
+        "`avg` with a grouping, over the `sum_over_time` or `rate` of an unwrapped label (`unwrap x`), \
+         groups series that do not have this label, like `max` and `count`. In Loki some groups, or all, are \
+         missing.",
+        "Loki divides a sum, which is grouped before the unwrapped label is removed, by a count, which is \
+         grouped after that.",
+        |case| case.ours.status == 200 && controls::averages_sums(case.ask),
+    )
+    .if_alike(controls::without_vector_average),
+    rule(
         "rate-counter",
         "`rate_counter` extrapolates the increase to the bounds of the window.",
         "Prometheus and Loki after 3.7 do so too. Loki 3.7 confuses nanoseconds with milliseconds, and \
@@ -530,6 +530,16 @@ pub const RULES: &[Rule] = &[
          arrival, and values by size.",
         |case| matches!(case.difference.kind, Kind::TieOrder | Kind::TieCut),
     ),
+    rule(
+        "ties-of-formatted-lines",
+        "Of lines with equal timestamps that `line_format` made equal, the limit keeps those of other \
+         streams.",
+        "As for `ties`: without `line_format` the same rows are in a different order.",
+        |case| {
+            case.difference.kind == Kind::TieCutLabels && has(case, |part| part.starts_with("| line_format"))
+        },
+    )
+    .if_alike(controls::without_line_formats),
     rule(
         "template-error-details",
         "`__error_details__` of a failed template names another position in it, or another reason.",

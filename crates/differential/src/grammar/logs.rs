@@ -132,7 +132,7 @@ fn logfmt(random: &mut Random) -> String {
         "app=\"app\"",
         "absent=\"nothing\", level",
         "took=\"duration\"",
-        "msg=\"\\\"msg\\\"\"",
+        "new=\"\\\"msg\\\"\"",
         "error",
         "n=\"empty\"",
     ];

@@ -14,8 +14,8 @@ use crate::prometheus::peers::{Peer, Server};
 use crate::prometheus::series::series;
 use crate::servers::Loki;
 
-/// How many cases are tried at most, for each one that is wanted.
-const TRIES_PER_CASE: u64 = 60;
+/// How many cases are drawn at most, for each one that is wanted. Most are not asked for.
+const TRIES_PER_CASE: u64 = 400;
 
 /// Returns the description of the arguments.
 pub fn command() -> Command {
@@ -50,29 +50,29 @@ pub fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
     let (seed, wanted) = (number("seed"), number("cases"));
     let (tries, wanted) = (wanted * TRIES_PER_CASE, usize::try_from(wanted)?);
     let directory = tempfile::tempdir().context("cannot make a directory")?;
-    let (language, data, left_out, choice, drawn) = match language {
+    let (language, data, choice, drawn) = match language {
         promql::LANGUAGE => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
             let mut theirs = runtime.block_on(Server::prometheus(env, &program, directory.path()))?;
             theirs.push(&series(seed))?;
             let mut pair = promql::pair(Peer::Server(theirs), seed)?;
-            let mut choice = Choice::new(wanted, promql::parts());
+            let mut choice = Choice::new(wanted, promql::parts(), promql::LEFT_OUT);
             let drawn = promql::record(&mut pair, seed, &mut choice, tries)?;
-            (promql::LANGUAGE, promql::data(seed), promql::LEFT_OUT, choice, drawn)
+            (promql::LANGUAGE, promql::data(seed), choice, drawn)
         }
         logql::LANGUAGE => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
             let loki = runtime.block_on(Loki::start(env, &program, directory.path()))?;
             let mut pair = logql::Pair::over(loki, seed)?;
-            let mut choice = Choice::new(wanted, logql::parts());
+            let mut choice = Choice::new(wanted, logql::parts(), logql::LEFT_OUT);
             let drawn = logql::record(&mut pair, seed, &mut choice, tries)?;
-            (logql::LANGUAGE, logql::data(seed), logql::LEFT_OUT, choice, drawn)
+            (logql::LANGUAGE, logql::data(seed), choice, drawn)
         }
         _ => {
             let mut pair = graphite::pair(&program, directory.path(), seed)?;
-            let mut choice = Choice::new(wanted, graphite::parts());
+            let mut choice = Choice::new(wanted, graphite::parts(), graphite::LEFT_OUT);
             let drawn = graphite::record(&mut pair, seed, &mut choice, tries)?;
-            (graphite::LANGUAGE, graphite::data(seed), graphite::LEFT_OUT, choice, drawn)
+            (graphite::LANGUAGE, graphite::data(seed), choice, drawn)
         }
     };
     let original = matches.get_one::<String>("original").cloned().unwrap_or_default();
@@ -81,7 +81,7 @@ pub fn run(env: &Env, matches: &ArgMatches) -> Result<ExitCode> {
     drawn.explained.iter().for_each(|(rule, count)| println!("  {count} explained by rule {rule}"));
     let size = recording.write(&data)?;
     println!("{} cases of {language} in {size} bytes", recording.cases.len());
-    choice.report(left_out)?;
+    choice.report()?;
     let is_clean = drawn.findings == 0 && choice.is_complete();
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -79,12 +79,25 @@ impl StageNode for Logfmt {
             return Box::new(All { strict: self.strict, keep_empty: self.keep_empty });
         }
         let named = self.expressions.iter().map(|e| {
-            let mut key = Vec::new();
-            append_sanitized(&mut key, e.text.as_bytes());
+            let key = key_of(&e.text);
             NamedLabel { id: names.id(&e.label), name: e.label.clone().into_bytes(), key }
         });
         Box::new(Named { strict: self.strict, labels: named.collect(), key: Vec::new() })
     }
+}
+
+/// The label name that an expression selects: the text within its quotes, of which the last may be missing,
+/// or the label name of the expression.
+fn key_of(expression: &str) -> Vec<u8> {
+    if let Some(quoted) = expression.trim().strip_prefix('"') {
+        let (name, rest) = quoted.split_once(['"', ']']).unwrap_or((quoted, ""));
+        if rest.trim().is_empty() {
+            return name.as_bytes().to_vec();
+        }
+    }
+    let mut name = Vec::new();
+    append_sanitized(&mut name, expression.as_bytes());
+    name
 }
 
 struct All {
@@ -219,6 +232,10 @@ mod tests {
             ("logfmt --keep-empty", r#"_9x=2 a_b=1 app_extracted=p dup=1 empty= level=info msg=hi "there""#),
             (r#"logfmt level, code="a-b", none"#, "code=1 level=info none="),
             ("logfmt app", "app_extracted=p"),
+            (
+                r#"logfmt code="\"a_b\"", open="\"level", two="\"level\"x", dashed="\"a-b\"""#,
+                "code=1 dashed= open=info two=",
+            ),
             // The last value of a repeated key counts, unless the name is taken.
             ("logfmt dup", "dup=2"),
             (r#"logfmt level="nothing""#, "level=info"),
