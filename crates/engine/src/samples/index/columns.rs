@@ -67,29 +67,62 @@ impl Verdicts {
         unknown - known
     }
 
-    /// Adds the series of a page, among these, that match.
-    fn check(
-        &self,
-        index: &Index,
-        (page, numbers): (u32, &PageNumbers),
-        series: &RoaringBitmap,
-        found: &mut Vec<u32>,
-    ) {
-        let of = index.series_of(page);
+    /// The verdict on each value of a page, and on series without the label.
+    fn of_page<'n>(&self, numbers: &'n PageNumbers) -> OfPage<'n> {
         let passes = |number: u32| self.passing.contains(number);
-        let (distinct, rows) = match numbers {
-            PageNumbers::Missing if self.without => return found.extend(series.range(of)),
-            PageNumbers::Constant(number) if passes(*number) => return found.extend(series.range(of)),
-            PageNumbers::Missing | PageNumbers::Constant(_) => return,
-            PageNumbers::Each(numbers) => (&numbers.distinct, &*numbers.rows),
+        let numbers = match numbers {
+            PageNumbers::Missing => return OfPage::all_or_none(self.without),
+            PageNumbers::Constant(number) => return OfPage::all_or_none(passes(*number)),
+            PageNumbers::Each(numbers) => numbers,
         };
-        let verdicts: Vec<bool> =
-            std::iter::once(self.without).chain(distinct.iter().map(|number| passes(*number))).collect();
-        if series.range_cardinality(of.clone()) == of.len() as u64 {
-            return each_passing_row(rows, &verdicts, |row| found.push(of.start + row as u32));
+        let of_values = numbers.distinct.iter().map(|number| passes(*number));
+        let verdicts: Vec<bool> = std::iter::once(self.without).chain(of_values).collect();
+        match verdicts.iter().all(|passes| *passes == verdicts[0]) {
+            true => OfPage::all_or_none(verdicts[0]),
+            false => OfPage::Some { rows: &numbers.rows, verdicts },
         }
-        let passes = |ordinal: &u32| verdicts[usize::from(rows[(ordinal - of.start) as usize])];
-        found.extend(series.range(of.clone()).filter(passes));
+    }
+
+    /// Removes the series of some pages that do not match. Pages of which all series match, or none, cost
+    /// the same however many series they have.
+    fn retain(&self, index: &Index, pages: &[(u32, PageNumbers)], series: &mut RoaringBitmap) {
+        // They ascend, so a set of them is made in one step.
+        let mut found = Vec::new();
+        for (page, numbers) in pages {
+            let of = index.series_of(*page);
+            match self.of_page(numbers) {
+                OfPage::All => continue,
+                OfPage::None => {}
+                OfPage::Some { rows, verdicts }
+                    if series.range_cardinality(of.clone()) == of.len() as u64 =>
+                {
+                    each_passing_row(rows, &verdicts, |row| found.push(of.start + row as u32));
+                }
+                OfPage::Some { rows, verdicts } => {
+                    let passes = |at: &u32| verdicts[usize::from(rows[(at - of.start) as usize])];
+                    found.extend(series.range(of.clone()).filter(passes));
+                }
+            }
+            series.remove_range(of);
+        }
+        *series |= RoaringBitmap::from_sorted_iter(found).unwrap_or_default();
+    }
+}
+
+/// Which series of a page match.
+enum OfPage<'n> {
+    All,
+    None,
+    /// Those whose code has the verdict `true`.
+    Some {
+        rows: &'n [u16],
+        verdicts: Vec<bool>,
+    },
+}
+
+impl OfPage<'_> {
+    fn all_or_none(all: bool) -> Self {
+        if all { Self::All } else { Self::None }
     }
 }
 
@@ -128,21 +161,14 @@ impl IndexReader {
             if !unknown.is_empty() {
                 verdicts = self.judged(verdicts, unknown).await?;
             }
-            let of_pages = self.of_pages(&series, some);
-            let _found = self.reserve(of_pages.len() * size_of::<u32>() as u64)?;
-            let (pages, cost) = (some.to_vec(), of_pages.len() * LOOK_BYTES);
+            let of_columns = |(page, _): &(u32, Part)| series.range_cardinality(self.index().series_of(*page));
+            let looked_at: u64 = columns.iter().map(of_columns).sum();
+            let _found = self.reserve(looked_at * 2 * size_of::<u32>() as u64)?;
             let work = move |index: &Index| {
-                // They ascend, so a set of them is made in one step.
-                let mut found = Vec::with_capacity(of_pages.len() as usize);
-                for (page, numbers) in &numbers {
-                    verdicts.check(index, (*page, numbers), &of_pages, &mut found);
-                }
-                Ok((verdicts, RoaringBitmap::from_sorted_iter(found).unwrap_or_default()))
+                verdicts.retain(index, &numbers, &mut series);
+                Ok((verdicts, series))
             };
-            let passing;
-            (verdicts, passing) = self.decode(cost, work).await?;
-            pages.iter().for_each(|page| _ = series.remove_range(self.index().series_of(*page)));
-            series |= passing;
+            (verdicts, series) = self.decode(looked_at * LOOK_BYTES, work).await?;
         }
         Ok(series)
     }
