@@ -161,7 +161,8 @@ impl IndexReader {
             if !unknown.is_empty() {
                 verdicts = self.judged(verdicts, unknown).await?;
             }
-            let of_columns = |(page, _): &(u32, Part)| series.range_cardinality(self.index().series_of(*page));
+            let of_columns =
+                |(page, _): &(u32, Part)| series.range_cardinality(self.index().series_of(*page));
             let looked_at: u64 = columns.iter().map(of_columns).sum();
             let _found = self.reserve(looked_at * 2 * size_of::<u32>() as u64)?;
             let work = move |index: &Index| {
