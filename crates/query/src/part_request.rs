@@ -16,10 +16,11 @@ use sandur_protobuf::Writer as _;
 use crate::context::QueryContext;
 use crate::error::Error;
 use crate::part::Part;
+use crate::series_messages::REQUEST_BYTES_MAX;
 use crate::wire::{Fields, Put as _, begin, malformed};
 
 /// The most bytes of the message: those of a request, and some for the other fields.
-const MESSAGE_BYTES_MAX: usize = (4 << 20) + 1_024;
+const MESSAGE_BYTES_MAX: usize = REQUEST_BYTES_MAX + 1_024;
 
 /// A request to another process for a part of a query's data.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use crate::wire::{Fields, Put as _, begin, malformed};
 const MATCHERS_MAX: usize = 1_000;
 
 /// The most bytes of a request.
-const REQUEST_BYTES_MAX: usize = 4 << 20;
+pub(crate) const REQUEST_BYTES_MAX: usize = 4 << 20;
 
 const OPS: [MatchOp; 4] = [MatchOp::Equal, MatchOp::NotEqual, MatchOp::Regex, MatchOp::NotRegex];
 

@@ -84,10 +84,15 @@ impl Verdicts {
     }
 
     /// Removes the series of some pages that do not match. Pages of which all series match, or none, cost
-    /// the same however many series they have.
-    fn retain(&self, index: &Index, pages: &[(u32, PageNumbers)], series: &mut RoaringBitmap) {
+    /// the same however many series they have; `looked_at` is the number of series on all other pages.
+    fn retain(
+        &self,
+        index: &Index,
+        (pages, looked_at): (&[(u32, PageNumbers)], u64),
+        series: &mut RoaringBitmap,
+    ) {
         // They ascend, so a set of them is made in one step.
-        let mut found = Vec::new();
+        let mut found = Vec::with_capacity(looked_at as usize);
         for (page, numbers) in pages {
             let of = index.series_of(*page);
             match self.of_page(numbers) {
@@ -164,9 +169,9 @@ impl IndexReader {
             let of_columns =
                 |(page, _): &(u32, Part)| series.range_cardinality(self.index().series_of(*page));
             let looked_at: u64 = columns.iter().map(of_columns).sum();
-            let _found = self.reserve(looked_at * 2 * size_of::<u32>() as u64)?;
+            let _found = self.reserve(looked_at * size_of::<u32>() as u64)?;
             let work = move |index: &Index| {
-                verdicts.retain(index, &numbers, &mut series);
+                verdicts.retain(index, (&numbers, looked_at), &mut series);
                 Ok((verdicts, series))
             };
             (verdicts, series) = self.decode(looked_at * LOOK_BYTES, work).await?;
