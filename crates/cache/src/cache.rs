@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandur_memory::Reservation;
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_runtime::Env;
 
 use crate::device::{Device, OwnReads};
@@ -203,6 +203,16 @@ impl Cache {
     /// evicted for it; `None` if that does not free enough.
     pub fn reserve(&self, bytes: u64) -> Option<Reservation> {
         self.0.ram.reserve(bytes, self.0.moment())
+    }
+
+    /// Evicts items from memory until about `bytes` less are in use. Does not wait for locks.
+    pub fn release(&self, bytes: u64) {
+        self.0.ram.release(bytes, self.0.moment());
+    }
+
+    /// The budget of the cache's memory.
+    pub fn budget(&self) -> &MemoryBudget {
+        self.0.ram.memory()
     }
 
     /// Changes the memory limit. Items above the new limit are evicted at once.

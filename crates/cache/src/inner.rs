@@ -108,7 +108,8 @@ impl Inner {
         if let Some((tenant, part)) = options.tenant_caps.first_wrong() {
             return Err(Error::TenantCap { tenant, part });
         }
-        let memory = MemoryBudget::root("cache", options.memory);
+        let of_its_own = || MemoryBudget::root("cache", options.memory);
+        let memory = options.budget.clone().unwrap_or_else(of_its_own);
         let churn = Arc::new(Churn::new());
         let (mut flash, mut buffers) = (None, None);
         if let Some(wanted) = &options.flash {

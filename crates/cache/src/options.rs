@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use sandur_memory::MemoryBudget;
+
 use crate::flash::FlashOptions;
 use crate::listener::RemovalListener;
 use crate::policy::TenantCaps;
@@ -13,6 +15,9 @@ use crate::policy::TenantCaps;
 pub struct CacheOptions {
     /// Bytes of memory for everything that grows with items: records, tables and queues.
     pub memory: u64,
+    /// The budget of this memory; its limit takes the place of `memory`, from which only the sizes of
+    /// buffers and of the index of flash are derived. Default: a budget of `memory` bytes.
+    pub budget: Option<MemoryBudget>,
     /// Largest value in bytes.
     pub max_value: u64,
     /// Whether items are evicted for new ones. If `false`, writes are refused with
@@ -40,6 +45,7 @@ impl Default for CacheOptions {
     fn default() -> Self {
         Self {
             memory: 64 << 20,
+            budget: None,
             max_value: 1 << 30,
             evict: true,
             listener: None,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use sandur_base::{ErrorKind, Id};
 use sandur_cache::Cache;
 use sandur_catalog::{Catalog, Snapshot};
+use sandur_memory::Lender;
 use sandur_model::{Batch, Dataset, Matcher, SampleConflicts};
 use sandur_query::{Follow, QueryContext, Sources};
 use sandur_runtime::{Env, Task};
@@ -374,6 +375,9 @@ fn block_reader(store: &Store, env: &Env, options: &EngineOptions) -> BlockReade
     let cache = options.cache.clone().unwrap_or_else(|| Cache::in_memory(env, options.cache_bytes));
     let bytes = BlockBytes::new(env.clone(), store.clone(), cache);
     let decoded = Arc::new(BlockCache::new(bytes.cache().clone()));
+    if let Some(pool) = &options.pool {
+        pool.lend_to(Arc::clone(&decoded) as Arc<dyn Lender>);
+    }
     BlockReader::new(env.clone(), bytes, decoded)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sandur_base::units::MIB;
 use sandur_cache::Cache;
 use sandur_catalog::{CatalogOptions, GcOptions};
-use sandur_memory::MemoryBudget;
+use sandur_memory::{MemoryBudget, MemoryPool};
 use sandur_model::Dataset;
 
 use crate::policy::compaction::CompactionPolicy;
@@ -73,6 +73,8 @@ pub struct EngineOptions {
     pub cache: Option<Cache>,
     /// Bytes of the cache that is made when none is given. Default: 256 MiB.
     pub cache_bytes: u64,
+    /// The pool of which the cache's memory is a share: the cache gives memory back to it. Default: none.
+    pub pool: Option<MemoryPool>,
     /// The options of merges, retention and garbage collection.
     pub maintenance: MaintenanceOptions,
     /// The options of delete requests.
@@ -109,6 +111,7 @@ impl Default for EngineOptions {
             host: String::new(),
             cache: None,
             cache_bytes: 256 * MIB,
+            pool: None,
             maintenance: MaintenanceOptions::default(),
             deletes: DeleteOptions::default(),
             catalog: CatalogOptions::default(),
@@ -117,14 +120,19 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// Bytes of memory at which a head is flushed even if its lines are few.
+    /// Bytes of memory at which a head is flushed even if its lines are few: a part of the memory that
+    /// rows can have at the moment.
     pub(crate) fn flush_memory_bytes(&self) -> u64 {
-        self.write_budget.limit() / 5 * 2
+        self.write_budget.attainable() / 5 * 2
     }
 
-    /// The most bytes of the write budget that one push may take.
+    /// The most bytes of the write budget that one push may take: half of what the budget always has.
     pub(crate) fn push_bytes_max(&self) -> u64 {
-        self.write_budget.limit() / 2
+        let always = match self.write_budget.kept() {
+            0 => self.write_budget.limit(),
+            kept => kept,
+        };
+        always / 2
     }
 }
 

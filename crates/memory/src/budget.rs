@@ -8,6 +8,9 @@
 //! ([`MemoryBudget::keep`]). Work that has begun and must not fail because other work exhausted the
 //! ancestors takes its memory from these spare bytes.
 //!
+//! A budget of a [`MemoryPool`](crate::MemoryPool) asks the pool's lenders to give memory back when its
+//! parent refuses.
+//!
 //! Memory that is allocated already is counted even above a limit ([`Reservation::resize_anyway`]); its
 //! owner then frees the excess before it reserves more.
 //!
@@ -21,6 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sandur_base::units::ByteSize;
+
+use crate::lenders::Lenders;
+
+/// How often a request makes lenders give memory back before it is refused.
+const RECALLS_MAX: usize = 8;
 
 /// A bounded amount of memory that reservations are taken from. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -37,6 +45,8 @@ struct Node {
     /// number.
     keep: AtomicU64,
     parent: Option<MemoryBudget>,
+    /// Holders of the parent's memory that give it back on request.
+    lenders: Option<Arc<Lenders>>,
 }
 
 impl Drop for Node {
@@ -68,18 +78,23 @@ pub struct OverBudget {
 impl MemoryBudget {
     /// A budget of `limit` bytes without a parent.
     pub fn root(name: impl Into<Arc<str>>, limit: u64) -> Self {
-        Self::new(name.into(), limit, None)
+        Self::new(name.into(), limit, None, None)
     }
 
     /// A budget of at most `limit` bytes whose use also counts against `self`.
     pub fn child(&self, name: impl Into<Arc<str>>, limit: u64) -> Self {
-        Self::new(name.into(), limit, Some(self.clone()))
+        Self::new(name.into(), limit, Some(self.clone()), None)
     }
 
-    fn new(name: Arc<str>, limit: u64, parent: Option<MemoryBudget>) -> Self {
+    /// A child whose requests make `lenders` give back memory of `self`.
+    pub(crate) fn child_that_recalls(&self, name: Arc<str>, limit: u64, lenders: &Arc<Lenders>) -> Self {
+        Self::new(name, limit, Some(self.clone()), Some(Arc::clone(lenders)))
+    }
+
+    fn new(name: Arc<str>, limit: u64, parent: Option<MemoryBudget>, lenders: Option<Arc<Lenders>>) -> Self {
         let [used, peak, spare, keep] = [(); 4].map(|()| AtomicU64::new(0));
         let limit = AtomicU64::new(limit);
-        Self(Arc::new(Node { name, limit, used, peak, spare, keep, parent }))
+        Self(Arc::new(Node { name, limit, used, peak, spare, keep, parent, lenders }))
     }
 
     /// The name that errors show.
@@ -118,11 +133,28 @@ impl MemoryBudget {
         self.0.peak.load(Ordering::Relaxed)
     }
 
-    /// Bytes that could still be reserved here, ancestors included.
+    /// Bytes that could still be reserved here, ancestors and what lenders would give back included.
     pub fn available(&self) -> u64 {
         let own = self.limit().saturating_sub(self.used());
+        let Some(parent) = &self.0.parent else { return own };
+        let recalled = self.0.lenders.as_ref().map_or(0, |lenders| lenders.lent());
         let spare = self.0.spare.load(Ordering::Relaxed);
-        self.0.parent.as_ref().map_or(own, |p| own.min(p.available().saturating_add(spare)))
+        own.min(parent.available().saturating_add(spare).saturating_add(recalled))
+    }
+
+    /// Bytes that this budget could hold now: those in use and those available.
+    pub fn attainable(&self) -> u64 {
+        self.used().saturating_add(self.available())
+    }
+
+    /// Bytes in use beyond those that are kept for this budget.
+    pub fn lent(&self) -> u64 {
+        self.used().saturating_sub(self.kept())
+    }
+
+    /// Bytes that are kept for this budget whether it uses them or not.
+    pub fn kept(&self) -> u64 {
+        self.0.keep.load(Ordering::Acquire)
     }
 
     /// Reserves `bytes` in the ancestors (at most this budget's limit), whether they are used or not,
@@ -132,7 +164,7 @@ impl MemoryBudget {
         let Some(parent) = &node.parent else { return Ok(()) };
         let spare = node.spare.swap(0, Ordering::AcqRel);
         let wanted = bytes.saturating_sub(self.used());
-        if let Err(refusal) = parent.take(wanted.saturating_sub(spare)) {
+        if let Err(refusal) = self.take_of(parent, wanted.saturating_sub(spare)) {
             node.spare.fetch_add(spare, Ordering::AcqRel);
             return Err(refusal);
         }
@@ -177,10 +209,10 @@ impl MemoryBudget {
         if let Some(parent) = &node.parent {
             let kept = node.use_spare(bytes);
             if kept < bytes
-                && let Err(refusal) = parent.take(bytes - kept)
+                && let Err(refusal) = self.take_of(parent, bytes - kept)
             {
-                let used = node.used.fetch_sub(bytes, Ordering::AcqRel) - bytes;
-                parent.give_back(kept - node.keep_spare(kept, used));
+                node.used.fetch_sub(bytes, Ordering::AcqRel);
+                parent.give_back(kept - node.keep_spare(kept));
                 return Err(refusal);
             }
         }
@@ -188,6 +220,20 @@ impl MemoryBudget {
     }
 
     /// Counts `bytes` in this budget and its ancestors, above their limits if necessary.
+    /// Takes bytes of the parent; lenders give memory back for it if that is necessary.
+    fn take_of(&self, parent: &MemoryBudget, bytes: u64) -> Result<(), OverBudget> {
+        let mut outcome = parent.take(bytes);
+        let Some(lenders) = &self.0.lenders else { return outcome };
+        // Others may take what was given back, so it is tried some times.
+        for _ in 0..RECALLS_MAX {
+            if outcome.is_ok() || lenders.recall(bytes.saturating_sub(parent.available()).max(1)) == 0 {
+                break;
+            }
+            outcome = parent.take(bytes);
+        }
+        outcome
+    }
+
     fn take_anyway(&self, bytes: u64) {
         let (mut budget, mut bytes) = (Some(self), bytes);
         while let Some(MemoryBudget(node)) = budget.filter(|_| bytes > 0) {
@@ -201,8 +247,8 @@ impl MemoryBudget {
     fn give_back(&self, bytes: u64) {
         let (mut budget, mut bytes) = (Some(self), bytes);
         while let Some(MemoryBudget(node)) = budget.filter(|_| bytes > 0) {
-            let used = node.used.fetch_sub(bytes, Ordering::AcqRel) - bytes;
-            bytes -= node.keep_spare(bytes, used);
+            node.used.fetch_sub(bytes, Ordering::AcqRel);
+            bytes -= node.keep_spare(bytes);
             budget = node.parent.as_ref();
         }
     }
@@ -226,12 +272,14 @@ impl Node {
         self.spare.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less).map_or(0, |spare| spare.min(bytes))
     }
 
-    /// Keeps up to `bytes` of released bytes as spare while `used` bytes are in use; returns how many.
-    fn keep_spare(&self, bytes: u64, used: u64) -> u64 {
+    /// Keeps up to `bytes` of released bytes, which are not counted as used any more, as spare; returns how
+    /// many. Of concurrent releases the last one sees what all of them left in use, so none is lost.
+    fn keep_spare(&self, bytes: u64) -> u64 {
         let keep = self.keep.load(Ordering::Acquire);
         if keep == 0 || self.parent.is_none() {
             return 0;
         }
+        let used = self.used.load(Ordering::Acquire);
         let room = |spare: u64| bytes.min(keep.saturating_sub(used.saturating_add(spare)));
         let more = |spare: u64| Some(spare + room(spare));
         self.spare.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).map_or(0, room)

@@ -16,6 +16,7 @@
 //! | type | use |
 //! |---|---|
 //! | [`MemoryBudget`], [`Reservation`] | bytes reserved before they are used; the budget refuses at once |
+//! | [`MemoryPool`] | one amount of memory for several budgets: each has a guarantee, the rest is lent |
 //! | `FairBudget`, `FairReservation` of `sandur_runtime` | requests wait; fair to tenants and addresses |
 //! | [`job::JobMemory`] | bytes that the running job reserves in the budget of its owner |
 //! | [`account::Account`] | no reservation: measures the bytes that work allocated |
@@ -40,6 +41,10 @@
 pub mod account;
 mod budget;
 pub mod job;
+mod lenders;
+mod pool;
 
 pub use budget::{MemoryBudget, OverBudget, Reservation};
 pub use job::Stopped;
+pub use lenders::Lender;
+pub use pool::MemoryPool;

@@ -146,6 +146,12 @@ impl Ram {
         self.pay_back(at);
     }
 
+    /// Evicts items until about `bytes` less are in use. Does not wait for locks.
+    pub fn release(&self, bytes: u64, at: Moment) {
+        let goal = self.memory.used().saturating_sub(bytes);
+        while self.evict && self.memory.used() > goal && self.evict_elsewhere(usize::MAX, at) {}
+    }
+
     /// Evicts until the bytes in use do not exceed the limit.
     pub fn pay_back(&self, at: Moment) {
         while self.memory.excess() > 0 && self.evict_elsewhere(usize::MAX, at) {}
@@ -223,9 +229,9 @@ impl Locked<'_> {
         self.shard.was_read_lately(hash)
     }
 
-    /// Whether a tenth of the memory is free.
+    /// Whether a tenth of the memory that the cache can have is free.
     pub fn has_room_to_spare(&self) -> bool {
-        self.ram.memory.used() < self.ram.memory.limit() / 10 * 9
+        self.ram.memory.used() < self.ram.memory.attainable() / 10 * 9
     }
 
     /// The live item of `key`, counted as a use if `counted`. A dead item is removed.

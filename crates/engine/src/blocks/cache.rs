@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_base::{Id, LruMap};
 use sandur_cache::Cache;
-use sandur_memory::Reservation;
 use sandur_memory::account::Account;
+use sandur_memory::{Lender, Reservation};
 
 /// The part of a block that a cached value was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,11 +93,15 @@ impl BlockCache {
         if let Some((_, memory)) = inner.entries.remove(&(block, piece)) {
             inner.bytes -= memory.bytes();
         }
-        while inner.bytes + bytes > limit {
-            let Some((_, (_, memory))) = inner.entries.pop_least_recent() else { break };
-            inner.bytes -= memory.bytes();
-        }
-        let Some(memory) = self.memory.reserve(bytes) else { return };
+        while inner.bytes + bytes > limit && inner.evict_one() {}
+        // Others may hold memory below the limit: then the cache makes room by itself.
+        let memory = loop {
+            match self.memory.reserve(bytes) {
+                Some(memory) => break memory,
+                None if !inner.evict_one() => return,
+                None => {}
+            }
+        };
         inner.entries.insert((block, piece), (value, memory));
         inner.bytes += bytes;
     }
@@ -115,6 +119,30 @@ impl BlockCache {
     /// Number of requests that the cache answered, and that it did not.
     pub fn hits_and_misses(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+}
+
+impl Inner {
+    /// Evicts the least recently used value; false without any.
+    fn evict_one(&mut self) -> bool {
+        let Some((_, (_, memory))) = self.entries.pop_least_recent() else { return false };
+        self.bytes -= memory.bytes();
+        true
+    }
+}
+
+impl Lender for BlockCache {
+    fn lent(&self) -> u64 {
+        self.memory.budget().lent()
+    }
+
+    /// Evicts parts of blocks first, which are read again faster than indexes are decoded.
+    fn release(&self, bytes: u64) {
+        let budget = self.memory.budget();
+        let goal = budget.used().saturating_sub(bytes);
+        self.memory.release(bytes);
+        let Ok(mut inner) = self.inner.try_lock() else { return };
+        while budget.used() > goal && inner.evict_one() {}
     }
 }
 
