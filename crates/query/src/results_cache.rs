@@ -1,8 +1,8 @@
 //! A cache of the results of metric range queries, by runs of steps.
 //!
-//! A unit contains the series of one query over consecutive steps, and the version of all data that
-//! these steps were computed from (see [`crate::Versions::holdings`]). It is returned only while the
-//! version is the same. Late rows, deletes and retention change the version, so cached results never
+//! A unit contains the series of one query over consecutive steps, and the versions of the data that
+//! these steps were computed from (see [`crate::Versions::holdings`]). It is used only as far as the
+//! versions are the same. Late rows, deletes and retention change the version, so cached results never
 //! differ from computed ones and need no rule of freshness.
 //!
 //! A budget bounds the memory. The least recently used units that are not in use are evicted first;
@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::RandomState;
 use sandur_base::LruMap;
-use sandur_memory::{MemoryBudget, Reservation};
+use sandur_memory::{Lender, MemoryBudget, Reservation};
+use sandur_runtime::single_flight::SingleFlight;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::unit::Unit;
@@ -66,6 +67,7 @@ pub struct ResultsCache(Arc<Shared>);
 struct Shared {
     budget: MemoryBudget,
     state: Mutex<State>,
+    flights: SingleFlight<(u128, i64), ()>,
     hits: AtomicU64,
     misses: AtomicU64,
     outdated: AtomicU64,
@@ -87,6 +89,7 @@ impl ResultsCache {
         Self(Arc::new(Shared {
             budget,
             state: Mutex::default(),
+            flights: SingleFlight::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             outdated: AtomicU64::new(0),
@@ -117,23 +120,23 @@ impl ResultsCache {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The unit, if it contains all steps from `first` to `last` and has this version.
-    pub fn get(&self, key: UnitKey, version: u128, (first, last): (i64, i64)) -> Option<CachedUnit> {
+    /// The units of these keys, which count as used now. The caller checks their versions.
+    pub fn units(&self, keys: impl Iterator<Item = UnitKey>) -> Vec<Option<CachedUnit>> {
         let mut state = self.lock();
-        let found = state.touch(key, version, (first, last));
-        let counter = match &found {
-            Found::Hit(_) => &self.0.hits,
-            Found::Nothing => &self.0.misses,
-            Found::Outdated => {
-                self.0.outdated.fetch_add(1, Ordering::Relaxed);
-                &self.0.misses
-            }
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-        match found {
-            Found::Hit(unit) => Some(unit),
-            Found::Nothing | Found::Outdated => None,
-        }
+        keys.map(|key| state.0.get(&key).cloned()).collect()
+    }
+
+    /// Counts what became of requests for units: `hits` of them found all steps, `outdated` of the others
+    /// found a unit of another version.
+    pub fn count(&self, hits: u64, requests: u64, outdated: u64) {
+        self.0.hits.fetch_add(hits, Ordering::Relaxed);
+        self.0.misses.fetch_add(requests.saturating_sub(hits), Ordering::Relaxed);
+        self.0.outdated.fetch_add(outdated, Ordering::Relaxed);
+    }
+
+    /// The evaluations in progress, by query and first missing step.
+    pub fn flights(&self) -> &SingleFlight<(u128, i64), ()> {
+        &self.0.flights
     }
 
     /// Stores a unit if there is memory for it; returns whether it was stored.
@@ -145,13 +148,20 @@ impl ResultsCache {
         let mut state = self.lock();
         state.0.remove(&key);
         let missing = bytes.saturating_sub(self.0.budget.available());
-        let Some(evicted) = state.least_recent(missing) else { return false };
-        evicted.iter().for_each(|key| drop(state.0.remove(key)));
-        self.0.evicted.fetch_add(evicted.len() as u64, Ordering::Relaxed);
+        let (evicted, freed) = state.least_recent(missing);
+        if freed < missing {
+            return false;
+        }
+        self.evict(&mut state, &evicted);
         let Ok(memory) = self.0.budget.reserve(bytes) else { return false };
         state.0.insert(key, CachedUnit(Arc::new((unit, memory))));
         self.0.stored.fetch_add(1, Ordering::Relaxed);
         true
+    }
+
+    fn evict(&self, state: &mut State, units: &[UnitKey]) {
+        units.iter().for_each(|key| drop(state.0.remove(key)));
+        self.0.evicted.fetch_add(units.len() as u64, Ordering::Relaxed);
     }
 
     /// Removes all units.
@@ -178,38 +188,33 @@ impl ResultsCache {
     }
 }
 
-enum Found {
-    Hit(CachedUnit),
-    Nothing,
-    Outdated,
+impl Lender for ResultsCache {
+    fn lent(&self) -> u64 {
+        self.0.budget.lent()
+    }
+
+    fn release(&self, bytes: u64) {
+        let Ok(mut state) = self.0.state.try_lock() else { return };
+        let (units, _) = state.least_recent(bytes);
+        self.evict(&mut state, &units);
+    }
 }
 
 impl State {
-    fn touch(&mut self, key: UnitKey, version: u128, (first, last): (i64, i64)) -> Found {
-        let Some(unit) = self.0.peek(&key) else { return Found::Nothing };
-        if unit.version != version {
-            self.0.remove(&key);
-            return Found::Outdated;
-        }
-        if first < unit.first || last > unit.last {
-            return Found::Nothing;
-        }
-        self.0.get(&key).map_or(Found::Nothing, |unit| Found::Hit(unit.clone()))
-    }
-
-    /// The least recently used units whose eviction frees `bytes`; `None` when all together do not.
-    /// Skips units in use, since evicting them frees nothing.
-    fn least_recent(&self, bytes: u64) -> Option<Vec<UnitKey>> {
+    /// The least recently used units whose eviction frees `bytes`, or all that there are, and the bytes
+    /// that their eviction frees. Skips units in use, since evicting them frees nothing.
+    fn least_recent(&self, bytes: u64) -> (Vec<UnitKey>, u64) {
         let (mut keys, mut freed) = (Vec::new(), 0);
-        let mut oldest = self.0.from_least_recent();
-        while freed < bytes {
-            let (key, unit) = oldest.next()?;
+        for (key, unit) in self.0.from_least_recent() {
+            if freed >= bytes {
+                break;
+            }
             if Arc::strong_count(&unit.0) == 1 {
                 freed += unit.0.1.bytes();
                 keys.push(*key);
             }
         }
-        Some(keys)
+        (keys, freed)
     }
 }
 
@@ -217,10 +222,10 @@ impl State {
 mod tests {
     use super::*;
     use crate::result::Sample;
-    use crate::unit::label_bytes;
+    use crate::unit::{UnitVersions, label_bytes};
 
-    fn unit(version: u128, series: usize) -> Unit {
-        let mut unit = Unit::with_room((0, 9), 1, version, (series, series));
+    fn unit(series: usize) -> Unit {
+        let mut unit = Unit::with_room((0, 9), 1, UnitVersions::Whole(1), (series, series));
         for n in 0..series {
             let labels = Arc::new(vec![("app".into(), n.to_string().into())]);
             unit.add(&labels, label_bytes(&labels), &[Sample { timestamp_ms: 1, value: 2.0 }]);
@@ -232,31 +237,38 @@ mod tests {
         UnitKey { query: 1, number }
     }
 
+    fn get(cache: &ResultsCache, number: i64) -> Option<CachedUnit> {
+        cache.units(std::iter::once(key(number))).pop().unwrap()
+    }
+
     #[test]
-    fn a_unit_is_found_only_with_its_version_and_its_steps() {
+    fn a_unit_is_found_by_its_key_and_replaced() {
         let cache = ResultsCache::new(MemoryBudget::root("results", 1 << 20));
-        assert!(cache.insert(key(0), unit(5, 1)));
-        assert_eq!(cache.get(key(0), 5, (2, 9)).unwrap().series().count(), 1);
-        assert!(cache.get(key(0), 5, (2, 10)).is_none());
-        assert!(cache.get(key(1), 5, (2, 9)).is_none());
-        assert!(cache.get(key(0), 6, (2, 9)).is_none(), "another version");
-        assert!(cache.get(key(0), 5, (2, 9)).is_none(), "an outdated unit is removed");
+        assert!(cache.insert(key(0), unit(1)) && cache.insert(key(2), unit(3)));
+        let found = cache.units((0..3).map(key));
+        let series: Vec<_> =
+            found.iter().map(|unit| unit.as_ref().map(|unit| unit.series().count())).collect();
+        assert_eq!(series, [Some(1), None, Some(3)]);
+        drop(found);
+        assert!(cache.insert(key(2), unit(1)));
+        assert_eq!(cache.budget().used(), 2 * (unit(1).memory_bytes() + ENTRY_BYTES));
+        cache.count(1, 4, 2);
         let figures = cache.figures();
-        assert_eq!((figures.hits, figures.misses, figures.outdated, figures.bytes), (1, 4, 1, 0));
+        assert_eq!((figures.hits, figures.misses, figures.outdated), (1, 3, 2));
     }
 
     #[test]
     fn memory_is_bounded_and_the_least_recently_used_is_evicted_first() {
-        let size = unit(1, 1).memory_bytes() + ENTRY_BYTES;
+        let size = unit(1).memory_bytes() + ENTRY_BYTES;
         let cache = ResultsCache::new(MemoryBudget::root("results", size * 10 + size / 2));
         for n in 0..10 {
-            assert!(cache.insert(key(n), unit(1, 1)));
+            assert!(cache.insert(key(n), unit(1)));
         }
-        let held = cache.get(key(0), 1, (0, 9)).unwrap();
-        assert!(cache.insert(key(10), unit(1, 1)));
-        assert!(cache.get(key(1), 1, (0, 9)).is_none() && cache.get(key(0), 1, (0, 9)).is_some());
+        let held = get(&cache, 0).unwrap();
+        assert!(cache.insert(key(10), unit(1)));
+        assert!(get(&cache, 1).is_none() && get(&cache, 0).is_some());
         assert_eq!(cache.figures().evicted, 1);
-        assert!(!cache.insert(key(11), unit(1, 50)), "too large for one unit");
+        assert!(!cache.insert(key(11), unit(50)), "too large for one unit");
         cache.clear();
         assert_eq!(cache.budget().used(), size, "a unit in use still counts");
         drop(held);
@@ -265,19 +277,38 @@ mod tests {
 
     #[test]
     fn units_in_use_are_not_evicted_and_useless_evictions_are_avoided() {
-        let size = unit(1, 1).memory_bytes() + ENTRY_BYTES;
+        let size = unit(1).memory_bytes() + ENTRY_BYTES;
         let cache = ResultsCache::new(MemoryBudget::root("results", size * 10 + size / 2));
         let mut held = Vec::new();
         for n in 0..10 {
-            assert!(cache.insert(key(n), unit(1, 1)));
-            held.extend(cache.get(key(n), 1, (0, 9)).filter(|_| n < 9));
+            assert!(cache.insert(key(n), unit(1)));
+            held.extend(get(&cache, n).filter(|_| n < 9));
         }
-        assert!(cache.insert(key(10), unit(1, 1)), "one unit is not in use");
-        assert!((0..9).all(|n| cache.get(key(n), 1, (0, 9)).is_some()), "units in use are kept");
-        assert!(cache.get(key(9), 1, (0, 9)).is_none());
-        held.extend(cache.get(key(10), 1, (0, 9)));
-        assert!(!cache.insert(key(11), unit(1, 1)));
+        assert!(cache.insert(key(10), unit(1)), "one unit is not in use");
+        assert!((0..9).all(|n| get(&cache, n).is_some()), "units in use are kept");
+        assert!(get(&cache, 9).is_none());
+        held.extend(get(&cache, 10));
+        assert!(!cache.insert(key(11), unit(1)));
         let figures = cache.figures();
         assert_eq!((figures.units, figures.evicted), (10, 1));
+    }
+
+    #[test]
+    fn a_recall_evicts_as_much_as_is_asked_and_nothing_in_use() {
+        let size = unit(1).memory_bytes() + ENTRY_BYTES;
+        let pool = sandur_memory::MemoryPool::new("process", size * 20);
+        let queries = pool.share("queries", size, size * 20);
+        let cache = ResultsCache::new(pool.lenders_share("results", size, size * 19));
+        pool.lend_to(Arc::new(cache.clone()));
+        for n in 0..19 {
+            assert!(cache.insert(key(n), unit(1)));
+        }
+        let used = get(&cache, 0).unwrap();
+        let memory = queries.reserve(size * 5).unwrap();
+        assert_eq!(cache.figures().units, 15);
+        assert!(get(&cache, 0).is_some() && get(&cache, 4).is_none() && get(&cache, 5).is_some());
+        drop(memory);
+        assert!(queries.reserve(size * 20).is_err(), "a unit is in use, and one is guaranteed");
+        drop(used);
     }
 }

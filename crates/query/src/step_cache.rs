@@ -8,13 +8,22 @@
 //! they are stored if the version is still the same afterwards, which proves that no data changed in
 //! between.
 //!
-//! **Invariant.** The result is the same as that of evaluating the complete query. Steps do not depend
-//! on each other, so they may be evaluated in any grouping.
+//! Rows arrive all the time, and most of them are new: they change only the last steps of the newest unit.
+//! That unit is stored with a version for each of its steps, of the rows that the steps up to it read. A
+//! refresh of a panel takes the steps before the change from it and evaluates only the others.
+//!
+//! Callers that lack the same steps of the same query at the same time evaluate them once: the first one
+//! leads, and the others wait for it and look into the cache again.
+//!
+//! **Invariants.** The result is the same as that of evaluating the complete query. Steps do not depend
+//! on each other, so they may be evaluated in any grouping. A caller waits for another one at most once, so
+//! that a failure of the other one, or its end, does not fail or block this one.
 
 use sandur_base::BoxFuture;
 use sandur_base::units::MIB;
 use sandur_memory::Reservation;
 use sandur_model::TimeRange;
+use sandur_runtime::single_flight::Role;
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -25,12 +34,9 @@ use crate::result::{Sample, Series};
 use crate::results_cache::{CachedUnit, ResultsCache, UnitKey};
 use crate::source::Versions;
 use crate::stats::QueryStats;
-use crate::unit::{Unit, label_bytes};
+use crate::step_grid::{Asked, Grid, StepTimes};
+use crate::unit::{Unit, UnitVersions, label_bytes};
 
-/// The fewest steps of a unit, and the shortest time that it covers: short enough that continuously
-/// arriving rows invalidate little, long enough that storing a unit pays off.
-const UNIT_STEPS_MIN: i64 = 8;
-const UNIT_NS_MIN: i64 = 300 * 1_000_000_000;
 /// Raw bytes of a piece, if it reads all of them.
 const PIECE_BYTES: u64 = 256 * MIB;
 /// A piece is at least this many times as long as the longest window, because it reads one window more
@@ -38,28 +44,6 @@ const PIECE_BYTES: u64 = 256 * MIB;
 const WINDOWS_PER_PIECE: i64 = 4;
 /// Pieces that run at the same time, so that the next one has begun when one ends.
 const PIECES_AT_ONCE: usize = 2;
-
-/// The instants at which a query is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepTimes {
-    /// The first instant, in nanoseconds since the epoch.
-    pub first_ns: i64,
-    /// An upper bound of the last instant, inclusive.
-    pub last_ns: i64,
-    /// Distance of the instants in nanoseconds; at least 1.
-    pub step_ns: i64,
-}
-
-impl StepTimes {
-    /// The number of instants.
-    pub fn count(&self) -> usize {
-        if self.last_ns < self.first_ns {
-            0
-        } else {
-            (self.last_ns.saturating_sub(self.first_ns) / self.step_ns.max(1)) as usize + 1
-        }
-    }
-}
 
 /// Series of a result, and the reservation of their memory.
 pub struct HeldSeries {
@@ -117,65 +101,8 @@ pub async fn over_steps(
     let asked = query.grid.asked(&steps);
     let holdings = if query.looks.is_empty() { None } else { query.holdings(&asked) };
     match holdings {
-        Some(holdings) if !asked.is_empty() => query.run(&holdings, &asked).await,
+        Some(holdings) if !asked.is_empty() => query.run(holdings, &asked).await,
         _ => evaluator.evaluate((steps.first_ns, steps.last_ns)).await,
-    }
-}
-
-/// The instants at which steps can be, grouped in units.
-#[derive(Clone, Copy, Debug)]
-struct Grid {
-    phase_ns: i64,
-    step_ns: i64,
-    unit_steps: i64,
-}
-
-/// The part of a unit that a query needs, by numbers of steps (inclusive).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
-    unit: i64,
-    first: i64,
-    last: i64,
-}
-
-impl Grid {
-    fn of(steps: &StepTimes) -> Self {
-        let step_ns = steps.step_ns.max(1);
-        let unit_steps = (UNIT_NS_MIN.saturating_add(step_ns - 1) / step_ns).max(UNIT_STEPS_MIN);
-        Self { phase_ns: steps.first_ns.rem_euclid(step_ns), step_ns, unit_steps }
-    }
-
-    fn number(&self, at_ns: i64) -> i64 {
-        at_ns.saturating_sub(self.phase_ns).div_euclid(self.step_ns)
-    }
-
-    fn instant(&self, number: i64) -> i64 {
-        number.saturating_mul(self.step_ns).saturating_add(self.phase_ns)
-    }
-
-    fn unit_of(&self, number: i64) -> i64 {
-        number.div_euclid(self.unit_steps)
-    }
-
-    /// The first and last step of a unit.
-    fn steps_of(&self, unit: i64) -> (i64, i64) {
-        let first = unit.saturating_mul(self.unit_steps);
-        (first, first.saturating_add(self.unit_steps - 1))
-    }
-
-    /// The units that contain the steps, in order.
-    fn asked(&self, steps: &StepTimes) -> Vec<Asked> {
-        let count = steps.count() as i64;
-        if count == 0 {
-            return Vec::new();
-        }
-        let first = self.number(steps.first_ns);
-        let last = first.saturating_add(count - 1);
-        let part = |unit| {
-            let (from, to) = self.steps_of(unit);
-            Asked { unit, first: from.max(first), last: to.min(last) }
-        };
-        (self.unit_of(first)..=self.unit_of(last)).map(part).collect()
     }
 }
 
@@ -191,17 +118,29 @@ struct StepQuery<'a> {
     looks: Vec<(i64, i64)>,
 }
 
+/// Steps of a cached unit that are valid.
+struct Known {
+    unit: CachedUnit,
+    steps: Asked,
+}
+
 /// Consecutive steps of the result.
 enum Part {
-    Known(CachedUnit, Asked),
+    Known(Known),
     Fresh(HeldSeries),
 }
 
+/// What the units of a query are to be stored under.
+struct Labelled {
+    holdings: Vec<Holding>,
+    /// Versions of all rows that the steps of a unit read, by unit.
+    whole: Vec<u128>,
+}
+
 impl StepQuery<'_> {
-    /// The time range that the steps of a unit read through one window.
-    fn reach(&self, unit: i64, (range_ns, offset_ns): (i64, i64)) -> TimeRange {
-        let (first, last) = self.grid.steps_of(unit);
-        self.window(self.grid.instant(first), self.grid.instant(last), (range_ns, offset_ns))
+    /// The time range that steps read through one window.
+    fn reach(&self, (first, last): (i64, i64), look: (i64, i64)) -> TimeRange {
+        self.window(self.grid.instant(first), self.grid.instant(last), look)
     }
 
     fn window(&self, first_ns: i64, last_ns: i64, (range_ns, offset_ns): (i64, i64)) -> TimeRange {
@@ -212,48 +151,92 @@ impl StepQuery<'_> {
     /// The holdings of the rows that the units read.
     fn holdings(&self, asked: &[Asked]) -> Option<Vec<Holding>> {
         let (first, last) = (asked.first()?.unit, asked.last()?.unit);
-        let all = self.looks.iter().flat_map(|look| [self.reach(first, *look), self.reach(last, *look)]);
+        let of = |unit, look: &(i64, i64)| self.reach(self.grid.steps_of(unit), *look);
+        let all = self.looks.iter().flat_map(|look| [of(first, look), of(last, look)]);
         let whole = all.reduce(|a, b| TimeRange::new(a.start.min(b.start), a.end.max(b.end)))?;
         self.versions.holdings(self.context, whole)
     }
 
-    fn versions(&self, holdings: &[Holding], asked: &[Asked]) -> Vec<u128> {
-        let mut sums = vec![0; asked.len()];
+    /// The versions of the rows that runs of steps read; starts and ends of the runs must rise.
+    fn versions(&self, holdings: &[Holding], runs: &[(i64, i64)]) -> Vec<u128> {
+        let mut sums = vec![0; runs.len()];
         for (salt, look) in self.looks.iter().enumerate() {
-            let reaches: Vec<TimeRange> = asked.iter().map(|a| self.reach(a.unit, *look)).collect();
+            let reaches: Vec<TimeRange> = runs.iter().map(|run| self.reach(*run, *look)).collect();
             add_versions(holdings, &reaches, salt as u64, &mut sums);
         }
         sums
     }
 
-    async fn run(&self, holdings: &[Holding], asked: &[Asked]) -> Result<HeldSeries, Error> {
-        let results = self.results();
-        let versions = self.versions(holdings, asked);
-        let grid = self.grid;
-        let identity = self.identity();
-        let key = |unit| UnitKey { query: identity, number: unit };
-        let kept: Vec<Option<CachedUnit>> = match results {
-            None => vec![None; asked.len()],
-            Some(results) => self.look_up(results, asked, &versions, key),
+    fn labelled(&self, holdings: Vec<Holding>, asked: &[Asked]) -> Labelled {
+        let units: Vec<(i64, i64)> = asked.iter().map(|a| self.grid.steps_of(a.unit)).collect();
+        Labelled { whole: self.versions(&holdings, &units), holdings }
+    }
+
+    /// For each of the steps, the version of the rows that the steps up to it read.
+    fn by_step(&self, holdings: &[Holding], (first, last): (i64, i64)) -> Vec<u128> {
+        let runs: Vec<(i64, i64)> = (first..=last).map(|step| (first, step)).collect();
+        self.versions(holdings, &runs)
+    }
+
+    async fn run(&self, holdings: Vec<Holding>, asked: &[Asked]) -> Result<HeldSeries, Error> {
+        let Some(results) = self.results() else {
+            let known = asked.iter().map(|_| None).collect();
+            return self.evaluate(None, (asked, &self.labelled(holdings, asked)), known).await;
         };
-        let runs = self.missing_runs(asked, &kept);
-        let pieces = runs.iter().flat_map(|run| self.pieces(holdings, *run));
+        let identity = self.identity();
+        let mut labelled = self.labelled(holdings, asked);
+        let mut known = self.look_up((results, identity), asked, &labelled);
+        // Held until the missing steps are stored.
+        let mut leader = None;
+        if let Some((first, _)) = self.missing_runs(asked, &known).first() {
+            match results.flights().join((identity, *first)) {
+                Role::Lead(lead) => leader = Some(lead),
+                // The same steps are being evaluated for another caller. Whatever becomes of that, this one
+                // waits only once.
+                Role::Follow(follower) => {
+                    let patience = self.context.remaining();
+                    let _ = self.context.env().timeout(patience, follower.value()).await;
+                    if let Some(holdings) = self.holdings(asked) {
+                        labelled = self.labelled(holdings, asked);
+                        known = self.look_up((results, identity), asked, &labelled);
+                    }
+                }
+            }
+        }
+        let answer = self.evaluate(Some((results, identity)), (asked, &labelled), known).await;
+        if let Some(leader) = leader {
+            leader.settle(());
+        }
+        answer
+    }
+
+    /// Evaluates what is not known, stores it, and joins everything.
+    async fn evaluate(
+        &self,
+        results: Option<(&ResultsCache, u128)>,
+        (asked, labelled): (&[Asked], &Labelled),
+        known: Vec<Option<Known>>,
+    ) -> Result<HeldSeries, Error> {
+        let grid = self.grid;
+        let runs = self.missing_runs(asked, &known);
+        let pieces = runs.iter().flat_map(|run| self.pieces(&labelled.holdings, *run));
         let pieces: Vec<(i64, i64)> = pieces.collect();
         let instants = pieces.iter().map(|(first, last)| (grid.instant(*first), grid.instant(*last)));
         let futures: Vec<_> = instants.map(|instants| self.evaluator.evaluate(instants)).collect();
         let fresh = in_order(PIECES_AT_ONCE, futures).await?;
+        let mut parts = parts(known, &pieces, fresh);
+        let answer = match (parts.pop(), parts.is_empty()) {
+            // Nothing was cached and nothing was split: the series are sorted already.
+            (Some(Part::Fresh(series)), true) => series,
+            (last, _) => self.assemble(parts.into_iter().chain(last).collect())?,
+        };
         if let Some(results) = results
-            && !fresh.is_empty()
+            && !pieces.is_empty()
             && self.evaluator.may_keep()
         {
-            self.store(results, (asked, &versions), (&pieces, &fresh), key);
+            self.store(results, (asked, labelled), &pieces, &answer);
         }
-        let mut parts = parts(asked, kept, &pieces, fresh);
-        match (parts.pop(), parts.is_empty()) {
-            // Nothing was cached and nothing was split: the series are sorted already.
-            (Some(Part::Fresh(series)), true) => Ok(series),
-            (last, _) => self.assemble(parts.into_iter().chain(last).collect()),
-        }
+        Ok(answer)
     }
 
     /// Hash of everything except the rows that determines the result. Includes the windows, because the
@@ -274,38 +257,60 @@ impl StepQuery<'_> {
         self.context.results().filter(|_| exact && !by_clock)
     }
 
+    /// The steps from the first asked one of each unit on that are cached and valid.
     fn look_up(
         &self,
-        results: &ResultsCache,
+        (results, identity): (&ResultsCache, u128),
         asked: &[Asked],
-        versions: &[u128],
-        key: impl Fn(i64) -> UnitKey,
-    ) -> Vec<Option<CachedUnit>> {
+        labelled: &Labelled,
+    ) -> Vec<Option<Known>> {
         let context = self.context;
         let stats = context.stats();
         let began = context.env().monotonic();
-        let get = |(a, version): (&Asked, &u128)| results.get(key(a.unit), *version, (a.first, a.last));
-        let kept: Vec<Option<CachedUnit>> = asked.iter().zip(versions).map(get).collect();
-        let found = kept.iter().zip(asked).filter_map(|(unit, a)| Some((unit.as_ref()?, a)));
+        let found = results.units(asked.iter().map(|a| UnitKey { query: identity, number: a.unit }));
+        let mut outdated = 0;
+        let known: Vec<Option<Known>> = found
+            .into_iter()
+            .zip(asked.iter().zip(&labelled.whole))
+            .map(|(unit, (a, whole))| {
+                let unit = unit?;
+                let valid_to = match &unit.versions {
+                    UnitVersions::Whole(version) => (version == whole).then_some(unit.last),
+                    UnitVersions::BySteps(versions) => {
+                        let now = self.by_step(&labelled.holdings, (unit.first, unit.last));
+                        valid_to(unit.first, versions, &now)
+                    }
+                };
+                outdated += u64::from(valid_to.is_none());
+                let last = valid_to?.min(a.last);
+                let is_of_use = unit.first <= a.first && a.first <= last;
+                is_of_use.then_some(Known { unit, steps: Asked { last, ..*a } })
+            })
+            .collect();
+        let complete = known.iter().zip(asked);
+        let complete = complete.filter(|(known, a)| known.as_ref().is_some_and(|k| k.steps.last == a.last));
+        results.count(complete.count() as u64, asked.len() as u64, outdated);
         QueryStats::add(&stats.result_cache_requests, asked.len() as u64);
-        for (unit, a) in found {
+        for Known { unit, steps } in known.iter().flatten() {
             QueryStats::add(&stats.result_cache_hits, 1);
             QueryStats::add(&stats.result_cache_bytes_received, unit.memory_bytes());
-            let length = (a.last - a.first + 1).saturating_mul(self.grid.step_ns);
+            let length = (steps.last - steps.first + 1).saturating_mul(self.grid.step_ns);
             QueryStats::add(&stats.result_cache_length_ns, length.unsigned_abs());
         }
         QueryStats::add_time(&stats.result_cache_ns, context.env().monotonic().saturating_sub(began));
-        kept
+        known
     }
 
     /// Runs of steps that are not cached. Merges all runs, including the cached steps between them, if
     /// that is cheaper than reading the windows before each run.
-    fn missing_runs(&self, asked: &[Asked], kept: &[Option<CachedUnit>]) -> Vec<(i64, i64)> {
+    fn missing_runs(&self, asked: &[Asked], known: &[Option<Known>]) -> Vec<(i64, i64)> {
         let mut runs: Vec<(i64, i64)> = Vec::new();
-        for (a, _) in asked.iter().zip(kept).filter(|(_, kept)| kept.is_none()) {
+        for (a, known) in asked.iter().zip(known) {
+            let first = known.as_ref().map_or(a.first, |known| known.steps.last + 1);
             match runs.last_mut() {
-                Some((_, last)) if *last + 1 == a.first => *last = a.last,
-                _ => runs.push((a.first, a.last)),
+                _ if first > a.last => {}
+                Some((_, last)) if *last + 1 == first => *last = a.last,
+                _ => runs.push((first, a.last)),
             }
         }
         let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return runs };
@@ -339,42 +344,27 @@ impl StepQuery<'_> {
         pieces
     }
 
-    /// Stores the evaluated steps, unit by unit, if the rows have not changed since.
+    /// Stores the units of which steps were evaluated, as far as their rows have not changed since.
     fn store(
         &self,
-        results: &ResultsCache,
-        (asked, versions): (&[Asked], &[u128]),
-        (pieces, fresh): (&[(i64, i64)], &[HeldSeries]),
-        key: impl Fn(i64) -> UnitKey,
+        (results, identity): (&ResultsCache, u128),
+        (asked, before): (&[Asked], &Labelled),
+        pieces: &[(i64, i64)],
+        answer: &HeldSeries,
     ) {
         let context = self.context;
         let began = context.env().monotonic();
         // A result with warnings may be incomplete, so it must not be cached.
         let Some(holdings) = self.holdings(asked).filter(|_| context.warnings().is_empty()) else { return };
-        let after = self.versions(&holdings, asked);
+        let after = self.labelled(holdings, asked);
+        let is_fresh = |a: &Asked| pieces.iter().any(|(first, last)| *first <= a.last && a.first <= *last);
+        let places = (0..asked.len()).filter(|place| is_fresh(&asked[*place]));
+        let due: Vec<Due> = places.filter_map(|place| self.due(asked, place, (before, &after))).collect();
         // Storing copies the samples; without memory for that, skips it instead of failing the query.
-        let bytes = fresh.iter().map(|held| held.memory.bytes()).sum();
-        let Ok(_copies) = context.budget().reserve(bytes) else { return };
-        let all: Vec<&Series> = fresh.iter().flat_map(|held| &held.series).collect();
-        let mut units = self.empty_units((asked, versions), &all);
-        for series in all {
-            let bytes = label_bytes(&series.labels);
-            self.by_unit(asked, series, |unit, samples| {
-                if let Some(unit) = units.get_mut(unit) {
-                    unit.add(&series.labels, bytes, samples);
-                }
-            });
-        }
-        let is_fresh = |a: &Asked| {
-            let inside = |&(first, last): &(i64, i64)| first <= a.last && a.first <= last;
-            pieces.iter().any(inside)
-        };
-        for ((a, unit), after) in asked.iter().zip(units).zip(after) {
-            if unit.version != after || !is_fresh(a) {
-                continue;
-            }
+        let Ok(_copies) = context.budget().reserve(answer.memory.bytes()) else { return };
+        for (steps, unit) in self.units(due, &answer.series) {
             let bytes = unit.memory_bytes();
-            if results.insert(key(a.unit), unit) {
+            if results.insert(UnitKey { query: identity, number: steps.unit }, unit) {
                 QueryStats::add(&context.stats().result_cache_stored, 1);
                 QueryStats::add(&context.stats().result_cache_bytes_sent, bytes);
             }
@@ -383,56 +373,46 @@ impl StepQuery<'_> {
         QueryStats::add_time(&context.stats().result_cache_ns, took);
     }
 
-    /// Empty units with capacity for the samples that the series have in each.
-    fn empty_units(&self, (asked, versions): (&[Asked], &[u128]), all: &[&Series]) -> Vec<Unit> {
-        let mut rooms = vec![(0, 0); asked.len()];
+    /// The steps of a unit that may be stored: those whose rows are the same as before. The newest unit is
+    /// stored with the versions of its steps, since new rows change only its last ones.
+    fn due(&self, asked: &[Asked], place: usize, (before, after): (&Labelled, &Labelled)) -> Option<Due> {
+        let steps = asked[place];
+        if place + 1 < asked.len() {
+            let version = before.whole[place];
+            let is_same = version == after.whole[place];
+            return is_same.then_some(Due { steps, versions: UnitVersions::Whole(version) });
+        }
+        let run = (steps.first, steps.last);
+        let mut versions = self.by_step(&before.holdings, run);
+        let last = valid_to(steps.first, &versions, &self.by_step(&after.holdings, run))?;
+        versions.truncate((last - steps.first + 1) as usize);
+        Some(Due { steps: Asked { last, ..steps }, versions: UnitVersions::BySteps(versions) })
+    }
+
+    /// Copies steps of the series into units.
+    fn units(&self, due: Vec<Due>, all: &[Series]) -> Vec<(Asked, Unit)> {
+        let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
+        let bounds: Vec<(i64, i64)> = due.iter().map(|d| (ms(d.steps.first), ms(d.steps.last))).collect();
+        let mut rooms = vec![(0, 0); due.len()];
         for series in all {
-            self.by_unit(asked, series, |unit, samples| {
-                if let Some((series, room)) = rooms.get_mut(unit) {
-                    *series += 1;
-                    *room += samples.len();
-                }
+            each_run(&series.samples, &bounds, |place, samples| {
+                let (count, room) = &mut rooms[place];
+                *count += 1;
+                *room += samples.len();
             });
         }
         let step_ms = self.grid.step_ns / 1_000_000;
-        let units = asked.iter().zip(versions).zip(rooms);
+        let empty = |(Due { steps, versions }, room)| {
+            (steps, Unit::with_room((steps.first, steps.last), step_ms, versions, room))
+        };
+        let mut units: Vec<(Asked, Unit)> = due.into_iter().zip(rooms).map(empty).collect();
+        for series in all {
+            let bytes = label_bytes(&series.labels);
+            each_run(&series.samples, &bounds, |place, samples| {
+                units[place].1.add(&series.labels, bytes, samples);
+            });
+        }
         units
-            .map(|((a, version), room)| Unit::with_room((a.first, a.last), step_ms, *version, room))
-            .collect()
-    }
-
-    /// Calls `each` with the samples of a series for every unit, and the position of the unit in
-    /// `asked`.
-    fn by_unit<'s>(&self, asked: &[Asked], series: &'s Series, mut each: impl FnMut(usize, &'s [Sample])) {
-        let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
-        let first_unit = asked.first().map_or(0, |a| a.unit);
-        let mut rest = series.samples.as_slice();
-        if let (Some(from), Some(to)) = (asked.first(), asked.last())
-            && rest.len() as i64 == to.last - from.first + 1
-        {
-            // There is one sample at each step.
-            for (place, a) in asked.iter().enumerate() {
-                let (samples, later) = rest.split_at((a.last - a.first + 1) as usize);
-                each(place, samples);
-                rest = later;
-            }
-        }
-        while let Some(first) = rest.first() {
-            let number = self.grid.number(first.timestamp_ms.saturating_mul(1_000_000));
-            let unit = self.grid.unit_of(number);
-            let last = self.grid.steps_of(unit).1;
-            let last_ms = ms(last);
-            let is_inside = |sample: &Sample| sample.timestamp_ms <= last_ms;
-            // Usually there is a sample at each step.
-            let all = rest.len().min((last - number) as usize + 1);
-            let are_all = is_inside(&rest[all - 1]) && !rest.get(all).is_some_and(is_inside);
-            let count = if are_all { all } else { rest.partition_point(is_inside).max(1) };
-            let (samples, later) = rest.split_at(count);
-            if let Ok(place) = usize::try_from(unit - first_unit) {
-                each(place, samples);
-            }
-            rest = later;
-        }
     }
 
     /// Concatenates the parts, which are in the order of time; the result is sorted by labels.
@@ -443,9 +423,9 @@ impl StepQuery<'_> {
                 Part::Fresh(held) => {
                     held.series.iter().try_for_each(|s| joined.add(&s.labels, s.samples.iter().copied()))?;
                 }
-                Part::Known(unit, asked) => {
+                Part::Known(Known { unit, steps }) => {
                     let ms = |number| self.grid.instant(number).div_euclid(1_000_000);
-                    let (first, last) = (ms(asked.first), ms(asked.last));
+                    let (first, last) = (ms(steps.first), ms(steps.last));
                     for (labels, samples) in unit.series() {
                         let samples = samples.between(first, last);
                         if samples.len() > 0 {
@@ -460,52 +440,44 @@ impl StepQuery<'_> {
     }
 }
 
-/// Evaluated pieces, and cached units outside of them, in the order of time.
-fn parts(
-    asked: &[Asked],
-    kept: Vec<Option<CachedUnit>>,
-    pieces: &[(i64, i64)],
-    fresh: Vec<HeldSeries>,
-) -> Vec<Part> {
-    let evaluated = |a: &Asked| pieces.iter().any(|(first, last)| *first <= a.last && a.first <= *last);
-    let known = asked.iter().zip(kept).filter(|(a, _)| !evaluated(a));
-    let known = known.filter_map(|(a, unit)| Some((a.first, Part::Known(unit?, *a))));
+/// Steps that are to be stored, and their versions.
+struct Due {
+    steps: Asked,
+    versions: UnitVersions,
+}
+
+/// The last step, counted from `first`, up to which the versions are the same.
+fn valid_to(first: i64, versions: &[u128], now: &[u128]) -> Option<i64> {
+    let same = versions.iter().zip(now).rposition(|(version, now)| version == now)?;
+    Some(first + same as i64)
+}
+
+/// Calls `each` with the samples of each run between two instants, both inclusive, that has any. The runs
+/// are in the order of time.
+fn each_run<'s>(samples: &'s [Sample], runs: &[(i64, i64)], mut each: impl FnMut(usize, &'s [Sample])) {
+    let Some((first_ms, _)) = runs.first() else { return };
+    // The newest runs are usually the ones, at the end of a long series.
+    let mut rest = &samples[samples.partition_point(|sample| sample.timestamp_ms < *first_ms)..];
+    for (place, (first_ms, last_ms)) in runs.iter().enumerate() {
+        let before = rest.iter().take_while(|sample| sample.timestamp_ms < *first_ms).count();
+        let inside = rest[before..].iter().take_while(|sample| sample.timestamp_ms <= *last_ms).count();
+        let (run, later) = rest[before..].split_at(inside);
+        if !run.is_empty() {
+            each(place, run);
+        }
+        rest = later;
+    }
+}
+
+/// Evaluated pieces, and cached steps outside of them, in the order of time.
+fn parts(known: Vec<Option<Known>>, pieces: &[(i64, i64)], fresh: Vec<HeldSeries>) -> Vec<Part> {
+    let is_evaluated = |known: &Known| {
+        pieces.iter().any(|(first, last)| *first <= known.steps.last && known.steps.first <= *last)
+    };
+    let known = known.into_iter().flatten().filter(|known| !is_evaluated(known));
+    let known = known.map(|known| (known.steps.first, Part::Known(known)));
     let fresh = pieces.iter().zip(fresh).map(|((first, _), series)| (*first, Part::Fresh(series)));
     let mut parts: Vec<(i64, Part)> = known.chain(fresh).collect();
     parts.sort_by_key(|(first, _)| *first);
     parts.into_iter().map(|(_, part)| part).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const S: i64 = 1_000_000_000;
-
-    fn steps(first: i64, last: i64, step: i64) -> StepTimes {
-        StepTimes { first_ns: first * S, last_ns: last * S, step_ns: step * S }
-    }
-
-    /// Goal: every step is in exactly one unit, and a later query on the same grid uses the same units.
-    #[test]
-    fn units_partition_the_steps_and_stay_the_same() {
-        for (first, last, step) in [(0, 3_600, 15), (7, 10_007, 345), (-900, 900, 60), (300, 300, 60)] {
-            let steps = steps(first, last, step);
-            let grid = Grid::of(&steps);
-            let asked = grid.asked(&steps);
-            let mut at = asked[0].first;
-            for a in &asked {
-                assert_eq!(a.first, at, "{first} {last} {step}");
-                assert!(grid.unit_of(a.first) == a.unit && grid.unit_of(a.last) == a.unit);
-                at = a.last + 1;
-            }
-            assert_eq!(grid.instant(asked[0].first), steps.first_ns);
-            assert_eq!((at - asked[0].first) as usize, steps.count());
-            let later =
-                StepTimes { first_ns: steps.first_ns + step * S, last_ns: steps.last_ns + step * S, ..steps };
-            assert_eq!(Grid::of(&later).asked(&later)[0].unit, grid.unit_of(asked[0].first + 1));
-        }
-        let none = steps(10, 0, 1);
-        assert!(Grid::of(&none).asked(&none).is_empty());
-    }
 }

@@ -9,6 +9,24 @@
 
 use crate::result::{Sample, SeriesLabels};
 
+/// Versions of the data from which a unit was computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnitVersions {
+    /// Of all rows that its steps read.
+    Whole(u128),
+    /// For each step, of the rows that the steps up to it read.
+    BySteps(Vec<u128>),
+}
+
+impl UnitVersions {
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Whole(_) => 0,
+            Self::BySteps(versions) => versions.capacity() * size_of::<u128>(),
+        }
+    }
+}
+
 /// Series over consecutive steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
@@ -16,8 +34,8 @@ pub struct Unit {
     pub first: i64,
     /// Number of the last step.
     pub last: i64,
-    /// Version of the data from which the series were computed.
-    pub version: u128,
+    /// Versions of the data from which the series were computed.
+    pub versions: UnitVersions,
     step_ms: i64,
     series: Vec<UnitSeries>,
     /// The values of all series, concatenated.
@@ -68,11 +86,11 @@ impl Unit {
     pub fn with_room(
         (first, last): (i64, i64),
         step_ms: i64,
-        version: u128,
+        versions: UnitVersions,
         (series, samples): (usize, usize),
     ) -> Self {
         let (series, values, times) = (Vec::with_capacity(series), Vec::with_capacity(samples), Vec::new());
-        Self { first, last, version, step_ms, series, values, times, label_bytes: 0 }
+        Self { first, last, versions, step_ms, series, values, times, label_bytes: 0 }
     }
 
     /// Adds the samples of a series, whose label set uses `label_bytes` of memory.
@@ -111,7 +129,8 @@ impl Unit {
     /// Bytes of memory that the unit uses. Label sets count completely, because the last unit holds them
     /// alone.
     pub fn memory_bytes(&self) -> u64 {
-        let numbers = (self.values.capacity() + self.times.capacity()) * size_of::<f64>();
+        let numbers = (self.values.capacity() + self.times.capacity()) * size_of::<f64>()
+            + self.versions.memory_bytes();
         (size_of::<Self>() + numbers + size_of_val(self.series.as_slice()) + self.label_bytes) as u64
     }
 }
@@ -152,7 +171,7 @@ mod tests {
             times.iter().map(sample).collect()
         };
         let all = [of(&[-20, -10, 0, 10, 20]), of(&[]), of(&[0, 20]), of(&[10]), of(&[-20, -10, 10, 20])];
-        let mut unit = Unit::with_room((-2, 2), 10, 1, (0, 0));
+        let mut unit = Unit::with_room((-2, 2), 10, UnitVersions::Whole(1), (0, 0));
         for (n, samples) in all.iter().enumerate() {
             let labels = Arc::new(vec![("n".into(), n.to_string().into())]);
             unit.add(&labels, label_bytes(&labels), samples);

@@ -192,6 +192,31 @@ impl World {
     }
 }
 
+/// Viewers of one panel refresh it while rows arrive: their answers must be equal to a new evaluation.
+async fn refresh(world: &mut World, seed: u64, request: &Request) {
+    let Kind::Range { start_ns, end_ns, step_ns } = request.kind else { return };
+    for _ in 0..3 {
+        let batch = world.batch();
+        world.engine.push(batch).await.unwrap();
+        world.env.sleep(Duration::from_secs(5 + world.env.random_below(20))).await;
+        let last_ns = world.env.now_ns().div_euclid(step_ns) * step_ns;
+        let kind = Kind::Range { start_ns: last_ns - (end_ns - start_ns), end_ns: last_ns, step_ns };
+        let request = Request { kind, ..request.clone() };
+        let before = world.ask(&request, false).await;
+        let (ask, late) = (|| world.ask(&request, true), world.env.random_below(20));
+        let delayed = async {
+            world.env.sleep(Duration::from_millis(late)).await;
+            ask().await
+        };
+        let (a, b, c) = tokio::join!(ask(), ask(), delayed);
+        for kept in [a, b, c] {
+            if kept != before {
+                assert_eq!(kept, world.ask(&request, false).await, "seed {seed}: {request:?}");
+            }
+        }
+    }
+}
+
 async fn play(seed: u64) -> ResultsCache {
     let mut world = World::new(seed).await;
     for step in 0..STEPS {
@@ -201,6 +226,9 @@ async fn play(seed: u64) -> ResultsCache {
         let request = world.request();
         if world.env.random_below(3) == 0 {
             world.ask_while_rows_come(&request).await;
+        }
+        if world.env.random_below(3) == 0 {
+            refresh(&mut world, seed, &request).await;
         }
         for _ in 0..2 {
             // Retention may remove blocks meanwhile, so the cached answer must equal the one before or
