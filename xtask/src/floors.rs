@@ -17,7 +17,7 @@ const SOURCES: &str = "crates/engine/src";
 
 /// The floors, the lowest first: name and modules.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("values", &["error", "growing", "head_totals", "needles", "windows"]),
+    ("values", &["arrivals", "error", "growing", "head_totals", "needles", "windows"]),
     ("policy", &["metrics", "options", "path_labels", "policy", "rules"]),
     ("blocks", &["blocks"]),
     ("signals", &["logs", "samples"]),

@@ -12,7 +12,7 @@
 //!
 //! | floor | modules | contents |
 //! |---|---|---|
-//! | values | `error`, `growing`, `head_totals`, `needles`, `windows` | plain values |
+//! | values | `arrivals`, `error`, `growing`, `head_totals`, `needles`, `windows` | plain values |
 //! | policy | `metrics`, `options`, `path_labels`, `policy`, `rules` | what upkeep and queries do, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
@@ -45,6 +45,7 @@
 //! both ([`View`]). Rows of a dead writer are flushed by exactly one adopter. Memory that grows with
 //! data is reserved from a budget before it is used.
 
+mod arrivals;
 mod blocks;
 mod engine;
 mod error;

@@ -3,7 +3,6 @@
 //! Rows stay in the batches that brought them; the head adds an index by stream and time. See
 //! [`crate::head`].
 
-mod arrivals;
 mod batch;
 mod columns;
 mod cuts;
@@ -21,7 +20,6 @@ use sandur_memory::Reservation;
 use sandur_model::{Labels, LogBatch, Matcher, StreamId, TenantId, TimeRange, matches_all};
 use sandur_query::{Columns, Holding, Order, PageTask, Part, StreamVolume};
 
-use arrivals::Arrivals;
 pub use batch::HeadBatch;
 pub(crate) use columns::page_of_rows;
 pub use cuts::{EntryCut, cuts, cutting_bytes};
@@ -29,6 +27,7 @@ pub use memory::push_bytes;
 pub use pages::PAGE_BYTES;
 pub use stream::{HeadStream, Row, StreamRows};
 
+use crate::arrivals::{Arrivals, Counting};
 use crate::growing::Growing;
 use crate::head_totals::HeadTotals;
 
@@ -137,8 +136,11 @@ impl LogHead {
         self.totals.rows.fetch_add(added.rows, Ordering::Relaxed);
         self.totals.line_bytes.fetch_add(added.line_bytes, Ordering::Relaxed);
         // Last, so that a reader that sees the count also sees the rows.
-        let mut arrivals = tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.add(&batch.batch().streams[number].entries);
+        let mut counting = Counting::default();
+        for entry in &batch.batch().streams[number].entries {
+            counting.add_ns(entry.timestamp, u64::from(entry.line.len));
+        }
+        tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner).count(counting);
     }
 
     fn tenant_for_insert(&self, tenant: &TenantId) -> Arc<TenantHead> {
@@ -273,10 +275,10 @@ impl LogHead {
     }
 
     /// What holds the tenant's rows in the range. The version of a holding changes with every new row.
-    pub fn holdings(&self, tenant: &TenantId, range: TimeRange) -> Vec<Holding> {
-        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
+    pub fn holdings(&self, id: &TenantId, range: TimeRange) -> Vec<Holding> {
+        let Some((tenant, bounds)) = self.tenant(id).zip(self.bounds(id)) else { return Vec::new() };
         let arrivals = tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        arrivals.holdings(self.incarnation, self.start, range)
+        arrivals.holdings((self.incarnation, self.start), bounds, range)
     }
 
     fn matching_streams(&self, wanted: WantedStreams<'_>, range: TimeRange) -> Vec<Arc<HeadStream>> {

@@ -9,10 +9,12 @@ use std::sync::{Arc, MutexGuard};
 
 use sandur_model::{Labels, SampleBatch, SampleConflict, SampleConflicts, SeriesSamples, StreamId};
 
+use crate::arrivals::Counting;
+use crate::samples::SAMPLE_BYTES;
+
 use super::rows::{Appended, FloatRow, NewValue, SeriesRows};
 use super::table::SEGMENT;
 use super::tenant::{TenantSamples, has_samples};
-use super::versions::Counting;
 
 /// The result of appending.
 #[derive(Clone, Default)]
@@ -87,7 +89,7 @@ impl<'a> Appender<'a> {
     fn note_new(&mut self, time_ms: i64, grown: u64) {
         self.taken.appended += 1;
         self.taken.grown += grown;
-        self.counting.add(time_ms);
+        self.counting.add_ms(time_ms, SAMPLE_BYTES);
     }
 
     #[cold]
@@ -164,7 +166,7 @@ impl TenantSamples {
             append(&mut rows[number as usize % SEGMENT], &mut |time_ms, appended| {
                 if let Appended::New { grown } = appended {
                     (taken.appended, taken.grown) = (taken.appended + 1, taken.grown + grown);
-                    counting.add(time_ms);
+                    counting.add_ms(time_ms, SAMPLE_BYTES);
                     (first_ms, last_ms) = (first_ms.min(time_ms), last_ms.max(time_ms));
                 }
             });

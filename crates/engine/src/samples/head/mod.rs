@@ -32,7 +32,6 @@ mod selected;
 mod symbols;
 mod table;
 mod tenant;
-mod versions;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -44,7 +43,6 @@ use sandur_base::Id;
 use sandur_memory::Reservation;
 use sandur_model::{DAY_NS, Matcher, MetricMetadata, SampleBatch, SampleConflicts, TenantId, TimeRange};
 use sandur_query::{Holding, JoinedLabels};
-use xxhash_rust::xxh3::xxh3_128;
 
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
@@ -59,7 +57,6 @@ pub use rows::SeriesParts;
 pub use selected::{JoinedValues, MatchingSeries, SelectedSeries, SortedValues};
 use table::Snapshot;
 use tenant::TenantSamples;
-use versions::Slot;
 
 /// The times that a block can have: the limits of days around them must be valid times, too.
 const STORABLE_MS: RangeInclusive<i64> =
@@ -231,7 +228,7 @@ impl SampleHead {
         let (mut wanted, mut bytes, mut rows) = (BTreeMap::new(), 0, 0);
         for (tenant, samples) in tenants.iter().filter(|(tenant, _)| is_wanted(tenant)) {
             bytes += samples.memory_bytes();
-            rows += samples.slots().iter().map(|slot| slot.rows).sum::<u64>();
+            rows += samples.arrivals().rows();
             wanted.insert(tenant.clone(), Arc::clone(samples));
         }
         drop(tenants);
@@ -298,24 +295,10 @@ impl SampleHead {
         Some((first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS)))
     }
 
-    /// What holds the tenant's samples in the range. The version of a minute changes with every new sample.
-    pub fn holdings(&self, tenant: &TenantId, range: TimeRange) -> Vec<Holding> {
-        let Some(tenant) = self.tenant(tenant) else { return Vec::new() };
-        let Some((earliest_ms, latest_ms)) = tenant.bounds_ms() else { return Vec::new() };
-        let mut named = self.incarnation.to_bytes().to_vec();
-        named.extend_from_slice(&self.start.to_le_bytes());
-        let fixed = named.len();
-        let mut holding = |Slot { first_ms, last_ms, rows }: Slot| {
-            named.truncate(fixed);
-            [first_ms, last_ms].iter().for_each(|ms| named.extend_from_slice(&ms.to_le_bytes()));
-            named.extend_from_slice(&rows.to_le_bytes());
-            let (first_ms, last_ms) = (first_ms.max(earliest_ms), last_ms.min(latest_ms));
-            let (first, last) =
-                (first_ms.saturating_mul(MILLISECOND_NS), last_ms.saturating_mul(MILLISECOND_NS));
-            Holding { first, last, version: xxh3_128(&named), bytes: (rows * SAMPLE_BYTES).max(1) }
-        };
-        let all = tenant.slots().into_iter().map(&mut holding);
-        all.filter(|holding| range.touches(holding.first, holding.last)).collect()
+    /// What holds the tenant's samples in the range. The version of a slot changes with every new sample.
+    pub fn holdings(&self, id: &TenantId, range: TimeRange) -> Vec<Holding> {
+        let Some((tenant, bounds)) = self.tenant(id).zip(self.bounds(id)) else { return Vec::new() };
+        tenant.arrivals().holdings((self.incarnation, self.start), bounds, range)
     }
 
     /// Marks the series of a batch that its tenant has here.

@@ -1,7 +1,10 @@
 //! The order of series in blocks.
 //!
-//! Few series are sorted on demand. The order of all series is computed once and cached, since sorting a
-//! million of them takes long; later series are merged into it.
+//! The order of all series is computed once and cached, since sorting a million of them takes long; later
+//! series are merged into it. Series that have a rank in it are sorted by their ranks.
+//!
+//! A head that is read seldom does not need the order of all its series: few series are sorted by comparing
+//! their labels, until that has cost as much as the order of all would have.
 
 use std::cmp::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +14,10 @@ use sandur_format::block::{BOUND_NAME, METRIC_NAME, compare_series, is_apart_fro
 
 use super::table::Snapshot;
 
-/// Up to this many series are sorted directly, which is faster than filtering the order of all.
+/// More series than this are taken from the order of all at once.
 const FEW: u64 = 2_048;
+/// Above this fraction of all series, filtering their order is faster than sorting ranks.
+const FILTERED_SHARE: u64 = 16;
 /// New series are merged one by one while they are fewer than this fraction of all; otherwise all are
 /// sorted again.
 const MERGED_SHARE: usize = 32;
@@ -21,39 +26,73 @@ const MERGED_SHARE: usize = 32;
 #[derive(Default)]
 pub(super) struct Order {
     sorted: Vec<u32>,
+    /// The position of each series in `sorted`, by number.
+    ranks: Vec<u32>,
 }
 
 /// The cached order.
 #[derive(Default)]
-pub(super) struct KeptOrder(Mutex<Arc<Order>>);
+pub(super) struct KeptOrder(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    order: Arc<Order>,
+    /// Comparisons of labels that requests made for lack of a rank.
+    compared: u64,
+}
+
+/// About the number of comparisons that sorting takes.
+fn comparisons(count: u64) -> u64 {
+    count * u64::from(count.max(1).ilog2())
+}
 
 impl KeptOrder {
     /// Sorts series.
     pub(super) fn sort(&self, snapshot: &Snapshot, series: &RoaringBitmap) -> Vec<u32> {
-        if series.len() <= FEW {
+        let Some(order) = self.with_ranks_of(snapshot, series) else {
             let mut few: Vec<u32> = series.iter().collect();
             few.sort_unstable_by(|a, b| compare(snapshot, *a, *b));
             return few;
+        };
+        if series.len() * FILTERED_SHARE > order.sorted.len() as u64 {
+            return order.sorted.iter().copied().filter(|number| series.contains(*number)).collect();
         }
-        let order = self.of(snapshot);
-        order.sorted.iter().copied().filter(|number| series.contains(*number)).collect()
+        let mut few: Vec<u32> = series.iter().collect();
+        few.sort_unstable_by_key(|number| order.ranks[*number as usize]);
+        few
     }
 
-    /// The order of at least the series of a snapshot.
-    fn of(&self, snapshot: &Snapshot) -> Arc<Order> {
+    /// An order with ranks of all these series of a snapshot; `None` if they are too few to make it.
+    fn with_ranks_of(&self, snapshot: &Snapshot, series: &RoaringBitmap) -> Option<Arc<Order>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = kept.sorted.len();
-        if known < snapshot.len() {
-            *kept = Arc::new(match (snapshot.len() - known) * MERGED_SHARE < known {
-                true => kept.with_later_ones(snapshot),
-                false => Order::of_all(snapshot),
-            });
+        let known = kept.order.sorted.len();
+        if series.max().is_none_or(|last| (last as usize) < known) {
+            return Some(Arc::clone(&kept.order));
         }
-        Arc::clone(&kept)
+        kept.compared += comparisons(series.len());
+        let is_merged = (snapshot.len() - known) * MERGED_SHARE < known;
+        let cost = if is_merged { snapshot.len() as u64 } else { comparisons(snapshot.len() as u64) };
+        if series.len() <= FEW && kept.compared < cost {
+            return None;
+        }
+        kept.compared = 0;
+        kept.order = Arc::new(match is_merged {
+            true => kept.order.with_later_ones(snapshot),
+            false => Order::of_all(snapshot),
+        });
+        Some(Arc::clone(&kept.order))
     }
 }
 
 impl Order {
+    fn of(sorted: Vec<u32>) -> Self {
+        let mut ranks = vec![0; sorted.len()];
+        for (rank, number) in (0..).zip(&sorted) {
+            ranks[*number as usize] = rank;
+        }
+        Self { sorted, ranks }
+    }
+
     fn with_later_ones(&self, snapshot: &Snapshot) -> Self {
         let mut later: Vec<u32> = (self.sorted.len() as u32..snapshot.len() as u32).collect();
         later.sort_unstable_by(|a, b| compare(snapshot, *a, *b));
@@ -65,7 +104,7 @@ impl Order {
             rest = &rest[before..];
         }
         sorted.extend_from_slice(rest);
-        Self { sorted }
+        Self::of(sorted)
     }
 
     /// Sorts by the first [`Parts::part`], series with equal first parts by the second, and so on. Texts
@@ -95,7 +134,7 @@ impl Order {
                 start = end;
             }
         }
-        Self { sorted: keyed.into_iter().map(|(_, number)| number).collect() }
+        Self::of(keyed.into_iter().map(|(_, number)| number).collect())
     }
 }
 

@@ -10,13 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use roaring::RoaringBitmap;
 use sandur_model::{Labels, MatchOp, Matcher, SampleBatch, SeriesSamples, StreamId};
 
+use crate::arrivals::{Arrivals, Counting};
+
 use super::annotations::Annotations;
 use super::matching::matching;
 use super::order::KeptOrder;
 use super::postings::Postings;
 use super::rows::{Appended, NewValue, SeriesRows};
 use super::table::{SEGMENT, SeriesTable, Snapshot};
-use super::versions::{Counting, Slot, Versions};
 use super::walk::Walk;
 
 /// If at most this fraction of all series match, examining them is faster than walking the tree of paths.
@@ -34,7 +35,7 @@ pub(super) struct TenantSamples {
     pub(super) is_naming: AtomicBool,
     table: RwLock<SeriesTable>,
     order: KeptOrder,
-    versions: Mutex<Versions>,
+    arrivals: Mutex<Arrivals>,
     annotations: Mutex<Annotations>,
 }
 
@@ -48,7 +49,7 @@ impl Default for TenantSamples {
             is_naming: AtomicBool::new(false),
             table: RwLock::default(),
             order: KeptOrder::default(),
-            versions: Mutex::default(),
+            arrivals: Mutex::default(),
             annotations: Mutex::default(),
         }
     }
@@ -153,7 +154,7 @@ impl TenantSamples {
 
     /// Counts appended samples. A reader that sees the count also sees the samples.
     pub(super) fn count(&self, counting: Counting) {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner).count(counting);
+        self.arrivals().count(counting);
     }
 
     /// Adds to the bytes that the tenant takes.
@@ -177,9 +178,9 @@ impl TenantSamples {
         (first <= last).then_some((first, last))
     }
 
-    /// The number of samples by time slot.
-    pub(super) fn slots(&self) -> Vec<Slot> {
-        self.versions.lock().unwrap_or_else(PoisonError::into_inner).slots().collect()
+    /// The counts of samples by time slot.
+    pub(super) fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
+        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A snapshot of all series.
