@@ -9,8 +9,9 @@ use sandur_base::units::{ByteSize, MIB};
 use sandur_cache::device::FilePart;
 use sandur_cache::flash::{FlashOptions, Journaling, Warm};
 use sandur_cache::policy::TenantCaps;
-use sandur_cache::{Cache, CacheOptions};
+use sandur_cache::{Cache, CacheOptions, LEAST_MEMORY};
 use sandur_engine::tenant_number;
+use sandur_memory::MemoryBudget;
 use sandur_runtime::Env;
 
 use sandur_config::{CacheSettings, TenantShares};
@@ -20,8 +21,16 @@ const FILE: &str = "flash";
 /// Minimum size of a flash tier; a smaller one is not worth its index.
 const LEAST_FLASH: u64 = 64 * MIB;
 
-/// Opens the cache with `memory` bytes of RAM. `has_bucket` says that reads of the store use the network.
-pub fn open(env: &Env, settings: &CacheSettings, memory: u64, has_bucket: bool) -> Cache {
+/// The memory of the cache.
+pub struct CacheMemory {
+    /// Its budget.
+    pub budget: MemoryBudget,
+    /// Bytes from which the sizes of its buffers are derived.
+    pub nominal: u64,
+}
+
+/// Opens the cache. `has_bucket` says that reads of the store use the network.
+pub fn open(env: &Env, settings: &CacheSettings, memory: CacheMemory, has_bucket: bool) -> Cache {
     let wanted = match settings.flash.as_str() {
         _ if settings.dir.is_empty() => false,
         "on" => true,
@@ -29,9 +38,9 @@ pub fn open(env: &Env, settings: &CacheSettings, memory: u64, has_bucket: bool) 
         _ => has_bucket,
     };
     if !wanted {
-        return Cache::in_memory(env, memory);
+        return in_memory(env, memory);
     }
-    match open_flash(env, settings, memory) {
+    match open_flash(env, settings, &memory) {
         Ok(cache) => cache,
         Err(reason) => {
             let dir = &settings.dir;
@@ -40,12 +49,18 @@ pub fn open(env: &Env, settings: &CacheSettings, memory: u64, has_bucket: bool) 
                 reason,
                 "the cache directory cannot be used; blocks are cached in memory only"
             );
-            Cache::in_memory(env, memory)
+            in_memory(env, memory)
         }
     }
 }
 
-fn open_flash(env: &Env, settings: &CacheSettings, memory: u64) -> Result<Cache, String> {
+fn in_memory(env: &Env, CacheMemory { budget, nominal }: CacheMemory) -> Cache {
+    let memory = nominal.max(LEAST_MEMORY);
+    let options = CacheOptions { memory, budget: Some(budget), ..CacheOptions::default() };
+    Cache::open(env, options).expect("without flash only a memory limit below LEAST_MEMORY fails")
+}
+
+fn open_flash(env: &Env, settings: &CacheSettings, memory: &CacheMemory) -> Result<Cache, String> {
     let directory = Path::new(&settings.dir);
     std::fs::create_dir_all(directory).map_err(|error| error.to_string())?;
     let bytes = match settings.size {
@@ -61,7 +76,8 @@ fn open_flash(env: &Env, settings: &CacheSettings, memory: u64) -> Result<Cache,
         ..FlashOptions::default()
     };
     let options = CacheOptions {
-        memory,
+        memory: memory.nominal,
+        budget: Some(memory.budget.clone()),
         flash: Some(flash),
         flash_write_bytes_per_day: settings.write_per_day,
         tenant_caps: caps(&settings.tenant_share),
@@ -109,18 +125,22 @@ mod tests {
         CacheSettings { dir, size: LEAST_FLASH, flash: flash.to_owned(), write_per_day: 0, tenant_share }
     }
 
+    fn memory(nominal: u64) -> CacheMemory {
+        CacheMemory { budget: MemoryBudget::root("cache", nominal), nominal }
+    }
+
     #[test]
     fn flash_is_used_for_buckets_or_if_enabled() {
         let directory = tempfile::TempDir::new().unwrap();
         let env = Env::system(1);
         let has_flash = |flash: &str, has_bucket| {
-            let cache = open(&env, &settings(directory.path(), flash), 32 * MIB, has_bucket);
+            let cache = open(&env, &settings(directory.path(), flash), memory(32 * MIB), has_bucket);
             cache.stats().flash.is_some()
         };
         assert!(!has_flash("auto", false) && !has_flash("off", true));
         assert!(has_flash("auto", true) && has_flash("on", false));
         let none = CacheSettings { dir: String::new(), ..settings(directory.path(), "on") };
-        assert!(open(&env, &none, 32 * MIB, true).stats().flash.is_none());
+        assert!(open(&env, &none, memory(32 * MIB), true).stats().flash.is_none());
     }
 
     #[test]
@@ -128,7 +148,7 @@ mod tests {
         let directory = tempfile::TempDir::new().unwrap();
         let file = directory.path().join("a file");
         std::fs::write(&file, "in the way").unwrap();
-        let cache = open(&Env::system(1), &settings(&file.join("below"), "auto"), 32 * MIB, true);
+        let cache = open(&Env::system(1), &settings(&file.join("below"), "auto"), memory(32 * MIB), true);
         assert!(cache.stats().flash.is_none());
     }
 
@@ -138,7 +158,7 @@ mod tests {
         let directory = tempfile::TempDir::new().unwrap();
         let tenant_share = "team-a=30%".parse().unwrap();
         let settings = CacheSettings { tenant_share, ..settings(directory.path(), "on") };
-        let cache = open(&Env::system(1), &settings, 8 * MIB, false);
+        let cache = open(&Env::system(1), &settings, memory(8 * MIB), false);
         let mut registry = prometheus_client::registry::Registry::default();
         cache.register(&mut registry);
         let number = |name: &str| tenant_number(&TenantId::new(name).unwrap());

@@ -2,13 +2,14 @@
 //!
 //! Budgets bound what the program reserves; the allocator and the kernel decide what is resident. The
 //! governor measures resident memory, more often the closer it is to the limit, and takes more expensive
-//! steps the closer it is: it returns free pages to the kernel and empties the step cache; it blocks
+//! steps the closer it is: it returns free pages to the kernel and lets caches shrink; it blocks
 //! request bodies and refuses pushes; it cancels the query that holds the most memory. Its timer also
 //! measures how late timers fire, which shows when computation blocks the I/O threads.
 
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, MIB};
+use sandur_memory::MemoryPool;
 use sandur_runtime::{Env, FairBudget, machine};
 use sandur_service::{Pressure, Queries};
 use tikv_jemalloc_ctl::{Access, AsName, arenas};
@@ -23,6 +24,8 @@ pub struct Governed {
     pub pressure: Pressure,
     /// Counters.
     pub metrics: ServerMetrics,
+    /// The memory of which caches give back what they borrowed.
+    pub pool: MemoryPool,
     /// Memory of request bodies.
     pub bodies: FairBudget,
     /// Queries that can be ended, and steps that can be evaluated again.
@@ -31,7 +34,7 @@ pub struct Governed {
 
 /// Watches resident memory; never returns.
 pub async fn govern(env: Env, governed: Governed) {
-    let Governed { limit, pressure, metrics, bodies, queries } = governed;
+    let Governed { limit, pressure, metrics, pool, bodies, queries } = governed;
     let mut judge = Decisions::new(limit);
     let mut resident = 0;
     loop {
@@ -45,7 +48,7 @@ pub async fn govern(env: Env, governed: Governed) {
             let decay = decay_ms(limit);
             env.run_blocking(move || purge(decay)).await;
             resident = machine::resident_bytes().unwrap_or(resident);
-            if judge.wants_purge(resident) {
+            if judge.wants_purge(resident) && pool.recall(judge.surplus(resident)) == 0 {
                 queries.steps().clear();
             }
         }
@@ -97,6 +100,11 @@ impl Decisions {
 
     fn wants_purge(&self, resident: u64) -> bool {
         self.percent(resident) >= 80
+    }
+
+    /// Bytes above the usage at which nothing has to be done.
+    fn surplus(&self, resident: u64) -> u64 {
+        resident.saturating_sub(self.limit / 4 * 3)
     }
 
     /// The new state if it changes. The hysteresis prevents flapping.

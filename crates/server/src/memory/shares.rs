@@ -1,10 +1,14 @@
 //! How much each part of the process may reserve.
 //!
-//! The limit minus the fixed usage of the process is divided. The remainder is for memory that no budget
-//! counts: buffers of flushes, merges and uploads, and free memory of the allocator.
+//! The limit minus the fixed usage of the process is divided. Most of it is one pool: each share of the pool
+//! has a guarantee, and what is not guaranteed is lent to the share that needs it ([`MemoryPool`]). Caches
+//! give what they borrowed back at once when another share needs it. A tenth remains for memory that no
+//! budget counts: buffers of flushes, merges and uploads, and free memory of the allocator.
+
+use std::sync::Arc;
 
 use sandur_base::units::{ByteSize, MIB};
-use sandur_memory::MemoryBudget;
+use sandur_memory::{MemoryBudget, MemoryPool};
 use sandur_query::ResultsCache;
 use sandur_runtime::{Env, FairBudget};
 use sandur_service::writes::BODY_PATIENCE;
@@ -19,36 +23,63 @@ const FLUSHED_BLOCK: u64 = 128 * MIB;
 /// Memory of an idle connection: its first buffer, its state, its timers.
 const CONNECTION_BYTES: u64 = 16 << 10;
 
-/// The shares in bytes.
+/// A share of the pool: what it always has and the most that it uses when others do not, in percent of the
+/// limit minus [`FIXED`].
+struct Part {
+    name: &'static str,
+    guarantee: u64,
+    most: u64,
+}
+
+const WRITE: Part = Part { name: "write", guarantee: 22, most: 45 };
+const COMPACTION: Part = Part { name: "compaction", guarantee: 9, most: 20 };
+const QUERY: Part = Part { name: "all queries", guarantee: 10, most: 33 };
+const CACHE: Part = Part { name: "cache", guarantee: 5, most: 26 };
+const RESULTS: Part = Part { name: "results", guarantee: 1, most: 16 };
+const REQUESTS: Part = Part { name: "request bodies", guarantee: 8, most: 16 };
+
+/// Percent of the pool: the guarantees of its shares, and 23 that are lent.
+const POOL: u64 = 78;
+/// Percent of parts that are not shared with others.
+const FILTERS: u64 = 2;
+const SERIES: u64 = 4;
+const DELTAS: u64 = 2;
+const CONNECTIONS: u64 = 4;
+/// Percent from which the sizes of the cache's buffers are derived.
+const CACHE_NOMINAL: u64 = 13;
+
+/// The memory of each part of the process.
 pub struct Shares {
     limit: u64,
+    /// The memory that the shares below share.
+    pub pool: MemoryPool,
     /// Rows in memory that are not in blocks yet, and flushes.
-    pub write: u64,
+    pub write: MemoryBudget,
     /// Merges of blocks.
-    pub compaction: u64,
+    pub compaction: MemoryBudget,
     /// Queries.
-    pub query: u64,
+    pub query: MemoryBudget,
     /// Footers and pages of blocks.
-    pub cache: u64,
-    /// Compiled queries of delete requests.
-    pub filters: u64,
+    pub cache: MemoryBudget,
+    /// Bytes from which the sizes of the cache's buffers are derived.
+    pub cache_nominal: u64,
     /// The step cache.
-    pub results: u64,
-    /// The cache of series of pushes.
-    pub series: u64,
-    /// The state of series of delta temporality.
-    pub deltas: u64,
+    pub results: MemoryBudget,
     /// Request bodies while they are received and decoded.
-    pub requests: u64,
-    /// Connections and the heads of requests: half for each.
+    pub requests: MemoryBudget,
+    /// Compiled queries of delete requests.
+    pub filters: MemoryBudget,
+    /// The state of series of delta temporality.
+    pub deltas: MemoryBudget,
+    /// Bytes of the cache of series of pushes.
+    pub series: u64,
+    /// Bytes of connections and the heads of requests: half for each.
     pub connections: u64,
 }
 
 impl Shares {
-    /// Divides the limit. Of what exceeds the fixed 40 MiB, 27 % are for writes, 9 % for compaction, 20 %
-    /// for queries, 13 % for the cache, 2 % for filters of delete requests, 2 % for the step cache, 4 %
-    /// for series, 2 % for series of delta temporality, 13 % for requests, 4 % for connections; 4 %
-    /// remain. The error names the minimum limit.
+    /// Divides the limit minus the fixed 40 MiB by the table above; a tenth of it remains for what no budget
+    /// counts. The error names the minimum limit.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
@@ -57,45 +88,37 @@ impl Shares {
                 ByteSize(LIMIT_MIN)
             ));
         }
-        let part = |percent: u64| (limit - FIXED) / 100 * percent;
+        let percent = |percent: u64| (limit - FIXED) / 100 * percent;
+        let pool = MemoryPool::new("memory of all parts", percent(POOL));
+        let share = |part: &Part| pool.share(part.name, percent(part.guarantee), percent(part.most));
+        let lender = |part: &Part| pool.lenders_share(part.name, percent(part.guarantee), percent(part.most));
         Ok(Self {
             limit,
-            write: part(27),
-            compaction: part(9),
-            query: part(20),
-            cache: part(13),
-            filters: part(2),
-            results: part(2),
-            series: part(4),
-            deltas: part(2),
-            requests: part(13),
-            connections: part(4),
+            write: share(&WRITE),
+            compaction: share(&COMPACTION),
+            query: share(&QUERY),
+            cache: lender(&CACHE),
+            cache_nominal: percent(CACHE_NOMINAL),
+            results: lender(&RESULTS),
+            requests: share(&REQUESTS),
+            filters: MemoryBudget::root("filters of delete requests", percent(FILTERS)),
+            deltas: MemoryBudget::root("series of delta temporality", percent(DELTAS)),
+            series: percent(SERIES),
+            connections: percent(CONNECTIONS),
+            pool,
         })
     }
 
-    /// The budget of queries.
-    pub fn query_budget(&self) -> MemoryBudget {
-        MemoryBudget::root("all queries", self.query)
-    }
-
-    /// The memory of compiled queries of delete requests.
-    pub fn filter_budget(&self) -> MemoryBudget {
-        MemoryBudget::root("filters of delete requests", self.filters)
-    }
-
-    /// The step cache.
+    /// The step cache, which gives memory back to the pool.
     pub fn results_cache(&self) -> ResultsCache {
-        ResultsCache::new(MemoryBudget::root("results", self.results))
+        let cache = ResultsCache::new(self.results.clone());
+        self.pool.lend_to(Arc::new(cache.clone()));
+        cache
     }
 
     /// The memory that request bodies share.
     pub fn request_memory(&self, env: &Env) -> FairBudget {
-        FairBudget::new(env.clone(), MemoryBudget::root("request bodies", self.requests), BODY_PATIENCE)
-    }
-
-    /// The memory of series of delta temporality.
-    pub fn delta_budget(&self) -> MemoryBudget {
-        MemoryBudget::root("series of delta temporality", self.deltas)
+        FairBudget::new(env.clone(), self.requests.clone(), BODY_PATIENCE)
     }
 
     /// The number of connections for which there is memory.
@@ -122,12 +145,34 @@ mod tests {
     fn shares_leave_room_at_every_limit() {
         for limit in [LIMIT_MIN, 256 * MIB, 1 << 30, 1 << 40] {
             let shares = Shares::of(limit).unwrap();
-            let kept = shares.cache + shares.results + shares.series + shares.deltas + shares.filters;
-            let asked = shares.requests + shares.connections;
-            let sum = shares.write + shares.compaction + shares.query + kept + asked;
-            assert!(sum + FIXED <= limit && sum >= (limit - FIXED) / 100 * 89, "{limit}");
+            let own = shares.series + shares.connections + shares.deltas.limit() + shares.filters.limit();
+            let sum = shares.pool.all().limit() + own + FIXED;
+            assert!(sum <= limit / 10 * 9 + FIXED && sum >= limit / 100 * 89, "{limit}");
+            let lent = shares.pool.all().available();
+            let rest = limit - FIXED;
+            assert!((rest / 100 * 22..=rest / 100 * 23).contains(&lent), "{limit}: {lent}");
+            for (share, percent) in [(&shares.write, 45), (&shares.query, 33), (&shares.compaction, 20)] {
+                assert_eq!(share.available(), share.limit().min(share.kept() + lent), "{limit}");
+                assert_eq!(share.limit(), rest / 100 * percent, "{limit}");
+            }
             assert!(shares.flush_parallelism() >= 1);
         }
+    }
+
+    /// Goal: queries that hold all that is lent leave writes what they always have, and a cache gives back
+    /// what it borrowed.
+    #[test]
+    fn what_is_lent_does_not_take_the_guarantee_of_writes() {
+        let shares = Shares::of(512 * MIB).unwrap();
+        let steps = shares.results_cache();
+        let cached = steps.budget().reserve(steps.budget().available()).unwrap();
+        assert_eq!(shares.pool.recall(u64::MAX), 0, "memory that is in use is not given back");
+        drop(cached);
+        let all = shares.query.reserve(shares.query.available()).unwrap();
+        assert_eq!(all.bytes(), shares.query.limit());
+        let rows = shares.write.reserve(shares.write.kept()).unwrap();
+        assert!(shares.write.reserve(MIB).is_err());
+        drop((all, rows));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use sandur_service::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 use sandur_terminal::Failed;
 
-use crate::block_cache;
+use crate::block_cache::{self, CacheMemory};
 use crate::memory::Shares;
 use crate::roles::retention::Kept;
 
@@ -74,9 +74,14 @@ pub async fn open_over(
         StoreKind::Memory => "none: the store is this process's memory".to_owned(),
     };
     let has_bucket = matches!(store.kind(), StoreKind::Bucket);
-    let cache = block_cache::open(env, &settings.cache, shares.cache, has_bucket);
+    let cache = block_cache::open(
+        env,
+        &settings.cache,
+        CacheMemory { budget: shares.cache.clone(), nominal: shares.cache_nominal },
+        has_bucket,
+    );
     let mut options = engine_options(settings, shares, (Arc::clone(limits), kept), address);
-    let filters = shares.filter_budget();
+    let filters = shares.filters.clone();
     (options.cache, options.deletes.filter_budget) = (Some(cache.clone()), filters.clone());
     let engine = Engine::open(store.clone(), env.clone(), options).await;
     let engine = engine.map_err(|e| Failed::new(format!("cannot open the store: {e}")))?;
@@ -86,7 +91,9 @@ pub async fn open_over(
     engine.metrics().register(&mut registry);
     cache.register(&mut registry);
     let sources = engine.sources().of_several_tenants();
-    let intake = Arc::new(EngineIntake { engine: Arc::clone(&engine), cache, filters });
+    let (write, compaction) = (shares.write.clone(), shares.compaction.clone());
+    let budgets = vec![filters, write, compaction, shares.cache.clone(), shares.pool.all().clone()];
+    let intake = Arc::new(EngineIntake { engine: Arc::clone(&engine), cache, budgets });
     Ok(Opened { engine, sources, intake, registry, durability })
 }
 
@@ -117,7 +124,7 @@ fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>)
 /// Bytes of an upload that are buffered before it is sent. More saves requests, and uses memory of
 /// writes.
 fn whole_upload_max(shares: &Shares) -> usize {
-    let eighth = usize::try_from(shares.write / 8).unwrap_or(usize::MAX);
+    let eighth = usize::try_from(shares.write.kept() / 8).unwrap_or(usize::MAX);
     eighth.clamp(WHOLE_UPLOAD_LEAST, WHOLE_UPLOAD_MOST)
 }
 
@@ -135,7 +142,7 @@ fn engine_options(
             block_raw_bytes_max: settings.compaction.block_max,
             ..CompactionPolicy::default()
         },
-        compaction_budget: MemoryBudget::root("compaction", shares.compaction),
+        compaction_budget: shares.compaction.clone(),
         gc: GcOptions { grace: settings.retention.delete_delay, ..GcOptions::default() },
         retention_of,
         rollups,
@@ -143,7 +150,8 @@ fn engine_options(
         ..defaults
     };
     EngineOptions {
-        write_budget: MemoryBudget::root("write", shares.write),
+        write_budget: shares.write.clone(),
+        pool: Some(shares.pool.clone()),
         flush_bytes: settings.flush.max_bytes,
         flush_parallelism: shares.flush_parallelism(),
         flush_age: settings.flush.max_age,
@@ -178,7 +186,8 @@ struct EngineIntake {
     engine: Arc<Engine>,
     cache: Cache,
     /// Memory of compiled queries of delete requests.
-    filters: MemoryBudget,
+    /// The budgets of the engine, for metrics.
+    budgets: Vec<MemoryBudget>,
 }
 
 /// How long a shutdown waits until the memory tier of the cache is written to flash.
@@ -252,7 +261,7 @@ impl Intake for EngineIntake {
     }
 
     fn budgets(&self) -> Vec<MemoryBudget> {
-        vec![self.filters.clone()]
+        self.budgets.clone()
     }
 
     fn store_report(&self) -> String {

@@ -141,7 +141,7 @@ impl Server {
         });
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref()));
         let bodies = app.writes.memory().clone();
-        let governed = Governed { limit, pressure, metrics, bodies, queries };
+        let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };
         let mut background = vec![following, env.spawn("memory governor", govern(env.clone(), governed))];
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
@@ -276,7 +276,7 @@ fn queries(
         limits_of: limits_of(limits),
         turns: query_queue(settings),
         steps: shares.results_cache(),
-        memory: QueryMemory::new(shares.query_budget()),
+        memory: QueryMemory::new(shares.query.clone()),
         metrics: QueryMetrics::default(),
     })
 }
@@ -292,7 +292,7 @@ fn writes(
         intake,
         limits_of: limits_of(limits),
         series: Arc::new(SeriesCache::new(shares.series, env.random_u64())),
-        deltas: Arc::new(DeltaStreams::new(shares.delta_budget())),
+        deltas: Arc::new(DeltaStreams::new(shares.deltas.clone())),
         memory: shares.request_memory(env),
         pressure: pressure.clone(),
         metrics: WriteMetrics::default(),
