@@ -11,6 +11,7 @@ mod delete_filters;
 mod deletes;
 mod disks;
 mod flushes;
+mod lent_memory;
 mod local;
 mod long_blocks;
 mod lost;
