@@ -25,6 +25,7 @@ use sandur_runtime::{Env, FairBudget, FairReservation, Party, Patience};
 use sandur_service::graphite::{GraphiteQuery, GraphiteRequest, rendered};
 use sandur_service::logql::{LogqlQuery, QueryKind, QueryText};
 use sandur_service::promql::{PromqlQuery, PromqlRequest, Rows};
+use sandur_service::query_log::SlowQueries;
 use sandur_service::writes::{BodyHeaders, Received};
 use sandur_service::{
     Caller, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts,
@@ -83,6 +84,7 @@ async fn services() -> (Queries, Writes) {
             samples_max: 1_000_000,
             keeps_steps: true,
             slow_after: Duration::from_secs(10),
+            logs_all: false,
         },
         sources: engine.sources(),
         graphite_rules: Arc::new(Default::default),
@@ -90,6 +92,7 @@ async fn services() -> (Queries, Writes) {
         turns: FairQueue::new(4, 16),
         steps: ResultsCache::new(MemoryBudget::root("steps", MIB)),
         memory: QueryMemory::new(MemoryBudget::root("all queries", 64 * MIB)),
+        slow: SlowQueries::new(&MemoryBudget::root("slow queries", MIB)),
         metrics: QueryMetrics::default(),
     });
     let patience = Patience { wait: Duration::from_secs(5), waiting_max: 8, receive: Duration::from_secs(5) };
