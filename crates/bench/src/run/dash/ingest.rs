@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use sandur_model::SECOND_NS;
 use sandur_runtime::Env;
 
@@ -132,18 +132,20 @@ impl Ingest<'_> {
 
     /// Runs `work` on a thread for each pusher.
     fn by_pushers(&self, work: impl Fn(usize, &mut Pusher<'_>, &Waiting) + Sync) -> Result<()> {
-        let waiting: Vec<Waiting> = (0..PUSHERS).map(|_| Waiting::new(self.env)).collect::<Result<_>>()?;
         std::thread::scope(|scope| {
-            for (number, waiting) in waiting.iter().enumerate() {
-                let work = &work;
-                scope.spawn(move || {
-                    let headers = self.dialect.push_headers();
-                    let mut pusher = Pusher::new(self.place, headers, self.tally, waiting);
-                    work(number, &mut pusher, waiting);
-                });
-            }
-        });
-        Ok(())
+            let pushers: Vec<_> = (0..PUSHERS)
+                .map(|number| {
+                    let work = &work;
+                    scope.spawn(move || {
+                        let (waiting, headers) = (Waiting::new(self.env)?, self.dialect.push_headers());
+                        let mut pusher = Pusher::new(self.place, headers, self.tally, &waiting);
+                        work(number, &mut pusher, &waiting);
+                        Ok(())
+                    })
+                })
+                .collect();
+            pushers.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| bail!("a pusher panicked")))
+        })
     }
 }
 

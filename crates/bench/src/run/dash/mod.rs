@@ -41,6 +41,11 @@ pub use self::report::DashReport;
 /// Seed and instances of the shop whose logs are pushed.
 const SHOP: (u64, usize) = (1, 8);
 
+/// The longest time to wait for live pushes that became due during the history.
+const CATCH_UP_SECONDS: u32 = 120;
+/// A push that is later belongs to these.
+const LATE_MS: i64 = 1_000;
+
 /// The options of the measurement.
 #[derive(Clone, Debug)]
 pub struct Dash {
@@ -114,16 +119,19 @@ pub async fn dash(env: &Env, plan: &Dash, report: impl Fn(&str)) -> Result<DashR
         fill(env, plan, &ingest, end_s, &report).await?;
     }
     let stop = AtomicBool::new(false);
-    let (result, live) = std::thread::scope(|scope| {
+    let dashboards = plan.dashboards(&data, end_s);
+    std::thread::scope(|scope| {
         let live = scope.spawn(|| ingest.live(end_s, &stop));
-        let result = watched(env, plan, (&place, &tally), &plan.dashboards(&data, end_s));
+        // Not on this thread, which may not wait: it belongs to the runtime of this function.
+        let watched = scope.spawn(|| watched(env, plan, (&place, &tally), &dashboards)).join();
         stop.store(true, Ordering::Relaxed);
-        (result, live.join())
-    });
-    if !matches!(live, Ok(Ok(()))) {
-        bail!("live pushes failed: {live:?}");
-    }
-    result
+        let live = live.join();
+        match (watched, live) {
+            (Ok(result), Ok(Ok(()))) => result,
+            (Err(_), _) => bail!("a viewer panicked"),
+            (_, live) => bail!("live pushes failed: {live:?}"),
+        }
+    })
 }
 
 /// Pushes the history and waits until the server has stored it and is idle.
@@ -153,6 +161,16 @@ async fn fill(env: &Env, plan: &Dash, ingest: &Ingest<'_>, end_s: i64, report: &
     Ok(())
 }
 
+/// Waits until the live pushes that became due during the history are sent.
+fn catch_up(tally: &Tally, waiting: &Waiting) {
+    for _ in 0..CATCH_UP_SECONDS {
+        waiting.pause(Duration::from_secs(1));
+        if tally.lag_ms.swap(0, Ordering::Relaxed) < LATE_MS {
+            return;
+        }
+    }
+}
+
 /// Measures the server while data arrives, first without viewers.
 fn watched(
     env: &Env,
@@ -163,8 +181,12 @@ fn watched(
     let cpu = || plan.process.map_or(0.0, Process::cpu_seconds);
     let per_second =
         |amount: f64, since: Duration| amount / (env.monotonic() - since).as_secs_f64().max(1e-3);
+    let waiting = Waiting::new(env)?;
+    if !plan.history.is_zero() {
+        catch_up(tally, &waiting);
+    }
     let (begun, cpu_before, items) = (env.monotonic(), cpu(), tally.items.load(Ordering::Relaxed));
-    Waiting::new(env)?.pause(plan.alone);
+    waiting.pause(plan.alone);
     let cores_alone = per_second(cpu() - cpu_before, begun);
     let items_per_second = per_second((tally.items.load(Ordering::Relaxed) - items) as f64, begun);
     tally.lag_ms.store(0, Ordering::Relaxed);
