@@ -45,6 +45,8 @@ pub struct QueryOptions {
     pub slow_after: Duration,
     /// Whether the log of the process has a line for each query, not only for a selection.
     pub logs_all: bool,
+    /// Whether the server's own log is stored too, which has a line for each query.
+    pub stores_log: bool,
 }
 
 /// The parts of [`Queries`].

@@ -86,6 +86,7 @@ async fn services() -> (Queries, Writes) {
             keeps_steps: true,
             slow_after: Duration::from_secs(10),
             logs_all: false,
+            stores_log: false,
         },
         sources: engine.sources(),
         graphite_rules: Arc::new(Default::default),

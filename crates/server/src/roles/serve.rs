@@ -259,6 +259,7 @@ pub fn query_options(settings: &Settings) -> QueryOptions {
         keeps_steps: query.cache_results,
         slow_after: query.slow_threshold,
         logs_all: query.log == "all",
+        stores_log: settings.self_logs,
     }
 }
 

@@ -89,7 +89,7 @@ async fn long_queries_of_one_tenant_do_not_remove_those_of_another() {
     for n in 0..100 {
         query(&server, "quiet", &format!("up + {n}")).await;
     }
-    for n in 0..2_000 {
+    for n in 0..600 {
         // Control characters become the longest text in JSON.
         assert_eq!(query(&server, "loud", &format!("{n} {}", "\u{1}".repeat(64 << 10))).await, 400);
     }
@@ -97,6 +97,6 @@ async fn long_queries_of_one_tenant_do_not_remove_those_of_another() {
     let loud = listed(&server, OWN, "loud", "5000").await;
     // The harness has 1 MiB for the list.
     assert!((200..500).contains(&loud.len()), "{}", loud.len());
-    assert!(texts(&loud).iter().all(|text| text.len() == 2_048) && texts(&loud)[0].starts_with("1999 "));
+    assert!(texts(&loud).iter().all(|text| text.len() == 2_048) && texts(&loud)[0].starts_with("599 "));
     assert_eq!(server.app.queries.memory().used(), 0, "the answers are sent");
 }

@@ -72,6 +72,7 @@ impl QueryLog {
         }
     }
 
+    /// Counts the query, and returns it if a log receives its line.
     fn ended(&mut self, cost: &Cost, outcome: Outcome) -> Option<Ended> {
         let (asked, caller) = self.open.take()?;
         let queries = &self.queries;
@@ -90,7 +91,7 @@ impl QueryLog {
         if slow {
             queries.slow().add(&ended);
         }
-        Some(ended)
+        (log == Log::All || queries.options().stores_log).then_some(ended)
     }
 
     /// Where a line is written, and the number of lines of its kind that were left out before it.

@@ -37,11 +37,12 @@ impl Kind {
         }
     }
 
-    /// A line has up to 4 KiB and typically 2 KiB. The bounds allow 10 KB per second each for slow and failed
-    /// queries, and 200 bytes per second and tenant, at most 2 KB per second, for others.
+    /// A line typically has 2 KB, and at most about 6 KB because its text is cut to 4 KiB. With typical lines
+    /// the bounds allow 10 KB per second for slow queries, 4 KB for failed ones, and 2 KB for others.
     fn bounds(self) -> Bounds {
         match self {
-            Self::Slow | Self::Failed => Bounds { total: 50, of_tenant: 50 },
+            Self::Slow => Bounds { total: 50, of_tenant: 50 },
+            Self::Failed => Bounds { total: 20, of_tenant: 20 },
             Self::Other => Bounds { total: 10, of_tenant: 1 },
         }
     }
@@ -104,19 +105,19 @@ mod tests {
     fn a_flood_is_bounded_in_each_window_and_the_next_line_counts_what_was_left_out() {
         let (pace, only) = (Pace::default(), tenant("a"));
         assert_eq!(admitted(&pace, Kind::Other, &only, 1_000, 5), 1);
-        assert_eq!(admitted(&pace, Kind::Failed, &only, 1_000, 5), 25);
+        assert_eq!(admitted(&pace, Kind::Failed, &only, 1_000, 5), 10);
         assert_eq!(admitted(&pace, Kind::Slow, &only, 1_000, 9), 25, "kinds are counted separately");
         assert_eq!(pace.admit(Kind::Other, &only, Duration::from_secs(10)), Some(999));
-        assert_eq!(pace.admit(Kind::Failed, &only, Duration::from_secs(19)), Some(975));
+        assert_eq!(pace.admit(Kind::Failed, &only, Duration::from_secs(19)), Some(990));
         assert_eq!(pace.admit(Kind::Failed, &only, Duration::from_secs(19)), Some(0), "counted once");
     }
 
     #[test]
     fn a_tenant_that_floods_the_log_leaves_lines_to_others() {
-        for kind in [Kind::Slow, Kind::Failed] {
+        for (kind, expected) in [(Kind::Slow, [25, 13, 6, 0]), (Kind::Failed, [10, 5, 3, 0])] {
             let pace = Pace::default();
             let of = |name| admitted(&pace, kind, &tenant(name), 1_000, 0);
-            assert_eq!([of("a"), of("b"), of("c"), of("a")], [25, 13, 6, 0]);
+            assert_eq!([of("a"), of("b"), of("c"), of("a")], expected);
         }
     }
 

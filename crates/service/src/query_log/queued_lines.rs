@@ -39,14 +39,8 @@ pub(super) enum Log {
     Stored,
 }
 
-impl Log {
-    /// Whether the process stores its own log.
-    fn is_stored() -> bool {
-        tracing::enabled!(target: STORED_QUERIER_TARGET, tracing::Level::INFO)
-    }
-}
-
-/// Writes an event with this target, unless no log receives it.
+/// Writes an event with this target, unless no log receives it. A check without the event would leave the
+/// result of each filter behind for the next event of the thread, which a filter would then drop.
 macro_rules! write_event {
     ($target:expr, $line:expr) => {
         if tracing::enabled!(target: $target, tracing::Level::INFO) {
@@ -93,9 +87,6 @@ struct Waiting {
 impl QueuedLines {
     /// Queues a line, which is written after the current task yields.
     pub(super) fn push(&self, env: &Env, ended: Ended) {
-        if ended.log == Log::Stored && !Log::is_stored() {
-            return;
-        }
         let mut waiting = self.waiting();
         if waiting.lines.len() >= WAITING_MAX {
             drop(waiting);
