@@ -26,6 +26,7 @@ fn main() -> Result<()> {
             Some(("acks", arguments)) => measure_acks(&env, arguments).await,
             Some(("wide", arguments)) => measure_wide(&env, arguments).await,
             Some(("churn", arguments)) => measure_churn(&env, arguments).await,
+            Some(("dash", arguments)) => measure_dash(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
@@ -94,7 +95,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
         .subcommand(acks_command([seed(), instances()]))
-        .subcommands([wide_command(), churn_command()])
+        .subcommands([wide_command(), churn_command(), dash_command()])
 }
 
 fn acks_command(data_set: [Arg; 2]) -> Command {
@@ -218,6 +219,76 @@ fn tail_command() -> Command {
                 .default_value("20MB"),
         )
         .arg(text("size", "SIZE", "Bytes of lines in all").default_value("600MB"))
+}
+
+fn dash_command() -> Command {
+    let duration = |name, default, help| text(name, "DURATION", help).default_value(default);
+    let rate = |name, default, help| number(name, default, help).value_parser(value_parser!(f64));
+    Command::new("dash")
+        .about("Measure a running server under viewers of a dashboard while data arrives")
+        .arg(
+            text("dialect", "NAME", "The protocol of the server")
+                .required(true)
+                .value_parser(run::Dialect::NAMES),
+        )
+        .arg(
+            text("url", "URL", "The server, http://HOST:PORT, with the path before those of queries")
+                .required(true),
+        )
+        .arg(text("push", "URL", "Where to push; default: the usual path of the protocol"))
+        .arg(text("flush", "URL", "Post to this URL after the history"))
+        .arg(text("pid-file", "FILE", "The process id of the server, for its CPU time and memory"))
+        .arg(duration("history", "24h", "Length of the history that is pushed first; 0s: none"))
+        .arg(duration("alone", "10s", "How long data arrives without viewers"))
+        .arg(duration("for", "60s", "How long viewers watch"))
+        .arg(number("viewers", "8", "Number of viewers"))
+        .arg(duration("refresh", "5s", "Time between two refreshes of a viewer"))
+        .arg(
+            Arg::new("unaligned")
+                .long("unaligned")
+                .action(ArgAction::SetTrue)
+                .help("Ask for ranges up to now; default: from and to multiples of the step"),
+        )
+        .arg(number("instances", "10", "Metrics: instances of each of four jobs, with 192 series each"))
+        .arg(number("other-series", "550", "Metrics: further live series of an instance"))
+        .arg(rate("history-rate", "30", "Logs: lines per second of the history"))
+        .arg(rate("rate", "500", "Logs: lines per second while viewers watch"))
+}
+
+async fn measure_dash(env: &Env, arguments: &ArgMatches) -> Result<()> {
+    let duration = |name| parse_duration(argument(arguments, name).unwrap_or("0s"));
+    let owned = |name| argument(arguments, name).map(str::to_owned);
+    let rate = |name: &str| arguments.get_one::<f64>(name).copied().unwrap_or_default();
+    let process = match argument(arguments, "pid-file") {
+        None => None,
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
+            Some(run::Process(text.trim().parse().with_context(|| format!("{path} has no process id"))?))
+        }
+    };
+    let plan = run::Dash {
+        dialect: run::Dialect::of_name(argument(arguments, "dialect").unwrap_or_default())?,
+        url: owned("url").unwrap_or_default(),
+        push: owned("push"),
+        flush: owned("flush"),
+        process,
+        history: duration("history")?,
+        alone: duration("alone")?,
+        length: duration("for")?,
+        viewers: count(arguments, "viewers") as usize,
+        refresh: duration("refresh")?.max(Duration::from_millis(1)),
+        aligned: !arguments.get_flag("unaligned"),
+        instances: count(arguments, "instances"),
+        other_series: count(arguments, "other-series"),
+        history_rate: rate("history-rate"),
+        live_rate: rate("rate"),
+    };
+    let report = run::dash(env, &plan, |news| eprintln!("{news}")).await?;
+    print!("{}", report.text());
+    match report.errors() {
+        0 => Ok(()),
+        errors => bail!("{errors} requests of viewers failed"),
+    }
 }
 
 async fn follow(env: &Env, arguments: &ArgMatches) -> Result<()> {

@@ -182,8 +182,10 @@ pub static OF_SERVERS: &[Foreign] = &[
     none("limits_config.volume_enabled", "not needed: it is always on"),
     same("querier.max_concurrent", "query.max_concurrent"),
     same("querier.multi_tenant_queries_enabled", "query.multi_tenant_queries_enabled"),
+    same("querier.align_querier_with_step", "limits.align_queries_with_step"),
     none("querier.*", QUERIES),
     name("query_range.results_cache.*", "query.cache_results", "results are cached in memory"),
+    same("query_range.align_queries_with_step", "limits.align_queries_with_step"),
     none(
         "query_range.*",
         "there is none of this name; {query.cache_results} and {limits.split_queries_by_interval}",
@@ -193,6 +195,7 @@ pub static OF_SERVERS: &[Foreign] = &[
     same("frontend.max_outstanding_per_tenant", "query.max_queued"),
     same("frontend.log_queries_longer_than", "query.slow_threshold"),
     none("frontend.*", QUERIES),
+    same("query_frontend.align_queries_with_step", "limits.align_queries_with_step"),
     same("query.max_concurrency", "query.max_concurrent"),
     same("search.maxconcurrentrequests", "query.max_concurrent"),
     name("search.maxqueryduration", "query.timeout", "of PromQL; for logs it is {limits.query_timeout}"),

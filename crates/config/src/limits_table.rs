@@ -109,6 +109,13 @@ pub static LIMITS: &[LimitSpec] = &[
         |l| Slot::DurationNs(&mut l.split_queries_by_interval),
     ),
     limit(
+        "align_queries_with_step",
+        "Round start and end of range queries of PromQL, and of metric range queries of LogQL, down to \
+         multiples of the step, so that refreshed dashboards read the same steps from the step cache. A \
+         query over several tenants is aligned if this is on for all of them.",
+        |l| Slot::Switch(&mut l.align_queries_with_step),
+    ),
+    limit(
         "max_query_bytes_read",
         "Maximum line bytes within the streams and time range of a query; 0: no limit.",
         |l| Slot::Size(&mut l.max_query_bytes_read),

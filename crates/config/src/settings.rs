@@ -214,8 +214,11 @@ pub struct Query {
     pub lookback_delta: Duration,
     /// Maximum age of the view of the store without a warning in answers.
     pub max_view_age: Duration,
-    /// Queries that take longer are logged with `latency=slow`.
+    /// Queries that take at least as long are logged with `latency=slow`, and kept in the list of slow
+    /// queries.
     pub slow_threshold: Duration,
+    /// Lines of queries in the log of the process: `selected` or `all`.
+    pub log: String,
 }
 
 /// Graphite's configuration files.
@@ -350,7 +353,8 @@ impl Default for Query {
             max_samples: 1_000_000_000,
             lookback_delta: Duration::from_secs(300),
             max_view_age: Duration::from_secs(5),
-            slow_threshold: Duration::from_secs(10),
+            slow_threshold: Duration::from_secs(1),
+            log: "selected".to_owned(),
         }
     }
 }

@@ -36,6 +36,9 @@ pub const LOG_FORMATS: &[&str] = &["text", "logfmt", "json"];
 /// Values of `tls.client_auth`.
 pub const CLIENT_AUTH_CHOICES: &[&str] = &["require", "optional"];
 
+/// Values of `query.log`.
+pub const QUERY_LOG_CHOICES: &[&str] = &["selected", "all"];
+
 /// Values of `cache.flash`.
 pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
 
@@ -304,9 +307,18 @@ pub static OPTIONS: &[OptionSpec] = &[
          /ready?for=query is 503; at least twice cluster.poll_interval; 0: no limit.",
         |s| Slot::Duration(&mut s.query.max_view_age),
     ),
-    option("query.slow_threshold", "Queries that take longer than this are logged with latency=slow.", |s| {
-        Slot::Duration(&mut s.query.slow_threshold)
-    }),
+    option(
+        "query.slow_threshold",
+        "Queries that take at least this long, with the time in the queue, are logged with latency=slow and \
+         listed by /sandur/slow_queries.",
+        |s| Slot::Duration(&mut s.query.slow_threshold),
+    ),
+    option(
+        "query.log",
+        "Lines of queries in the log on stderr: selected (slow queries, failed queries and a sample of the \
+         others, each at a bounded rate) or all. The log that self_logs stores always has all of them.",
+        |s| Slot::Choice(&mut s.query.log, QUERY_LOG_CHOICES),
+    ),
     option(
         "graphite.schemas",
         "Carbon's storage-schemas.conf: at which steps Graphite's series are read, and how far back. It \

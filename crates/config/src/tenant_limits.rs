@@ -113,7 +113,7 @@ impl TenantLimits {
 }
 
 /// The limits of a query over two tenants: the smaller of each, where 0 means none; the required labels
-/// and the policies of both.
+/// and the policies of both. Ranges are aligned only if both tenants align them.
 fn strictest(a: &Limits, b: &Limits) -> Limits {
     fn least<T: Ord + Default + Copy>(a: T, b: T) -> T {
         let none = T::default();
@@ -143,6 +143,7 @@ fn strictest(a: &Limits, b: &Limits) -> Limits {
     ] {
         *slot = least(*slot, other);
     }
+    both.align_queries_with_step &= b.align_queries_with_step;
     let new = b.required_labels.iter().filter(|label| !a.required_labels.contains(label));
     both.required_labels.extend(new.cloned());
     both.blocked_queries.extend(b.blocked_queries.iter().cloned());
@@ -178,6 +179,19 @@ mod tests {
         assert_eq!(series(&limits, "a"), 1);
         limits.apply("[overrides.b]\nmax_query_series = 0").unwrap();
         assert_eq!((series(&limits, "a"), series(&limits, "a|b"), series(&limits, "b|c")), (1, 1, 500));
+    }
+
+    #[test]
+    fn a_query_over_several_tenants_is_aligned_if_all_of_them_want_it() {
+        let limits = TenantLimits::new(&Settings::default());
+        let file =
+            "[overrides.a]\nalign_queries_with_step = true\n[overrides.b]\nalign_queries_with_step = true";
+        limits.apply(file).unwrap();
+        let is_aligned = |tenant: &str| {
+            let ids = tenant.split('|').map(|id| TenantId::new(id).unwrap());
+            limits.of(&TenantId::several(ids).unwrap()).align_queries_with_step
+        };
+        assert_eq!(["a", "c", "a|b", "a|c"].map(is_aligned), [true, false, true, false]);
     }
 
     #[tokio::test(start_paused = true)]

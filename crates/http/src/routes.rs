@@ -114,6 +114,8 @@ pub static ROUTES: &[&Route] = &[
     &operations::pages::BUILD_INFO,
     &operations::log_level::ROUTE,
     &operations::store_report::ROUTE,
+    &operations::slow_queries::OWN,
+    &operations::slow_queries::ALL,
     &operations::carbon_rejected::ROUTE,
     &operations::flush::FLUSH,
     &operations::flush::TENANT,

@@ -62,6 +62,19 @@ pub struct Steps {
 }
 
 impl Request {
+    /// Rounds the end of a range down to a multiple of the step, so that the last step is complete. The start
+    /// of a metric query is always rounded down ([`metric_steps`]). An invalid range stays unchanged.
+    pub fn with_aligned_end(self) -> Self {
+        let kind = match self.kind {
+            Kind::Range { start_ns, end_ns, step_ns } if step_ns > 0 && start_ns <= end_ns => {
+                let end_ns = end_ns.saturating_sub(end_ns.rem_euclid(step_ns));
+                Kind::Range { start_ns: start_ns.min(end_ns), end_ns, step_ns }
+            }
+            other => other,
+        };
+        Self { kind, ..self }
+    }
+
     /// The request without the time before `earliest_ns`; `None` if nothing remains.
     pub fn since(&self, earliest_ns: i64) -> Option<Self> {
         let kind = match self.kind {
@@ -195,6 +208,25 @@ mod tests {
         assert_eq!((before_epoch.first_ns, before_epoch.last_ns), (-90 * S, 0));
         let instant = metric_steps(&request(Kind::Instant { time_ns: 7 }, 1), &Limits::default()).unwrap();
         assert_eq!((instant.count(), instant.first_ns), (1, 7));
+    }
+
+    #[test]
+    fn an_aligned_end_is_rounded_down() {
+        let limits = Limits::default();
+        for (start, end, step, first, last) in
+            [(61, 125, 30, 60, 120), (60, 120, 30, 60, 120), (61, 62, 30, 60, 60), (-61, -1, 30, -90, -30)]
+        {
+            let request = range(start, end, step).with_aligned_end();
+            let steps = metric_steps(&request, &limits).unwrap();
+            assert_eq!((steps.first_ns, steps.last_ns), (first * S, last * S), "{start} to {end}");
+        }
+        let longest = range(7, 7 + 721 * 3_600, 3_600);
+        metric_steps(&longest, &limits).unwrap();
+        metric_steps(&longest.with_aligned_end(), &limits).unwrap();
+        for invalid in [range(10, 0, 1), range(0, 10, 0)] {
+            let message = metric_steps(&invalid, &limits).unwrap_err().to_string();
+            assert_eq!(metric_steps(&invalid.with_aligned_end(), &limits).unwrap_err().to_string(), message);
+        }
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct Limits {
     pub max_query_parallelism: u64,
     /// Queries are split at multiples of this time, in nanoseconds; 0: not at all.
     pub split_queries_by_interval: i64,
+    /// Whether the start and end of metric range queries are rounded down to multiples of their step.
+    pub align_queries_with_step: bool,
     /// Line bytes that a query may scan, as estimated from the index; 0: no limit.
     pub max_query_bytes_read: u64,
     /// The same for each split of a query; 0: no limit.
@@ -233,6 +235,7 @@ impl Default for Limits {
             query_timeout: 60 * crate::SECOND_NS,
             max_query_parallelism: 32,
             split_queries_by_interval: crate::HOUR_NS,
+            align_queries_with_step: false,
             max_query_bytes_read: 0,
             max_querier_bytes_read: 0,
             cardinality_limit: 0,

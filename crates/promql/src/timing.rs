@@ -20,6 +20,15 @@ pub struct Times {
 }
 
 impl Times {
+    /// The times with start and end rounded down to multiples of the step. An instant stays unchanged.
+    pub fn aligned(self) -> Self {
+        if self.step <= 0 {
+            return self;
+        }
+        let down = |time: i64| time.saturating_sub(time.rem_euclid(self.step));
+        Self { start: down(self.start), end: down(self.end), step: self.step }
+    }
+
     /// The steps as a grid.
     pub fn grid(&self) -> Grid {
         let interval = self.step.max(1);

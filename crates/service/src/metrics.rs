@@ -16,6 +16,13 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
+/// Labels of lines that were left out of the log.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindLabels {
+    /// `slow`, `failed` or `other`.
+    kind: &'static str,
+}
+
 /// Labels of refusals.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ReasonLabels {
@@ -34,6 +41,7 @@ pub struct QueryMetrics {
     pub starved: Counter,
     /// Bytes of lines that queries examined.
     pub line_bytes: Counter,
+    left_out_lines: Family<KindLabels, Counter>,
     running: Gauge,
     waiting: Gauge,
     followers: Gauge,
@@ -53,10 +61,17 @@ impl QueryMetrics {
         all.register("sandur_queries_running", "Running queries", own.running);
         all.register("sandur_queries_waiting", "Queries that wait in the queue", own.waiting);
         all.register("sandur_query_line_bytes", "Bytes of lines that queries examined", own.line_bytes);
+        let text = "Lines of queries that were left out of the log of the process, see query.log";
+        all.register("sandur_query_log_left_out_lines", text, own.left_out_lines);
         all.register("sandur_followers", "Clients that follow new lines", own.followers);
         all.register("sandur_result_cache_units", "Units in the step cache", own.step_units);
         let text = "Outcomes of look-ups and stores in the step cache";
         all.register("sandur_result_cache_outcomes", text, own.step_outcomes);
+    }
+
+    /// Counts a line of this kind that is left out of the log of the process.
+    pub(crate) fn leave_out_line(&self, kind: &'static str) {
+        self.left_out_lines.get_or_create(&KindLabels { kind }).inc();
     }
 
     /// Updates the gauges.

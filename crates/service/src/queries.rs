@@ -20,7 +20,7 @@ use sandur_runtime::Env;
 use crate::caller::Caller;
 use crate::followers::Followers;
 use crate::metrics::QueryMetrics;
-use crate::query_log::QueuedLines;
+use crate::query_log::{Pace, QueuedLines, SlowQueries};
 use crate::query_memory::QueryMemory;
 use crate::running::RunningQueries;
 use crate::visible::Visible;
@@ -41,8 +41,12 @@ pub struct QueryOptions {
     pub samples_max: u64,
     /// Whether evaluated steps are stored in the step cache.
     pub keeps_steps: bool,
-    /// A query that takes longer is logged as slow.
+    /// A query that takes at least as long is logged as slow.
     pub slow_after: Duration,
+    /// Whether the log of the process has a line for each query, not only for a selection.
+    pub logs_all: bool,
+    /// Whether the server's own log is stored too, which has a line for each query.
+    pub stores_log: bool,
 }
 
 /// The parts of [`Queries`].
@@ -63,6 +67,8 @@ pub struct QueryParts {
     pub steps: ResultsCache,
     /// The memory budget of all queries.
     pub memory: QueryMemory,
+    /// The last slow queries.
+    pub slow: SlowQueries,
     /// Counters.
     pub metrics: QueryMetrics,
 }
@@ -76,6 +82,7 @@ struct Inner {
     running: RunningQueries,
     followers: Followers,
     lines: QueuedLines,
+    pace: Pace,
 }
 
 impl Queries {
@@ -87,6 +94,7 @@ impl Queries {
             running: RunningQueries::default(),
             followers,
             lines: QueuedLines::default(),
+            pace: Pace::default(),
         }))
     }
 
@@ -133,6 +141,16 @@ impl Queries {
     /// Clients that follow new lines.
     pub fn followers(&self) -> &Followers {
         &self.0.followers
+    }
+
+    /// The last slow queries.
+    pub fn slow(&self) -> &SlowQueries {
+        &self.0.parts.slow
+    }
+
+    /// The bound on the lines of queries in the log of the process.
+    pub(crate) fn pace(&self) -> &Pace {
+        &self.0.pace
     }
 
     /// Queued lines of the log of queries.

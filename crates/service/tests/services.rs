@@ -25,6 +25,7 @@ use sandur_runtime::{Env, FairBudget, FairReservation, Party, Patience};
 use sandur_service::graphite::{GraphiteQuery, GraphiteRequest, rendered};
 use sandur_service::logql::{LogqlQuery, QueryKind, QueryText};
 use sandur_service::promql::{PromqlQuery, PromqlRequest, Rows};
+use sandur_service::query_log::SlowQueries;
 use sandur_service::writes::{BodyHeaders, Received};
 use sandur_service::{
     Caller, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts,
@@ -73,6 +74,7 @@ async fn services() -> (Queries, Writes) {
             limits.max_line_size = 10;
             limits.max_query_length = SECOND_NS;
         }
+        limits.align_queries_with_step = tenant.as_str() == "aligned";
         Arc::new(limits)
     });
     let queries = Queries::new(QueryParts {
@@ -83,6 +85,8 @@ async fn services() -> (Queries, Writes) {
             samples_max: 1_000_000,
             keeps_steps: true,
             slow_after: Duration::from_secs(10),
+            logs_all: false,
+            stores_log: false,
         },
         sources: engine.sources(),
         graphite_rules: Arc::new(Default::default),
@@ -90,6 +94,7 @@ async fn services() -> (Queries, Writes) {
         turns: FairQueue::new(4, 16),
         steps: ResultsCache::new(MemoryBudget::root("steps", MIB)),
         memory: QueryMemory::new(MemoryBudget::root("all queries", 64 * MIB)),
+        slow: SlowQueries::new(&MemoryBudget::root("slow queries", MIB)),
         metrics: QueryMetrics::default(),
     });
     let patience = Patience { wait: Duration::from_secs(5), waiting_max: 8, receive: Duration::from_secs(5) };
@@ -181,6 +186,47 @@ fn float(point: &Point) -> f64 {
     }
 }
 
+/// Times of the points of a range query of PromQL, in seconds, and the number of units that it found in the
+/// step cache.
+async fn steps_of(queries: &Queries, of: &str, (start, end, step): (i64, i64, i64)) -> (Vec<i64>, u64) {
+    let request = PromqlRequest {
+        query: "sum(count_over_time(m[1m]))".to_owned(),
+        times: Times { start: start * 1_000, end: end * 1_000, step: step * 1_000 },
+        lookback_ms: None,
+        points_max: 11_000,
+        limit: None,
+        timeout: None,
+    };
+    let caller = Caller::internal(tenant(of), "test");
+    let (evaluated, cost) = PromqlQuery::begin(queries, &caller, request).finish().await.unwrap();
+    let times: Vec<i64> = match evaluated.rows {
+        Rows::Evaluated(answer) => match answer.value {
+            Value::Matrix(all) => all[0].floats.iter().map(|(time, _)| *time).collect(),
+            _ => panic!("a range query returns a matrix"),
+        },
+        Rows::Joined(held) => held.series[0].samples.iter().map(|sample| sample.timestamp_ms).collect(),
+    };
+    (times.into_iter().map(|time| time / 1_000).collect(), cost.counters.result_cache_hits)
+}
+
+/// The same of LogQL.
+async fn log_steps_of(queries: &Queries, of: &str, (start, end, step): (i64, i64, i64)) -> Vec<i64> {
+    let ns = |seconds: i64| seconds * SECOND_NS;
+    let request = QueryText {
+        query: "sum(count_over_time({app=\"a\"}[1h]))".to_owned(),
+        kind: QueryKind::Range { start_ns: ns(start), end_ns: ns(end), step_ns: ns(step) },
+        limit: 100,
+        direction: Direction::Forward,
+        interval_ns: 0,
+    };
+    let caller = Caller::internal(tenant(of), "test");
+    let query = LogqlQuery::begin(queries, &caller, request, false).await.unwrap();
+    match query.finish().await.unwrap().0 {
+        QueryResult::Matrix(all) => all[0].samples.iter().map(|s| s.timestamp_ms / 1_000).collect(),
+        _ => panic!("a range query returns a matrix"),
+    }
+}
+
 async fn render(queries: &Queries, of: &str, target: &str) -> String {
     let pairs = [("target", target), ("format", "json"), ("from", "-5min")];
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
@@ -210,6 +256,35 @@ async fn stored_rows_are_queried_in_all_languages_without_http() {
     // Each query was logged and counted, and none of them is left.
     assert_eq!(queries.metrics().ended.get(), 10);
     assert_eq!((queries.turns().running(), queries.memory().used()), (0, 0));
+    writes.intake().shutdown().await.unwrap();
+}
+
+/// Goal: with `align_queries_with_step` answers are at multiples of the step, and a dashboard that is
+/// refreshed within a step reads the same steps again.
+#[tokio::test(start_paused = true)]
+async fn ranges_of_a_tenant_that_wants_it_are_aligned_to_the_step() {
+    let (queries, writes) = services().await;
+    let sample = |n: i64| format!("m {n} {}\n", (NOW - 900 + n * 15) * 1_000);
+    let text: String = (0..=60).map(sample).collect();
+    for of in ["aligned", "exact"] {
+        store_samples(&writes, of, &text).await;
+        store_lines(&writes, of, &["line 1"]).await.unwrap();
+    }
+    writes.intake().flush().await.unwrap();
+    let multiples =
+        |first: i64, last: i64| (first..=last).step_by(60).map(|ago| NOW + ago).collect::<Vec<_>>();
+    let (start, end) = (NOW - 607, NOW - 2);
+    let (first, _) = steps_of(&queries, "aligned", (start, end, 60)).await;
+    assert_eq!(first, multiples(-660, -60));
+    let (later, hits) = steps_of(&queries, "aligned", (start + 5, end + 1, 60)).await;
+    assert!(later == first && hits > 0, "{hits} hits, {later:?}");
+    let (exact, _) = steps_of(&queries, "exact", (start, end, 60)).await;
+    assert_eq!(exact, first.iter().map(|at| at + 53).collect::<Vec<_>>());
+    // A request may have the most steps, and aligned one more.
+    let most = (NOW - 11_000 + 30, NOW - 30, 1);
+    assert_eq!(steps_of(&queries, "aligned", most).await.0.last(), Some(&(NOW - 30)));
+    assert_eq!(log_steps_of(&queries, "aligned", (start, NOW + 59, 60)).await, [NOW]);
+    assert_eq!(log_steps_of(&queries, "exact", (start, NOW + 59, 60)).await, [NOW, NOW + 60]);
     writes.intake().shutdown().await.unwrap();
 }
 

@@ -17,7 +17,7 @@ use sandur_runtime::Env;
 
 use super::alone::settle;
 use super::cold::Distant;
-use super::report::{Column, median};
+use super::report::{Column, median, percentile};
 use super::server::{Place, Process};
 use crate::distant::ProxyFaults;
 use crate::http::Connection;
@@ -259,12 +259,4 @@ impl Frames {
         let pack = &self.0[connection % self.0.len()];
         Ok(pack.lock().unwrap_or_else(PoisonError::into_inner).next().transpose()?)
     }
-}
-
-/// Returns a percentile by nearest rank.
-fn percentile(figures: &[f64], share: f64) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }

@@ -1,11 +1,13 @@
 //! Measurements of a server: [`alone`] with our own client, [`rivals`] of it and other servers with an
 //! external program, [`cold`] over a remote bucket and then in a [`storm`], [`acks`] with a bucket and their
-//! price, [`wide`] queries over very many series, [`churn`] of series over a day.
+//! price, [`wide`] queries over very many series, [`churn`] of series over a day, [`dash`]boards under
+//! viewers.
 
 mod acks;
 mod alone;
 mod churn;
 mod cold;
+mod dash;
 mod report;
 mod rivals;
 mod scrape;
@@ -19,6 +21,7 @@ pub use acks::{Acks, acks};
 pub use alone::{Alone, alone};
 pub use churn::{Churn, ChurnRow, LastHour, churn, churn_table};
 pub use cold::{Cold, ColdReport, Measured, cold};
+pub use dash::{Dash, DashReport, Dialect, dash};
 pub use report::{Column, Row, median, table};
 pub use rivals::{Rivals, rivals};
 pub use server::{Place, Process, disk_bytes};

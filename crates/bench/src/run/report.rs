@@ -44,6 +44,14 @@ pub fn median(figures: &[f64]) -> Option<f64> {
     sorted.get(sorted.len().saturating_sub(1) / 2).copied()
 }
 
+/// Returns a percentile by nearest rank; 0 if there are no figures.
+pub(super) fn percentile(figures: &[f64], share: f64) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
 /// Returns a table in Markdown.
 pub fn table(columns: &[Column]) -> String {
     let mut names: Vec<&str> = Vec::new();

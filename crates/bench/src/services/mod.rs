@@ -20,7 +20,7 @@ use std::sync::Arc;
 use sandur_model::Labels;
 
 pub use incident::Incident;
-use random::Random;
+pub(crate) use random::Random;
 use second::Second;
 pub use service::Line;
 use service::Service;

@@ -11,6 +11,7 @@ pub mod pages;
 pub mod ready;
 pub mod ring;
 pub mod shutdown;
+pub mod slow_queries;
 pub mod store_report;
 pub mod tenant_limits;
 mod yaml;

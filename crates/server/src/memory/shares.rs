@@ -2,8 +2,8 @@
 //!
 //! The limit minus the fixed usage of the process is divided. Most of it is one pool: each share of the pool
 //! has a guarantee, and what is not guaranteed is lent to the share that needs it ([`MemoryPool`]). Caches
-//! give what they borrowed back at once when another share needs it. A tenth remains for memory that no
-//! budget counts: buffers of flushes, merges and uploads, and free memory of the allocator.
+//! give what they borrowed back at once when another share needs it. Nine percent or more remain for memory
+//! that no budget counts: buffers of flushes, merges and uploads, and free memory of the allocator.
 
 use std::sync::Arc;
 
@@ -45,6 +45,9 @@ const FILTERS: u64 = 2;
 const SERIES: u64 = 4;
 const DELTAS: u64 = 2;
 const CONNECTIONS: u64 = 4;
+const SLOW_QUERIES: u64 = 1;
+/// Maximum memory of the list of slow queries: enough for its 1,000 queries with texts of 2 KiB each.
+const SLOW_QUERIES_MAX: u64 = 4 * MIB;
 /// Percent from which the sizes of the cache's buffers are derived.
 const CACHE_NOMINAL: u64 = 13;
 
@@ -71,6 +74,8 @@ pub struct Shares {
     pub filters: MemoryBudget,
     /// The state of series of delta temporality.
     pub deltas: MemoryBudget,
+    /// The list of slow queries.
+    pub slow_queries: MemoryBudget,
     /// Bytes of the cache of series of pushes.
     pub series: u64,
     /// Bytes of connections and the heads of requests: half for each.
@@ -78,8 +83,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Divides the limit minus the fixed 40 MiB by the table above; a tenth of it remains for what no budget
-    /// counts. The error names the minimum limit.
+    /// Divides the limit minus the fixed 40 MiB by the table above; nine percent of it or more remain for what
+    /// no budget counts. The error names the minimum limit.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
@@ -103,6 +108,7 @@ impl Shares {
             requests: share(&REQUESTS),
             filters: MemoryBudget::root("filters of delete requests", percent(FILTERS)),
             deltas: MemoryBudget::root("series of delta temporality", percent(DELTAS)),
+            slow_queries: MemoryBudget::root("slow queries", percent(SLOW_QUERIES).min(SLOW_QUERIES_MAX)),
             series: percent(SERIES),
             connections: percent(CONNECTIONS),
             pool,
@@ -146,6 +152,7 @@ mod tests {
         for limit in [LIMIT_MIN, 256 * MIB, 1 << 30, 1 << 40] {
             let shares = Shares::of(limit).unwrap();
             let own = shares.series + shares.connections + shares.deltas.limit() + shares.filters.limit();
+            let own = own + shares.slow_queries.limit();
             let sum = shares.pool.all().limit() + own + FIXED;
             assert!(sum <= limit / 10 * 9 + FIXED && sum >= limit / 100 * 89, "{limit}");
             let lent = shares.pool.all().available();

@@ -22,6 +22,7 @@ use sandur_model::TenantId;
 use sandur_query::{FairQueue, Sources};
 use sandur_runtime::{Env, Shutdown, ShutdownSignal, Task, machine};
 use sandur_scrape::ScrapeFile;
+use sandur_service::query_log::SlowQueries;
 use sandur_service::{
     Intake, LimitsOf, Pressure, Queries, QueryMemory, QueryMetrics, QueryOptions, QueryParts, WriteMetrics,
     WriteParts, Writes,
@@ -257,6 +258,8 @@ pub fn query_options(settings: &Settings) -> QueryOptions {
         samples_max: query.max_samples,
         keeps_steps: query.cache_results,
         slow_after: query.slow_threshold,
+        logs_all: query.log == "all",
+        stores_log: settings.self_logs,
     }
 }
 
@@ -277,6 +280,7 @@ fn queries(
         turns: query_queue(settings),
         steps: shares.results_cache(),
         memory: QueryMemory::new(shares.query.clone()),
+        slow: SlowQueries::new(&shares.slow_queries),
         metrics: QueryMetrics::default(),
     })
 }

@@ -189,6 +189,8 @@ GET /render read
 GET /render/ read
 GET /ring any
 GET /ruler/ring any
+GET /sandur/slow_queries read
+GET /sandur/slow_queries/all admin
 GET /sandur/store admin
 GET /scheduler/ring any
 GET /services any

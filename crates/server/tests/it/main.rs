@@ -47,6 +47,7 @@ mod repair;
 mod retention;
 mod rollups;
 mod scrape;
+mod slow_queries;
 mod tail_load;
 mod two_signals;
 mod write_routes;

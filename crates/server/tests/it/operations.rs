@@ -95,7 +95,8 @@ fn volumes_by_step_add_up_to_the_pushed_bytes() {
 fn the_log_level_can_be_changed_while_the_server_runs() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store").display().to_string();
-    let server = Setup::new(store, folder.path()).with(&["--log-level", "error"]).start();
+    let server =
+        Setup::new(store, folder.path()).with(&["--log-level", "error", "--query-log", "all"]).start();
     let query = |number: u32| server.get_json(&format!("/loki/api/v1/query?query=vector%28{number}%29"));
     query(1);
     assert!(!server.log_text().contains("query_hash"), "{}", server.log_text());
@@ -104,6 +105,44 @@ fn the_log_level_can_be_changed_while_the_server_runs() {
     server.prints("query=vector(2)");
     let shown = server.get_json("/log_level");
     assert_eq!(shown["message"], "Current log level is info");
+}
+
+/// Lines of queries in the log of the process.
+fn query_lines(server: &Server) -> Vec<String> {
+    server.log_text().lines().filter(|line| line.contains("query_hash=")).map(str::to_owned).collect()
+}
+
+/// Goal: the log does not grow with the number of queries, and says what it lacks.
+#[test]
+fn the_log_has_a_bounded_selection_of_queries_and_counts_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let server = Setup::new(store, folder.path()).with(&["--query-slow-threshold", "1h"]).start();
+    let began = std::time::Instant::now();
+    let ask = |query: &str| {
+        let path = format!("/loki/api/v1/query?query={}", encode(query));
+        request(server.address, "GET", &path, &[], b"").unwrap().0
+    };
+    for n in 0..300 {
+        assert_eq!(ask(&format!("vector({n})")), 200);
+        assert_eq!(ask(&format!("vector({n}")), 400);
+    }
+    // A window has ten seconds.
+    let windows = began.elapsed().as_secs() as usize / 10 + 2;
+    server.prints("status=400");
+    let lines = query_lines(&server);
+    let failed = lines.iter().filter(|line| line.contains("status=400")).count();
+    assert!((10..=10 * windows).contains(&failed), "{failed} lines of failed queries in {windows} windows");
+    assert!((1..=windows).contains(&(lines.len() - failed)), "{lines:#?}");
+    let left_out = |kind: &str| {
+        let (_, page) = request(server.address, "GET", "/metrics", &[], b"").unwrap();
+        let page = String::from_utf8(page).unwrap();
+        let name = format!("sandur_query_log_left_out_lines_total{{kind=\"{kind}\"}} ");
+        let line = page.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or("0");
+        line.parse::<usize>().unwrap()
+    };
+    assert_eq!((left_out("failed"), left_out("slow")), (300 - failed, 0));
+    assert_eq!(left_out("other"), 300 - (lines.len() - failed));
 }
 
 #[test]

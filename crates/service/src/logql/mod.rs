@@ -75,6 +75,10 @@ impl<'a> LogqlQuery<'a> {
         let limits = queries.limits(&caller.tenant);
         let parsed = ParsedQuery::read(&context, &limits, &request.query).await?;
         let parsed = if of_lines { parsed.of_lines()? } else { parsed };
+        let request = match parsed.query_type() {
+            "metric" if limits.align_queries_with_step => request.with_aligned_end(),
+            _ => request,
+        };
         let asked = Asked::query(&request, parsed.query_type(), &caller.tags);
         let log = QueryLog::begin(queries, caller, &context, asked);
         Ok(Self { queries, caller, parsed, request, context, log })

@@ -77,6 +77,11 @@ impl<'a> PromqlQuery<'a> {
     /// Begins a query.
     pub fn begin(queries: &'a Queries, caller: &'a Caller, request: PromqlRequest) -> Self {
         let PromqlRequest { query, times, lookback_ms, points_max, limit, timeout } = request;
+        let (times, points_max) = match queries.limits(&caller.tenant).align_queries_with_step {
+            // Rounding can add one step to those that the client asked for.
+            true => (times.aligned(), points_max.saturating_add(1)),
+            false => (times, points_max),
+        };
         let options = queries.options();
         let lookback = || i64::try_from(options.lookback.as_millis()).unwrap_or(i64::MAX);
         let options = Options {

@@ -15,8 +15,10 @@ const BYTES: usize = 3_072;
 pub(super) struct Seen {
     /// The current time, nanoseconds since the epoch.
     pub(super) now_ns: i64,
-    /// Whether the query took longer than `query.slow_threshold`.
+    /// Whether the query took at least `query.slow_threshold`.
     pub(super) slow: bool,
+    /// Lines of its kind that were left out of the log since the last written one.
+    pub(super) left_out: u64,
 }
 
 /// Formats the line.
@@ -53,6 +55,9 @@ pub(super) fn write(asked: &Asked, caller: &Caller, cost: &Cost, outcome: &Outco
     }
     beyond(&mut line, cost);
     line.plain("signal", asked.signal);
+    if seen.left_out > 0 {
+        line.plain("left_out", seen.left_out);
+    }
     line.into_string()
 }
 
@@ -227,7 +232,7 @@ mod tests {
         };
         let cost = Cost { counters, execution: Duration::from_millis(500), ..Cost::default() };
         let outcome = Outcome { returned_lines: 42, ..Outcome::answered(5_000) };
-        let seen = Seen { now_ns: NOW, slow: false };
+        let seen = Seen { now_ns: NOW, slow: false, left_out: 0 };
         let asked = Asked::query(&request, "filter", &[]);
         let line = write(&asked, &caller(), &cost, &outcome, seen);
         let hash = asked.hash;
@@ -261,7 +266,7 @@ mod tests {
     #[test]
     fn other_requests_log_their_parameters() {
         let times = Times { start_ns: NOW - 60_000_000_000, end_ns: NOW };
-        let seen = Seen { now_ns: NOW, slow: true };
+        let seen = Seen { now_ns: NOW, slow: true, left_out: 7 };
         let gone = Outcome::failed(499, "the client\ndisconnected");
         let line = |asked: Asked| write(&asked, &caller(), &Cost::default(), &gone, seen);
         let labels = line(Asked::labels("app", "", times));
@@ -269,6 +274,7 @@ mod tests {
         assert!(labels.contains("latency=slow") && labels.contains(" label=app query= "), "{labels}");
         assert!(labels.contains(" status=499 ") && labels.contains("cache_label_results_req=0"), "{labels}");
         assert!(labels.contains(r#" error="the client\ndisconnected" "#), "{labels}");
+        assert!(labels.ends_with(" signal=logs left_out=7"), "{labels}");
         let series = line(Asked::series(["{a=\"b\"}", "{c=\"d\"}"].into_iter(), times));
         assert!(series.contains(r#"match="{a=\"b\"}:{c=\"d\"}""#), "{series}");
         let volume = line(Asked::volume("{}", times, 0, 10));

@@ -1,5 +1,8 @@
-//! Writes one log line per query, with the keys of Loki's `metrics.go` line, so that queries and
+//! The log of queries: a line for each query, with the keys of Loki's `metrics.go` line, so that queries and
 //! dashboards over Loki's own logs work on ours. Pages count as chunks, heads as the ingester.
+//!
+//! The server's own log in its store receives every line. The log of the process receives a bounded selection
+//! ([`pace`]) unless `query.log` is `all`. The last slow queries are also kept in memory ([`slow_queries`]).
 //!
 //! A handler describes the request ([`Asked`]) before its work, and the outcome afterwards. If the client
 //! disconnects, the request is dropped, and the drop of [`QueryLog`] logs it with status 499. Answers do
@@ -9,13 +12,17 @@
 mod asked;
 mod line;
 mod outcome;
+mod pace;
 mod queued_lines;
+mod slow_queries;
 mod tags;
 
 use std::future::Future;
 use std::time::Duration;
 
-use queued_lines::Ended;
+use pace::Kind;
+use queued_lines::{Ended, Log};
+use sandur_model::TenantId;
 use sandur_query::QueryContext;
 
 use crate::caller::Caller;
@@ -24,7 +31,9 @@ use crate::queries::Queries;
 
 pub use asked::{Asked, Times};
 pub use outcome::Outcome;
+pub(crate) use pace::Pace;
 pub(crate) use queued_lines::QueuedLines;
+pub use slow_queries::{QUERIES_MAX as SLOW_QUERIES_MAX, SlowQueries, SlowQuery};
 pub use tags::{is_drilldown, pairs as tag_pairs};
 
 /// Status of a request whose client disconnected.
@@ -63,16 +72,41 @@ impl QueryLog {
         }
     }
 
+    /// Counts the query, and returns it if a log receives its line.
     fn ended(&mut self, cost: &Cost, outcome: Outcome) -> Option<Ended> {
         let (asked, caller) = self.open.take()?;
-        let metrics = self.queries.metrics();
+        let queries = &self.queries;
+        let metrics = queries.metrics();
         metrics.ended.inc();
         metrics.line_bytes.inc_by(cost.bytes());
-        let seen = line::Seen {
-            now_ns: self.queries.env().now_ns(),
-            slow: cost.execution + cost.queue() > self.queries.options().slow_after,
+        let slow = cost.execution + cost.queue() >= queries.options().slow_after;
+        let kind = match slow {
+            true => Kind::Slow,
+            false if outcome.is_failure() => Kind::Failed,
+            false => Kind::Other,
         };
-        Some(Ended { asked, caller, cost: cost.clone(), outcome, seen })
+        let (log, left_out) = self.log_of(kind, &caller.tenant);
+        let seen = line::Seen { now_ns: queries.env().now_ns(), slow, left_out };
+        let ended = Ended { asked, caller, cost: cost.clone(), outcome, seen, log };
+        if slow {
+            queries.slow().add(&ended);
+        }
+        (log == Log::All || queries.options().stores_log).then_some(ended)
+    }
+
+    /// Where a line is written, and the number of lines of its kind that were left out before it.
+    fn log_of(&self, kind: Kind, tenant: &TenantId) -> (Log, u64) {
+        let queries = &self.queries;
+        if queries.options().logs_all {
+            return (Log::All, 0);
+        }
+        match queries.pace().admit(kind, tenant, queries.env().monotonic()) {
+            Some(left_out) => (Log::All, left_out),
+            None => {
+                queries.metrics().leave_out_line(kind.name());
+                (Log::Stored, 0)
+            }
+        }
     }
 }
 

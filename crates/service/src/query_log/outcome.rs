@@ -26,6 +26,11 @@ impl Outcome {
     pub fn failed(status: u16, why: &str) -> Self {
         Self { status, failure: why.chars().take(FAILURE_CHARS).collect(), ..Self::default() }
     }
+
+    /// Whether the query failed, or its answer ended early.
+    pub(super) fn is_failure(&self) -> bool {
+        self.status >= 400 || !self.failure.is_empty()
+    }
 }
 
 /// Maximum characters of a failure that are logged: messages quote parts of a query, which may be long.

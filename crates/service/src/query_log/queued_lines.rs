@@ -22,10 +22,32 @@ use crate::cost::Cost;
 const QUERIER_TARGET: &str = "sandur::query::querier";
 /// Event target of lines of requests that are answered from the index.
 const FRONTEND_TARGET: &str = "sandur::query::frontend";
+/// Event targets of lines that only the server's own log in its store receives.
+const STORED_QUERIER_TARGET: &str = "sandur::query_stored::querier";
+const STORED_FRONTEND_TARGET: &str = "sandur::query_stored::frontend";
 /// Maximum number of queued lines; each has at most some kilobytes.
 const WAITING_MAX: usize = 256;
 /// Lines that are written before the task yields.
 const AT_ONCE: usize = 16;
+
+/// Where a line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Log {
+    /// To every log of the process.
+    All,
+    /// Only to the server's own log in its store, which has the lines of all queries.
+    Stored,
+}
+
+/// Writes an event with this target, unless no log receives it. A check without the event would leave the
+/// result of each filter behind for the next event of the thread, which a filter would then drop.
+macro_rules! write_event {
+    ($target:expr, $line:expr) => {
+        if tracing::enabled!(target: $target, tracing::Level::INFO) {
+            tracing::info!(target: $target, "{}", $line);
+        }
+    };
+}
 
 /// A query that ended, with everything that its line contains.
 pub(super) struct Ended {
@@ -34,20 +56,18 @@ pub(super) struct Ended {
     pub(super) cost: Cost,
     pub(super) outcome: Outcome,
     pub(super) seen: Seen,
+    pub(super) log: Log,
 }
 
 impl Ended {
-    /// Writes the line, unless the log filter drops it.
+    /// Writes the line, unless the filters of all logs drop it.
     pub(super) fn write(&self) {
         let line = || line::write(&self.asked, &self.caller, &self.cost, &self.outcome, self.seen);
-        match self.asked.is_query() {
-            true if tracing::enabled!(target: QUERIER_TARGET, tracing::Level::INFO) => {
-                tracing::info!(target: QUERIER_TARGET, "{}", line());
-            }
-            false if tracing::enabled!(target: FRONTEND_TARGET, tracing::Level::INFO) => {
-                tracing::info!(target: FRONTEND_TARGET, "{}", line());
-            }
-            _ => {}
+        match (self.log, self.asked.is_query()) {
+            (Log::All, true) => write_event!(QUERIER_TARGET, line()),
+            (Log::All, false) => write_event!(FRONTEND_TARGET, line()),
+            (Log::Stored, true) => write_event!(STORED_QUERIER_TARGET, line()),
+            (Log::Stored, false) => write_event!(STORED_FRONTEND_TARGET, line()),
         }
     }
 }
@@ -136,8 +156,9 @@ mod tests {
         let times = Times { start_ns: 0, end_ns: 1 };
         let caller = Caller::internal(TenantId::default_tenant(), "test");
         let asked = Asked::labels(&label.to_string(), "", times);
-        let seen = line::Seen { now_ns: 2, slow: false };
-        Ended { asked, caller, cost: Cost::default(), outcome: Outcome::answered(0), seen }
+        let seen = line::Seen { now_ns: 2, slow: false, left_out: 0 };
+        let (cost, outcome) = (Cost::default(), Outcome::answered(0));
+        Ended { asked, caller, cost, outcome, seen, log: Log::All }
     }
 
     #[tokio::test]

@@ -10,6 +10,14 @@ use tracing::field::{Field, Visit};
 /// name of a component.
 pub const LINES_TARGET: &str = "sandur::query::";
 
+/// Start of the targets of lines of queries that only the server's own log in its store receives.
+pub const STORED_LINES_TARGET: &str = "sandur::query_stored::";
+
+/// Whether the message of events with this target is a complete line. Returns the component then.
+pub fn component_of_line(target: &str) -> Option<&str> {
+    target.strip_prefix(LINES_TARGET).or_else(|| target.strip_prefix(STORED_LINES_TARGET))
+}
+
 /// A time as RFC 3339 in UTC with milliseconds.
 pub(super) struct Moment(pub(super) i64);
 
@@ -28,7 +36,7 @@ pub fn logfmt(event: &Event<'_>, now_ns: i64) -> String {
     let mut line = Line::default();
     line.plain("ts", Moment(now_ns));
     line.plain("level", level_of(event));
-    if meta.target().starts_with(LINES_TARGET) {
+    if component_of_line(meta.target()).is_some() {
         let mut line = line.into_string();
         line.push(' ');
         line.push_str(&message(event));

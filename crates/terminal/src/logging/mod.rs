@@ -11,10 +11,11 @@ use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use line::{LINES_TARGET, Moment, logfmt, message};
+use line::{LINES_TARGET, Moment, STORED_LINES_TARGET, logfmt, message};
 use sandur_runtime::Env;
 use self_logs::SelfLogs;
-use tracing::{Event, Subscriber};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt, FilterFn, LevelFilter, filter_fn};
 use tracing_subscriber::fmt::format::{Format, Full, Writer};
 use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
@@ -133,7 +134,8 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
     let own = self_logs.map(SelfLogs::layer);
     // A second start in one process (tests) keeps the first subscriber.
     let (filter, handle) = reload::Layer::new(filter);
-    let started = tracing_subscriber::registry().with(output.with_filter(filter)).with(own).try_init();
+    let output = output.with_filter(filter.and(not_only_stored()));
+    let started = tracing_subscriber::registry().with(output).with(own).try_init();
     if started.is_ok() {
         stderr::start().map_err(|error| format!("cannot start the thread that writes the log: {error}"))?;
         remember(&log.level, handle);
@@ -142,6 +144,13 @@ pub fn start(log: &Log, env: Env, self_logs: Option<&SelfLogs>) -> Result<(), St
         std::panic::set_hook(Box::new(log_panic));
     }
     Ok(())
+}
+
+/// Excludes lines that only the server's own log in its store receives.
+fn not_only_stored() -> FilterFn<impl Fn(&Metadata<'_>) -> bool> {
+    let wanted = |meta: &Metadata<'_>| !meta.target().starts_with(STORED_LINES_TARGET);
+    // With a hint, the levels that the other filter disables stay disabled for the whole process.
+    filter_fn(wanted).with_max_level_hint(LevelFilter::TRACE)
 }
 
 /// RFC 3339 in UTC with milliseconds, with the clock of the process.
@@ -270,6 +279,23 @@ mod tests {
         assert!(lines[2].ends_with("user_agent=\\x1b[2J\\u{9b}"), "{text}");
         let others = |line: &str| line.replace("::other::", "::query::");
         assert_eq!([lines[0], lines[2]].map(str::to_owned), [lines[1], lines[3]].map(others));
+    }
+
+    #[test]
+    fn lines_for_the_store_only_are_excluded_and_lower_levels_stay_disabled() {
+        let seen = Seen::default();
+        let (filter, _handle) = reload::Layer::new(EnvFilter::new("info"));
+        let subscriber =
+            tracing_subscriber::registry().with(seen.clone().with_filter(filter.and(not_only_stored())));
+        assert_eq!(subscriber.max_level_hint(), Some(LevelFilter::INFO));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(target: "sandur::query_stored::querier", "stored");
+            assert!(!tracing::enabled!(target: "sandur::query_stored::querier", tracing::Level::INFO));
+            tracing::debug!(target: "sandur::query::querier", "too fine");
+            tracing::info!(target: "sandur::query::querier", "both");
+        });
+        let lines = seen.0.lock().unwrap();
+        assert!(lines.len() == 1 && lines[0].ends_with(" both"), "{lines:?}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use sandur_query::{
 };
 use sandur_runtime::{Env, FairBudget, FairReservation, Shutdown};
 use sandur_server::roles::query_options;
+use sandur_service::query_log::SlowQueries;
 use sandur_service::writes::BODY_PATIENCE;
 use sandur_service::{
     DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryParts,
@@ -309,6 +310,7 @@ fn services(env: &Env, settings: &Settings, sources: Sources, intake: Arc<dyn In
         turns: FairQueue::new(running as usize, query.max_queued as usize),
         steps: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
         memory: QueryMemory::new(MemoryBudget::root("all queries", 64 << 20)),
+        slow: SlowQueries::new(&MemoryBudget::root("slow queries", 1 << 20)),
         metrics: QueryMetrics::default(),
     });
     let bodies = MemoryBudget::root("request bodies", 64 << 20);

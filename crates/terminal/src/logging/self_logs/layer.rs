@@ -44,7 +44,7 @@ fn is_taken(meta: &Metadata<'_>) -> bool {
 
 /// The component of a target: the last part of a name, otherwise the crate.
 fn component(target: &str) -> &str {
-    if let Some(name) = target.strip_prefix(line::LINES_TARGET) {
+    if let Some(name) = line::component_of_line(target) {
         return name;
     }
     let of_crate = target.split("::").next().unwrap_or(target);
@@ -87,10 +87,11 @@ mod tests {
             tracing::error!(target: "hyper::client", "serious");
             tracing::error!(target: SHIPPING, "about itself");
             tracing::info!(target: "sandur::query::querier", "caller=metrics.go");
+            tracing::info!(target: "sandur::query_stored::frontend", "caller=metrics.go");
         });
         let taken: Vec<_> =
             queue.take(1 << 20).into_iter().map(|l| (l.component.to_string(), l.level)).collect();
-        let expected = [("engine", "info"), ("hyper", "error"), ("querier", "info")];
+        let expected = [("engine", "info"), ("hyper", "error"), ("querier", "info"), ("frontend", "info")];
         assert_eq!(taken, expected.map(|(c, l)| (c.to_owned(), l)));
     }
 }
