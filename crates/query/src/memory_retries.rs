@@ -96,12 +96,12 @@ impl<'a> MemoryRetries<'a> {
         self.context.budget().is_held_by_others(refusal).then_some(refusal.asked)
     }
 
-    /// Waits until the peak use of the query plus `refused` bytes, and half as much again, are kept for
-    /// it; returns whether they are.
+    /// Waits until the peak use of the query plus `refused` bytes are kept for it, and half more than the
+    /// last time; returns whether they are.
     async fn wait(&mut self, refused: u64) -> bool {
         let budget = self.context.budget();
         let lacked = budget.peak().max(self.kept).saturating_add(refused);
-        self.kept = lacked.saturating_add(lacked / 2);
+        self.kept = lacked.max(self.kept.saturating_add(self.kept / 2));
         // Keeping zero bytes never fails.
         _ = budget.keep(0);
         self.wait_until(|| budget.keep(self.kept).is_ok()).await

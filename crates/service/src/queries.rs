@@ -202,12 +202,12 @@ impl Queries {
     fn context_within(&self, tenant: &TenantId, timeout: Duration) -> QueryContext {
         let (parts, limits) = (&self.0.parts, self.limits(tenant));
         let share = match limits.max_query_memory {
-            // What the tenant may have: a query may use what is free, and others wait for it.
-            0 => u64::MAX,
+            // Half: a query that waits for its complete limit gets it although others of the tenant, which
+            // may have three quarters, use some.
+            0 => parts.memory.all().limit() / 2,
             bytes => bytes,
         };
-        let of_tenant = parts.memory.of(tenant);
-        let budget = of_tenant.child("query", share.min(of_tenant.limit()));
+        let budget = parts.memory.of(tenant).child("query", share);
         let context = QueryContext::new(parts.env.clone(), tenant.clone(), budget, timeout)
             .with_queue(parts.turns.clone())
             .with_parallelism(limits.max_query_parallelism as usize);

@@ -83,8 +83,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Divides the limit minus the fixed 40 MiB by the table above; nine percent of it or more remain for what
-    /// no budget counts. The error names the minimum limit.
+    /// Divides the limit minus the fixed 40 MiB by the table above; nine percent of it or more remain for
+    /// what no budget counts. The error names the minimum limit.
     pub fn of(limit: u64) -> Result<Self, String> {
         if limit < LIMIT_MIN {
             return Err(format!(
