@@ -268,18 +268,29 @@ fn every_line_on_stderr_is_json_if_configured() {
     );
 }
 
+/// Kills a process that a failed test leaves, because it would hold the test's output open.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// The reader of a server's log may stop reading: a collector that hangs, a pager that was left open.
 #[test]
 fn a_server_whose_log_is_not_read_serves_and_stops() {
     let folder = tempfile::tempdir().unwrap();
     let address = sandur_attack::free_address().unwrap();
     let store = folder.path().join("store").display().to_string();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_sandur"))
-        .args(["serve", "--store", &store, "--listen", &address.to_string()])
+    let child = Command::new(env!("CARGO_BIN_EXE_sandur"))
+        .args(["serve", "--store", &store, "--listen", &address.to_string(), "--query-log", "all"])
         .stderr(Stdio::piped())
         .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
+        .spawn();
+    let mut child = Killed(child.unwrap());
+    let child = &mut child.0;
     let ask = |path: &str| request(address, "GET", path, &[], b"");
     while !matches!(ask("/ready"), Ok((200, _))) {
         assert!(child.try_wait().unwrap().is_none(), "the server exited");
