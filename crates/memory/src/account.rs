@@ -6,7 +6,7 @@
 //! allocation adds to the account of the thread, a deallocation subtracts from it. Each thread keeps a
 //! sum and adds it to the account when it reaches [`BATCH_BYTES`], so that counting one allocation costs
 //! one addition. Allocated bytes also count as work of the running job, so that a job that allocates
-//! much is soon checked by its owner (see [`job`]).
+//! much is soon checked by its owner (see [`job`](crate::job)).
 //!
 //! **What it is not.** An exact record of ownership. Memory that is allocated under one account and
 //! freed under another stays charged to the first and is subtracted from the second. Accounts are exact
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll};
 
-use crate::job;
+use crate::units_left::allocated;
 
 /// Bytes that a thread counts before it adds them to its account.
 pub const BATCH_BYTES: i64 = 64 << 10;
@@ -82,7 +82,7 @@ fn hand_over() {
         {
             let bytes = PENDING.replace(0);
             account.0.add(bytes);
-            job::allocated(u64::try_from(bytes).unwrap_or(0));
+            allocated(u64::try_from(bytes).unwrap_or(0));
         }
     });
 }
@@ -212,6 +212,7 @@ mod tests {
 
     use super::*;
     use crate::budget::{MemoryBudget, OverBudget};
+    use crate::job;
 
     #[global_allocator]
     static ALLOCATOR: Counting<System> = Counting(System);

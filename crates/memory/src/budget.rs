@@ -219,7 +219,6 @@ impl MemoryBudget {
         Ok(())
     }
 
-    /// Counts `bytes` in this budget and its ancestors, above their limits if necessary.
     /// Takes bytes of the parent; lenders give memory back for it if that is necessary.
     fn take_of(&self, parent: &MemoryBudget, bytes: u64) -> Result<(), OverBudget> {
         let mut outcome = parent.take(bytes);
@@ -234,6 +233,7 @@ impl MemoryBudget {
         outcome
     }
 
+    /// Counts `bytes` in this budget and its ancestors, above their limits if necessary.
     fn take_anyway(&self, bytes: u64) {
         let (mut budget, mut bytes) = (Some(self), bytes);
         while let Some(MemoryBudget(node)) = budget.filter(|_| bytes > 0) {

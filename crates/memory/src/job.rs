@@ -17,9 +17,8 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::budget::{MemoryBudget, OverBudget, Reservation};
-
-/// Units of work between two questions to the owner: about 0.3 ms of scanning.
-pub const UNITS: u64 = 1 << 18;
+use crate::units_left::LEFT;
+pub use crate::units_left::UNITS;
 
 /// Decides whether a job continues, and provides its memory.
 pub trait Owner: Send + Sync {
@@ -77,9 +76,6 @@ thread_local! {
     static CURRENT: Current = const {
         Current { stopped: Cell::new(false), owner: RefCell::new(None) }
     };
-    /// Units left until the next question to the owner. It has no destructor, so the allocator may use
-    /// it at any time.
-    static LEFT: Cell<u64> = const { Cell::new(UNITS) };
 }
 
 /// Restores the state of the enclosing job when the inner one ends or panics.
@@ -116,12 +112,6 @@ pub fn spend(units: usize) -> Result<(), Stopped> {
         }
         None => CURRENT.with(ask),
     }
-}
-
-/// Reports allocated bytes of this thread; after many of them, the next [`spend`] asks the owner.
-pub(crate) fn allocated(bytes: u64) {
-    // The locals of a thread are gone while it ends.
-    let _ = LEFT.try_with(|left| left.set(left.get().saturating_sub(bytes)));
 }
 
 /// Asks the owner whether the job may continue, regardless of the work reported.

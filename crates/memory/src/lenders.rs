@@ -5,6 +5,8 @@
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use crate::account::Account;
+
 /// A holder of memory that can be given back at once.
 ///
 /// Methods may be called on any thread, also on one that holds locks of the lender: they must use
@@ -32,8 +34,13 @@ impl Lenders {
         lenders.iter().map(|lender| lender.lent()).sum()
     }
 
-    /// Makes lenders give back `bytes`; returns how many they gave back.
+    /// Makes lenders give back `bytes`; returns how many they gave back. The memory is not that of the work
+    /// that needs it, so its account does not change.
     pub(crate) fn recall(&self, bytes: u64) -> u64 {
+        Account::run_on(None, || self.release(bytes))
+    }
+
+    fn release(&self, bytes: u64) -> u64 {
         let mut lenders = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         lenders.sort_by_key(|lender| Reverse(lender.lent()));
         let mut released = 0u64;

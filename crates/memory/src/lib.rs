@@ -43,6 +43,7 @@ mod budget;
 pub mod job;
 mod lenders;
 mod pool;
+mod units_left;
 
 pub use budget::{MemoryBudget, OverBudget, Reservation};
 pub use job::Stopped;

@@ -83,6 +83,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::account::Account;
     use crate::budget::Reservation;
 
     /// A cache of entries of ten bytes.
@@ -157,6 +158,33 @@ mod tests {
         large.fill();
         assert_eq!(large.budget.used(), 750);
         assert_eq!((pool.recall(1), pool.recall(10_000)), (10, 640));
+    }
+
+    /// Goal: a query whose need evicts entries of a cache is still charged for what it allocates itself.
+    #[test]
+    fn what_a_lender_frees_is_not_subtracted_from_the_account_of_the_requester() {
+        struct Large(MemoryBudget, Mutex<Option<(Vec<u8>, Reservation)>>);
+        impl Lender for Large {
+            fn lent(&self) -> u64 {
+                self.0.lent()
+            }
+            fn release(&self, _: u64) {
+                self.1.lock().unwrap().take();
+            }
+        }
+        let pool = MemoryPool::new("process", 10 << 20);
+        let queries = pool.share("queries", 0, 10 << 20);
+        let budget = pool.lenders_share("cache", 0, 10 << 20);
+        let held = budget.reserve(10 << 20).unwrap();
+        let bytes = std::hint::black_box(vec![7; 10 << 20]);
+        pool.lend_to(Arc::new(Large(budget, Mutex::new(Some((bytes, held))))));
+        let account = Account::default();
+        let (used, _memory) = account.run(|| {
+            let own = std::hint::black_box(vec![1u8; 1 << 20]);
+            let memory = queries.reserve(1 << 20).unwrap();
+            (account.used(), (own, memory))
+        });
+        assert!((1 << 20..2 << 20).contains(&used), "{used}");
     }
 
     #[test]

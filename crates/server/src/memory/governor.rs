@@ -48,8 +48,12 @@ pub async fn govern(env: Env, governed: Governed) {
             let decay = decay_ms(limit);
             env.run_blocking(move || purge(decay)).await;
             resident = machine::resident_bytes().unwrap_or(resident);
-            if judge.wants_purge(resident) && pool.recall(judge.surplus(resident)) == 0 {
-                queries.steps().clear();
+            if judge.wants_purge(resident) {
+                let (pool, surplus) = (pool.clone(), judge.surplus(resident));
+                let recalled = env.run_blocking(move || pool.recall(surplus)).await;
+                if recalled == 0 {
+                    queries.steps().clear();
+                }
             }
         }
         metrics.resident_bytes.set(resident as i64);
