@@ -16,8 +16,9 @@
 //! leads, and the others wait for it and look into the cache again.
 //!
 //! **Invariants.** The result is the same as that of evaluating the complete query. Steps do not depend
-//! on each other, so they may be evaluated in any grouping. A caller waits for another one at most once, so
-//! that a failure of the other one, or its end, does not fail or block this one.
+//! on each other, so they may be evaluated in any grouping. A caller waits for another one at most once, and
+//! for at most half of the time that it has left, so that a failure or delay of the other one does not fail
+//! this one.
 
 use sandur_base::BoxFuture;
 use sandur_base::units::MIB;
@@ -42,6 +43,9 @@ const PIECE_BYTES: u64 = 256 * MIB;
 /// A piece is at least this many times as long as the longest window, because it reads one window more
 /// than its own steps.
 const WINDOWS_PER_PIECE: i64 = 4;
+/// The most versions of steps, one for each window, that are computed for a unit. A client chooses the step
+/// and the number of windows.
+const STEP_VERSIONS_MAX: i64 = 4_096;
 /// Pieces that run at the same time, so that the next one has begun when one ends.
 const PIECES_AT_ONCE: usize = 2;
 
@@ -130,7 +134,7 @@ enum Part {
     Fresh(HeldSeries),
 }
 
-/// What the units of a query are to be stored under.
+/// The holdings of the rows that a query reads, and their versions.
 struct Labelled {
     holdings: Vec<Holding>,
     /// Versions of all rows that the steps of a unit read, by unit.
@@ -194,7 +198,7 @@ impl StepQuery<'_> {
                 // The same steps are being evaluated for another caller. Whatever becomes of that, this one
                 // waits only once.
                 Role::Follow(follower) => {
-                    let patience = self.context.remaining();
+                    let patience = self.context.remaining() / 2;
                     let _ = self.context.env().timeout(patience, follower.value()).await;
                     if let Some(holdings) = self.holdings(asked) {
                         labelled = self.labelled(holdings, asked);
@@ -294,7 +298,7 @@ impl StepQuery<'_> {
         for Known { unit, steps } in known.iter().flatten() {
             QueryStats::add(&stats.result_cache_hits, 1);
             QueryStats::add(&stats.result_cache_bytes_received, unit.memory_bytes());
-            let length = (steps.last - steps.first + 1).saturating_mul(self.grid.step_ns);
+            let length = steps.count().saturating_mul(self.grid.step_ns);
             QueryStats::add(&stats.result_cache_length_ns, length.unsigned_abs());
         }
         QueryStats::add_time(&stats.result_cache_ns, context.env().monotonic().saturating_sub(began));
@@ -374,10 +378,12 @@ impl StepQuery<'_> {
     }
 
     /// The steps of a unit that may be stored: those whose rows are the same as before. The newest unit is
-    /// stored with the versions of its steps, since new rows change only its last ones.
+    /// stored with the versions of its steps, since new rows change only its last ones, unless that are
+    /// very many.
     fn due(&self, asked: &[Asked], place: usize, (before, after): (&Labelled, &Labelled)) -> Option<Due> {
         let steps = asked[place];
-        if place + 1 < asked.len() {
+        let versions = steps.count().saturating_mul(self.looks.len() as i64);
+        if place + 1 < asked.len() || versions > STEP_VERSIONS_MAX {
             let version = before.whole[place];
             let is_same = version == after.whole[place];
             return is_same.then_some(Due { steps, versions: UnitVersions::Whole(version) });
@@ -481,3 +487,7 @@ fn parts(known: Vec<Option<Known>>, pieces: &[(i64, i64)], fresh: Vec<HeldSeries
     parts.sort_by_key(|(first, _)| *first);
     parts.into_iter().map(|(_, part)| part).collect()
 }
+
+#[cfg(test)]
+#[path = "step_cache_tests.rs"]
+mod tests;

@@ -44,6 +44,13 @@ pub(crate) struct Asked {
     pub(crate) last: i64,
 }
 
+impl Asked {
+    /// The number of steps.
+    pub(crate) fn count(&self) -> i64 {
+        self.last - self.first + 1
+    }
+}
+
 impl Grid {
     pub(crate) fn of(steps: &StepTimes) -> Self {
         let step_ns = steps.step_ns.max(1);
