@@ -9,7 +9,7 @@
 
 use std::cmp::Reverse;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
@@ -91,6 +91,11 @@ const LAST_WORDS: usize = 20;
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn read(path: &Path) -> Result<String> {
+    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn number_before(text: &str, word: &str) -> u64 {
@@ -188,15 +193,13 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
             let mut command = Command::new(&binary.path);
             command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
             prepare(&mut command);
-            // A file, not a pipe: a server that a crashed test leaves running would hold a pipe open for
-            // ever.
-            let stderr = binary.path.with_extension("stderr");
-            command.stderr(File::create(&stderr).with_context(|| stderr.display().to_string())?);
-            let output = command.output().with_context(|| format!("{} cannot be started", binary.name))?;
-            let text = String::from_utf8_lossy(&output.stdout);
-            let errors = fs::read(&stderr).with_context(|| stderr.display().to_string())?;
-            let errors = String::from_utf8_lossy(&errors);
-            let results = Results::of_output(&binary.name, &text).ended(&binary.name, output.status, &errors);
+            // Files, not pipes: a server that a failed test leaves running would hold a pipe open for ever.
+            let [stdout, stderr] = ["stdout", "stderr"].map(|name| binary.path.with_extension(name));
+            let file = |path: &Path| File::create(path).with_context(|| path.display().to_string());
+            command.stdin(Stdio::null()).stdout(file(&stdout)?).stderr(file(&stderr)?);
+            let status = command.status().with_context(|| format!("{} cannot be started", binary.name))?;
+            let [text, errors] = [read(&stdout)?, read(&stderr)?];
+            let results = Results::of_output(&binary.name, &text).ended(&binary.name, status, &errors);
             let mut sum = sum.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?;
             println!("     Running {}\n{text}{errors}", binary.name);
             sum.add(results);

@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
-use crate::process::{Server, Setup, now_ns};
+use crate::process::{Ended, Server, Setup, now_ns};
 use serde_json::json;
 
 fn sandur(arguments: &[&str]) -> Output {
@@ -408,16 +408,6 @@ impl Proxy {
         for connection in state.1.drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
-    }
-}
-
-/// A child process that is killed on drop.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::process::{Server, Setup, encode, now_ns, request};
+use crate::process::{Ended, Server, Setup, encode, now_ns, request};
 use serde_json::{Value, json};
 
 const LINES: i64 = 200;
@@ -268,16 +268,6 @@ fn every_line_on_stderr_is_json_if_configured() {
     );
 }
 
-/// Kills a process that a failed test leaves, because it would hold the test's output open.
-struct Killed(std::process::Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// The reader of a server's log may stop reading: a collector that hangs, a pager that was left open.
 #[test]
 fn a_server_whose_log_is_not_read_serves_and_stops() {
@@ -289,7 +279,7 @@ fn a_server_whose_log_is_not_read_serves_and_stops() {
         .stderr(Stdio::piped())
         .stdin(Stdio::null())
         .spawn();
-    let mut child = Killed(child.unwrap());
+    let mut child = Ended(child.unwrap());
     let child = &mut child.0;
     let ask = |path: &str| request(address, "GET", path, &[], b"");
     while !matches!(ask("/ready"), Ok((200, _))) {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server.
 pub struct Server {
-    child: Child,
+    child: Ended,
     pub address: SocketAddr,
     log: PathBuf,
 }
@@ -79,13 +79,13 @@ impl Setup {
             .stdin(Stdio::null())
             .spawn()
             .unwrap();
-        let mut server = Server { child, address, log: self.log.clone() };
+        let mut server = Server { child: Ended(child), address, log: self.log.clone() };
         let deadline = Instant::now() + PATIENCE;
         loop {
             if matches!(request(address, "GET", "/ready", &[], b""), Ok((200, _))) {
                 return Ok(server);
             }
-            if server.child.try_wait().unwrap().is_some() || Instant::now() > deadline {
+            if server.child.0.try_wait().unwrap().is_some() || Instant::now() > deadline {
                 return Err(server.log_text());
             }
             std::thread::sleep(Duration::from_millis(5)); // polling another process
@@ -96,8 +96,8 @@ impl Setup {
 impl Server {
     /// Kills the process immediately, like a power failure.
     pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
     }
 
     /// Requests a stop and waits for the process; returns its exit code.
@@ -110,7 +110,7 @@ impl Server {
     pub fn wait(mut self) -> Option<i32> {
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.0.try_wait().unwrap() {
                 return status.code();
             }
             std::thread::sleep(Duration::from_millis(5)); // polling another process
@@ -120,24 +120,25 @@ impl Server {
 
     /// Sends a signal by name (`STOP`, `CONT`, `TERM`).
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
+        let pid = self.child.0.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
     /// Whether the process is running.
     pub fn is_running(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
+        self.child.0.try_wait().unwrap().is_none()
     }
 
     /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap_or_default();
+        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.0.id())).unwrap_or_default();
         statm.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 4096
     }
 
     /// The peak of resident memory in bytes.
     pub fn peak_resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
         line.split_whitespace().next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0) * 1024
     }
@@ -190,11 +191,14 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+/// A child process that is killed on drop.
+pub struct Ended(pub Child);
+
+impl Drop for Ended {
     fn drop(&mut self) {
         // It may already have exited.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
