@@ -144,14 +144,18 @@ fn stop() {
     });
 }
 
+/// The owner of the running job, if it has one. Fails if the job was stopped.
+fn owner() -> Result<Option<Arc<dyn Owner>>, Stopped> {
+    match is_stopped() {
+        true => Err(Stopped),
+        false => Ok(CURRENT.with(|current| current.owner.borrow().clone())),
+    }
+}
+
 /// Reserves `wanted` bytes in the owner's budget, or `least` if there are not that many; `None` without
 /// an owner.
 fn reserve(wanted: u64, least: u64) -> Result<Option<Reservation>, Stopped> {
-    if is_stopped() {
-        return Err(Stopped);
-    }
-    let owner = CURRENT.with(|current| current.owner.borrow().clone());
-    let Some(owner) = owner else { return Ok(None) };
+    let Some(owner) = owner()? else { return Ok(None) };
     let budget = owner.budget();
     let taken = budget.reserve(wanted).or_else(|_| budget.reserve(least));
     taken.map(Some).map_err(|refusal| {
@@ -174,6 +178,8 @@ pub struct JobMemory {
     parts: Vec<Reservation>,
 }
 
+/// Memory without which a job is only slower leaves this fraction of the budget available.
+const OPTIONAL_LEAVES_ONE_IN: u64 = 4;
 /// The smallest reservation, in bytes.
 const STEP_BYTES: u64 = 16 << 10;
 
@@ -183,6 +189,26 @@ impl JobMemory {
     #[inline]
     pub fn at_least(&mut self, bytes: u64) -> Result<(), Stopped> {
         if bytes <= self.bytes { Ok(()) } else { self.grow(bytes) }
+    }
+
+    /// Reserves at least `bytes` if a quarter of the budget stays available, and returns whether it did:
+    /// for memory without which the job is only slower. Fails if the job was stopped.
+    pub fn has_room_for(&mut self, bytes: u64) -> Result<bool, Stopped> {
+        let missing = bytes.saturating_sub(self.bytes);
+        if missing == 0 {
+            return Ok(true);
+        }
+        if let Some(owner) = owner()? {
+            let budget = owner.budget();
+            let rest = budget.available().checked_sub(missing);
+            if rest.is_none_or(|rest| rest < budget.capacity() / OPTIONAL_LEAVES_ONE_IN) {
+                return Ok(false);
+            }
+            let Ok(part) = budget.reserve(missing) else { return Ok(false) };
+            self.parts.push(part);
+        }
+        self.bytes += missing;
+        Ok(true)
     }
 
     #[cold]

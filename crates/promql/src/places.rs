@@ -240,14 +240,17 @@ impl KnownPlaces {
         let bytes = (times * 8 + self.grid.steps * step_bytes + size_of::<Places>()) as u64;
         self.list_bytes = self.list_bytes.max(bytes);
         let most = ((LISTS_BYTES / self.list_bytes) as usize).clamp(1, LISTS_MAX);
-        self.lists.truncate(most);
-        if self.lists.len() < most {
-            self.held.at_least((self.lists.len() as u64 + 1) * self.list_bytes)?;
+        let wanted = most.min(self.lists.len() + 1);
+        if !self.held.has_room_for(wanted as u64 * self.list_bytes)? {
+            self.held.at_least(self.list_bytes)?;
+        }
+        let held = most.min((self.held.bytes() / self.list_bytes) as usize);
+        self.lists.truncate(held);
+        if self.lists.len() < held {
             self.lists.push(Places::default());
             return Ok(self.lists.len() - 1);
         }
-        self.held.at_least(most as u64 * self.list_bytes)?;
-        self.oldest = (self.oldest + 1) % most;
+        self.oldest = (self.oldest + 1) % self.lists.len();
         Ok(self.oldest)
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! **Invariants.** Results are in the order of the series, whatever is in flight. Jobs in addition to
 //! the first use at most a part of the budget. A refusal of memory fails the query only when nothing
-//! else is in flight and nothing is prefetched; otherwise the pieces are processed again, one at a time.
+//! else is in flight, nothing is prefetched and the piece has one series; otherwise the pieces are processed
+//! again, one at a time and if necessary with half as many series.
 //! Dropping the jobs stops those that run.
 
 use std::collections::VecDeque;
@@ -101,6 +102,8 @@ pub struct SeriesJobs<W: SeriesWork> {
     /// Pieces in flight, in their order.
     in_flight: VecDeque<Job<W::Output>>,
     width: usize,
+    /// The most series of a piece. Halved when a piece that is alone does not fit in the memory.
+    series_max: usize,
     /// Whether nothing was in flight or prefetched when the first piece was begun.
     is_alone: bool,
     /// Whether the scan has returned everything.
@@ -118,6 +121,7 @@ impl<W: SeriesWork> SeriesJobs<W> {
             waiting: VecDeque::new(),
             in_flight: VecDeque::new(),
             width,
+            series_max: usize::MAX,
             is_alone: false,
             is_read: false,
         }
@@ -144,6 +148,10 @@ impl<W: SeriesWork> SeriesJobs<W> {
                     let after = self.end_all().await;
                     self.alone(std::iter::once(piece).chain(after)).await;
                 }
+                Err(Error::OverBudget(_)) if piece.some.len() > 1 => {
+                    self.series_max = piece.some.len() / 2;
+                    self.waiting.push_front(piece);
+                }
                 outcome => {
                     self.is_alone = false;
                     return outcome.map(Some);
@@ -157,7 +165,10 @@ impl<W: SeriesWork> SeriesJobs<W> {
         while self.in_flight.len() < self.width {
             self.context.check()?;
             let begun = match self.waiting.pop_front() {
-                Some(piece) => self.begin(piece),
+                Some(piece) => {
+                    let piece = self.shortened(piece);
+                    self.begin(piece)
+                }
                 None if self.is_read => break,
                 None => self.read().await,
             };
@@ -168,6 +179,10 @@ impl<W: SeriesWork> SeriesJobs<W> {
                 // Pieces in flight release their memory first.
                 Err(Error::OverBudget(_)) if !self.in_flight.is_empty() => break,
                 Err(Error::OverBudget(_)) if !self.is_alone => self.alone([]).await,
+                Err(error @ Error::OverBudget(_)) => match self.waiting.front() {
+                    Some(piece) if piece.some.len() > 1 => self.series_max = piece.some.len() / 2,
+                    _ => return Err(error),
+                },
                 Err(error) => return Err(error),
             }
         }
@@ -199,6 +214,16 @@ impl<W: SeriesWork> SeriesJobs<W> {
         let is_little = is_little && step >= series;
         let piece = |from| Piece { part: Arc::clone(&part), some: from..series.min(from + step), is_little };
         self.waiting.extend((0..series).step_by(step).map(piece));
+    }
+
+    /// The first series of a piece, as many as a piece may have. The others wait.
+    fn shortened(&mut self, piece: Piece) -> Piece {
+        let Range { start, end } = piece.some;
+        let cut = start.saturating_add(self.series_max).min(end);
+        if cut < end {
+            self.waiting.push_front(Piece { some: cut..end, ..piece.clone() });
+        }
+        Piece { some: start..cut, ..piece }
     }
 
     /// Begins to process a piece if it may be in flight together with the others; returns whether it
@@ -325,7 +350,110 @@ fn on_the_pool<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use sandur_memory::MemoryBudget;
+    use sandur_model::TenantId;
+    use sandur_runtime::Env;
+
     use super::*;
+    use crate::batch_texts::BatchTexts;
+
+    /// Bytes of a decoded series.
+    const SERIES_BYTES: u64 = 1_000;
+
+    /// A part of a scan; `0` series at its end.
+    struct Part(Range<usize>);
+
+    impl SeriesPart for Part {
+        fn series(&self) -> usize {
+            self.0.len()
+        }
+
+        fn memory_bytes(&self, some: &Range<usize>) -> u64 {
+            some.len() as u64 * SERIES_BYTES
+        }
+
+        fn decode(&self, some: Range<usize>) -> Result<SeriesBatch, Error> {
+            let labels = some.map(|n| Box::from([((self.0.start + n) as u32, 0)])).collect();
+            let dictionary = BatchTexts::default().finish();
+            Ok(SeriesBatch { dictionary, labels, samples: Vec::new(), held: None })
+        }
+    }
+
+    /// A scan of some parts with 100 series each.
+    struct Parts(usize);
+
+    impl SampleScan for Parts {
+        fn next(&mut self) -> BoxFuture<'_, Result<Option<SeriesBatch>, Error>> {
+            unreachable!("jobs take parts")
+        }
+
+        fn next_part(&mut self) -> BoxFuture<'_, Result<Option<Arc<dyn SeriesPart>>, Error>> {
+            let part = self.0.checked_sub(1).map(|rest| {
+                self.0 = rest;
+                Arc::new(Part(rest * 100..rest * 100 + 100)) as Arc<dyn SeriesPart>
+            });
+            Box::pin(std::future::ready(Ok(part)))
+        }
+    }
+
+    /// Keeps the number of each series, and needs `more` bytes for each.
+    struct Numbers {
+        more: u64,
+    }
+
+    impl SeriesWork for Numbers {
+        type Output = Vec<u32>;
+
+        fn series_max(&self) -> usize {
+            64
+        }
+
+        fn memory_bytes(&self, series: usize) -> u64 {
+            series as u64 * self.more
+        }
+
+        fn run(&self, batch: SeriesBatch) -> Result<Vec<u32>, Error> {
+            let _held = sandur_memory::job::reserve_exactly(batch.labels.len() as u64 * self.more)?;
+            Ok(batch.labels.iter().map(|labels| labels[0].0).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn pieces_are_halved_until_they_fit_and_one_series_that_does_not_fails() {
+        let env = Env::simulated(1, 0);
+        let expected: Vec<u32> = (0..3).rev().flat_map(|part| part * 100..part * 100 + 100).collect();
+        for (bytes, more, fits) in [
+            (1 << 20, 0, true),
+            (10_000, 0, true),
+            (10_000, 4_000, true),
+            (1_000, 0, true),
+            (999, 0, false),
+            (4_999, 4_000, false),
+        ] {
+            let budget = MemoryBudget::root("query", bytes);
+            let tenant = TenantId::default_tenant();
+            let context = QueryContext::new(env.clone(), tenant, budget.clone(), Duration::from_secs(60));
+            let mut jobs = SeriesJobs::new(&context, Box::new(Parts(3)), Arc::new(Numbers { more }));
+            let mut found = Vec::new();
+            let outcome = loop {
+                match jobs.next().await {
+                    Ok(Some(some)) => found.extend(some),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            };
+            match outcome {
+                Ok(()) => assert!(fits && found == expected, "{bytes} bytes, {more} more: {found:?}"),
+                Err(error) => {
+                    assert!(!fits && matches!(error, Error::OverBudget(_)), "{bytes} bytes: {error}")
+                }
+            }
+            drop(jobs);
+            assert_eq!(budget.used(), 0, "memory is released");
+        }
+    }
 
     #[test]
     fn large_parts_are_split_into_at_least_one_piece_per_thread() {

@@ -124,6 +124,10 @@ async fn a_scan_returns_everything_or_names_its_budget() {
         match read(&engine, &context, async |_| env.sleep(Duration::from_secs(1)).await).await {
             Ok(found) => {
                 assert_eq!(found, expected, "with {bytes} bytes");
+                if answered == 0 {
+                    let peak = ample.budget().peak();
+                    assert!(bytes < peak * 2 / 3, "a short query decodes fewer series: {bytes} of {peak}");
+                }
                 answered += 1;
             }
             Err(error) => {

@@ -5,6 +5,7 @@
 //! most two consecutive requests. A group that is completely in memory, as it is after it was written,
 //! costs none.
 
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use futures_util::future::join_all;
 use roaring::RoaringBitmap;
 use sandur_cache::Hint;
 use sandur_format::codec::Piece as StoredPiece;
-use sandur_format::sample_block::{GroupEntry, GroupHead, GroupTables, TimePageEntry, TimeTable};
+use sandur_format::sample_block::{GroupEntry, GroupHead, GroupTables, PageEntry, TimePageEntry, TimeTable};
 use sandur_memory::Reservation;
 use sandur_model::TimeRange;
 use sandur_query::{Error, QueryContext};
@@ -40,6 +41,24 @@ pub(super) struct FetchedBlock {
     pub(super) times: TimeTable,
 }
 
+impl FetchedBlock {
+    /// Bytes of the samples of these series, joined with those of other holders, and of the pages that
+    /// are decoded at the same time: a page is decoded for its first series and dropped after its last.
+    fn decoded_bytes(&self, series: &RangeInclusive<u32>) -> u64 {
+        let (mut decoded, mut at_once, mut most, mut joined) = (VecDeque::new(), 0, 0, 0);
+        for page in self.groups.iter().flat_map(|group| group.pages_with(series)) {
+            while let Some((_, bytes)) = decoded.pop_front_if(|(last, _)| *last < page.first_series) {
+                at_once -= bytes;
+            }
+            decoded.push_back((page.last_series, page.memory_bytes()));
+            at_once += page.memory_bytes();
+            most = most.max(at_once);
+            joined += u64::from(page.rows) * SAMPLE_BYTES * 2;
+        }
+        most + joined
+    }
+}
+
 /// Stored pages of one group.
 pub(super) struct FetchedGroup {
     pub(super) head: Arc<GroupHead>,
@@ -50,13 +69,11 @@ pub(super) struct FetchedGroup {
 }
 
 impl FetchedGroup {
-    /// Bytes of the decoded pages that have some of these series, and of their samples joined with those
-    /// of other holders.
-    fn decoded_bytes(&self, series: &RangeInclusive<u32>) -> u64 {
+    /// The pages that have some of these series.
+    fn pages_with(&self, series: &RangeInclusive<u32>) -> impl Iterator<Item = &PageEntry> {
         let entries = self.pages.iter().map(|(page, _)| &self.head.pages()[*page as usize]);
-        let due =
-            entries.filter(|page| page.first_series <= *series.end() && page.last_series >= *series.start());
-        due.map(|page| page.memory_bytes() + u64::from(page.rows) * SAMPLE_BYTES * 2).sum()
+        let (first, last) = (*series.start(), *series.end());
+        entries.filter(move |page| page.first_series <= last && page.last_series >= first)
     }
 
     fn new(head: Arc<GroupHead>, pages: Vec<(u32, Bytes)>) -> Self {
@@ -82,10 +99,7 @@ pub(super) struct Fetched {
 impl Fetched {
     /// Bytes that decoding a batch takes.
     pub(super) fn decoded_bytes(&self, found: &[Found]) -> u64 {
-        let of_block = |block: &FetchedBlock| {
-            let series = series_in(found, block.holder)?;
-            Some(block.groups.iter().map(|group| group.decoded_bytes(&series)).sum::<u64>())
-        };
+        let of_block = |block: &FetchedBlock| Some(block.decoded_bytes(&series_in(found, block.holder)?));
         let pages: u64 = self.blocks.iter().filter_map(of_block).sum();
         pages + found.iter().map(Found::decoded_bytes).sum::<u64>()
     }

@@ -35,7 +35,8 @@ use sandur_format::sample_block::Footer;
 use sandur_memory::Reservation;
 use sandur_model::{Matcher, TenantId, TimeRange};
 use sandur_query::{
-    Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples, SeriesBatch, SeriesPart,
+    BATCH_SERIES, Error, LabelIds, QueryContext, QueryStats, SampleScan, SampleSelection, Samples,
+    SeriesBatch, SeriesPart,
 };
 use sandur_runtime::Task;
 
@@ -66,6 +67,10 @@ pub(crate) struct SeriesScan {
     context: QueryContext,
     /// Parts of the current batch that were not taken yet.
     parts: VecDeque<SeriesBatch>,
+    /// A batch that is decoded a few series at a time, and the number of its series that were returned.
+    rest: Option<(StoredSeries, usize)>,
+    /// The most series that are decoded at a time, after a complete batch did not fit in the memory.
+    series_max: Option<usize>,
     /// Reads the batches after it; `None` when there are none, or while the next batch is being made.
     pipeline: Option<Box<Pipeline>>,
     /// The next batch, which is read (and decoded) while the current one is used.
@@ -132,30 +137,59 @@ impl SeriesScan {
         let (range, holders) = (selection.range(), Arc::new(holders));
         let fetcher = Fetcher { reader, context: context.clone(), holders, range };
         let pipeline = Some(Box::new(Pipeline::new(PartsReader { fetcher, selection, rules }, walk)));
-        let (parts, ahead) = (VecDeque::new(), None);
-        Ok(Self { context, parts, pipeline, ahead, _memory: memory })
+        let (parts, rest, series_max, ahead) = (VecDeque::new(), None, None, None);
+        Ok(Self { context, parts, rest, series_max, pipeline, ahead, _memory: memory })
     }
 
     /// Returns the next series; `None` after the last ones. Series without samples in the range are left
     /// out, so a batch may be empty.
     async fn take(&mut self) -> Result<Option<SeriesBatch>, Error> {
-        self.context.check()?;
-        if let Some(part) = self.parts.pop_front() {
-            return Ok(Some(part));
+        loop {
+            self.context.check()?;
+            if let Some(part) = self.parts.pop_front() {
+                return Ok(Some(part));
+            }
+            if let Some(rest) = self.rest.take() {
+                return self.decode_few(rest).await.map(Some);
+            }
+            let how = if self.series_max.is_some() { As::Stored } else { As::Decoded };
+            match self.make(how).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(Made::Decoded(batches))) => self.parts.extend(batches),
+                Ok(Some(Made::Stored(stored))) => self.rest = Some((stored, 0)),
+                Err(Error::OverBudget(_)) if self.series_max.is_none() => {
+                    self.series_max = Some(BATCH_SERIES)
+                }
+                Err(error) => return Err(error),
+            }
         }
-        match self.make(As::Decoded).await? {
-            None => return Ok(None),
-            Some(Made::Decoded(batches)) => self.parts.extend(batches),
-            Some(Made::Stored(stored)) => self.parts.extend(stored.decode_parts().await?),
+    }
+
+    /// Decodes the next series of a batch, as many as there is memory for. If there is not enough for one,
+    /// the call can be repeated.
+    async fn decode_few(&mut self, (stored, from): (StoredSeries, usize)) -> Result<SeriesBatch, Error> {
+        loop {
+            let until = stored.series().min(from + self.series_max.unwrap_or(BATCH_SERIES));
+            match stored.decode_part(from..until, false).await {
+                Err(Error::OverBudget(_)) if self.ahead.is_some() => self.let_go().await,
+                Err(Error::OverBudget(_)) if until > from + 1 => self.series_max = Some((until - from) / 2),
+                Err(error) => {
+                    self.rest = Some((stored, from));
+                    return Err(error);
+                }
+                Ok(batch) => {
+                    self.rest = (until < stored.series()).then_some((stored, until));
+                    return Ok(batch);
+                }
+            }
         }
-        Ok(self.parts.pop_front())
     }
 
     /// Returns the next series without decoding them.
     async fn take_part(&mut self) -> Result<Option<Arc<dyn SeriesPart>>, Error> {
         self.context.check()?;
-        if let Some(part) = self.parts.pop_front() {
-            return Ok(Some(Arc::new(part)));
+        if !self.parts.is_empty() || self.rest.is_some() {
+            return Ok(self.take().await?.map(|part| Arc::new(part) as Arc<dyn SeriesPart>));
         }
         match self.make(As::Stored).await? {
             None => Ok(None),
@@ -231,20 +265,21 @@ async fn make_ahead(mut pipeline: Box<Pipeline>, how: As) -> Ahead {
 impl StoredSeries {
     /// Decodes the samples of the batch, in one or several parts.
     async fn decode_parts(&self) -> Result<Vec<SeriesBatch>, Error> {
+        let is_little = self.memory_bytes(&(0..self.series())) <= LITTLE_BYTES;
+        let threads = self.context.env().cpu().parallelism().min(self.context.parallelism());
+        let parts = parts_of(self.series(), threads).map(|part| self.decode_part(part, is_little));
+        try_join_all(parts).await
+    }
+
+    /// Decodes the samples of some series, in the calling thread if they are few.
+    async fn decode_part(&self, some: Range<usize>, is_little: bool) -> Result<SeriesBatch, Error> {
         let context = &self.context;
-        let mut memory = context.budget().reserve(self.memory_bytes(&(0..self.series())))?;
-        let is_little = memory.bytes() <= LITTLE_BYTES;
-        let decode_part = |part: Range<usize>| {
-            let stored = self.clone();
-            context.compute_sized(is_little, move || stored.decode(part))
-        };
-        let threads = context.env().cpu().parallelism().min(context.parallelism());
-        let mut batches = try_join_all(parts_of(self.series(), threads).map(decode_part)).await?;
-        memory.resize(batches.iter().map(bytes_of).sum())?;
-        for batch in &mut batches {
-            batch.held = Some(memory.split(bytes_of(batch)));
-        }
-        Ok(batches)
+        let mut memory = context.budget().reserve(self.memory_bytes(&some))?;
+        let stored = self.clone();
+        let mut batch = context.compute_sized(is_little, move || stored.decode(some)).await?;
+        memory.resize(bytes_of(&batch))?;
+        batch.held = Some(memory);
+        Ok(batch)
     }
 }
 
@@ -269,7 +304,8 @@ impl SampleScan for SeriesScan {
     }
 
     fn is_over(&self) -> bool {
-        self.parts.is_empty() && self.ahead.is_none() && self.pipeline.is_none()
+        let is_read = self.ahead.is_none() && self.pipeline.is_none();
+        is_read && self.parts.is_empty() && self.rest.is_none()
     }
 }
 
