@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use sandur_memory::job::spend;
-use sandur_model::{LineColumn, LogPage, Matcher, StreamRun};
+use sandur_model::{LineColumn, LineReducer, LogPage, Matcher, StreamRun};
 use sandur_query::{Error, Needles, PageTask};
 
 use crate::ast::LogExpr;
@@ -98,6 +98,19 @@ impl Pipeline {
         names
     }
 
+    /// Reduces lines to the fields that the stages read, if no other part of the line matters to them.
+    pub fn reducer(&self) -> Option<Arc<dyn LineReducer>> {
+        let wanted = self.wanted.as_ref()?;
+        if self.stages.iter().any(|stage| stage.effect().changes_line) {
+            return None;
+        }
+        let mut readers = self.stages.iter().filter(|stage| stage.effect().reads_line);
+        match (readers.next(), readers.next()) {
+            (Some(parser), None) => parser.reducer(wanted),
+            _ => None,
+        }
+    }
+
     /// The needles that every passing line contains.
     pub fn needles(&self) -> Needles {
         needles::required(self.filters.iter())
@@ -121,6 +134,20 @@ impl Pipeline {
         scratch.now_ns = self.now_ns;
         Worker { filter, filters: self.filters.clone(), stages, wanted, scratch, rows: Vec::new() }
     }
+}
+
+/// Drops stages that only change a line that is never read. They cannot fail then.
+pub fn without_unread_lines(log: &LogExpr, mut is_read: bool) -> LogExpr {
+    let mut stages = Vec::with_capacity(log.stages.len());
+    for stage in log.stages.iter().rev() {
+        let effect = stage.effect();
+        if is_read || !effect.changes_line || effect.changes_labels {
+            is_read |= effect.reads_line;
+            stages.push(Arc::clone(stage));
+        }
+    }
+    stages.reverse();
+    LogExpr { matchers: log.matchers.clone(), stages }
 }
 
 /// A wanted `x_extracted` also needs the key `x`: each row decides whether the name `x` is taken.

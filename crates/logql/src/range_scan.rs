@@ -9,19 +9,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sandur_memory::Reservation;
 use sandur_memory::job::spend;
 use sandur_model::go_text::{labels_text, parse_bytes, parse_float, parse_go_duration};
-use sandur_model::{Level, LineColumn, LogPage, MINUTE_NS, StreamRun, TimeRange};
+use sandur_model::{Level, LineColumn, LineReducer, LogPage, MINUTE_NS, StreamRun, TimeRange};
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem,
     SeenRows, Selection, Slots, StreamCounts, Windows, Work, execute,
 };
 
-use crate::ast::{Conversion, LogExpr, RangeAggregation, Unwrap};
+use crate::ast::{Conversion, RangeAggregation, Unwrap};
 use crate::grouping::Grouping;
 use crate::groups::{GroupSource, Groups, KeepIds};
 use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
 use crate::names::NameId;
-use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between};
+use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between, without_unread_lines};
 use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
 use crate::range_groups::{GROUP_UNITS, RangeGroups};
@@ -151,20 +151,6 @@ impl RangeScan {
     }
 }
 
-/// Drops stages that only change a line that is never read. They cannot fail then.
-fn without_unread_lines(log: &LogExpr, mut is_read: bool) -> LogExpr {
-    let mut stages = Vec::with_capacity(log.stages.len());
-    for stage in log.stages.iter().rev() {
-        let effect = stage.effect();
-        if is_read || !effect.changes_line || effect.changes_labels {
-            is_read |= effect.reads_line;
-            stages.push(Arc::clone(stage));
-        }
-    }
-    stages.reverse();
-    LogExpr { matchers: log.matchers.clone(), stages }
-}
-
 fn keep_of(own: Option<&Grouping>, outer: Option<&Grouping>) -> Keep {
     match own.or(outer) {
         None => Keep::All,
@@ -201,6 +187,7 @@ pub async fn groups(
         seen: Mutex::new(SeenRows::new(context.budget())?),
         workers: Mutex::new(Vec::new()),
         context: context.clone(),
+        reducer: pipeline.reducer(),
         pipeline,
         scan,
     });
@@ -221,6 +208,8 @@ struct RangeWork {
     scan: Arc<RangeScan>,
     /// The pipeline of the scan at the time of the query.
     pipeline: Pipeline,
+    /// Reduces lines to what the pipeline reads of them.
+    reducer: Option<Arc<dyn LineReducer>>,
     context: QueryContext,
     slots: Slots,
     seen: Mutex<SeenRows>,
@@ -308,9 +297,15 @@ impl RangeWork {
         let _marks = self.context.budget().reserve(page.timestamps.len() as u64)?;
         let mut chosen = worker.pipeline.choose(task, &page, &ranges)?;
         if reads && chosen.lines.is_none() && chosen.rows.contains(&true) {
-            chosen.lines = Some(match worker.pipeline.filters_lines() {
-                true => task.lines_of(&chosen.rows)?,
-                false => task.lines()?,
+            // Rows that may be stored twice are recognised by their complete lines.
+            let reduced = match self.reducer.as_deref().filter(|_| !bytes && !suspicious) {
+                Some(reducer) => task.reduced(reducer, &chosen.rows)?,
+                None => None,
+            };
+            chosen.lines = Some(match (reduced, worker.pipeline.filters_lines()) {
+                (Some(reduced), _) => reduced,
+                (None, true) => task.lines_of(&chosen.rows)?,
+                (None, false) => task.lines()?,
             });
         }
         for (run, rows) in page.runs.iter().zip(ranges) {

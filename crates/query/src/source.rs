@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use sandur_base::BoxFuture;
-use sandur_model::{Labels, Level, LineAutomaton, LineColumn, LogPage, Matcher, TenantId, TimeRange};
+use sandur_model::{
+    Labels, Level, LineAutomaton, LineColumn, LineReducer, LogPage, Matcher, TenantId, TimeRange,
+};
 
 use crate::context::QueryContext;
 use crate::error::Error;
@@ -149,6 +151,13 @@ pub trait PageTask: Send {
     /// The lines of the wanted rows; others may be empty. Replaces [`PageTask::lines`]; to be called
     /// once.
     fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error>;
+
+    /// The parts of the wanted rows' lines that the reducer needs, instead of the lines; other rows may be
+    /// empty. `None` if the page cannot provide parts of lines: then [`PageTask::lines_of`] is called.
+    fn reduced(&mut self, reducer: &dyn LineReducer, wanted: &[bool]) -> Result<Option<LineColumn>, Error> {
+        let _ = (reducer, wanted);
+        Ok(None)
+    }
 }
 
 /// The result of a selection: items in the requested order. Prefetches while items are processed.

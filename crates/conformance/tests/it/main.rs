@@ -2,6 +2,7 @@
 //!
 //! All tests are in one binary, because each further binary would be linked with all dependencies again.
 
+mod fields;
 mod graphite;
 mod logql;
 mod nesting;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_memory::Reservation;
-use sandur_model::{LineAutomaton, LineColumn, LogPage, StreamRun, matches_all};
+use sandur_model::{LineAutomaton, LineColumn, LineReducer, LogPage, StreamRun, matches_all};
 use sandur_query::{Error, PageTask, QueryContext};
 
 use crate::error::FilterError;
@@ -155,6 +155,13 @@ impl PageTask for MaskedPage {
         match self.lines.take() {
             Some(lines) => Ok(lines),
             None => self.inner.lines_of(wanted),
+        }
+    }
+
+    fn reduced(&mut self, reducer: &dyn LineReducer, wanted: &[bool]) -> Result<Option<LineColumn>, Error> {
+        match self.lines {
+            Some(_) => Ok(None),
+            None => self.inner.reduced(reducer, wanted),
         }
     }
 }

@@ -23,12 +23,12 @@ use super::values::{Arena, Patterns};
 /// Automata with more states are not run over pieces.
 pub(super) const MAX_STATES: usize = 256;
 
-const DIGITS: &[u8] = b"0123456789";
-const LOWER_HEX: &[u8] = b"0123456789abcdef";
-const UPPER_HEX: &[u8] = b"0123456789ABCDEF";
-const ADDRESS_BYTES: &[u8] = b"0123456789.";
+pub(super) const DIGITS: &[u8] = b"0123456789";
+pub(super) const LOWER_HEX: &[u8] = b"0123456789abcdef";
+pub(super) const UPPER_HEX: &[u8] = b"0123456789ABCDEF";
+pub(super) const ADDRESS_BYTES: &[u8] = b"0123456789.";
 /// The bytes of names of months and weekdays, and of padded days.
-const NAME_BYTES: &[u8] = b" 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+pub(super) const NAME_BYTES: &[u8] = b" 0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// Lengths of the groups of a UUID.
 const UUID_GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
 

@@ -18,7 +18,8 @@
 //! sorts the tokens; `tokens`, `atoms`, `repeats` and `column` store each pool into the streams of
 //! `sink`. [`ShapedLines`]: `source` reads the streams, `opened` finds the pools in them, `values` writes
 //! the text of tokens into one arena, and `decode` copies constant text and tokens into the lines. A test
-//! of lines runs over the pieces instead (`search`, with the state sets of `image`).
+//! of lines runs over the pieces instead (`search`, with the state sets of `image`), and a query of some
+//! fields assembles only the parts that have them (`reduce`).
 //!
 //! **Invariants.** Decoding returns exactly the encoded bytes and line ends, given the same timestamps.
 //! The same lines give the same bytes on every machine. Every length that is read is checked before
@@ -38,11 +39,15 @@ mod layout;
 mod numbers;
 mod opened;
 mod pools;
+mod reduce;
+#[cfg(test)]
+mod reduce_tests;
 mod repeats;
 mod search;
 #[cfg(test)]
 mod search_tests;
 mod sink;
+mod slot_order;
 mod source;
 mod split;
 mod table;

@@ -25,6 +25,7 @@ use super::clock::MAX_CLOCKS;
 use super::decode::instant_of;
 use super::image::{MAX_STATES, States, Tokens, run};
 use super::opened::{LINE_END, ShapedLines, malformed};
+use super::slot_order::SlotOrder;
 use super::values::span;
 
 /// Larger sets are not followed further: the rest of the line becomes a stretch.
@@ -292,44 +293,4 @@ fn verdict(program: Program) -> Verdict {
         may_fail |= stretch.may_fail;
     }
     if may_pass && may_fail { Verdict::Look(program) } else { Verdict::Same(may_pass) }
-}
-
-/// For each slot its index among the slots of its field in its row, and the number of slots of each field
-/// in a row.
-struct SlotOrder {
-    /// The index of each slot, by part.
-    number: Vec<u32>,
-    /// Field and number of slots, shape by shape.
-    advances: Vec<(u32, u32)>,
-    /// Start of the advances of each shape, and the end of the last.
-    starts: Vec<usize>,
-}
-
-impl SlotOrder {
-    /// Returns the order for the wanted fields.
-    fn new(lines: &ShapedLines, wanted: &[bool]) -> Self {
-        let shapes = &lines.shapes;
-        let mut order = Self { number: vec![0; shapes.parts.len()], advances: Vec::new(), starts: vec![0] };
-        let mut slots = vec![0; wanted.len()];
-        for (shape, &first) in shapes.starts.iter().enumerate() {
-            let from = order.advances.len();
-            for (n, field) in shapes.slots(shape as u16).enumerate().filter(|(_, field)| wanted[*field]) {
-                if slots[field] == 0 {
-                    order.advances.push((field as u32, 0));
-                }
-                order.number[first as usize + n] = slots[field];
-                slots[field] += 1;
-            }
-            for (field, count) in &mut order.advances[from..] {
-                *count = std::mem::take(&mut slots[*field as usize]);
-            }
-            order.starts.push(order.advances.len());
-        }
-        order
-    }
-
-    #[inline(always)]
-    fn advances(&self, shape: usize) -> &[(u32, u32)] {
-        &self.advances[self.starts[shape]..self.starts[shape + 1]]
-    }
 }

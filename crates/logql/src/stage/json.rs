@@ -4,16 +4,20 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::LineReducer;
+
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
 use crate::parser::cursor::Parser;
 use crate::row::{Row, Stage, Wanted};
 use crate::stage::json_expressions;
+use crate::stage::json_reduce::JsonReducer;
 use crate::stage::json_scan::{Flow, Malformed, Value, append_unescaped, each_member};
 use crate::stage::json_value::{JSON_ERROR, set_value};
 use crate::stage::keys::{append_sanitized, key_name, known_name};
 use crate::stage::node::{Effect, StageNode, StageSpec};
+use crate::stage::reduce::WantedLabels;
 
 /// The deepest nesting that is read, which bounds the recursion.
 const DEPTH_MAX: usize = 64;
@@ -49,6 +53,10 @@ impl StageNode for Json {
 
     fn start(&self, _names: &mut Names) -> Box<dyn Stage> {
         Box::new(Json)
+    }
+
+    fn reducer(&self, wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
+        Some(Arc::new(JsonReducer(WantedLabels::new(wanted))))
     }
 }
 

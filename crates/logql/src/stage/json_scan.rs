@@ -150,7 +150,8 @@ pub fn value_at(text: &[u8], at: usize) -> Result<(Value<'_>, usize), Malformed>
     }
 }
 
-fn skip_blank(text: &[u8], mut at: usize) -> usize {
+/// The offset of the first byte from `at` on that is not white space.
+pub fn skip_blank(text: &[u8], mut at: usize) -> usize {
     while matches!(text.get(at), Some(b' ' | b'\n' | b'\r' | b'\t')) {
         at += 1;
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::LineReducer;
+
 use crate::error::ParseError;
 use crate::lexer::Kind;
 use crate::names::{NameId, Names};
@@ -10,8 +12,10 @@ use crate::parser::cursor::Parser;
 use crate::row::{Row, Stage};
 use crate::stage::json_expressions::{Expression, join, parse_list};
 use crate::stage::keys::{append_sanitized, key_name};
+use crate::stage::logfmt_reduce::LogfmtReducer;
 use crate::stage::logfmt_scan::{Pair, Pairs};
 use crate::stage::node::{Effect, StageNode, StageSpec};
+use crate::stage::reduce::WantedLabels;
 
 /// The `__error__` of a line that is not valid logfmt.
 pub const LOGFMT_ERROR: &str = "LogfmtParserErr";
@@ -83,6 +87,20 @@ impl StageNode for Logfmt {
             NamedLabel { id: names.id(&e.label), name: e.label.clone().into_bytes(), key }
         });
         Box::new(Named { strict: self.strict, labels: named.collect(), key: Vec::new() })
+    }
+
+    fn reducer(&self, wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
+        let is_named = !self.expressions.is_empty();
+        let wanted = match is_named {
+            false => WantedLabels::new(wanted),
+            true => {
+                let keys = self.expressions.iter().map(|e| String::from_utf8(key_of(&e.text)).ok());
+                let mut keys = keys.collect::<Option<Vec<_>>>()?;
+                keys.extend(self.expressions.iter().map(|e| e.label.clone()));
+                WantedLabels::new(&keys)
+            }
+        };
+        Some(Arc::new(LogfmtReducer { wanted, keeps_empty: self.keep_empty || is_named }))
     }
 }
 

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::LineReducer;
+
 use crate::error::ParseError;
 use crate::line_filter::LineFilter;
 use crate::names::Names;
@@ -39,6 +41,11 @@ pub trait StageNode: fmt::Debug + fmt::Display + Send + Sync {
     /// The label that the stage reads, if it is a label filter without `and` and `or`. Parsers run such a
     /// filter as soon as they have the label, so that they need not read the rest of a rejected line.
     fn filtered_label(&self) -> Option<String> {
+        None
+    }
+    /// Reduces lines to the fields from which the stage makes these labels, if the stage is a parser that
+    /// finds the same in them.
+    fn reducer(&self, _wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
         None
     }
     /// The bytes of its compiled expressions, without its text.

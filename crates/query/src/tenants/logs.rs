@@ -1,7 +1,7 @@
 //! Log rows of several tenants, merged in the requested order.
 
 use sandur_base::BoxFuture;
-use sandur_model::{LineAutomaton, LineColumn, LogPage, Matcher, TenantId};
+use sandur_model::{LineAutomaton, LineColumn, LineReducer, LogPage, Matcher, TenantId};
 
 use super::{TENANT_LABEL, TenantsSource, with_tenant};
 use crate::context::QueryContext;
@@ -164,6 +164,10 @@ impl PageTask for TenantPage {
 
     fn lines_of(&mut self, wanted: &[bool]) -> Result<LineColumn, Error> {
         self.inner.lines_of(wanted)
+    }
+
+    fn reduced(&mut self, reducer: &dyn LineReducer, wanted: &[bool]) -> Result<Option<LineColumn>, Error> {
+        self.inner.reduced(reducer, wanted)
     }
 }
 

@@ -10,7 +10,9 @@ use roaring::RoaringBitmap;
 use sandur_format::log_block::{PageEntry, Wanted};
 use sandur_format::shapes::ShapedLines;
 use sandur_memory::Reservation;
-use sandur_model::{LineAutomaton, LineColumn, LogPage, MINUTE_NS, StreamRun, Suspect, TimeRange};
+use sandur_model::{
+    LineAutomaton, LineColumn, LineReducer, LogPage, MINUTE_NS, StreamRun, Suspect, TimeRange,
+};
 use sandur_query::{
     Columns, CountsTask, Error, MinuteCount, PageTask, QueryContext, QueryStats, StreamCounts,
 };
@@ -199,6 +201,19 @@ impl PageTask for BlockPage {
             _ => Err(not_asked_for()),
         }
     }
+
+    fn reduced(&mut self, reducer: &dyn LineReducer, wanted: &[bool]) -> Result<Option<LineColumn>, Error> {
+        match self.open() {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(reason) => return Err(self.damaged(reason)),
+        }
+        let PageLines::Open(open) = &mut self.lines else { return Err(not_asked_for()) };
+        match open.reduced(reducer, &self.timestamps, wanted) {
+            Ok(lines) => Ok(lines),
+            Err(reason) => Err(self.damaged(reason)),
+        }
+    }
 }
 
 fn not_asked_for() -> Error {
@@ -252,6 +267,10 @@ impl PageTask for SuspectPage {
         let lines = self.inner.lines_of(wanted)?;
         QueryStats::add(&self.context.stats().head_bytes, lines.bytes.len() as u64);
         Ok(lines)
+    }
+
+    fn reduced(&mut self, reducer: &dyn LineReducer, wanted: &[bool]) -> Result<Option<LineColumn>, Error> {
+        self.inner.reduced(reducer, wanted)
     }
 }
 

@@ -1,0 +1,108 @@
+//! Reduces JSON lines to the members that become wanted labels.
+//!
+//! **Invariants.** A member is left out only if `json` would not extract it. Lines for which a slot could
+//! contain the end of a value, or something that is not a value, are not reduced, so that their errors
+//! stay the same.
+
+use std::ops::Range;
+
+use sandur_model::{LinePart, LineReducer, LineTemplate, SlotRule};
+
+use crate::stage::json_scan::{Flow, Key, Value, append_unescaped, each_member, skip_blank, value_at};
+use crate::stage::keys::append_sanitized;
+use crate::stage::reduce::{QUOTED, Slots, WantedLabels, all_but, range_in};
+
+/// Bytes that end a number or a word.
+const ENDS: &[u8] = b" \n\r\t,}]";
+/// Contents after the first bytes of a number.
+const BARE_REST: SlotRule = SlotRule::new(all_but(ENDS));
+/// Contents with the first bytes of a number.
+const BARE_START: SlotRule = {
+    let mut first = [false; 256];
+    let digits = b"-0123456789";
+    let mut n = 0;
+    while n < digits.len() {
+        first[digits[n] as usize] = true;
+        n += 1;
+    }
+    SlotRule { first, may_be_empty: false, ..BARE_REST }
+};
+/// Contents that are complete values without quotes.
+const BARE: SlotRule = SlotRule { words: &[b"true", b"false", b"null"], ..BARE_START };
+/// Contents somewhere in an object or array.
+const NESTED: SlotRule = SlotRule::new(all_but(b"\"\\{}[]"));
+
+/// Keeps the members of wanted labels.
+pub struct JsonReducer(pub WantedLabels);
+
+impl LineReducer for JsonReducer {
+    fn parts(&self, LineTemplate { text, slots, contents }: LineTemplate<'_>) -> Option<Vec<LinePart>> {
+        let mut slots = Slots::new(slots, contents);
+        let mut parts = vec![LinePart::Text(b"{")];
+        let mut is_known = true;
+        let outcome = each_member(text, &mut |key, value| {
+            match self.member(text, key, value, &mut slots) {
+                None => is_known = false,
+                Some(None) => {}
+                Some(Some(member)) => {
+                    if parts.len() > 1 {
+                        parts.push(LinePart::Text(b","));
+                    }
+                    parts.push(LinePart::Copy(member));
+                }
+            }
+            Ok(if is_known { Flow::Continue } else { Flow::Stop })
+        });
+        // Text after the object is not read.
+        let (_, end) = value_at(text, skip_blank(text, 0)).ok()?;
+        if outcome.is_err() || !is_known || !slots.are_known_before(end) {
+            return None;
+        }
+        parts.push(LinePart::Text(b"}"));
+        Some(parts)
+    }
+}
+
+impl JsonReducer {
+    /// The place of a member, or `None` in it if the member is not wanted; `None` if a slot may contain
+    /// more than a part of a value.
+    fn member(
+        &self,
+        text: &[u8],
+        key: Key<'_>,
+        value: Value<'_>,
+        slots: &mut Slots<'_>,
+    ) -> Option<Option<Range<usize>>> {
+        let key_range = range_in(text, key.raw);
+        let mut plain = Vec::new();
+        let key = if key.escaped {
+            append_unescaped(&mut plain, key.raw);
+            &plain
+        } else {
+            key.raw
+        };
+        let mut name = Vec::new();
+        append_sanitized(&mut name, key);
+        let (end, is_wanted, obeys) = match value {
+            Value::Null => return slots.are_known_before(key_range.end).then_some(None),
+            Value::String(raw) => {
+                let range = range_in(text, raw);
+                (range.end + 1, self.0.has(&name), slots.obey(range, &QUOTED, &QUOTED))
+            }
+            Value::Number(raw) | Value::Bool(raw) => {
+                let range = range_in(text, raw);
+                let first = if range.len() == 1 { &BARE } else { &BARE_START };
+                (range.end, self.0.has(&name), slots.obey(range, first, &BARE_REST))
+            }
+            Value::Object(raw) => {
+                let range = range_in(text, raw);
+                (range.end, self.0.begins_with(&name), slots.obey(range, &NESTED, &NESTED))
+            }
+            Value::Array(raw) => {
+                let range = range_in(text, raw);
+                (range.end, false, slots.obey(range, &NESTED, &NESTED))
+            }
+        };
+        obeys.then(|| is_wanted.then(|| key_range.start - 1..end))
+    }
+}
