@@ -88,6 +88,7 @@ mod pipeline;
 mod pretty;
 mod range;
 mod range_groups;
+mod range_rows;
 mod range_scan;
 mod reference;
 mod request;

@@ -185,7 +185,7 @@ impl LogWork {
         }
         let lines = match chosen {
             Chosen { lines: Some(lines), .. } => lines,
-            Chosen { mut rows, lines: None } => {
+            Chosen { mut rows, lines: None, .. } => {
                 rows.fill(false);
                 candidates.iter().for_each(|candidate| rows[candidate.row as usize] = true);
                 task.lines_of(&rows)?

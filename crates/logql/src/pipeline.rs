@@ -14,7 +14,7 @@ use crate::names::{NameId, Names};
 use crate::needles;
 use crate::page_filter::PageFilter;
 use crate::row::{ERROR, ERROR_DETAILS, Row, Scratch, Stage, Wanted, WantedNames, seed_names};
-use crate::stage::node::StageNode;
+use crate::stage::node::{Effect, StageNode};
 
 /// The filters and stages that a query applies to the rows of its selector.
 #[derive(Clone)]
@@ -111,6 +111,12 @@ impl Pipeline {
         }
     }
 
+    /// Whether all stages are parsers that only extract labels, and label filters.
+    pub fn parses_and_filters(&self) -> bool {
+        let mut effects = self.stages.iter().map(|stage| stage.effect());
+        effects.all(|effect| effect.only_extracts || effect == Effect::default())
+    }
+
     /// The needles that every passing line contains.
     pub fn needles(&self) -> Needles {
         needles::required(self.filters.iter())
@@ -168,6 +174,8 @@ pub struct Chosen {
     pub rows: Vec<bool>,
     /// The lines of at least these rows, if they had to be assembled.
     pub lines: Option<LineColumn>,
+    /// Whether the lines are reduced to what the stages read.
+    pub are_reduced: bool,
 }
 
 /// The stages and buffers of one worker.
@@ -200,7 +208,7 @@ impl Worker {
         let mut rows = vec![false; page.timestamps.len()];
         ranges.iter().for_each(|range| rows[range.start as usize..range.end as usize].fill(true));
         if self.filter.is_empty() || ranges.iter().all(Range::is_empty) {
-            return Ok(Chosen { rows, lines: None });
+            return Ok(Chosen { rows, lines: None, are_reduced: false });
         }
         let mut decided = vec![false; self.filters.len()];
         for (decided, filter) in decided.iter_mut().zip(&self.filters) {
@@ -221,14 +229,14 @@ impl Worker {
             .map(|(filter, _)| filter)
             .collect();
         if rest.is_empty() || !rows.contains(&true) {
-            return Ok(Chosen { rows, lines: None });
+            return Ok(Chosen { rows, lines: None, are_reduced: false });
         }
         let lines = task.lines_of(&rows)?;
         for (row, chosen) in rows.iter_mut().enumerate().filter(|(_, chosen)| **chosen) {
             let line = lines.line(row);
             *chosen = rest.iter().all(|filter| filter.passes(line));
         }
-        Ok(Chosen { rows, lines: Some(lines) })
+        Ok(Chosen { rows, lines: Some(lines), are_reduced: false })
     }
 
     fn choose_by_lines(
@@ -244,7 +252,7 @@ impl Worker {
             selected.iter().for_each(|&row| rows[row as usize] = true);
             self.give_back(selected);
         }
-        Ok(Chosen { rows, lines: Some(lines) })
+        Ok(Chosen { rows, lines: Some(lines), are_reduced: false })
     }
 
     /// The rows of the range that pass the line filters. The buffer is returned with [`Self::give_back`].

@@ -8,29 +8,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_memory::Reservation;
 use sandur_memory::job::spend;
-use sandur_model::go_text::{labels_text, parse_bytes, parse_float, parse_go_duration};
 use sandur_model::{Level, LineColumn, LineReducer, LogPage, MINUTE_NS, StreamRun, TimeRange};
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem,
     SeenRows, Selection, Slots, StreamCounts, Windows, Work, execute,
 };
 
-use crate::ast::{Conversion, RangeAggregation, Unwrap};
+use crate::ast::{RangeAggregation, Unwrap};
 use crate::grouping::Grouping;
 use crate::groups::{GroupSource, Groups, KeepIds};
-use crate::log_scan::row_hash;
 use crate::matrix::{Labels, Matrix, Series, sorted_labels};
-use crate::names::NameId;
-use crate::pipeline::{Chosen, Pipeline, Worker, is_suspect, passes, rows_between, without_unread_lines};
+use crate::pipeline::{Chosen, Pipeline, Worker, passes, rows_between, without_unread_lines};
 use crate::range::slots::{ABSENT, Accumulation, is_absent};
 use crate::range::{RangeFunction, RowValue, Setup};
 use crate::range_groups::{GROUP_UNITS, RangeGroups};
-use crate::row::{ERROR, ERROR_DETAILS, Row, RunLabels, Stage};
-use crate::stage::json_value::JSON_ERROR;
-use crate::stage::logfmt::LOGFMT_ERROR;
-
-/// The `__error__` of a value that cannot be unwrapped.
-const UNWRAP_ERROR: &str = "SampleExtractionErr";
+use crate::range_rows::{
+    Contribution, FatalErrors, KnownLines, RowReader, RunningUnwrap, is_of_lines, pipeline_error,
+};
+use crate::row::{ERROR, Row, RunLabels};
 
 /// The labels that distinguish groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,13 +101,9 @@ impl RangeScan {
         }
     }
 
-    /// Whether the row makes the query fail: it has an error that is not from a parser, or the query does
-    /// not read errors. A label `__error__` that a parser found in the line counts if it would be a label
-    /// of the series.
-    fn ends_with(&self, row: &Row<'_>) -> bool {
-        let of_parser = |error: &str| error == JSON_ERROR || error == LOGFMT_ERROR;
-        let error = if matches!(self.keep, Keep::By(_)) { row.error() } else { row.error_or_label() };
-        error.is_some_and(|error| !(self.keeps_errors && of_parser(error)))
+    /// The errors of rows with which the query fails.
+    fn fatal_errors(&self) -> FatalErrors {
+        FatalErrors { in_labels: !matches!(self.keep, Keep::By(_)), of_parsers: !self.keeps_errors }
     }
 
     /// Whether only the stream and the level of a row matter.
@@ -188,6 +179,7 @@ pub async fn groups(
         workers: Mutex::new(Vec::new()),
         context: context.clone(),
         reducer: pipeline.reducer(),
+        is_of_lines: pipeline.parses_and_filters(),
         pipeline,
         scan,
     });
@@ -210,6 +202,8 @@ struct RangeWork {
     pipeline: Pipeline,
     /// Reduces lines to what the pipeline reads of them.
     reducer: Option<Arc<dyn LineReducer>>,
+    /// Whether stages look at nothing but the line and labels.
+    is_of_lines: bool,
     context: QueryContext,
     slots: Slots,
     seen: Mutex<SeenRows>,
@@ -223,13 +217,7 @@ struct RangeWorker {
     groups: Groups,
     values: Box<dyn Accumulation>,
     memory: Reservation,
-}
-
-/// The unwrapped label, and the filters after it.
-struct RunningUnwrap {
-    label: NameId,
-    conversion: Conversion,
-    filters: Vec<Box<dyn Stage>>,
+    known: KnownLines,
 }
 
 impl Work for RangeWork {
@@ -279,6 +267,7 @@ impl RangeWork {
             groups: Groups::new(scan.leaves_out_empty),
             values: (scan.function.start)(scan.setup()),
             memory: self.context.budget().reserve(0)?,
+            known: KnownLines::default(),
         })
     }
 
@@ -302,6 +291,7 @@ impl RangeWork {
                 Some(reducer) => task.reduced(reducer, &chosen.rows)?,
                 None => None,
             };
+            chosen.are_reduced = reduced.is_some();
             chosen.lines = Some(match (reduced, worker.pipeline.filters_lines()) {
                 (Some(reduced), _) => reduced,
                 (None, true) => task.lines_of(&chosen.rows)?,
@@ -332,17 +322,25 @@ impl RangeWork {
             return self.whole_run(worker, (page, lines), &base, rows);
         }
         let selected = worker.pipeline.chosen(chosen, rows);
-        let stream = run.suspect.map(|_| run.labels.stream_id());
-        let RangeWorker { pipeline, unwrap, keep, groups, values, memory } = worker;
+        let RangeWorker { pipeline, unwrap, keep, groups, values, memory, known } = worker;
         let Worker { stages, wanted, scratch, .. } = pipeline;
-        let mut row = Row::new(page, &base, wanted, scratch);
+        let is_of_lines = chosen.are_reduced && self.is_of_lines && is_of_lines(&base, wanted);
+        let mut known = is_of_lines.then(|| known.of_run());
+        let mut reader = RowReader {
+            value: self.scan.function.value,
+            fatal: self.scan.fatal_errors(),
+            page: (page, lines),
+            run,
+            row: Row::new(page, &base, wanted, scratch),
+            stages,
+            unwrap: unwrap.as_mut(),
+            groups: (groups, keep, source),
+            of_levels: Default::default(),
+        };
         let (mut slot, mut slot_end) = (None, i64::MIN);
-        // The group by the number of the level; the first entry is used if there is one group for the run.
-        let mut known: [Option<u32>; Level::EVERY.len()] = Default::default();
         let (mut passed, mut duplicates) = (0, 0);
         for &index in &selected {
-            let index = index as usize;
-            let timestamp = page.timestamps[index];
+            let timestamp = page.timestamps[index as usize];
             if timestamp > slot_end {
                 (slot, slot_end) = match self.slots.find(timestamp) {
                     Some((found, end)) => (Some(found).filter(|s| !self.slots.is_gap(*s)), end),
@@ -350,49 +348,25 @@ impl RangeWork {
                 };
             }
             let Some(slot) = slot else { continue };
-            let line = lines.map_or(&[] as &[u8], |l| l.line(index));
-            row.load(index, line);
-            if !passes(stages, &mut row) {
-                continue;
-            }
-            let Some(value) = self.value(&mut row, unwrap.as_mut()) else { continue };
-            if let Some(stream) = stream
-                && is_suspect(run, timestamp)
-                && let Some(lines) = lines
-            {
-                let hash = row_hash(page, lines, stream, index);
-                if !self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(hash)? {
-                    duplicates += 1;
-                    continue;
+            let contribution = match (&mut known, lines) {
+                (Some(known), Some(lines)) => {
+                    known.of_line(lines, index, || reader.contribution(index, &self.seen, memory))?
                 }
-            }
-            if self.scan.ends_with(&row) {
-                return Err(pipeline_error(&row));
-            }
-            let place = match source {
-                GroupSource::Run => 0,
-                GroupSource::Level | GroupSource::Row => page.level(index) as usize,
+                _ => reader.contribution(index, &self.seen, memory)?,
             };
-            let group = match known[place] {
-                Some(group) if source != GroupSource::Row => group,
-                _ => *known[place].insert(groups.find(&row, keep, memory)?),
-            };
-            values.add(memory, group, slot, (timestamp, value))?;
-            passed += 1;
+            match contribution {
+                Contribution::Counts { group, value } => {
+                    values.add(memory, group, slot, (timestamp, value))?;
+                    passed += 1;
+                }
+                Contribution::Duplicate => duplicates += 1,
+                Contribution::None => {}
+            }
         }
         pipeline.give_back(selected);
         QueryStats::add(&self.context.stats().post_filter_lines, passed);
         QueryStats::add(&self.context.stats().duplicates, duplicates);
         Ok(())
-    }
-
-    /// The number that a row contributes; `None` drops the row.
-    fn value(&self, row: &mut Row<'_>, unwrap: Option<&mut RunningUnwrap>) -> Option<f64> {
-        match (unwrap, self.scan.function.value) {
-            (Some(unwrap), _) => unwrapped(row, unwrap),
-            (None, RowValue::One) => Some(1.0),
-            (None, RowValue::Bytes) => Some(row.line().len() as f64),
-        }
     }
 
     /// Adds the rows of one group that all pass: per slot, only their number or the length of their lines.
@@ -470,7 +444,7 @@ impl RangeWork {
         if !passes(stages, &mut row) {
             return Ok(None);
         }
-        if self.scan.ends_with(&row) {
+        if self.scan.fatal_errors().has(&row) {
             return Err(pipeline_error(&row));
         }
         worker.groups.find(&row, &worker.keep, &mut worker.memory).map(Some)
@@ -553,43 +527,4 @@ fn absent_labels(pipeline: &Pipeline) -> Labels {
     let once = |name: &str| matchers.iter().filter(|m| m.name() == name).count() == 1;
     let named = matchers.iter().filter(|m| m.op() == Equal && once(m.name()) && !m.value().is_empty());
     sorted_labels(named.map(|m| (m.name().into(), m.value().into())).collect())
-}
-
-/// The number in a row's label; `None` drops the row.
-fn unwrapped(row: &mut Row<'_>, unwrap: &mut RunningUnwrap) -> Option<f64> {
-    let text = row.get(unwrap.label).filter(|t| !t.is_empty())?;
-    let number = match unwrap.conversion {
-        Conversion::Float => parse_float(text),
-        Conversion::Duration | Conversion::DurationSeconds => {
-            parse_go_duration(text).map(|ns| ns as f64 / 1e9)
-        }
-        Conversion::Bytes => parse_bytes(text).map(|bytes| bytes as f64),
-    };
-    let value = number.unwrap_or_else(|reason| {
-        row.fail(UNWRAP_ERROR, reason);
-        0.0
-    });
-    passes(&mut unwrap.filters, row).then_some(value)
-}
-
-fn pipeline_error(row: &Row<'_>) -> Error {
-    let mut pairs = Vec::new();
-    row.for_each_label(|_, name, value| {
-        pairs.push((row.scratch.names.name(name).to_string(), value.to_owned()))
-    });
-    let error = row.error_or_label().unwrap_or_default();
-    pairs.retain(|(name, _)| name != ERROR);
-    pairs.push((ERROR.to_owned(), error.to_owned()));
-    let has_details = pairs.iter().any(|(name, _)| name == ERROR_DETAILS);
-    if !row.error_details().is_empty() && !has_details {
-        pairs.push((ERROR_DETAILS.to_owned(), row.error_details().to_owned()));
-    }
-    pairs.sort();
-    let labels = labels_text(pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())));
-    Error::Invalid(format!(
-        "pipeline error: '{error}' for series: '{labels}'.\n\
-         Use a label filter to intentionally skip this error. (e.g | __error__!=\"{error}\").\n\
-         To skip all potential errors you can match empty errors.(e.g __error__=\"\")\n\
-         The label filter can also be specified after unwrap. (e.g | unwrap latency | __error__=\"\" )\n",
-    ))
 }

@@ -135,16 +135,21 @@ impl Statement {
 
 fn rows(draw: &mut Draw) -> Vec<MemoryRow> {
     let statements: Vec<Statement> = (0..1 + draw.below(3)).map(|_| Statement::new(draw)).collect();
-    let labels = Arc::new(Labels::from_pairs([("app", "a"), ("env", "test")]));
+    let streams = [&[("app", "a"), ("env", "test")][..], &[("env", "test"), ("status", "7")]];
+    let streams = streams.map(|pairs| Arc::new(Labels::from_pairs(pairs.iter().copied())));
+    let has_metadata = draw.one_in(3);
     let row = |n: i64| {
         let line = statements[draw.below(statements.len())].line(draw);
-        let timestamp = EPOCH_NS + n * GAP_NS;
+        let metadata = match has_metadata && draw.one_in(2) {
+            true => vec![(Arc::from(draw.of(&["level", "trace", "user"])), Arc::from(draw.of(&WORDS)))],
+            false => Vec::new(),
+        };
         MemoryRow {
-            labels: Arc::clone(&labels),
-            timestamp,
+            labels: Arc::clone(&streams[usize::from(draw.one_in(3))]),
+            timestamp: EPOCH_NS + n * GAP_NS,
             line: line.into(),
-            metadata: Vec::new(),
-            level: Level::None,
+            metadata,
+            level: [Level::None, Level::Info, Level::Error][draw.below(3)],
         }
     };
     (0..ROWS).map(row).collect()
@@ -174,8 +179,19 @@ fn query(draw: &mut Draw) -> String {
         "| ratio <= 5.5",
         "| missing = \"\"",
     ];
-    const GROUPS: [&str; 9] =
-        ["status", "level, status", "user", "app", "a_b", "req_path", "app_extracted", "ok", "who, status"];
+    const GROUPS: [&str; 11] = [
+        "status",
+        "level, status",
+        "user",
+        "app",
+        "a_b",
+        "req_path",
+        "app_extracted",
+        "ok",
+        "who, status",
+        "detected_level",
+        "trace, status_extracted",
+    ];
     const UNWRAPS: [&str; 6] =
         ["latency_ms", "duration(took)", "status", "ratio", "req_id", "bytes(latency_ms)"];
     let mut pipeline = String::new();
