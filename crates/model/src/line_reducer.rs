@@ -27,12 +27,14 @@ pub struct SlotRule {
     pub may_be_empty: bool,
     /// The bytes that may not occur, if there are two; otherwise the rule permits everything.
     pub forbidden: Option<[u8; 2]>,
+    /// With `forbidden`: contents with these bytes are permitted if this holds.
+    pub unless: Option<fn(&[u8]) -> bool>,
 }
 
 impl SlotRule {
     /// A rule that permits contents of these bytes, at every place, and no content.
     pub const fn new(bytes: [bool; 256]) -> Self {
-        Self { bytes, first: bytes, words: &[], may_be_empty: true, forbidden: None }
+        Self { bytes, first: bytes, words: &[], may_be_empty: true, forbidden: None, unless: None }
     }
 
     /// Whether each of these bytes may occur, and also come first if `is_first`.
@@ -45,6 +47,7 @@ impl SlotRule {
     pub fn permits(&self, content: &[u8]) -> bool {
         match content.first() {
             None => self.may_be_empty,
+            Some(_) if self.unless.is_some_and(|holds| holds(content)) => true,
             Some(first) => {
                 let begins = self.first[usize::from(*first)] || self.words.contains(&content);
                 begins && content.iter().all(|byte| self.bytes[usize::from(*byte)])

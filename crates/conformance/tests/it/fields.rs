@@ -24,7 +24,8 @@ const GAP_NS: i64 = 700_000_000;
 /// The fields of statements.
 const FIELDS: [&str; 12] =
     ["status", "level", "latency_ms", "took", "user", "msg", "ok", "req", "a.b", "ratio", "app", "ts"];
-const WORDS: [&str; 8] = ["info", "error", "alice", "bob", "GET", "timeout after", "x", "ünïcode"];
+const WORDS: [&str; 9] =
+    ["info", "error", "alice", "bob", "GET", "timeout after", "x", "ünïcode", r#"a \"b\" [c}"#];
 
 /// Draws numbers (xorshift).
 struct Draw(u64);
@@ -156,7 +157,9 @@ fn rows(draw: &mut Draw) -> Vec<MemoryRow> {
 }
 
 fn query(draw: &mut Draw) -> String {
-    const PARSERS: [&str; 7] = [
+    const PARSERS: [&str; 9] = [
+        "json status=\"status\", req_path=\"req.path\", user",
+        "json latency_ms, ok, who=\"user\", took",
         "json",
         "json",
         "logfmt",

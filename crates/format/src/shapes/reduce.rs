@@ -305,13 +305,22 @@ const UUID_BYTES: &[u8] = b"-0123456789abcdef";
 
 /// Whether each of the texts, which are terminated by line feeds, obeys the rule.
 fn texts_obey(texts: &[u8], rule: &SlotRule) -> bool {
-    if let Some([a, b]) = rule.forbidden {
-        return memchr::memchr2(a, b, texts).is_none();
-    }
     let mut start = 0;
-    memchr::memchr_iter(b'\n', texts).all(|end| {
-        let text = &texts[start..end];
-        start = end + 1;
-        rule.permits(text)
-    })
+    let Some([a, b]) = rule.forbidden else {
+        return memchr::memchr_iter(b'\n', texts).all(|end| {
+            let text = &texts[start..end];
+            start = end + 1;
+            rule.permits(text)
+        });
+    };
+    while let Some(at) = memchr::memchr2(a, b, &texts[start..]) {
+        let at = start + at;
+        let first = memchr::memrchr(b'\n', &texts[..at]).map_or(0, |before| before + 1);
+        let end = memchr::memchr(b'\n', &texts[at..]).map_or(texts.len(), |after| at + after);
+        if !rule.permits(&texts[first..end]) {
+            return false;
+        }
+        start = end;
+    }
+    true
 }

@@ -56,7 +56,7 @@ impl StageNode for Json {
     }
 
     fn reducer(&self, wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
-        Some(Arc::new(JsonReducer(WantedLabels::new(wanted))))
+        Some(Arc::new(JsonReducer::Labels(WantedLabels::new(wanted))))
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sandur_model::LineReducer;
 use sandur_model::go_text::quote;
 
 use crate::error::ParseError;
@@ -11,6 +12,7 @@ use crate::lexer::Kind;
 use crate::names::{NameId, Names};
 use crate::parser::cursor::Parser;
 use crate::row::{Row, Stage};
+use crate::stage::json_reduce::JsonReducer;
 use crate::stage::json_scan::{Step, find, parse_path};
 use crate::stage::json_value::{JSON_ERROR, set_value};
 use crate::stage::node::{Effect, StageNode, stage_error};
@@ -80,6 +82,15 @@ impl StageNode for JsonExpressions {
     fn start(&self, names: &mut Names) -> Box<dyn Stage> {
         let labels = self.expressions.iter().map(|e| names.id(&e.label));
         Box::new(Running { wanted: labels.zip(self.paths.iter().cloned()).collect() })
+    }
+
+    fn reducer(&self, _wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
+        let key = |path: &Vec<Step>| match path.first() {
+            Some(Step::Key(key)) => Some(key.clone()),
+            Some(Step::Index(_)) | None => None,
+        };
+        let keys = self.paths.iter().map(key).collect::<Option<Vec<_>>>()?;
+        Some(Arc::new(JsonReducer::Keys(keys)))
     }
 }
 

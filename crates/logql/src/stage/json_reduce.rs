@@ -1,6 +1,6 @@
-//! Reduces JSON lines to the members that become wanted labels.
+//! Reduces JSON lines to the members that a query reads.
 //!
-//! **Invariants.** A member is left out only if `json` would not extract it. Lines for which a slot could
+//! **Invariants.** A member is left out only if `json` would not read it. Lines for which a slot could
 //! contain the end of a value, or something that is not a value, are not reduced, so that their errors
 //! stay the same.
 
@@ -8,7 +8,9 @@ use std::ops::Range;
 
 use sandur_model::{LinePart, LineReducer, LineTemplate, SlotRule};
 
-use crate::stage::json_scan::{Flow, Key, Value, append_unescaped, each_member, skip_blank, value_at};
+use crate::stage::json_scan::{
+    Flow, Key, Value, append_unescaped, each_member, skip_blank, string_end, value_at,
+};
 use crate::stage::keys::append_sanitized;
 use crate::stage::reduce::{QUOTED, Slots, WantedLabels, all_but, range_in};
 
@@ -29,15 +31,23 @@ const BARE_START: SlotRule = {
 };
 /// Contents that are complete values without quotes.
 const BARE: SlotRule = SlotRule { words: &[b"true", b"false", b"null"], ..BARE_START };
-/// Contents somewhere in an object or array.
+/// Contents outside of the strings of an object or array.
 const NESTED: SlotRule = SlotRule::new(all_but(b"\"\\{}[]"));
 
-/// Keeps the members of wanted labels.
-pub struct JsonReducer(pub WantedLabels);
+/// Keeps some members of the line's object.
+pub enum JsonReducer {
+    /// Those that become these labels.
+    Labels(WantedLabels),
+    /// Those with these keys.
+    Keys(Vec<String>),
+}
 
 impl LineReducer for JsonReducer {
     fn parts(&self, LineTemplate { text, slots, contents }: LineTemplate<'_>) -> Option<Vec<LinePart>> {
-        let mut slots = Slots::new(slots, contents);
+        if text.first() != Some(&b'{') {
+            return None;
+        }
+        let mut slots = Slots::new(text, slots, contents);
         let mut parts = vec![LinePart::Text(b"{")];
         let mut is_known = true;
         let outcome = each_member(text, &mut |key, value| {
@@ -81,28 +91,56 @@ impl JsonReducer {
         } else {
             key.raw
         };
-        let mut name = Vec::new();
-        append_sanitized(&mut name, key);
-        let (end, is_wanted, obeys) = match value {
-            Value::Null => return slots.are_known_before(key_range.end).then_some(None),
+        let is_wanted = self.wants(key, &value);
+        if !slots.are_known_before(key_range.end) {
+            return None;
+        }
+        let (end, obeys) = match value {
+            // Where it ends is not known.
+            Value::Null => return (!is_wanted).then_some(None),
             Value::String(raw) => {
                 let range = range_in(text, raw);
-                (range.end + 1, self.0.has(&name), slots.obey(range, &QUOTED, &QUOTED))
+                (range.end + 1, slots.obey(range, &QUOTED, &QUOTED))
             }
             Value::Number(raw) | Value::Bool(raw) => {
                 let range = range_in(text, raw);
                 let first = if range.len() == 1 { &BARE } else { &BARE_START };
-                (range.end, self.0.has(&name), slots.obey(range, first, &BARE_REST))
+                (range.end, slots.obey(range, first, &BARE_REST))
             }
-            Value::Object(raw) => {
+            Value::Object(raw) | Value::Array(raw) => {
                 let range = range_in(text, raw);
-                (range.end, self.0.begins_with(&name), slots.obey(range, &NESTED, &NESTED))
-            }
-            Value::Array(raw) => {
-                let range = range_in(text, raw);
-                (range.end, false, slots.obey(range, &NESTED, &NESTED))
+                (range.end, nested_obey(text, range, slots))
             }
         };
         obeys.then(|| is_wanted.then(|| key_range.start - 1..end))
     }
+
+    /// Whether a member is kept.
+    fn wants(&self, key: &[u8], value: &Value<'_>) -> bool {
+        let labels = match self {
+            Self::Labels(labels) => labels,
+            Self::Keys(keys) => return keys.iter().any(|wanted| wanted.as_bytes() == key),
+        };
+        let mut name = Vec::new();
+        append_sanitized(&mut name, key);
+        match value {
+            Value::Null | Value::Array(_) => false,
+            Value::Object(_) => labels.begins_with(&name),
+            Value::String(_) | Value::Number(_) | Value::Bool(_) => labels.has(&name),
+        }
+    }
+}
+
+/// Whether the slots of an object or array are contents of its strings and other values.
+fn nested_obey(text: &[u8], range: Range<usize>, slots: &mut Slots<'_>) -> bool {
+    let mut at = range.start;
+    while let Some(quote) = memchr::memchr(b'"', &text[at..range.end]) {
+        let string = at + quote + 1;
+        let Ok((end, _)) = string_end(text, string) else { return false };
+        if !slots.obey(at..string, &NESTED, &NESTED) || !slots.obey(string..end, &QUOTED, &QUOTED) {
+            return false;
+        }
+        at = end + 1;
+    }
+    slots.obey(at..range.end, &NESTED, &NESTED)
 }

@@ -171,7 +171,7 @@ const ENDS_TOKEN: [bool; 256] = {
 };
 
 /// The offset of the closing quote of the string whose content begins at `at`, and whether it has escapes.
-fn string_end(text: &[u8], mut at: usize) -> Result<(usize, bool), Malformed> {
+pub fn string_end(text: &[u8], mut at: usize) -> Result<(usize, bool), Malformed> {
     let mut escaped = false;
     loop {
         at = quote_or_backslash(text, at).ok_or(NO_STRING)?;

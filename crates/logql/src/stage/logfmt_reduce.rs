@@ -34,7 +34,7 @@ pub struct LogfmtReducer {
 
 impl LineReducer for LogfmtReducer {
     fn parts(&self, LineTemplate { text, slots, contents }: LineTemplate<'_>) -> Option<Vec<LinePart>> {
-        let mut slots = Slots::new(slots, contents);
+        let mut slots = Slots::new(text, slots, contents);
         let mut parts = Vec::new();
         for pair in Pairs::new(text) {
             if let Some(pair) = self.pair(text, pair.ok()?, &mut slots)? {

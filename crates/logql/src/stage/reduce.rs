@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use sandur_model::{SlotContents, SlotRule};
 
+use crate::stage::json_scan::append_unescaped;
+
 /// The labels that a query reads.
 #[derive(Clone, Debug)]
 pub struct WantedLabels(Vec<String>);
@@ -28,6 +30,7 @@ impl WantedLabels {
 
 /// The slots of a template, in order. A template is known only if a rule holds for each of them.
 pub struct Slots<'a> {
+    text: &'a [u8],
     slots: &'a [usize],
     contents: &'a mut dyn SlotContents,
     /// The first slot that was not looked at.
@@ -35,9 +38,9 @@ pub struct Slots<'a> {
 }
 
 impl<'a> Slots<'a> {
-    /// The slots at these offsets.
-    pub fn new(slots: &'a [usize], contents: &'a mut dyn SlotContents) -> Self {
-        Self { slots, contents, next: 0 }
+    /// The slots at these offsets of a text.
+    pub fn new(text: &'a [u8], slots: &'a [usize], contents: &'a mut dyn SlotContents) -> Self {
+        Self { text, slots, contents, next: 0 }
     }
 
     /// Whether all slots before this offset were looked at.
@@ -53,7 +56,8 @@ impl<'a> Slots<'a> {
         }
         while let Some(slot) = self.slots.get(self.next).filter(|slot| **slot < range.end) {
             let rule = if *slot == range.start { first } else { rest };
-            if !self.contents.obey(self.next, rule) {
+            // A backslash would escape the first byte of the content, or the one after an empty content.
+            if self.text[..*slot].ends_with(b"\\") || !self.contents.obey(self.next, rule) {
                 return false;
             }
             self.next += 1;
@@ -79,9 +83,23 @@ pub const fn all_but(excluded: &[u8]) -> [bool; 256] {
     table
 }
 
-/// Contents within quotes.
+/// Contents within quotes: without quotes and backslashes, or with complete escapes.
 pub const QUOTED: SlotRule = {
     let mut rule = SlotRule::new(all_but(b"\"\\"));
     rule.forbidden = Some([b'"', b'\\']);
+    rule.unless = Some(has_complete_escapes);
     rule
 };
+
+/// Whether a text within quotes has no quote that is not escaped, and only valid escapes, none of which
+/// continues after it.
+fn has_complete_escapes(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        if rest[at] == b'"' || at + 1 == rest.len() {
+            return false;
+        }
+        rest = &rest[at + 2..];
+    }
+    append_unescaped(&mut Vec::new(), text)
+}
