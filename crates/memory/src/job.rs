@@ -279,6 +279,20 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_only_helps_leaves_a_quarter_of_the_budget() {
+        let outcome = run(patient(1_000), || {
+            let mut memory = JobMemory::default();
+            assert_eq!(memory.has_room_for(75_000), Ok(true));
+            assert_eq!(memory.has_room_for(75_001), Ok(false));
+            assert_eq!((memory.bytes(), memory.reserved_bytes()), (75_000, 75_000));
+            memory.at_least(90_000)
+        });
+        assert_eq!(outcome, Ok(Ok(())), "a refusal does not stop the job");
+        let mut memory = JobMemory::default();
+        assert_eq!((memory.has_room_for(1 << 40), memory.bytes()), (Ok(true), 1 << 40), "without an owner");
+    }
+
+    #[test]
     fn the_owner_is_asked_once_in_units_and_a_stopped_job_stays_stopped() {
         let owner = patient(11);
         let mut spent = 0;
