@@ -29,6 +29,7 @@ struct Part {
 const PARTS: &[Part] = &[
     Part { name: "properties", arguments: &[], run: properties },
     Part { name: "cache", arguments: &[], run: cache },
+    Part { name: "fields of lines", arguments: &[], run: fields },
     Part { name: "clients", arguments: &[], run: suites::clients },
     Part { name: "many seeds", arguments: &[], run: many_seeds },
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
@@ -97,6 +98,14 @@ fn cache(_: &[String]) -> Result<()> {
     command.env("SANDUR_CACHE_FLASH_RACES", "300").env("SANDUR_CACHE_KILLS", "250");
     command.env("SANDUR_CACHE_STOPS", "100");
     run_command(&mut command).context("the cache under kills and races")
+}
+
+/// Compares queries of fields with queries of complete lines: 100,000 random pipelines.
+fn fields(_: &[String]) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["test", "--release", "--package", "sandur-conformance"]);
+    command.args(["--test", "it", "--", "fields"]).env("SANDUR_FIELDS_SEEDS", "1667");
+    run_command(&mut command).context("fields of lines")
 }
 
 /// Runs simulations that are tests of crates, with many seeds. Each change runs only a few of them.
