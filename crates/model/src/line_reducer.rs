@@ -58,8 +58,9 @@ impl SlotRule {
 
 /// The contents of the slots of a template.
 pub trait SlotContents {
-    /// Whether all contents of a slot obey a rule. False if that is unknown.
-    fn obey(&mut self, slot: usize, rule: &SlotRule) -> bool;
+    /// Whether all contents of a slot obey a rule. False if that is unknown. Rules are constants, so that
+    /// answers can be kept for other templates with the same contents.
+    fn obey(&mut self, slot: usize, rule: &'static SlotRule) -> bool;
 }
 
 /// Lines with the same constant text.

@@ -8,7 +8,10 @@
 //! **Invariants.** The parts of a line are bytes of the line, or text of the reducer. A row of a shape
 //! that the reducer does not know has its complete line.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
+use foldhash::fast::FixedState;
 use sandur_model::{LineColumn, LinePart, LineReducer, LineTemplate, SLOT, SlotContents, SlotRule};
 
 use crate::error::Error;
@@ -81,6 +84,7 @@ impl ShapedLines {
         let mut contents = TokensOfSlots {
             tokens: (0..self.fields()).map(|_| None).collect(),
             lines: self,
+            known: HashMap::default(),
             fields: Vec::new(),
             failure: None,
         };
@@ -214,6 +218,8 @@ struct TokensOfSlots<'a> {
     lines: &'a mut ShapedLines,
     /// The possible tokens of each field, once they were needed.
     tokens: Vec<Option<Tokens>>,
+    /// Whether the tokens of a field obey the rule at an address. Many shapes have slots of one field.
+    known: HashMap<(usize, *const SlotRule), bool, FixedState>,
     /// The field of each slot.
     fields: Vec<usize>,
     failure: Option<Error>,
@@ -239,8 +245,11 @@ impl TokensOfSlots<'_> {
 }
 
 impl SlotContents for TokensOfSlots<'_> {
-    fn obey(&mut self, slot: usize, rule: &SlotRule) -> bool {
+    fn obey(&mut self, slot: usize, rule: &'static SlotRule) -> bool {
         let field = self.fields[slot];
+        if let Some(known) = self.known.get(&(field, std::ptr::from_ref(rule))) {
+            return *known;
+        }
         let tokens = match &mut self.tokens[field] {
             Some(tokens) => tokens,
             unread => match Tokens::of(self.lines, field) {
@@ -251,7 +260,9 @@ impl SlotContents for TokensOfSlots<'_> {
                 }
             },
         };
-        tokens.obey(self.lines, rule)
+        let obey = tokens.obey(self.lines, rule);
+        self.known.insert((field, std::ptr::from_ref(rule)), obey);
+        obey
     }
 }
 

@@ -50,7 +50,7 @@ impl<'a> Slots<'a> {
 
     /// Whether all slots before the end of this range are inside of it, and obey a rule: `first` at its
     /// start, `rest` after it.
-    pub fn obey(&mut self, range: Range<usize>, first: &SlotRule, rest: &SlotRule) -> bool {
+    pub fn obey(&mut self, range: Range<usize>, first: &'static SlotRule, rest: &'static SlotRule) -> bool {
         if !self.are_known_before(range.start) {
             return false;
         }
