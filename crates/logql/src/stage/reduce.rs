@@ -56,8 +56,7 @@ impl<'a> Slots<'a> {
         }
         while let Some(slot) = self.slots.get(self.next).filter(|slot| **slot < range.end) {
             let rule = if *slot == range.start { first } else { rest };
-            // A backslash would escape the first byte of the content, or the one after an empty content.
-            if self.text[..*slot].ends_with(b"\\") || !self.contents.obey(self.next, rule) {
+            if is_escaped(&self.text[..*slot]) || !self.contents.obey(self.next, rule) {
                 return false;
             }
             self.next += 1;
@@ -65,6 +64,16 @@ impl<'a> Slots<'a> {
         true
     }
 }
+
+/// Whether text ends within an escape. The content after it decides about the escape, or an empty content
+/// leaves that to the byte after the slot.
+fn is_escaped(text: &[u8]) -> bool {
+    let last = &text[text.len().saturating_sub(UNICODE_ESCAPE - 1)..];
+    last.ends_with(b"\\") || last.windows(2).any(|pair| pair == b"\\u")
+}
+
+/// Bytes of an escape such as `\u00e9`.
+const UNICODE_ESCAPE: usize = 6;
 
 /// The offsets of a slice within its text.
 pub fn range_in(text: &[u8], slice: &[u8]) -> Range<usize> {
@@ -102,4 +111,74 @@ fn has_complete_escapes(text: &[u8]) -> bool {
         rest = &rest[at + 2..];
     }
     append_unescaped(&mut Vec::new(), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use sandur_model::{LineReducer, LineTemplate};
+
+    use super::*;
+    use crate::stage::json_reduce::JsonReducer;
+    use crate::stage::logfmt_reduce::LogfmtReducer;
+
+    /// The content of every slot.
+    struct Always(&'static str);
+
+    impl SlotContents for Always {
+        fn obey(&mut self, _slot: usize, rule: &'static SlotRule) -> bool {
+            rule.permits(self.0.as_bytes())
+        }
+    }
+
+    /// Whether lines with a slot in the place of `~`, which has this content, are reduced.
+    fn is_reduced(reducer: &dyn LineReducer, line: &str, content: &'static str) -> bool {
+        let slots: Vec<usize> = line.match_indices('~').map(|(at, _)| at).collect();
+        let text = line.replace('~', "0").into_bytes();
+        let contents = &mut Always(content);
+        reducer.parts(LineTemplate { text: &text, slots: &slots, contents }).is_some()
+    }
+
+    #[test]
+    fn lines_whose_slots_could_end_a_value_or_an_escape_are_not_reduced() {
+        let wanted = || WantedLabels::new(&["a".to_owned()]);
+        let json = JsonReducer::Labels(wanted());
+        for (line, content, reduced) in [
+            (r#"{"a":~}"#, "5", true),
+            (r#"{"a":~}"#, "true", true),
+            (r#"{"a":~1}"#, "true", false),
+            (r#"{"a":~}"#, "", false),
+            (r#"{"a":1~}"#, "", true),
+            (r#"{"a":~}"#, "5,", false),
+            (r#"{"a":~}"#, r#""x""#, false),
+            (r#"{"b":"~"}"#, r#"say \"x\""#, true),
+            (r#"{"b":"~"}"#, r#"x","a":"1"#, false),
+            (r#"{"b":"~"}"#, r"x\", false),
+            (r#"{"b":"\~"}"#, "n", false),
+            (r#"{"b":"\u123~"}"#, "4", false),
+            (r#"{"b":"\u1234~"}"#, "4", true),
+            (r#"{"b":"\"~"}"#, "4", true),
+            (r#"{"b":{"c":"[~"}}"#, "}", true),
+            (r#"{"b":{"c":~}}"#, "}", false),
+            (r#"{"~":1}"#, "a", false),
+            (r#"{"a":1} ~"#, "x", true),
+            (r#"~{"a":1}"#, "x", false),
+        ] {
+            assert_eq!(is_reduced(&json, line, content), reduced, "{line} with {content}");
+        }
+        let logfmt = LogfmtReducer { wanted: wanted(), keeps_empty: false };
+        for (line, content, reduced) in [
+            ("a=~ b=1", "5", true),
+            ("a=~ b=1", "", true),
+            ("a=~ b=1", "5 c", false),
+            ("a=~ b=1", "=", false),
+            ("~ a=1", "word", true),
+            ("~=1 a=1", "word", false),
+            (r#"b="~" a=1"#, r#"x \"y\""#, true),
+            (r#"b="~" a=1"#, r"\q", false),
+            (r#"b="\u123~" a=1"#, "x", false),
+            (r#"b="~"#, "x", false),
+        ] {
+            assert_eq!(is_reduced(&logfmt, line, content), reduced, "{line} with {content}");
+        }
+    }
 }
