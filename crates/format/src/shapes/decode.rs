@@ -39,12 +39,24 @@ impl ShapedLines {
         for (shape, _) in seen.iter().enumerate().filter(|(_, seen)| **seen) {
             self.shapes.slots(shape as u16).for_each(|field| needed[field] = true);
         }
-        for (field, _) in needed.iter().enumerate().filter(|(_, needed)| **needed) {
-            self.read_field(field)?;
-        }
+        self.read_fields(&needed)?;
         let (mut out, ends) = self.assemble(timestamps, |row| wanted.get(row).copied().unwrap_or(false))?;
         out.bytes.truncate(out.at);
         Ok(LineColumn { bytes: Bytes::from(out.bytes), ends })
+    }
+
+    /// Returns the token of a slot of a row with this timestamp, whose field has this cell for it.
+    #[inline(always)]
+    pub(super) fn token(&mut self, field: usize, cell: u64, timestamp: i64) -> Result<&[u8], Error> {
+        if field >= MAX_CLOCKS {
+            let (at, len) = span(cell);
+            return Ok(&self.arena.texts()[at..at + len]);
+        }
+        let writer = &mut self.writers[field];
+        let len = writer.len();
+        let instant = instant_of(cell, timestamp, writer);
+        let instant = instant.ok_or(malformed("a timestamp is out of range"))?;
+        Ok(&writer.write(instant)[..len])
     }
 
     /// Assembles the wanted lines, whose fields were read.
@@ -152,7 +164,7 @@ impl Values<'_> {
 
 /// Returns the instant of a slot with this offset from its row's timestamp.
 #[inline(always)]
-pub(super) fn instant_of(offset: u64, timestamp: i64, writer: &Writer) -> Option<i64> {
+fn instant_of(offset: u64, timestamp: i64, writer: &Writer) -> Option<i64> {
     let shift = unzigzag(offset).checked_mul(writer.layout().unit);
     shift.and_then(|shift| timestamp.checked_add(shift))
 }

@@ -142,6 +142,11 @@ impl ShapedLines {
         Ok(())
     }
 
+    /// Reads the cells of the wanted fields.
+    pub(super) fn read_fields(&mut self, wanted: &[bool]) -> Result<(), Error> {
+        (0..wanted.len()).filter(|field| wanted[*field]).try_for_each(|field| self.read_field(field))
+    }
+
     /// Reads the offsets of all clocks: the length of each column is known only after reading it.
     fn read_offsets(&mut self) -> Result<(), Error> {
         let mut source = self.streams.source(&self.offsets);

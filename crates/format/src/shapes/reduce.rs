@@ -17,25 +17,14 @@ use sandur_model::{LineColumn, LinePart, LineReducer, LineTemplate, SLOT, SlotCo
 use crate::error::Error;
 
 use super::atoms::{AtomForm, form_of};
-use super::clock::MAX_CLOCKS;
-use super::decode::instant_of;
 use super::image::{ADDRESS_BYTES, DIGITS, LOWER_HEX, NAME_BYTES, Tokens, UPPER_HEX};
 use super::opened::{LINE_END, ShapedLines, malformed};
 use super::slot_order::SlotOrder;
-use super::values::span;
 
 /// If more than this fraction of the rows needs complete lines, all lines are assembled.
 const COMPLETE_ONE_IN: usize = 2;
 /// The bytes of a reduced line for which memory is allocated at first.
 const USUAL_BYTES: usize = 24;
-
-/// What is assembled for the rows of a shape.
-enum Program {
-    /// The shape has no wanted row.
-    Unused,
-    /// These pieces.
-    Pieces(Vec<Piece>),
-}
 
 /// A piece of a reduced line.
 enum Piece {
@@ -45,9 +34,10 @@ enum Piece {
     Slot(usize),
 }
 
-/// The programs of all shapes.
+/// What is assembled for the rows of each shape.
 struct Programs {
-    of_shapes: Vec<Program>,
+    /// The pieces of each shape; none if it has no wanted row.
+    of_shapes: Vec<Vec<Piece>>,
     text: Vec<u8>,
 }
 
@@ -65,16 +55,12 @@ impl ShapedLines {
         rows.for_each(|(&shape, _)| rows_of[usize::from(shape)] += 1);
         let Some(programs) = self.programs(reducer, &rows_of)? else { return Ok(None) };
         let mut read = vec![false; self.fields()];
-        for program in &programs.of_shapes {
-            for piece in program.pieces() {
-                if let Piece::Slot(part) = piece {
-                    read[self.shapes.parts[*part].then as usize] = true;
-                }
+        for piece in programs.of_shapes.iter().flatten() {
+            if let Piece::Slot(part) = piece {
+                read[self.shapes.parts[*part].then as usize] = true;
             }
         }
-        for field in (0..read.len()).filter(|&field| read[field]) {
-            self.read_field(field)?;
-        }
+        self.read_fields(&read)?;
         self.assemble_pieces(&programs, &read, timestamps, wanted).map(Some)
     }
 
@@ -92,7 +78,7 @@ impl ShapedLines {
         let (all, mut complete) = (rows_of.iter().sum::<usize>(), 0);
         for (shape, &rows) in rows_of.iter().enumerate() {
             if rows == 0 {
-                programs.of_shapes.push(Program::Unused);
+                programs.of_shapes.push(Vec::new());
                 continue;
             }
             contents.show(shape as u16, &mut text, &mut slots);
@@ -127,50 +113,30 @@ impl ShapedLines {
             (0..self.fields()).map(|field| self.cells_at(field).unwrap_or(0)).collect();
         let mut ends = Vec::with_capacity(self.rows.len());
         let mut out = Vec::with_capacity(self.rows.len() * USUAL_BYTES);
-        let Self { shapes, rows, arena, cells, writers, raw_len, .. } = self;
-        for (row, (&shape, &timestamp)) in rows.iter().zip(timestamps).enumerate() {
+        for (row, &timestamp) in timestamps.iter().enumerate().take(self.rows.len()) {
+            let shape = usize::from(self.rows[row]);
             if wanted.get(row).copied().unwrap_or(false) {
-                for piece in programs.of_shapes[usize::from(shape)].pieces() {
-                    let part = match *piece {
-                        Piece::Text(from, to) => {
-                            out.extend_from_slice(&programs.text[from..to]);
-                            continue;
+                for piece in &programs.of_shapes[shape] {
+                    match *piece {
+                        Piece::Text(from, to) => out.extend_from_slice(&programs.text[from..to]),
+                        Piece::Slot(part) => {
+                            let field = self.shapes.parts[part].then as usize;
+                            let cell = self.cells[cursors[field] + order.number[part] as usize];
+                            out.extend_from_slice(self.token(field, cell, timestamp)?);
                         }
-                        Piece::Slot(part) => part,
-                    };
-                    let field = shapes.parts[part].then as usize;
-                    let cell = cells[cursors[field] + order.number[part] as usize];
-                    if field >= MAX_CLOCKS {
-                        let (at, len) = span(cell);
-                        out.extend_from_slice(&arena.texts()[at..at + len]);
-                    } else {
-                        let writer = &mut writers[field];
-                        let len = writer.len();
-                        let instant = instant_of(cell, timestamp, writer);
-                        let instant = instant.ok_or(malformed("a timestamp is out of range"))?;
-                        out.extend_from_slice(&writer.write(instant)[..len]);
                     }
                 }
             }
-            for &(field, slots) in order.advances(usize::from(shape)) {
+            for &(field, slots) in order.advances(shape) {
                 cursors[field as usize] += slots as usize;
             }
-            if out.len() > *raw_len {
+            if out.len() > self.raw_len {
                 return Err(malformed("the lines are too long"));
             }
             ends.push(out.len() as u32);
             out.push(b'\n');
         }
         Ok(LineColumn { bytes: Bytes::from(out), ends })
-    }
-}
-
-impl Program {
-    fn pieces(&self) -> &[Piece] {
-        match self {
-            Self::Unused => &[],
-            Self::Pieces(pieces) => pieces,
-        }
     }
 }
 
@@ -196,7 +162,7 @@ impl Programs {
             }
             self.text_piece(&template[at..range.end], &mut pieces);
         }
-        self.of_shapes.push(Program::Pieces(pieces));
+        self.of_shapes.push(pieces);
     }
 
     /// Adds constant text, to the previous text if there is one.

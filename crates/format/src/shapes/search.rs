@@ -21,12 +21,9 @@ use sandur_model::{AutomatonState, LineAutomaton};
 
 use crate::error::Error;
 
-use super::clock::MAX_CLOCKS;
-use super::decode::instant_of;
 use super::image::{MAX_STATES, States, Tokens, run};
-use super::opened::{LINE_END, ShapedLines, malformed};
+use super::opened::{LINE_END, ShapedLines};
 use super::slot_order::SlotOrder;
-use super::values::span;
 
 /// Larger sets are not followed further: the rest of the line becomes a stretch.
 const FOLLOWED_STATES: u32 = 32;
@@ -123,9 +120,7 @@ impl ShapedLines {
             let slots = program.stretches.iter().flat_map(|stretch| stretch.from..stretch.to);
             slots.for_each(|part| wanted[self.shapes.parts[part].then as usize] = true);
         }
-        for field in (0..wanted.len()).filter(|&field| wanted[field]) {
-            self.read_field(field)?;
-        }
+        self.read_fields(&wanted)?;
         let order = SlotOrder::new(self, &wanted);
         let mut cursors: Vec<usize> =
             (0..self.fields()).map(|field| self.cells_at(field).unwrap_or(0)).collect();
@@ -159,16 +154,7 @@ impl ShapedLines {
             for part in stretch.from..stretch.to {
                 let field = self.shapes.parts[part].then as usize;
                 let cell = self.cells[cursors[field] + order.number[part] as usize];
-                state = if field >= MAX_CLOCKS {
-                    let (at, len) = span(cell);
-                    test.run(state, &self.arena.texts()[at..at + len])
-                } else {
-                    let writer = &mut self.writers[field];
-                    let len = writer.len();
-                    let instant = instant_of(cell, timestamp, writer);
-                    let instant = instant.ok_or(malformed("a timestamp is out of range"))?;
-                    test.run(state, &writer.write(instant)[..len])
-                };
+                state = test.run(state, self.token(field, cell, timestamp)?);
                 if state <= LineAutomaton::FAILS {
                     break;
                 }
