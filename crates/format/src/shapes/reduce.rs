@@ -23,6 +23,9 @@ use super::slot_order::SlotOrder;
 
 /// If more than this fraction of the rows needs complete lines, all lines are assembled.
 const COMPLETE_ONE_IN: usize = 2;
+/// If shapes have fewer rows than this on average, all lines are assembled: programs would cost more than
+/// they save. This also bounds the memory of the programs.
+const ROWS_OF_SHAPE: usize = 4;
 /// The bytes of a reduced line for which memory is allocated at first.
 const USUAL_BYTES: usize = 24;
 
@@ -53,6 +56,10 @@ impl ShapedLines {
         let mut rows_of = vec![0_usize; self.shapes.starts.len()];
         let rows = self.rows.iter().zip(wanted).filter(|(_, wanted)| **wanted);
         rows.for_each(|(&shape, _)| rows_of[usize::from(shape)] += 1);
+        let shapes = rows_of.iter().filter(|rows| **rows > 0).count();
+        if shapes * ROWS_OF_SHAPE > rows_of.iter().sum() {
+            return Ok(None);
+        }
         let Some(programs) = self.programs(reducer, &rows_of)? else { return Ok(None) };
         let mut read = vec![false; self.fields()];
         for piece in programs.of_shapes.iter().flatten() {

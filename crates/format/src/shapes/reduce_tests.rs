@@ -43,6 +43,20 @@ fn reduced_of(
     lines.reduced(reducer, &rows.timestamps, wanted).unwrap()
 }
 
+/// Reads damaged bytes in every way that a reducer can: none may cause a panic.
+pub(super) fn survives_reduced(bytes: &bytes::Bytes, rows: &Rows) {
+    static ANY: SlotRule = SlotRule::new([true; 256]);
+    let wanted = vec![true; rows.timestamps.len()];
+    let reducers: [&dyn LineReducer; 2] = [&OneSlot { number: 1, rule: &ANY }, &After(b' ')];
+    for reducer in reducers {
+        if let Ok(mut lines) = ShapedLines::open(bytes, rows.timestamps.len(), rows.text.len())
+            && let Ok(Some(column)) = lines.reduced(reducer, &rows.timestamps, &wanted)
+        {
+            assert_eq!(column.ends.len(), rows.timestamps.len());
+        }
+    }
+}
+
 fn line_of(rows: &Rows, row: usize) -> &[u8] {
     let start = if row == 0 { 0 } else { rows.ends[row - 1] as usize + 1 };
     &rows.text[start..rows.ends[row] as usize]
@@ -121,4 +135,12 @@ fn only_pools_of_the_parts_are_read() {
     lines.reduced(&OneSlot { number: 3, rule }, &rows.timestamps, &[true; 1_000]).unwrap().unwrap();
     let read = (0..lines.fields()).filter(|&field| lines.cells_at(field).is_some()).count();
     assert_eq!(read, 1);
+}
+
+#[test]
+fn few_rows_of_each_shape_are_refused() {
+    let rows = service(&[1], 1_000);
+    let some = |count: usize| (0..1_000).map(|row| row < count).collect::<Vec<bool>>();
+    assert!(reduced(&rows, &After(b' '), &some(3)).is_none());
+    assert!(reduced(&rows, &After(b' '), &some(1_000)).is_some());
 }

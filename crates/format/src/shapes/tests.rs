@@ -5,6 +5,7 @@
 
 use proptest::prelude::*;
 
+use super::reduce_tests::survives_reduced;
 use super::*;
 
 const NOON: i64 = 1_795_176_003_004_050_607; // 2026-11-20T12:00:03.004050607Z
@@ -233,6 +234,7 @@ fn survives(bytes: &[u8], rows: &Rows) {
         let wanted: Vec<bool> = (0..rows.timestamps.len()).map(|row| row % 7 == 0).collect();
         let _ = lines.lines_of(&rows.timestamps, &wanted);
     }
+    survives_reduced(&bytes, rows);
 }
 
 #[test]

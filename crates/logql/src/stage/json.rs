@@ -17,7 +17,7 @@ use crate::stage::json_scan::{Flow, Malformed, Value, append_unescaped, each_mem
 use crate::stage::json_value::{JSON_ERROR, set_value};
 use crate::stage::keys::{append_sanitized, key_name, known_name};
 use crate::stage::node::{Effect, StageNode, StageSpec};
-use crate::stage::reduce::WantedLabels;
+use crate::stage::reduce::WantedNames;
 
 /// The deepest nesting that is read, which bounds the recursion.
 const DEPTH_MAX: usize = 64;
@@ -56,7 +56,7 @@ impl StageNode for Json {
     }
 
     fn reducer(&self, wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
-        Some(Arc::new(JsonReducer::Labels(WantedLabels::new(wanted))))
+        Some(Arc::new(JsonReducer::Labels(WantedNames::of_labels(wanted))))
     }
 }
 

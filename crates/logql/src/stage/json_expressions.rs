@@ -16,6 +16,7 @@ use crate::stage::json_reduce::JsonReducer;
 use crate::stage::json_scan::{Step, find, parse_path};
 use crate::stage::json_value::{JSON_ERROR, set_value};
 use crate::stage::node::{Effect, StageNode, stage_error};
+use crate::stage::reduce::WantedNames;
 
 /// A label and the path of its value.
 #[derive(Clone, Debug)]
@@ -86,11 +87,11 @@ impl StageNode for JsonExpressions {
 
     fn reducer(&self, _wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
         let key = |path: &Vec<Step>| match path.first() {
-            Some(Step::Key(key)) => Some(key.clone()),
+            Some(Step::Key(key)) => Some(key.clone().into_bytes()),
             Some(Step::Index(_)) | None => None,
         };
         let keys = self.paths.iter().map(key).collect::<Option<Vec<_>>>()?;
-        Some(Arc::new(JsonReducer::Keys(keys)))
+        Some(Arc::new(JsonReducer::Keys(WantedNames::new(keys))))
     }
 }
 

@@ -6,29 +6,20 @@
 
 use std::ops::Range;
 
+use sandur_memory::job::spend;
 use sandur_model::{LinePart, LineReducer, LineTemplate, SlotRule};
 
 use crate::stage::json_scan::{
-    Flow, Key, Value, append_unescaped, each_member, skip_blank, string_end, value_at,
+    ENDS_TOKEN, Flow, Key, Value, append_unescaped, each_member, skip_blank, string_end, value_at,
 };
 use crate::stage::keys::append_sanitized;
-use crate::stage::reduce::{QUOTED, Slots, WantedLabels, all_but, range_in};
+use crate::stage::reduce::{QUOTED, Slots, TEMPLATE_UNITS, WantedNames, all_but, none_of, range_in};
 
-/// Bytes that end a number or a word.
-const ENDS: &[u8] = b" \n\r\t,}]";
 /// Contents after the first bytes of a number.
-const BARE_REST: SlotRule = SlotRule::new(all_but(ENDS));
+const BARE_REST: SlotRule = SlotRule::new(none_of(&ENDS_TOKEN));
 /// Contents with the first bytes of a number.
-const BARE_START: SlotRule = {
-    let mut first = [false; 256];
-    let digits = b"-0123456789";
-    let mut n = 0;
-    while n < digits.len() {
-        first[digits[n] as usize] = true;
-        n += 1;
-    }
-    SlotRule { first, may_be_empty: false, ..BARE_REST }
-};
+const BARE_START: SlotRule =
+    SlotRule { first: none_of(&all_but(b"-0123456789")), may_be_empty: false, ..BARE_REST };
 /// Contents that are complete values without quotes.
 const BARE: SlotRule = SlotRule { words: &[b"true", b"false", b"null"], ..BARE_START };
 /// Contents outside of the strings of an object or array.
@@ -37,14 +28,14 @@ const NESTED: SlotRule = SlotRule::new(all_but(b"\"\\{}[]"));
 /// Keeps some members of the line's object.
 pub enum JsonReducer {
     /// Those that become these labels.
-    Labels(WantedLabels),
+    Labels(WantedNames),
     /// Those with these keys.
-    Keys(Vec<String>),
+    Keys(WantedNames),
 }
 
 impl LineReducer for JsonReducer {
     fn parts(&self, LineTemplate { text, slots, contents }: LineTemplate<'_>) -> Option<Vec<LinePart>> {
-        if text.first() != Some(&b'{') {
+        if text.first() != Some(&b'{') || spend(text.len() + TEMPLATE_UNITS).is_err() {
             return None;
         }
         let mut slots = Slots::new(text, slots, contents);
@@ -119,7 +110,7 @@ impl JsonReducer {
     fn wants(&self, key: &[u8], value: &Value<'_>) -> bool {
         let labels = match self {
             Self::Labels(labels) => labels,
-            Self::Keys(keys) => return keys.iter().any(|wanted| wanted.as_bytes() == key),
+            Self::Keys(keys) => return keys.has(key),
         };
         let mut name = Vec::new();
         append_sanitized(&mut name, key);

@@ -159,7 +159,7 @@ pub fn skip_blank(text: &[u8], mut at: usize) -> usize {
 }
 
 /// Bytes that end a number, `true`, `false` or `null`.
-const ENDS_TOKEN: [bool; 256] = {
+pub const ENDS_TOKEN: [bool; 256] = {
     let mut table = [false; 256];
     let ends = b" \n\r\t,}]";
     let mut n = 0;

@@ -15,7 +15,7 @@ use crate::stage::keys::{append_sanitized, key_name};
 use crate::stage::logfmt_reduce::LogfmtReducer;
 use crate::stage::logfmt_scan::{Pair, Pairs};
 use crate::stage::node::{Effect, StageNode, StageSpec};
-use crate::stage::reduce::WantedLabels;
+use crate::stage::reduce::WantedNames;
 
 /// The `__error__` of a line that is not valid logfmt.
 pub const LOGFMT_ERROR: &str = "LogfmtParserErr";
@@ -92,12 +92,10 @@ impl StageNode for Logfmt {
     fn reducer(&self, wanted: &[String]) -> Option<Arc<dyn LineReducer>> {
         let is_named = !self.expressions.is_empty();
         let wanted = match is_named {
-            false => WantedLabels::new(wanted),
+            false => WantedNames::of_labels(wanted),
             true => {
-                let keys = self.expressions.iter().map(|e| String::from_utf8(key_of(&e.text)).ok());
-                let mut keys = keys.collect::<Option<Vec<_>>>()?;
-                keys.extend(self.expressions.iter().map(|e| e.label.clone()));
-                WantedLabels::new(&keys)
+                let names = |e: &Expression| [key_of(&e.text), e.label.clone().into_bytes()];
+                WantedNames::new(self.expressions.iter().flat_map(names))
             }
         };
         Some(Arc::new(LogfmtReducer { wanted, keeps_empty: self.keep_empty || is_named }))

@@ -5,35 +5,27 @@
 
 use std::ops::Range;
 
+use sandur_memory::job::spend;
 use sandur_model::{LinePart, LineReducer, LineTemplate, SlotRule};
 
 use crate::stage::keys::append_sanitized;
-use crate::stage::logfmt_scan::{Pair, Pairs};
-use crate::stage::reduce::{QUOTED, Slots, WantedLabels, range_in};
+use crate::stage::logfmt_scan::{ENDS, Pair, Pairs};
+use crate::stage::reduce::{QUOTED, Slots, TEMPLATE_UNITS, WantedNames, none_of, range_in};
 
 /// Contents of a word: a value without quotes, or a key without a value.
-const WORD: SlotRule = {
-    let mut bytes = [true; 256];
-    let mut byte = 0;
-    while byte <= b' ' as usize {
-        bytes[byte] = false;
-        byte += 1;
-    }
-    bytes[b'=' as usize] = false;
-    bytes[b'"' as usize] = false;
-    SlotRule::new(bytes)
-};
+const WORD: SlotRule = SlotRule::new(none_of(&ENDS));
 
 /// Keeps the pairs of wanted labels.
 pub struct LogfmtReducer {
     /// The labels.
-    pub wanted: WantedLabels,
+    pub wanted: WantedNames,
     /// Whether pairs without a value are extracted.
     pub keeps_empty: bool,
 }
 
 impl LineReducer for LogfmtReducer {
     fn parts(&self, LineTemplate { text, slots, contents }: LineTemplate<'_>) -> Option<Vec<LinePart>> {
+        spend(text.len() + TEMPLATE_UNITS).ok()?;
         let mut slots = Slots::new(text, slots, contents);
         let mut parts = Vec::new();
         for pair in Pairs::new(text) {

@@ -75,7 +75,7 @@ fn is_blank(byte: u8) -> bool {
 }
 
 /// Bytes that end a key or an unquoted value: white space, `=` and `"`.
-const ENDS: [bool; 256] = {
+pub const ENDS: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0;
     while byte < 256 {

@@ -1,30 +1,41 @@
 //! Reduces lines to the fields that a parser extracts: what the reducers of `json` and `logfmt` share.
 
-use std::ops::Range;
+use std::collections::BTreeSet;
+use std::ops::{Bound, Range};
 
 use sandur_model::{SlotContents, SlotRule};
 
 use crate::stage::json_scan::append_unescaped;
 
-/// The labels that a query reads.
+/// The work for a template, without its text.
+pub const TEMPLATE_UNITS: usize = 500;
+
+/// The names of the fields that a query reads. A query may have thousands of them.
 #[derive(Clone, Debug)]
-pub struct WantedLabels(Vec<String>);
+pub struct WantedNames(BTreeSet<Vec<u8>>);
 
-impl WantedLabels {
-    /// The labels with these names. A label `x_extracted` may come from a field `x`.
-    pub fn new(names: &[String]) -> Self {
-        let plain = names.iter().filter_map(|name| name.strip_suffix("_extracted"));
-        Self(names.iter().map(String::as_str).chain(plain).map(str::to_owned).collect())
+impl WantedNames {
+    /// The names of the fields from which these labels are made. A label `x_extracted` may come from a
+    /// field `x`.
+    pub fn of_labels(labels: &[String]) -> Self {
+        let plain = labels.iter().filter_map(|name| name.strip_suffix("_extracted"));
+        Self(labels.iter().map(String::as_str).chain(plain).map(Vec::from).collect())
     }
 
-    /// Whether one has this name.
+    /// These names.
+    pub fn new(names: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self(names.into_iter().collect())
+    }
+
+    /// Whether this is one of them.
     pub fn has(&self, name: &[u8]) -> bool {
-        self.0.iter().any(|wanted| wanted.as_bytes() == name)
+        self.0.contains(name)
     }
 
-    /// Whether the name of one begins like this.
+    /// Whether one of them begins like this.
     pub fn begins_with(&self, prefix: &[u8]) -> bool {
-        self.0.iter().any(|wanted| wanted.as_bytes().starts_with(prefix))
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        self.0.range::<[u8], _>(from).next().is_some_and(|name| name.starts_with(prefix))
     }
 }
 
@@ -92,6 +103,17 @@ pub const fn all_but(excluded: &[u8]) -> [bool; 256] {
     table
 }
 
+/// The bytes that are not in a table.
+pub const fn none_of(excluded: &[bool; 256]) -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut n = 0;
+    while n < table.len() {
+        table[n] = !excluded[n];
+        n += 1;
+    }
+    table
+}
+
 /// Contents within quotes: without quotes and backslashes, or with complete escapes.
 pub const QUOTED: SlotRule = {
     let mut rule = SlotRule::new(all_but(b"\"\\"));
@@ -140,7 +162,7 @@ mod tests {
 
     #[test]
     fn lines_whose_slots_could_end_a_value_or_an_escape_are_not_reduced() {
-        let wanted = || WantedLabels::new(&["a".to_owned()]);
+        let wanted = || WantedNames::of_labels(&["a".to_owned()]);
         let json = JsonReducer::Labels(wanted());
         for (line, content, reduced) in [
             (r#"{"a":~}"#, "5", true),
