@@ -1,7 +1,7 @@
 //! Reads rows of one stream in a page: the group of each row of a range aggregation, and its value.
 //!
-//! **Invariants.** If the stages look at nothing but the line and the labels of the stream, equal lines of
-//! a run contribute the same. So the contributions of recent lines are kept, and equal lines are not
+//! **Invariants.** If the stages read only the line and the labels of the stream, rows of a run with equal
+//! lines contribute the same. Then the contributions of recent lines are kept, and an equal line is not
 //! parsed again.
 
 use std::hash::BuildHasher;

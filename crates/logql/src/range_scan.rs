@@ -202,7 +202,7 @@ struct RangeWork {
     pipeline: Pipeline,
     /// Reduces lines to what the pipeline reads of them.
     reducer: Option<Arc<dyn LineReducer>>,
-    /// Whether stages look at nothing but the line and labels.
+    /// Whether the stages read only the line and labels.
     is_of_lines: bool,
     context: QueryContext,
     slots: Slots,

@@ -148,9 +148,9 @@ impl<W: SeriesWork> SeriesJobs<W> {
                     let after = self.end_all().await;
                     self.alone(std::iter::once(piece).chain(after)).await;
                 }
-                Err(Error::OverBudget(_)) if piece.some.len() > 1 => {
-                    self.series_max = piece.some.len() / 2;
+                Err(error @ Error::OverBudget(_)) => {
                     self.waiting.push_front(piece);
+                    self.halve_first(error)?;
                 }
                 outcome => {
                     self.is_alone = false;
@@ -179,11 +179,7 @@ impl<W: SeriesWork> SeriesJobs<W> {
                 // Pieces in flight release their memory first.
                 Err(Error::OverBudget(_)) if !self.in_flight.is_empty() => break,
                 Err(Error::OverBudget(_)) if !self.is_alone => self.alone([]).await,
-                Err(error @ Error::OverBudget(_)) => match self.waiting.front() {
-                    Some(piece) if piece.some.len() > 1 => self.series_max = piece.some.len() / 2,
-                    _ => return Err(error),
-                },
-                Err(error) => return Err(error),
+                Err(error) => self.halve_first(error)?,
             }
         }
         Ok(())
@@ -214,6 +210,18 @@ impl<W: SeriesWork> SeriesJobs<W> {
         let is_little = is_little && step >= series;
         let piece = |from| Piece { part: Arc::clone(&part), some: from..series.min(from + step), is_little };
         self.waiting.extend((0..series).step_by(step).map(piece));
+    }
+
+    /// Makes the first waiting piece, which was refused memory while it was alone, and all later ones half as
+    /// long. Returns the error if it was another one, or the piece has one series.
+    fn halve_first(&mut self, error: Error) -> Result<(), Error> {
+        match (&error, self.waiting.front()) {
+            (Error::OverBudget(_), Some(piece)) if piece.some.len() > 1 => {
+                self.series_max = piece.some.len() / 2;
+                Ok(())
+            }
+            _ => Err(error),
+        }
     }
 
     /// The first series of a piece, as many as a piece may have. The others wait.
@@ -362,7 +370,7 @@ mod tests {
     /// Bytes of a decoded series.
     const SERIES_BYTES: u64 = 1_000;
 
-    /// A part of a scan; `0` series at its end.
+    /// The series of a scan with these numbers.
     struct Part(Range<usize>);
 
     impl SeriesPart for Part {

@@ -154,8 +154,7 @@ pub trait PageTask: Send {
 
     /// The parts of the wanted rows' lines that the reducer needs, instead of the lines; other rows may be
     /// empty. `None` if the page cannot provide parts of lines: then [`PageTask::lines_of`] is called.
-    fn reduced(&mut self, reducer: &dyn LineReducer, wanted: &[bool]) -> Result<Option<LineColumn>, Error> {
-        let _ = (reducer, wanted);
+    fn reduced(&mut self, _reducer: &dyn LineReducer, _wanted: &[bool]) -> Result<Option<LineColumn>, Error> {
         Ok(None)
     }
 }

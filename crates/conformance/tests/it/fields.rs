@@ -63,16 +63,11 @@ impl Statement {
     }
 
     fn line(&self, draw: &mut Draw) -> Vec<u8> {
-        let (mut text, quote) = (Vec::new(), if self.is_json { "\"" } else { "" });
+        let quote = if self.is_json { "\"" } else { "" };
         let fields = self.fields.iter().map(|name| format!("{quote}{name}{}", self.value(name, draw)));
         let fields: Vec<String> = fields.collect();
-        text.extend_from_slice(
-            match self.is_json {
-                true => format!("{{{}}}", fields.join(",")).into_bytes(),
-                false => fields.join(" ").into_bytes(),
-            }
-            .as_slice(),
-        );
+        let text = if self.is_json { format!("{{{}}}", fields.join(",")) } else { fields.join(" ") };
+        let mut text = text.into_bytes();
         if draw.one_in(60) {
             let at = draw.below(text.len() + 1);
             match draw.below(3) {
