@@ -45,18 +45,18 @@ impl ShapedLines {
         Ok(LineColumn { bytes: Bytes::from(out.bytes), ends })
     }
 
-    /// Returns the token of a slot of a row with this timestamp, whose field has this cell for it.
+    /// Returns the token of a slot of a row with this timestamp, whose field has this cell for it; `None` if
+    /// it is a timestamp out of range.
     #[inline(always)]
-    pub(super) fn token(&mut self, field: usize, cell: u64, timestamp: i64) -> Result<&[u8], Error> {
+    pub(super) fn token(&mut self, field: usize, cell: u64, timestamp: i64) -> Option<&[u8]> {
         if field >= MAX_CLOCKS {
             let (at, len) = span(cell);
-            return Ok(&self.arena.texts()[at..at + len]);
+            return Some(&self.arena.texts()[at..at + len]);
         }
         let writer = &mut self.writers[field];
         let len = writer.len();
-        let instant = instant_of(cell, timestamp, writer);
-        let instant = instant.ok_or(malformed("a timestamp is out of range"))?;
-        Ok(&writer.write(instant)[..len])
+        let instant = instant_of(cell, timestamp, writer)?;
+        Some(&writer.write(instant)[..len])
     }
 
     /// Assembles the wanted lines, whose fields were read.

@@ -64,6 +64,9 @@ pub struct ShapedLines {
     pub(super) raw_len: usize,
 }
 
+/// What is wrong with the token of a clock that is no timestamp.
+pub(super) const OUT_OF_RANGE: &str = "a timestamp is out of range";
+
 pub(super) fn malformed(what: &'static str) -> Error {
     Error::Malformed { part: PART, offset: 0, what }
 }

@@ -18,7 +18,7 @@ use crate::error::Error;
 
 use super::atoms::{AtomForm, form_of};
 use super::image::{ADDRESS_BYTES, DIGITS, LOWER_HEX, NAME_BYTES, Tokens, UPPER_HEX};
-use super::opened::{LINE_END, ShapedLines, malformed};
+use super::opened::{LINE_END, OUT_OF_RANGE, ShapedLines, malformed};
 use super::slot_order::SlotOrder;
 
 /// If more than this fraction of the rows needs complete lines, all lines are assembled.
@@ -129,7 +129,8 @@ impl ShapedLines {
                         Piece::Slot(part) => {
                             let field = self.shapes.parts[part].then as usize;
                             let cell = self.cells[cursors[field] + order.number[part] as usize];
-                            out.extend_from_slice(self.token(field, cell, timestamp)?);
+                            let token = self.token(field, cell, timestamp);
+                            out.extend_from_slice(token.ok_or_else(|| malformed(OUT_OF_RANGE))?);
                         }
                     }
                 }

@@ -22,7 +22,7 @@ use sandur_model::{AutomatonState, LineAutomaton};
 use crate::error::Error;
 
 use super::image::{MAX_STATES, States, Tokens, run};
-use super::opened::{LINE_END, ShapedLines};
+use super::opened::{LINE_END, OUT_OF_RANGE, ShapedLines, malformed};
 use super::slot_order::SlotOrder;
 
 /// Larger sets are not followed further: the rest of the line becomes a stretch.
@@ -154,7 +154,8 @@ impl ShapedLines {
             for part in stretch.from..stretch.to {
                 let field = self.shapes.parts[part].then as usize;
                 let cell = self.cells[cursors[field] + order.number[part] as usize];
-                state = test.run(state, self.token(field, cell, timestamp)?);
+                let token = self.token(field, cell, timestamp);
+                state = test.run(state, token.ok_or_else(|| malformed(OUT_OF_RANGE))?);
                 if state <= LineAutomaton::FAILS {
                     break;
                 }
