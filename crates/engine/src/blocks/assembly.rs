@@ -1,6 +1,6 @@
 //! The traits that a signal implements for a flush: a block of a head's rows, computed in steps.
 //!
-//! A step runs on the CPU pool for some tens of milliseconds, so that queries run in between. Its output
+//! A step runs on the CPU pool for some milliseconds, so that queries run in between. Its output
 //! is written to the store before the next step begins. A step never blocks.
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_model::TimeRange;
 
 /// Raw bytes that one step encodes.
-pub(crate) const STEP_BYTES: u64 = 4 << 20;
+pub(crate) const STEP_BYTES: u64 = 1 << 20;
 
 /// A block to be written.
 pub(crate) trait Plan: Send {

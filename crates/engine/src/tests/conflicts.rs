@@ -129,6 +129,7 @@ async fn all_but_one_of_concurrent_pushes_get_the_conflict() {
 async fn conflicts_with_a_head_that_is_being_flushed_are_not_acknowledged_as_stored() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
+    let flushes = engine.writer().hold_flushes().await;
     engine.push(batch(&[("a", 1, 1.0), ("b", 1, 1.0)])).await.unwrap();
     engine.node().views.seal(engine.incarnation()).unwrap();
     assert!(engine.push(batch(&[("c", 1, 1.0)])).await.unwrap().is_empty());
@@ -141,6 +142,7 @@ async fn conflicts_with_a_head_that_is_being_flushed_are_not_acknowledged_as_sto
     let open = engine.view().heads[1].clone();
     let listed = |range| open.samples().select(&TenantId::default_tenant(), &[], range).len();
     assert_eq!(listed(TimeRange::ALL), 2, "series whose samples are all in the earlier head are not listed");
+    drop(flushes);
     engine.flush().await.unwrap();
     assert_eq!(all(&engine).await, found);
 }

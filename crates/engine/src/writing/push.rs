@@ -180,10 +180,12 @@ impl Writer {
         }
     }
 
-    /// Reserves the memory of a push. While the heads are full the push waits for a flush, so that
-    /// clients are slowed down without retries. The wait is bounded; after it the push is refused.
+    /// Reserves the memory of a push. While a head is flushed, and longer while the heads are full, the
+    /// push waits, so that clients are slowed down without retries. The wait is bounded; after it the
+    /// push is refused.
     async fn reserve(&self, bytes: u64) -> Result<Reservation, Error> {
         let deadline = self.node.env.monotonic() + self.options.push_wait;
+        self.flusher.admission().admit(&self.node.env, bytes).await;
         loop {
             let freed = self.flush_signal.freed();
             match self.options.write_budget.reserve(bytes) {

@@ -34,7 +34,7 @@ pub(crate) struct Writer {
     pub(crate) recovering: watch::Sender<usize>,
     is_closing: AtomicBool,
     wal: RwLock<Option<Arc<Wal>>>,
-    flusher: Flusher,
+    pub(crate) flusher: Flusher,
     flush_turn: Mutex<()>,
 }
 
@@ -152,6 +152,12 @@ impl Writer {
     pub(crate) async fn flush_head(&self, head: &Arc<Head>, ending: Ending) -> Result<Flushed, Error> {
         let _turn = self.flush_turn.lock().await;
         self.flusher.flush(self.incarnation(), head, ending).await
+    }
+
+    /// Holds all flushes until the guard is dropped.
+    #[cfg(test)]
+    pub(crate) async fn hold_flushes(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.flush_turn.lock().await
     }
 
     /// Makes waiting pushes give up, and accepts no more.

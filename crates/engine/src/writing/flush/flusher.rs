@@ -33,7 +33,7 @@ use sandur_memory::MemoryBudget;
 use sandur_model::{Dataset, Signal};
 use sandur_runtime::{Lane, Task};
 
-use crate::blocks::assembly::Plan;
+use crate::blocks::assembly::{Plan, STEP_BYTES};
 use crate::blocks::block_meta;
 use crate::blocks::reader::BlockReader;
 use crate::blocks::upload::{BlockUpload, delete_unneeded};
@@ -44,6 +44,7 @@ use crate::node::Node;
 use crate::options::EngineOptions;
 use crate::samples::flush_plan as samples;
 use crate::view::floor_of;
+use crate::writing::flush::admission::Admission;
 use crate::writing::flush::outcome::{Ending, Flushed, HeadFlush};
 
 /// Consecutive blocks that the store refuses before a flush gives up: then the content is not the cause.
@@ -67,6 +68,8 @@ pub(crate) struct Flusher {
     thin_bytes: u64,
     /// The budget for decoding new blocks ahead of queries.
     budget: MemoryBudget,
+    /// Paces pushes while a head is flushed.
+    admission: Admission,
     /// The task that decodes the blocks of the last flush.
     warming: Mutex<Option<Task<()>>>,
     /// Uncommitted blocks of earlier flushes that could not be deleted.
@@ -108,9 +111,15 @@ impl Flusher {
             commit_blocks: options.flush_commit_blocks.min(COMMIT_BLOCKS_MAX),
             thin_bytes: options.maintenance.compaction.thin_bytes,
             budget: options.write_budget.clone(),
+            admission: Admission::default(),
             warming: Mutex::default(),
             unneeded: Mutex::default(),
         }
+    }
+
+    /// Paces pushes while a head is flushed.
+    pub(crate) fn admission(&self) -> &Admission {
+        &self.admission
     }
 
     /// Flushes a head on behalf of `author`, except for datasets with rows in an earlier head of the
@@ -119,6 +128,7 @@ impl Flusher {
         let started = self.node.env.monotonic();
         self.node.expect_catalog()?;
         self.delete_leftovers().await;
+        let _pacing = self.admission.begin(head.totals().raw_bytes, self.budget.available());
         let mut work = HeadFlush { author, head: Arc::clone(head), floor: self.floor(head), ending };
         let before = self.blocked_by(head);
         let datasets = head.datasets().into_iter().filter(|dataset| !before.contains(dataset)).collect();
@@ -292,7 +302,7 @@ impl Flusher {
     }
 
     async fn write_block(&self, mut meta: BlockMeta, plan: Box<dyn Plan>) -> Result<BlockMeta, Error> {
-        let path = meta.path();
+        let (path, mut unwritten) = (meta.path(), plan.raw_bytes());
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = BlockUpload::begin(&self.node.store, self.reader.bytes(), &meta).await?;
         let (block, seen) = (meta.id, self.node.catalog.snapshot().position());
@@ -309,6 +319,9 @@ impl Flusher {
             assembly = rest;
             let done = step.map_err(damaged)?;
             upload.write(output, done.is_some()).await?;
+            let written = if done.is_some() { unwritten } else { STEP_BYTES.min(unwritten) };
+            unwritten -= written;
+            self.admission.wrote(written);
             if let Some(done) = done {
                 break done;
             }

@@ -1,5 +1,6 @@
 //! Flush: the rows of a sealed head become blocks.
 
+pub(crate) mod admission;
 pub(crate) mod commit;
 pub(crate) mod flusher;
 pub(crate) mod outcome;
