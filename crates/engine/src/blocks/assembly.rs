@@ -27,6 +27,9 @@ pub(crate) trait Plan: Send {
 pub(crate) trait Assembly: Send {
     /// Encodes some rows and appends bytes for the store to `out`. Returns `None` while more rows are left.
     fn step(&mut self, out: &mut Vec<Bytes>) -> Result<Option<Assembled>, FormatError>;
+
+    /// Raw bytes of the rows that were encoded, of [`Plan::raw_bytes`].
+    fn encoded_bytes(&self) -> u64;
 }
 
 /// A complete block.

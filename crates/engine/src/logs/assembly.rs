@@ -38,6 +38,7 @@ pub(super) struct LogAssembly {
     ordinal: usize,
     resume_at: Option<i64>,
     duplicates: u64,
+    encoded_bytes: u64,
 }
 
 impl LogAssembly {
@@ -49,8 +50,8 @@ impl LogAssembly {
         let slices = plan.slices(&present);
         let streams = present.iter().map(|at| Arc::clone(&plan.stream(*at).stream().labels)).collect();
         let writer = Some(BlockWriter::new(options, streams)?);
-        let (slice, ordinal, resume_at, duplicates) = (0, 0, None, 0);
-        Ok(Self { plan, present, slices, writer, slice, ordinal, resume_at, duplicates })
+        let (slice, ordinal, resume_at, duplicates, encoded_bytes) = (0, 0, None, 0, 0);
+        Ok(Self { plan, present, slices, writer, slice, ordinal, resume_at, duplicates, encoded_bytes })
     }
 
     /// Writes rows of the current stream in the current slice until `left` is used up. Advances to the
@@ -59,13 +60,14 @@ impl LogAssembly {
         let slice = self.slices[self.slice];
         let range = TimeRange::new(self.resume_at.take().unwrap_or(slice.start), slice.end);
         let (writer, stream) = (self.writer.as_mut().ok_or(ENDED)?, self.ordinal as u32);
-        let (mut outcome, used) = (Ok(()), std::cell::Cell::new(0));
+        let (mut outcome, used, encoded) = (Ok(()), std::cell::Cell::new(0), &mut self.encoded_bytes);
         let write = |row: super::head::Row<'_>| {
             let (timestamp, level) = (row.entry.timestamp, row.entry.level);
             if outcome.is_ok() {
                 outcome = writer.push_row(Row { stream, timestamp, level, line: row.line() }, row.metadata());
             }
             used.set(used.get() + 32 + u64::from(row.entry.line.len));
+            *encoded += u64::from(row.entry.line.len);
         };
         let rows = self.plan.stream(self.present[self.ordinal]);
         let visited = rows.visit_distinct_while(range, write, || used.get() < *left);
@@ -96,5 +98,9 @@ impl Assembly for LogAssembly {
         }
         let summary = self.writer.take().ok_or(ENDED)?.finish(out)?;
         Ok(Some(Assembled { summary, duplicates: self.duplicates }))
+    }
+
+    fn encoded_bytes(&self) -> u64 {
+        self.encoded_bytes
     }
 }

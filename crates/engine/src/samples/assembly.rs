@@ -36,6 +36,7 @@ pub(super) struct SampleAssembly {
     /// The position in the exemplars.
     exemplar: usize,
     duplicates: u64,
+    encoded_bytes: u64,
 }
 
 impl SampleAssembly {
@@ -44,7 +45,7 @@ impl SampleAssembly {
         let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
         options.origin = origin;
         let writer = Some(BlockWriter::new(options));
-        Ok(Self { plan, writer, ordinal: 0, exemplar: 0, duplicates: 0 })
+        Ok(Self { plan, writer, ordinal: 0, exemplar: 0, duplicates: 0, encoded_bytes: 0 })
     }
 }
 
@@ -65,7 +66,9 @@ impl Assembly for SampleAssembly {
             let series = writer.push_series(self.plan.series.pairs(at))?;
             push(writer, series, &samples)?;
             self.duplicates += duplicates;
-            written += samples.rows() as u64 * SAMPLE_BYTES;
+            let bytes = samples.rows() as u64 * SAMPLE_BYTES;
+            written += bytes;
+            self.encoded_bytes += bytes;
         }
         loop {
             if written >= STEP_BYTES {
@@ -82,6 +85,10 @@ impl Assembly for SampleAssembly {
         }
         let summary = self.writer.take().ok_or(ENDED)?.finish(out)?;
         Ok(Some(Assembled { summary, duplicates: self.duplicates }))
+    }
+
+    fn encoded_bytes(&self) -> u64 {
+        self.encoded_bytes
     }
 }
 

@@ -6,28 +6,28 @@
 //! wait a little instead of a few for long.
 //!
 //! **Invariants.** While no flush runs, every push is admitted at once. A push waits at most
-//! [`WAIT_MAX`] here, even if the flush stands still: only the write budget refuses pushes.
+//! [`WAIT_MAX`] here, even if the flush stands still: only the write budget refuses pushes. Pushes are
+//! admitted in the order of their arrival.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandur_runtime::Env;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 /// The longest wait of a push.
 const WAIT_MAX: Duration = Duration::from_millis(200);
 /// The part of the free memory, a quarter, that pushes may take without a pace before the flush writes the
 /// first row, and again after it wrote the last one: while it plans its blocks, and while it commits them.
 const UNPACED_PART: u64 = 4;
+/// Bytes of memory that a permit stands for.
+const PERMIT_BYTES: u64 = 1 << 10;
 
 /// The pace of pushes during a flush.
 #[derive(Debug, Default)]
-pub(crate) struct Admission {
-    pace: Mutex<Option<Pace>>,
-    progressed: Notify,
-}
+pub(crate) struct Admission(Mutex<Option<Pace>>);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Pace {
     /// Raw bytes of the head.
     rows: u64,
@@ -35,20 +35,27 @@ struct Pace {
     written: u64,
     /// Bytes of memory that were free when the flush began.
     free: u64,
-    /// Bytes of memory that pushes took since.
-    taken: u64,
+    /// Permits that were issued so far.
+    issued: u64,
+    /// Permits for memory, which pushes take in the order of their arrival.
+    permits: Arc<Semaphore>,
 }
 
 impl Pace {
-    /// Whether a push may take memory now. Its own size does not count, so that large pushes do not wait
-    /// longer than small ones.
-    fn admits(&self) -> bool {
+    /// Bytes of memory that pushes may have taken by now.
+    fn allowed(&self) -> u64 {
         if self.written >= self.rows {
-            return self.taken < self.free;
+            return self.free;
         }
         let unpaced = self.free / UNPACED_PART;
         let paced = u128::from(self.free - 2 * unpaced) * u128::from(self.written) / u128::from(self.rows);
-        u128::from(self.taken) < u128::from(unpaced) + paced
+        unpaced + paced as u64
+    }
+
+    fn issue(&mut self) {
+        let allowed = self.allowed() / PERMIT_BYTES;
+        self.permits.add_permits(allowed.saturating_sub(self.issued) as usize);
+        self.issued = self.issued.max(allowed);
     }
 }
 
@@ -57,20 +64,25 @@ pub(crate) struct PacingFlush<'a>(&'a Admission);
 
 impl Drop for PacingFlush<'_> {
     fn drop(&mut self) {
-        *self.0.pace() = None;
-        self.0.progressed.notify_waiters();
+        if let Some(pace) = self.0.pace().take() {
+            // Those that wait are admitted.
+            pace.permits.close();
+        }
     }
 }
 
 impl Admission {
     fn pace(&self) -> MutexGuard<'_, Option<Pace>> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to pace pushes: a flush writes a head of `rows` raw bytes, and pushes can take `free` bytes
     /// of memory until it ends.
     pub(crate) fn begin(&self, rows: u64, free: u64) -> PacingFlush<'_> {
-        *self.pace() = Some(Pace { rows, written: 0, free, taken: 0 });
+        let free = free.min(Semaphore::MAX_PERMITS as u64);
+        let mut pace = Pace { rows, written: 0, free, issued: 0, permits: Arc::new(Semaphore::new(0)) };
+        pace.issue();
+        *self.pace() = Some(pace);
         PacingFlush(self)
     }
 
@@ -78,81 +90,72 @@ impl Admission {
     pub(crate) fn wrote(&self, bytes: u64) {
         if let Some(pace) = &mut *self.pace() {
             pace.written = pace.written.saturating_add(bytes).min(pace.rows);
+            pace.issue();
         }
-        self.progressed.notify_waiters();
     }
 
     /// Waits until a push may take this many bytes of memory.
     pub(crate) async fn admit(&self, env: &Env, bytes: u64) {
-        let until = env.monotonic() + WAIT_MAX;
-        loop {
-            let progressed = self.progressed.notified();
-            let left = until.saturating_sub(env.monotonic());
-            if self.take(bytes, left.is_zero()) {
-                return;
-            }
-            let _ = env.timeout(left, progressed).await;
-        }
-    }
-
-    /// Counts the memory of a push if it is admitted, or if it has waited long enough.
-    fn take(&self, bytes: u64, has_waited: bool) -> bool {
-        match &mut *self.pace() {
-            Some(pace) if !pace.admits() && !has_waited => false,
-            Some(pace) => {
-                pace.taken = pace.taken.saturating_add(bytes);
-                true
-            }
-            None => true,
+        let Some(permits) = self.pace().as_ref().map(|pace| Arc::clone(&pace.permits)) else { return };
+        let wanted = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
+        if let Some(Ok(taken)) = env.timeout(WAIT_MAX, permits.acquire_many(wanted)).await {
+            taken.forget();
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sandur_runtime::Task;
+
     use super::*;
 
-    #[test]
-    fn pushes_take_memory_as_rows_are_written() {
-        let admission = Admission::default();
-        assert!(admission.take(u64::MAX, false), "no flush runs");
-        let flush = admission.begin(1_000, 800);
-        assert!(admission.take(199, false), "a quarter has no pace");
-        assert!(admission.take(41, false), "the size of a push does not count");
-        admission.wrote(100);
-        assert!(!admission.take(1, false), "240 are 200 and a tenth of 400");
-        admission.wrote(100);
-        assert!(admission.take(40, false));
-        assert!(!admission.take(1, false), "280 are taken");
-        assert!(admission.take(310, true), "it has waited");
-        admission.wrote(700);
-        assert!(!admission.take(1, false), "590 are 200 and nine tenths of 400, and 30 more");
-        admission.wrote(u64::MAX);
-        assert!(admission.take(210, false), "all rows are written");
-        assert!(!admission.take(1, false), "all free memory is taken");
-        drop(flush);
-        assert!(admission.take(1, false));
-        admission.wrote(1);
-        let _flush = admission.begin(0, 0);
-        assert!(!admission.take(1, false), "nothing was free");
+    const KIB: u64 = 1 << 10;
+
+    /// A push of this size, and the time at which it is admitted.
+    fn push(env: &Env, admission: &Arc<Admission>, bytes: u64) -> Task<Duration> {
+        let (of_env, admission) = (env.clone(), Arc::clone(admission));
+        env.spawn("push", async move {
+            admission.admit(&of_env, bytes).await;
+            of_env.monotonic()
+        })
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_push_waits_for_progress_and_for_a_bounded_time() {
-        let (env, admission) = (Env::simulated(1, 0), std::sync::Arc::new(Admission::default()));
-        let _flush = admission.begin(1_000, 800);
-        admission.admit(&env, 200).await;
+    async fn pushes_take_memory_as_rows_are_written() {
+        let (env, admission) = (Env::simulated(1, 0), Arc::new(Admission::default()));
         let began = env.monotonic();
-        admission.admit(&env, 100).await;
-        assert_eq!(env.monotonic() - began, WAIT_MAX, "the flush stands still");
-        let (of_env, waiting) = (env.clone(), std::sync::Arc::clone(&admission));
-        let push = env.spawn("push", async move {
-            waiting.admit(&of_env, 1).await;
-            of_env.monotonic()
-        });
-        env.sleep(WAIT_MAX / 2).await;
+        let step = WAIT_MAX / 20;
+        assert_eq!(push(&env, &admission, u64::MAX).join().await.unwrap(), began, "no flush runs");
+        let flush = admission.begin(1_000, 800 * KIB);
+        let pushes = [200, 40, 1, 359, 200, 1].map(|kib| push(&env, &admission, kib * KIB));
+        env.sleep(step).await;
+        admission.wrote(99);
+        env.sleep(step).await;
+        admission.wrote(2);
+        env.sleep(step).await;
+        admission.wrote(800);
+        env.sleep(step).await;
+        admission.wrote(u64::MAX);
+        env.sleep(step).await;
+        drop(flush);
+        let mut waited = Vec::new();
+        for push in pushes {
+            waited.push((push.join().await.unwrap() - began).as_millis() / step.as_millis());
+        }
+        // A quarter has no pace; 40 of the paced 400 need a tenth of the rows; the next push waits for its
+        // turn; the last quarter is free when all rows are written, and the end of the flush admits all.
+        assert_eq!(waited, [0, 2, 3, 4, 4, 5]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_push_waits_for_a_bounded_time_while_a_flush_stands_still() {
+        let (env, admission) = (Env::simulated(1, 0), Arc::new(Admission::default()));
         let began = env.monotonic();
-        admission.wrote(500);
-        assert_eq!(push.join().await.unwrap(), began, "it was admitted at once");
+        let _flush = admission.begin(1_000, 0);
+        let pushes = [push(&env, &admission, 1), push(&env, &admission, u64::MAX)];
+        for push in pushes {
+            assert_eq!(push.join().await.unwrap() - began, WAIT_MAX);
+        }
     }
 }

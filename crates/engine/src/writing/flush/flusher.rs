@@ -33,7 +33,7 @@ use sandur_memory::MemoryBudget;
 use sandur_model::{Dataset, Signal};
 use sandur_runtime::{Lane, Task};
 
-use crate::blocks::assembly::{Plan, STEP_BYTES};
+use crate::blocks::assembly::Plan;
 use crate::blocks::block_meta;
 use crate::blocks::reader::BlockReader;
 use crate::blocks::upload::{BlockUpload, delete_unneeded};
@@ -302,7 +302,7 @@ impl Flusher {
     }
 
     async fn write_block(&self, mut meta: BlockMeta, plan: Box<dyn Plan>) -> Result<BlockMeta, Error> {
-        let (path, mut unwritten) = (meta.path(), plan.raw_bytes());
+        let (path, raw_bytes, mut written) = (meta.path(), plan.raw_bytes(), 0);
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = BlockUpload::begin(&self.node.store, self.reader.bytes(), &meta).await?;
         let (block, seen) = (meta.id, self.node.catalog.snapshot().position());
@@ -319,9 +319,10 @@ impl Flusher {
             assembly = rest;
             let done = step.map_err(damaged)?;
             upload.write(output, done.is_some()).await?;
-            let written = if done.is_some() { unwritten } else { STEP_BYTES.min(unwritten) };
-            unwritten -= written;
-            self.admission.wrote(written);
+            // Duplicates are left out, so the last step may end before all bytes are encoded.
+            let encoded = if done.is_some() { raw_bytes } else { assembly.encoded_bytes() };
+            self.admission.wrote(encoded.saturating_sub(written));
+            written = written.max(encoded);
             if let Some(done) = done {
                 break done;
             }
