@@ -6,7 +6,6 @@ use std::sync::Arc;
 use sandur_format::block::{BlockIndex, HEADER_LEN};
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::Wanted;
-use sandur_format::needle::SLICES;
 use sandur_format::sample_block::index::SeriesSpan;
 use sandur_format::sample_block::{OpenGroup, SamplePage, TimeLists, TimeTable};
 use sandur_format::{BlockFooter, log_block, sample_block};
@@ -44,9 +43,8 @@ async fn check_logs(object: &Object<'_>, footer: &log_block::Footer) -> Result<u
         count += 2;
     }
     for segment in footer.filter_segments() {
-        for slice in 0..SLICES {
-            let piece = segment.slice(slice);
-            piece.check("filter slice", &wide.read(piece).await?).map_err(|e| e.to_string())?;
+        for piece in (0..segment.pieces()).map(|number| segment.piece(number)) {
+            piece.check("filters", &wide.read(piece).await?).map_err(|e| e.to_string())?;
             count += 1;
         }
     }

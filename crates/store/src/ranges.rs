@@ -23,7 +23,7 @@ pub(crate) struct Planner {
 
 impl Planner {
     /// For a local disk, where a read costs little more than its bytes.
-    pub const LOCAL: Self = Self { gap_max: 256 * KIB, request_max: 16 * MIB };
+    pub const LOCAL: Self = Self { gap_max: 64 * KIB, request_max: 16 * MIB };
 
     /// For a store over a network.
     pub fn bucket(request_limits: &RequestLimits) -> Self {

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use sandur_cache::Hint;
 use sandur_format::log_block::{CountRun, Footer};
-use sandur_format::needle::{FilterSegment, SegmentView};
+use sandur_format::needle::{FilterSegment, SegmentPieces};
 use sandur_query::{MinuteCount, QueryStats};
 
 use crate::blocks::cache::{Piece, for_the_cache};
@@ -26,25 +27,39 @@ pub struct BlockCounts {
 
 /// Reading of parts that only log blocks have.
 impl BlockReader {
-    /// Reads a filter segment of the block.
+    /// Reads the pieces of a filter segment that show which pages have these keys.
+    pub async fn filters_of(
+        &self,
+        block: &OpenLogs,
+        (segment, keys): (&FilterSegment, &[u32]),
+        stats: &QueryStats,
+    ) -> Result<SegmentPieces, ReadError> {
+        let numbers = segment.pieces_for(keys);
+        let pieces: Vec<_> = numbers.iter().map(|number| segment.piece(*number)).collect();
+        let read = self.pieces(&block.meta, &pieces, Hint::Point, stats).await?;
+        let opened = segment.open(numbers.into_iter().zip(read.into_iter().map(|piece| piece.bytes)));
+        opened.map_err(|reason| ReadError::damaged(&block.meta, reason))
+    }
+
+    /// Reads a complete filter segment of the block. It is cached, because a merge copies the filters of
+    /// its pages one by one.
     pub async fn segment(
         &self,
         block: &OpenLogs,
         segment: &FilterSegment,
         stats: &QueryStats,
-    ) -> Result<Arc<SegmentView>, ReadError> {
-        let range = segment.range();
-        let piece = Piece::Filter(range.start);
-        if let Some(view) = self.cache.get::<SegmentView>(block.meta.id, piece) {
-            QueryStats::add(&stats.index_cache_hits, 1);
-            return Ok(view);
+    ) -> Result<Arc<SegmentPieces>, ReadError> {
+        let key = Piece::Filter(segment.range().start);
+        if let Some(opened) = self.cache.get(block.meta.id, key) {
+            return Ok(opened);
         }
-        let bytes = self.index(&block.meta, range, stats).await?;
-        let view = for_the_cache(|| segment.open(bytes));
-        let view = view.map_err(|reason| ReadError::damaged(&block.meta, reason))?;
-        let (weight, view) = (view.memory_bytes(), Arc::new(view));
-        self.cache.insert(block.meta.id, piece, Arc::clone(&view), weight);
-        Ok(view)
+        let pieces: Vec<_> = (0..segment.pieces()).map(|number| segment.piece(number)).collect();
+        let read = self.pieces(&block.meta, &pieces, Hint::Scan { bytes: u64::MAX }, stats).await?;
+        let present = read.into_iter().map(|piece| piece.bytes).enumerate();
+        let opened = for_the_cache(|| segment.open(present));
+        let opened = Arc::new(opened.map_err(|reason| ReadError::damaged(&block.meta, reason))?);
+        self.cache.insert(block.meta.id, key, Arc::clone(&opened), opened.memory_bytes());
+        Ok(opened)
     }
 
     /// The block's counts, if they are cached.

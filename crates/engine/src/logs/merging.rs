@@ -100,7 +100,10 @@ impl Merging for LogMerging {
             .map(|piece| piece.bytes);
         let segment = input.footer.filter_segment_of(page.page).filter(|_| page.moved);
         let filter = match segment {
-            Some(segment) => reader.segment(input, segment, &stats).await?.page_filter(page.page),
+            Some(segment) => {
+                let pieces = reader.segment(input, segment, &stats).await?;
+                segment.page_filter(&pieces, page.page)
+            }
             None => None,
         };
         Ok(PageBytes { narrow, lines, filter })

@@ -2,6 +2,7 @@
 
 use roaring::RoaringBitmap;
 use sandur_format::log_block::PageEntry;
+use sandur_format::needle::FilterSegment;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
@@ -57,15 +58,35 @@ pub(crate) async fn pages_holding(
             continue;
         }
         found.filters_asked += 1;
-        match reader.segment(block, segment, stats).await {
-            Ok(view) => {
-                let without = |page: &u32| !needles.may_be_in(&view, *page);
-                let out: RoaringBitmap = found.pages.range(covered).filter(without).collect();
-                found.pages -= out;
-            }
+        match rule_out(reader, (block, segment), needles, &mut found.pages, stats).await {
+            Ok(()) => {}
             Err(error @ ReadError::Store { .. }) => return Err(error),
             Err(damage) => found.unread.push(damage),
         }
     }
     Ok(found)
+}
+
+/// Removes pages of a segment that cannot have the needles. The filters of a few keys are read first;
+/// those of the other keys only if pages are left.
+async fn rule_out(
+    reader: &BlockReader,
+    (block, segment): (&OpenLogs, &FilterSegment),
+    needles: &NeedleKeys,
+    pages: &mut RoaringBitmap,
+    stats: &QueryStats,
+) -> Result<(), ReadError> {
+    let few = needles.with_few_keys();
+    for needles in few.as_ref().into_iter().chain([needles]) {
+        let filters = reader.filters_of(block, (segment, &needles.keys()), stats).await?;
+        let left = needles.pages_in(segment, &filters);
+        let covered = segment.pages();
+        let without = |page: &u32| !left.contains((page - covered.start) as usize);
+        let out: RoaringBitmap = pages.range(covered.clone()).filter(without).collect();
+        *pages -= out;
+        if pages.range_cardinality(covered) == 0 {
+            break;
+        }
+    }
+    Ok(())
 }

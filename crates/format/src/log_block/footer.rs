@@ -18,14 +18,14 @@ use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
 use crate::log_block::limits::{
-    HEADER_MAGIC, METADATA_KEYS_SINCE, NAMED_SINCE, ORIGIN_SINCE, PART_LINES, PART_NARROW, TRAILER_MAGIC,
-    VERSION, WORD_KEYS_SINCE,
+    BY_PLACE_SINCE, HEADER_MAGIC, METADATA_KEYS_SINCE, NAMED_SINCE, ORIGIN_SINCE, PART_LINES, PART_NARROW,
+    TRAILER_MAGIC, VERSION, WORD_KEYS_SINCE,
 };
 use crate::log_block::metadata_keys::{KeyCollector, MetadataKeys};
 use crate::log_block::minutes::{FinishedCounts, MinuteCounts};
 use crate::log_block::options::BlockOptions;
 use crate::log_block::pages::{PageEntry, get_pages, put_pages};
-use crate::needle::{FilterSegment, SLICES};
+use crate::needle::{FilterSegment, SegmentForm};
 
 const META: u8 = 1;
 const STREAMS: u8 = 2;
@@ -81,8 +81,11 @@ impl BlockIndex for Footer {
         let pages = get_pages(&mut reader, base.info().min_ts, streams, trailer.footer.offset)?;
         reader.finish()?;
         let (plain, offset) = sections.take(FILTERS)?;
-        let segments =
-            get_segments(&plain, offset, trailer.footer.offset, trailer.version >= WORD_KEYS_SINCE)?;
+        let form = SegmentForm {
+            tells_words: trailer.version >= WORD_KEYS_SINCE,
+            by_place: trailer.version >= BY_PLACE_SINCE,
+        };
+        let segments = get_segments(&plain, offset, trailer.footer.offset, form)?;
         let minutes = MinuteCounts::get(sections.take(MINUTES)?.0, streams)?;
         let metadata_keys = match trailer.version >= METADATA_KEYS_SINCE {
             true => {
@@ -120,11 +123,10 @@ impl BlockIndex for Footer {
 
     fn pieces(&self) -> Vec<(&'static str, Piece)> {
         let pages = self.pages.iter().flat_map(|p| [(PART_LINES, p.lines), (PART_NARROW, p.narrow)]);
-        let slices = |segment: &FilterSegment| {
-            let slices: [Piece; SLICES] = std::array::from_fn(|slice| segment.slice(slice));
-            slices.into_iter().map(|piece| ("filter slice", piece))
+        let filters = |segment: &'_ FilterSegment| -> Vec<_> {
+            (0..segment.pieces()).map(|number| ("filters", segment.piece(number))).collect()
         };
-        pages.chain(self.segments.iter().flat_map(slices)).collect()
+        pages.chain(self.segments.iter().flat_map(filters)).collect()
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -194,16 +196,16 @@ fn get_segments(
     bytes: &[u8],
     offset: u64,
     footer_offset: u64,
-    has_words: bool,
+    form: SegmentForm,
 ) -> Result<Vec<FilterSegment>, Error> {
     let mut reader = Reader::new(PART_FOOTER, offset, bytes);
     let count = reader.count("filter segments", reader.remaining())?;
     let mut segments: Vec<FilterSegment> = Vec::new();
     for _ in 0..count {
-        let segment = FilterSegment::get(&mut reader, has_words)?;
+        let segment = FilterSegment::get(&mut reader, form, footer_offset)?;
         let in_order = segments.last().is_none_or(|before| before.pages().end <= segment.pages().start);
-        if !in_order || segment.range().end > footer_offset {
-            return Err(reader.malformed("filter segments are not in order or lie beyond the footer"));
+        if !in_order {
+            return Err(reader.malformed("filter segments are not in order"));
         }
         segments.push(segment);
     }

@@ -5,7 +5,7 @@ pub const HEADER_MAGIC: [u8; 4] = *b"SDLB";
 /// Last bytes of a block.
 pub const TRAILER_MAGIC: [u8; 4] = *b"SDLE";
 /// Version of the format that this program writes.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// Version since which footers list metadata keys.
 pub const METADATA_KEYS_SINCE: u16 = 2;
 /// The first version whose filters record whether they hold grams of words.
@@ -14,6 +14,8 @@ pub const WORD_KEYS_SINCE: u16 = 3;
 pub const ORIGIN_SINCE: u16 = 4;
 /// The first version whose blocks hold their own id.
 pub const NAMED_SINCE: u16 = 5;
+/// The first version whose filters are ordered by place.
+pub const BY_PLACE_SINCE: u16 = 6;
 
 /// Most text bytes of a page: a page is closed at its limit, but a single line may be long.
 pub const TEXT_BYTES_MAX: u32 = 256 << 20;

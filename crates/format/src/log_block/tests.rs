@@ -359,8 +359,9 @@ fn filters_rule_out_pages_but_never_a_matching_one() {
         let keys = needle_keys(line.split("id=").nth(1).unwrap().as_bytes(), false);
         for other in footer.pages() {
             let segment = footer.filter_segment_of(other.index).unwrap();
-            let view = segment.open(cut(&block, segment.range())).unwrap();
-            let answer = view.may_contain(other.index, &keys);
+            let pieces = segment.open_whole(&cut(&block, segment.range())).unwrap();
+            let pages = segment.pages_with_all(&pieces, &keys);
+            let answer = pages.contains((other.index - segment.pages().start) as usize);
             assert!(answer || other.index as usize != n, "page {n} holds '{line}'");
             asked += 1;
             maybe += usize::from(answer);
@@ -371,24 +372,28 @@ fn filters_rule_out_pages_but_never_a_matching_one() {
 }
 
 #[test]
-fn slices_of_a_filter_segment_can_be_read_separately() {
+fn pieces_of_a_filter_segment_can_be_read_separately() {
     let mut options = options();
     options.page_bytes = 20_000;
     let (_, block) = write(options, &streams(10), &varied_rows(10, 800));
     let footer = open(&block);
     let segment = &footer.filter_segments()[0];
-    let whole = segment.open(cut(&block, segment.range())).unwrap();
+    let whole = segment.open_whole(&cut(&block, segment.range())).unwrap();
     let keys = needle_keys(b"a needle that is certainly nowhere to be found", false);
-    let slice = crate::needle::slice_of(keys[0]);
-    let piece = cut(&block, segment.slice(slice).range());
-    let part = segment.open_slices([(slice, piece)]).unwrap();
-    let first = &keys[..1];
-    for page in segment.pages() {
-        assert_eq!(part.may_contain(page, first), whole.may_contain(page, first));
-        assert!(part.may_contain(page, &keys) || !whole.may_contain(page, &keys), "parts rule out less");
-    }
-    assert!(part.page_filter(0).is_none());
-    assert!(whole.may_contain(999_999, &keys), "pages outside of the segment may match");
+    let of_first = segment.pieces_for(&keys[..1]);
+    assert!(of_first.len() < segment.pieces());
+    let cut_piece = |number: &usize| (*number, cut(&block, segment.piece(*number).range()));
+    let part = segment.open(of_first.iter().map(cut_piece)).unwrap();
+    assert_eq!(segment.pages_with(&part, keys[0]), segment.pages_with(&whole, keys[0]));
+    let (of_part, of_whole) = (segment.pages_with_all(&part, &keys), segment.pages_with_all(&whole, &keys));
+    let is_in = |at: usize| of_part.contains(at) || !of_whole.contains(at);
+    assert!((0..segment.pages().len()).all(is_in), "parts rule out less");
+    assert!(segment.page_filter(&part, 0).is_none());
+    let mut damaged = cut(&block, segment.piece(0).range()).to_vec();
+    damaged[0] ^= 1;
+    assert!(matches!(segment.open([(0, damaged.into())]), Err(Error::Checksum { .. })));
+    let short = cut(&block, segment.range()).slice(1..);
+    assert!(matches!(segment.open_whole(&short), Err(Error::Truncated { .. })));
 }
 
 #[test]
@@ -403,7 +408,8 @@ fn copied_pages_keep_rows_counts_and_filters() {
     let ordinals: Vec<u32> =
         streams_a.iter().map(|s| all.iter().position(|other| other == s).unwrap() as u32).collect();
     let segment = &footer_a.filter_segments()[0];
-    let view = segment.open(cut(&block_a, segment.range())).unwrap();
+    let pieces_a = segment.open_whole(&cut(&block_a, segment.range())).unwrap();
+    let filter_a = |page: u32| segment.page_filter(&pieces_a, page);
     let mut writer = BlockWriter::new(small, all.clone()).unwrap();
     let mut out = Vec::new();
     let extra =
@@ -415,7 +421,7 @@ fn copied_pages_keep_rows_counts_and_filters() {
     push(&mut writer);
     for entry in footer_a.pages() {
         let (lines, narrow) = (cut(&block_a, entry.lines.range()), cut(&block_a, entry.narrow.range()));
-        let filter = view.page_filter(entry.index);
+        let filter = filter_a(entry.index);
         writer.push_page(PageCopy { entry, lines, narrow, filter, ordinals: &ordinals }).unwrap();
     }
     push(&mut writer);
@@ -429,10 +435,10 @@ fn copied_pages_keep_rows_counts_and_filters() {
     assert_eq!(summary.rows, rows_a.len() as u64 + 2);
 
     let footer = open(&block);
-    let segment = &footer.filter_segments()[0];
-    let copied = segment.open(cut(&block, segment.range())).unwrap();
+    let copied = &footer.filter_segments()[0];
+    let pieces = copied.open_whole(&cut(&block, copied.range())).unwrap();
     for entry in footer_a.pages() {
-        assert_eq!(copied.page_filter(entry.index + 1), view.page_filter(entry.index));
+        assert_eq!(copied.page_filter(&pieces, entry.index + 1), filter_a(entry.index));
     }
     // Written row by row, the same rows have the same counts and totals.
     let mut sorted = expected.clone();

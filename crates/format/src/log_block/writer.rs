@@ -264,9 +264,9 @@ impl BlockWriter {
             return;
         }
         let first_page = (self.pages.len() - count) as u32;
-        let (segment, bytes) = self.filters.finish(first_page, self.offset);
-        self.offset += bytes.len() as u64;
-        self.output.push(bytes);
+        let (segment, pieces) = self.filters.finish(first_page, self.offset);
+        self.offset = segment.range().end;
+        self.output.extend(pieces);
         self.segments.push(segment);
     }
 

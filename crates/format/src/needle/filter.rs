@@ -23,35 +23,35 @@ const COUNTER_BITS: usize = 1 << 18;
 /// Most blocks per slice: 32 MiB per filter.
 pub(crate) const BLOCKS_MAX: u32 = 1 << 16;
 
-/// Returns the slice in which a key is looked up.
-pub fn slice_of(key: u32) -> usize {
-    Place::of(key, 1).slice
-}
-
-/// The position of a key in a filter.
-pub(crate) struct Place {
+/// The position of a key in filters of any size.
+pub(crate) struct KeyPlace {
     pub(crate) slice: usize,
-    pub(crate) block: usize,
+    /// The position in the slice, as a fraction of 2^32.
+    fraction: u64,
     bits: [u32; 2],
 }
 
-impl Place {
+impl KeyPlace {
     #[inline(always)]
-    pub(crate) fn of(key: u32, blocks_per_slice: u32) -> Self {
+    pub(crate) fn of(key: u32) -> Self {
         let spread = u64::from(key).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let chosen = (spread >> 29) & 0xFFFF_FFFF;
         let bits = (spread ^ (spread >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
         Self {
             slice: (spread >> 61) as usize,
-            block: ((chosen * u64::from(blocks_per_slice)) >> 32) as usize,
+            fraction: (spread >> 29) & 0xFFFF_FFFF,
             bits: [(bits >> 55) as u32, (bits >> 46) as u32 & 511],
         }
     }
 
-    /// Whether both bits are set in the slice's bytes.
+    /// The block that has the key, in a slice of this many blocks.
     #[inline(always)]
-    pub(crate) fn is_set(&self, slice: &[u8]) -> bool {
-        let block = &slice[self.block * BLOCK_BYTES..][..BLOCK_BYTES];
+    pub(crate) fn line(&self, blocks_per_slice: u32) -> u32 {
+        ((self.fraction * u64::from(blocks_per_slice)) >> 32) as u32
+    }
+
+    /// Whether both bits are set in a block.
+    #[inline(always)]
+    pub(crate) fn is_set(&self, block: &[u8]) -> bool {
         self.bits.iter().all(|bit| block[(bit >> 3) as usize] >> (bit & 7) & 1 == 1)
     }
 }
@@ -107,8 +107,8 @@ impl PageFilter {
         let blocks = (per_slice as u32).clamp(1, BLOCKS_MAX);
         let mut bytes = vec![0u8; SLICES * blocks as usize * BLOCK_BYTES];
         for key in keys {
-            let place = Place::of(*key, blocks);
-            let start = (place.slice * blocks as usize + place.block) * BLOCK_BYTES;
+            let place = KeyPlace::of(*key);
+            let start = (place.slice * blocks as usize + place.line(blocks) as usize) * BLOCK_BYTES;
             let block = &mut bytes[start..start + BLOCK_BYTES];
             for bit in place.bits {
                 block[(bit >> 3) as usize] |= 1 << (bit & 7);
@@ -181,8 +181,9 @@ impl<'a> FilterView<'a> {
         }
         let slice_bytes = self.blocks as usize * BLOCK_BYTES;
         keys.iter().filter(|key| self.words || !is_word_key(**key)).all(|key| {
-            let place = Place::of(*key, self.blocks);
-            place.is_set(&self.bytes[place.slice * slice_bytes..][..slice_bytes])
+            let place = KeyPlace::of(*key);
+            let start = place.slice * slice_bytes + place.line(self.blocks) as usize * BLOCK_BYTES;
+            place.is_set(&self.bytes[start..start + BLOCK_BYTES])
         })
     }
 }

@@ -10,18 +10,25 @@
 //! distinguished only by the text around them, see [`text_keys`].
 //!
 //! **Filters.** The keys of a page are stored in a Bloom filter of cache-line blocks, divided into
-//! [`SLICES`] slices by key. The filters of a run of pages (a *segment*) are stored slice by slice:
-//! testing one key reads one slice of each page, and these slices are adjacent.
+//! [`SLICES`] slices by key. The filters of a run of pages (a *segment*) are stored slice by slice, and
+//! the blocks of a slice are ordered so that those of one key are close together for all pages. Testing
+//! a key reads about a hundredth of a large segment.
 //!
 //! Invariants: the keys of a text are a pure function of its bytes, the same on every machine; they are
 //! on disk. Both sides fold, so one filter serves case-sensitive and case-insensitive needles.
 
 mod filter;
 mod keys;
+mod page_set;
 mod segment;
+mod slice_order;
 #[cfg(test)]
 mod tests;
 
-pub use filter::{FilterBuilder, FilterView, PageFilter, SLICES, slice_of};
-pub use keys::{GRAM, NEEDLE_MIN, WINDOW, WORD_GRAM, is_word_key, needle_keys, text_keys, word_keys};
-pub use segment::{FilterSegment, PAGES_MAX, SegmentBuilder, SegmentView};
+pub use filter::{FilterBuilder, FilterView, PageFilter, SLICES};
+pub use keys::{
+    GRAM, NEEDLE_MIN, WINDOW, WORD_GRAM, is_id_key, is_word_key, needle_keys, text_keys, word_keys,
+};
+pub use page_set::PageSet;
+pub(crate) use segment::SegmentForm;
+pub use segment::{FilterSegment, PAGES_MAX, SegmentBuilder, SegmentPieces};

@@ -1,18 +1,19 @@
-//! Filters of a run of pages, stored slice by slice: first slice 0 of every page, then slice 1 of every
-//! page, and so on.
+//! Filters of a run of pages, divided into slices, and these into pieces with a checksum each.
 //!
-//! If all slices are in memory, a test reads one cache line per page and key. If none is, it is enough to
-//! read the slices of one or two keys, an eighth of the segment each.
+//! The pages of a segment that may have a key are found from a few pieces ([`FilterSegment::pieces_for`]),
+//! a fraction of the segment. The order of lines within a slice is that of the module `slice_order`.
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::page_set::PageSet;
+use super::slice_order::SliceOrder;
 use crate::codec::reader::Reader;
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, crc32c};
 use crate::error::Error;
-use crate::needle::filter::{BLOCK_BYTES, BLOCKS_MAX, PageFilter, Place, SLICES};
+use crate::needle::filter::{BLOCK_BYTES, BLOCKS_MAX, KeyPlace, PageFilter, SLICES};
 use crate::needle::keys::is_word_key;
 
 /// Most pages in a segment: 1 GiB of raw lines, about 8 MiB of filters, 1 MiB per slice.
@@ -25,13 +26,22 @@ const PART: &str = "filter segment";
 pub struct FilterSegment {
     first_page: u32,
     offset: u64,
-    /// Blocks per slice of each page; 0 for a page without filter.
-    blocks: Vec<u32>,
-    /// Start of each page's part within a slice, in blocks, and the length of a slice.
-    starts: Vec<u32>,
+    /// Lines per slice of each page; 0 for a page without filter.
+    lines: Vec<u32>,
     /// Whether each page's filter has grams of words.
     words: Vec<bool>,
-    checksums: [u32; SLICES],
+    order: SliceOrder,
+    /// The checksums of the pieces of all slices.
+    checksums: Vec<u32>,
+}
+
+/// What entries of segments contain, which depends on the version of the block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentForm {
+    /// Whether entries say which filters have grams of words.
+    pub(crate) tells_words: bool,
+    /// Whether lines are ordered by place.
+    pub(crate) by_place: bool,
 }
 
 /// Gathers filters of consecutive pages.
@@ -56,45 +66,50 @@ impl SegmentBuilder {
         self.filters.iter().map(|f| f.len() as u64).sum()
     }
 
-    /// Returns the segment that begins with page `first_page` at `offset`, and its bytes.
-    pub fn finish(&mut self, first_page: u32, offset: u64) -> (FilterSegment, Bytes) {
+    /// Returns the segment that begins with page `first_page` at `offset`, and the bytes of its pieces.
+    pub fn finish(&mut self, first_page: u32, offset: u64) -> (FilterSegment, Vec<Bytes>) {
         let filters = std::mem::take(&mut self.filters);
-        let blocks: Vec<u32> = filters.iter().map(PageFilter::blocks_per_slice).collect();
-        let mut bytes = Vec::with_capacity(filters.iter().map(PageFilter::len).sum());
-        let mut checksums = [0; SLICES];
-        for (slice, checksum) in checksums.iter_mut().enumerate() {
-            let start = bytes.len();
-            for filter in &filters {
-                let length = filter.len() / SLICES;
-                bytes.extend_from_slice(&filter.bytes[slice * length..][..length]);
-            }
-            *checksum = crc32c(&bytes[start..]);
-        }
+        let lines: Vec<u32> = filters.iter().map(PageFilter::blocks_per_slice).collect();
         let words = filters.iter().map(|filter| filter.words).collect();
-        (FilterSegment::new(first_page, offset, (blocks, words), checksums), Bytes::from(bytes))
+        let order = SliceOrder::by_place(&lines);
+        let (mut pieces, mut checksums) = (Vec::new(), Vec::new());
+        for slice in 0..SLICES {
+            let mut bytes = Vec::with_capacity(order.len() as usize * BLOCK_BYTES);
+            order.each_run(&lines, |page, run| {
+                let of_slice = &filters[page].bytes[slice * lines[page] as usize * BLOCK_BYTES..];
+                bytes.extend_from_slice(&of_slice[bytes_of(&run)]);
+            });
+            let bytes = Bytes::from(bytes);
+            for piece in 0..order.pieces() {
+                let piece = bytes.slice(bytes_of(&order.piece(piece)));
+                checksums.push(crc32c(&piece));
+                pieces.push(piece);
+            }
+        }
+        (FilterSegment { first_page, offset, lines, words, order, checksums }, pieces)
+    }
+}
+
+/// The range of lines in bytes.
+fn bytes_of(lines: &Range<u32>) -> Range<usize> {
+    lines.start as usize * BLOCK_BYTES..lines.end as usize * BLOCK_BYTES
+}
+
+/// Checked pieces of a segment. Pieces that are absent rule no page out.
+#[derive(Clone, Debug)]
+pub struct SegmentPieces(Vec<Option<Bytes>>);
+
+impl SegmentPieces {
+    /// Returns the bytes held in memory.
+    pub fn memory_bytes(&self) -> u64 {
+        (size_of_val(&*self.0) + self.0.iter().flatten().map(Bytes::len).sum::<usize>()) as u64
     }
 }
 
 impl FilterSegment {
-    fn new(
-        first_page: u32,
-        offset: u64,
-        (blocks, words): (Vec<u32>, Vec<bool>),
-        checksums: [u32; SLICES],
-    ) -> Self {
-        let mut starts = Vec::with_capacity(blocks.len() + 1);
-        let mut at = 0u32;
-        starts.push(0);
-        for count in &blocks {
-            at += count;
-            starts.push(at);
-        }
-        Self { first_page, offset, blocks, starts, words, checksums }
-    }
-
     /// Returns the pages whose filters are in the segment.
     pub fn pages(&self) -> Range<u32> {
-        self.first_page..self.first_page + self.blocks.len() as u32
+        self.first_page..self.first_page + self.lines.len() as u32
     }
 
     /// Returns the range of the segment in the object.
@@ -103,132 +118,261 @@ impl FilterSegment {
     }
 
     fn slice_bytes(&self) -> usize {
-        *self.starts.last().expect("starts has at least one element") as usize * BLOCK_BYTES
+        self.order.len() as usize * BLOCK_BYTES
     }
 
-    /// Returns a slice of all pages, with its checksum: see [`crate::needle::slice_of`].
-    pub fn slice(&self, slice: usize) -> Piece {
-        let len = self.slice_bytes();
-        let offset = self.offset + (slice * len) as u64;
-        Piece { offset, len: len as u32, crc: self.checksums[slice] }
+    /// Returns the number of pieces.
+    pub fn pieces(&self) -> usize {
+        self.checksums.len()
+    }
+
+    /// Returns a piece.
+    ///
+    /// # Panics
+    /// If there are not that many pieces.
+    pub fn piece(&self, number: usize) -> Piece {
+        let (slice, piece) = (number / self.order.pieces(), number % self.order.pieces());
+        let range = bytes_of(&self.order.piece(piece));
+        let offset = self.offset + (slice * self.slice_bytes() + range.start) as u64;
+        Piece { offset, len: range.len() as u32, crc: self.checksums[number] }
+    }
+
+    /// Returns the numbers of the pieces that show which pages have these keys, ascending.
+    pub fn pieces_for(&self, keys: &[u32]) -> Vec<usize> {
+        let mut numbers = Vec::new();
+        for place in keys.iter().map(|key| KeyPlace::of(*key)) {
+            let first = place.slice * self.order.pieces();
+            self.order.each_piece(&place, |piece| numbers.push(first + piece));
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+
+    /// Checks pieces, given by their numbers.
+    pub fn open(&self, present: impl IntoIterator<Item = (usize, Bytes)>) -> Result<SegmentPieces, Error> {
+        let mut pieces = vec![None; self.pieces()];
+        for (number, bytes) in present {
+            self.piece(number).check(PART, &bytes)?;
+            pieces[number] = Some(bytes);
+        }
+        Ok(SegmentPieces(pieces))
+    }
+
+    /// Checks all pieces, given the bytes of the segment.
+    pub fn open_whole(&self, bytes: &Bytes) -> Result<SegmentPieces, Error> {
+        let range = self.range();
+        if bytes.len() as u64 != range.end - range.start {
+            let (needed, available) = (range.end - range.start, bytes.len() as u64);
+            return Err(Error::Truncated { part: PART, offset: range.start, needed, available });
+        }
+        let piece = |number: usize| {
+            let start = (self.piece(number).offset - range.start) as usize;
+            (number, bytes.slice(start..start + self.piece(number).len as usize))
+        };
+        self.open((0..self.pieces()).map(piece))
+    }
+
+    /// Returns a line, if its piece is present.
+    fn line<'a>(&self, pieces: &'a SegmentPieces, slice: usize, line: u32) -> Option<&'a [u8]> {
+        let piece = self.order.piece_of(line);
+        let start = bytes_of(&(self.order.piece(piece).start..line)).len();
+        let bytes = pieces.0.get(slice * self.order.pieces() + piece)?.as_ref()?;
+        bytes.get(start..start + BLOCK_BYTES)
+    }
+
+    /// Returns the pages that may have a key, by their positions in the segment. Pages without filter and
+    /// positions beyond the end are among them, and pages whose piece is absent.
+    pub fn pages_with(&self, pieces: &SegmentPieces, key: u32) -> PageSet {
+        let (place, is_word) = (KeyPlace::of(key), is_word_key(key));
+        let mut without = [0u16; PAGES_MAX];
+        let mut count = 0;
+        self.order.each_line(&self.lines, &place, |page, line| {
+            let applies = !is_word || self.words[page];
+            let lacks = |line: &[u8]| !place.is_set(line);
+            if applies && self.line(pieces, place.slice, line).is_some_and(lacks) {
+                without[count] = page as u16;
+                count += 1;
+            }
+        });
+        let mut pages = PageSet::ALL;
+        without[..count].iter().for_each(|page| pages.remove(*page as usize));
+        pages
+    }
+
+    /// Returns the pages that may have all of these keys, as [`FilterSegment::pages_with`] does for one.
+    pub fn pages_with_all(&self, pieces: &SegmentPieces, keys: &[u32]) -> PageSet {
+        let mut pages = PageSet::ALL;
+        for key in keys {
+            pages &= self.pages_with(pieces, *key);
+            if pages.is_empty() {
+                break;
+            }
+        }
+        pages
+    }
+
+    /// Returns the complete filter of a page, to be copied to another block; `None` if a piece is absent,
+    /// and for a page of another segment.
+    pub fn page_filter(&self, pieces: &SegmentPieces, page: u32) -> Option<PageFilter> {
+        let at = page.checked_sub(self.first_page)? as usize;
+        let lines = *self.lines.get(at)?;
+        // The runs of the page: the first line in the slice, and the number of lines.
+        let (mut runs, mut next) = (Vec::new(), 0);
+        self.order.each_run(&self.lines, |page, run| {
+            if page == at {
+                runs.push(next..next + run.len() as u32);
+            }
+            next += run.len() as u32;
+        });
+        let mut bytes = Vec::with_capacity(lines as usize * BLOCK_BYTES * SLICES);
+        for slice in 0..SLICES {
+            for line in runs.iter().cloned().flatten() {
+                bytes.extend_from_slice(self.line(pieces, slice, line)?);
+            }
+        }
+        Some(PageFilter { bytes, words: self.words[at] })
     }
 
     /// Returns the bytes that the entry itself holds in memory.
     pub fn memory_bytes(&self) -> u64 {
-        (size_of::<Self>() + (self.blocks.len() + self.starts.len()) * 4 + self.words.len()) as u64
-    }
-
-    /// Returns a view of the segment's bytes, after verifying every checksum.
-    pub fn open(&self, bytes: Bytes) -> Result<SegmentView, Error> {
-        let range = self.range();
-        if bytes.len() as u64 != range.end - range.start {
-            return Err(Error::Truncated {
-                part: PART,
-                offset: range.start,
-                needed: range.end - range.start,
-                available: bytes.len() as u64,
-            });
-        }
-        let length = self.slice_bytes();
-        let cut = |slice: usize| (slice, bytes.slice(slice * length..(slice + 1) * length));
-        self.open_slices((0..SLICES).map(cut))
-    }
-
-    /// Returns a view of some slices; keys of other slices rule nothing out.
-    pub fn open_slices(
-        &self,
-        present: impl IntoIterator<Item = (usize, Bytes)>,
-    ) -> Result<SegmentView, Error> {
-        let mut slices: [Option<Bytes>; SLICES] = Default::default();
-        for (slice, bytes) in present {
-            self.slice(slice).check(PART, &bytes)?;
-            slices[slice] = Some(bytes);
-        }
-        let (starts, words) = (self.starts.clone(), self.words.clone());
-        Ok(SegmentView { first_page: self.first_page, starts, words, slices })
+        let lists = (self.lines.len() + self.checksums.len()) * 4 + self.words.len();
+        (size_of::<Self>() + lists) as u64 + self.order.memory_bytes()
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.first_page));
         put_varint(out, self.offset);
-        put_varint(out, self.blocks.len() as u64);
-        for (count, words) in self.blocks.iter().zip(&self.words) {
+        put_varint(out, self.lines.len() as u64);
+        for (count, words) in self.lines.iter().zip(&self.words) {
             put_varint(out, u64::from(*count) << 1 | u64::from(*words));
         }
-        for checksum in self.checksums {
+        for checksum in &self.checksums {
             out.extend_from_slice(&checksum.to_le_bytes());
         }
     }
 
-    /// Reads an entry; versions before grams of words do not have a bit for them.
-    pub(crate) fn get(reader: &mut Reader<'_>, tells_words: bool) -> Result<Self, Error> {
+    /// Reads an entry of a segment that must end before `limit` in the object.
+    pub(crate) fn get(reader: &mut Reader<'_>, form: SegmentForm, limit: u64) -> Result<Self, Error> {
         let first_page = reader.varint32()?;
         let offset = reader.varint()?;
         let pages = reader.count("pages in a filter segment", PAGES_MAX)?;
-        let (mut blocks, mut words) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
-        let bits = u32::from(tells_words);
+        let (mut lines, mut words) = (Vec::with_capacity(pages), Vec::with_capacity(pages));
+        let bits = u32::from(form.tells_words);
         for _ in 0..pages {
             let most = (BLOCKS_MAX << bits) as usize + bits as usize;
             let count = reader.count("blocks of a filter slice", most)? as u32;
-            blocks.push(count >> bits);
-            words.push(tells_words && count & 1 == 1);
+            lines.push(count >> bits);
+            words.push(form.tells_words && count & 1 == 1);
         }
-        let mut checksums = [0; SLICES];
-        for checksum in &mut checksums {
-            *checksum = reader.u32()?;
+        // Before the order is computed, whose size depends on the number of lines.
+        let bytes = lines.iter().map(|lines| u64::from(*lines)).sum::<u64>() * (BLOCK_BYTES * SLICES) as u64;
+        let fits = offset.checked_add(bytes).is_some_and(|end| end <= limit);
+        if !fits || u64::from(first_page) + pages as u64 > u64::from(u32::MAX) {
+            return Err(reader.malformed("a filter segment lies outside of the block"));
         }
-        let end = u64::from(first_page) + pages as u64;
-        let segment = Self::new(first_page, offset, (blocks, words), checksums);
-        if end > u64::from(u32::MAX) || offset.checked_add(segment.slice_bytes() as u64 * 8).is_none() {
-            return Err(reader.malformed("a filter segment lies outside of any object"));
+        let order = if form.by_place { SliceOrder::by_place(&lines) } else { SliceOrder::by_page(&lines) };
+        // Older entries have a checksum for each slice, also if the slices are empty.
+        let stored = if form.by_place { order.pieces() } else { 1 };
+        let mut checksums = Vec::with_capacity(stored * SLICES);
+        for _ in 0..stored * SLICES {
+            checksums.push(reader.u32()?);
         }
-        Ok(segment)
+        checksums.truncate(order.pieces() * SLICES);
+        Ok(Self { first_page, offset, lines, words, order, checksums })
     }
 }
 
-/// Filters of a run of pages, in memory.
-#[derive(Clone, Debug)]
-pub struct SegmentView {
-    first_page: u32,
-    starts: Vec<u32>,
-    words: Vec<bool>,
-    slices: [Option<Bytes>; SLICES],
-}
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
 
-impl SegmentView {
-    /// Whether a page of the segment may hold a text with all of these keys. True for pages without a
-    /// filter and pages outside of the segment; keys of absent slices are ignored.
-    pub fn may_contain(&self, page: u32, keys: &[u32]) -> bool {
-        let Some(at) = page.checked_sub(self.first_page).map(|at| at as usize) else { return true };
-        let Some(&[start, end]) = self.starts.get(at..at + 2) else { return true };
-        if start == end {
-            return true;
-        }
-        let range = start as usize * BLOCK_BYTES..end as usize * BLOCK_BYTES;
-        let words = self.words[at];
-        keys.iter().filter(|key| words || !is_word_key(**key)).all(|key| {
-            let place = Place::of(*key, end - start);
-            let slice = self.slices[place.slice].as_ref();
-            slice.is_none_or(|bytes| place.is_set(&bytes[range.clone()]))
-        })
+    use super::*;
+
+    /// The same filters in a segment that is ordered by page, as older versions wrote it.
+    pub(crate) fn by_page(filters: &[PageFilter]) -> (FilterSegment, Vec<Bytes>) {
+        let lines: Vec<u32> = filters.iter().map(PageFilter::blocks_per_slice).collect();
+        let order = SliceOrder::by_page(&lines);
+        let slice = |slice: usize| {
+            let of_page = |filter: &PageFilter| {
+                let length = filter.len() / SLICES;
+                filter.bytes[slice * length..][..length].to_vec()
+            };
+            Bytes::from(filters.iter().map(of_page).collect::<Vec<_>>().concat())
+        };
+        let pieces: Vec<Bytes> = (0..SLICES).map(slice).filter(|bytes| !bytes.is_empty()).collect();
+        let checksums = pieces.iter().map(|bytes| crc32c(bytes)).collect();
+        let words = filters.iter().map(|filter| filter.words).collect();
+        (FilterSegment { first_page: 7, offset: 64, lines, words, order, checksums }, pieces)
     }
 
-    /// Returns the complete filter of a page, to be copied to another block; `None` when a slice is
-    /// absent.
-    pub fn page_filter(&self, page: u32) -> Option<PageFilter> {
-        let at = page.checked_sub(self.first_page)? as usize;
-        let &[start, end] = self.starts.get(at..at + 2)? else { return None };
-        let range = start as usize * BLOCK_BYTES..end as usize * BLOCK_BYTES;
-        let mut bytes = Vec::with_capacity(range.len() * SLICES);
-        for slice in &self.slices {
-            bytes.extend_from_slice(&slice.as_ref()?[range.clone()]);
-        }
-        Some(PageFilter { bytes, words: self.words[at] })
+    fn filters_of(texts: &[Vec<u32>]) -> Vec<PageFilter> {
+        let filter = |(n, keys): (usize, &Vec<u32>)| match keys.len() {
+            0 => PageFilter::default(),
+            _ => PageFilter { words: n % 3 > 0, ..PageFilter::of_keys(keys) },
+        };
+        texts.iter().enumerate().map(filter).collect()
     }
 
-    /// Returns the bytes held in memory.
-    pub fn memory_bytes(&self) -> u64 {
-        let slices: usize = self.slices.iter().flatten().map(Bytes::len).sum();
-        (size_of::<Self>() + self.starts.len() * 4 + self.words.len() + slices) as u64
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// A segment of either order says the same of each page and key as the page's own filter, from
+        /// all pieces and from those for the keys alone, and returns the filters unchanged.
+        #[test]
+        fn segments_agree_with_the_filters_of_their_pages(
+            sizes in prop::collection::vec(prop_oneof![Just(0usize), 1..40usize, 300..9_000usize], 1..24),
+            seed in any::<u64>(),
+        ) {
+            let key = |n: u64| xxhash_rust::xxh3::xxh3_64_with_seed(&n.to_le_bytes(), seed) as u32 | 1;
+            let keys = |(page, size): (usize, &usize)| (0..*size as u64).map(|n| key((page as u64) << 32 | n)).collect();
+            let texts: Vec<Vec<u32>> = sizes.iter().enumerate().map(keys).collect();
+            let filters = filters_of(&texts);
+            let mut builder = SegmentBuilder::default();
+            filters.iter().for_each(|filter| builder.push(filter.clone()));
+            for (segment, pieces) in [builder.finish(7, 64), by_page(&filters)] {
+                prop_assert_eq!(pieces.len(), segment.pieces());
+                let stored = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
+                prop_assert_eq!(segment.range(), 64..64 + stored);
+                let mut end = 64;
+                for (number, bytes) in pieces.iter().enumerate() {
+                    let piece = segment.piece(number);
+                    prop_assert_eq!((piece.offset, piece.len as usize), (end, bytes.len()));
+                    end = piece.end();
+                }
+                let all = segment.open(pieces.iter().cloned().enumerate()).unwrap();
+                for (page, filter) in (7..).zip(&filters) {
+                    prop_assert_eq!(segment.page_filter(&all, page), Some(filter.clone()));
+                }
+                prop_assert!(segment.page_filter(&all, 6).is_none());
+                prop_assert!(segment.page_filter(&all, 7 + filters.len() as u32).is_none());
+                let asked = texts.iter().flat_map(|keys| keys.iter().take(2).copied()).chain((0..60).map(key));
+                for key in asked {
+                    let wanted = segment.pieces_for(&[key]);
+                    let some = segment.open(wanted.iter().map(|n| (*n, pieces[*n].clone()))).unwrap();
+                    let found = segment.pages_with(&some, key);
+                    prop_assert_eq!(found, segment.pages_with(&all, key));
+                    for (page, filter) in filters.iter().enumerate() {
+                        prop_assert_eq!(found.contains(page), filter.view().may_contain(&[key]), "page {}", page);
+                    }
+                    let none = segment.open([]).unwrap();
+                    prop_assert_eq!(segment.pages_with(&none, key), PageSet::ALL);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_needs_a_small_part_of_a_large_segment() {
+        let mut builder = SegmentBuilder::default();
+        let keys: Vec<u32> = (0..35_000u32).map(|n| n.wrapping_mul(0x9E37_79B1)).collect();
+        let filter = PageFilter::of_keys(&keys);
+        (0..400).for_each(|_| builder.push(filter.clone()));
+        let (segment, pieces) = builder.finish(0, 0);
+        let all: usize = pieces.iter().map(Bytes::len).sum();
+        for key in [1, 77, u32::MAX, 0x8000_0001] {
+            let read: u32 = segment.pieces_for(&[key]).iter().map(|n| segment.piece(*n).len).sum();
+            assert!(read as usize * 50 < all, "{read} of {all} bytes");
+        }
     }
 }

@@ -23,6 +23,11 @@ pub use stages::{GRAM, NEEDLE_MIN, WINDOW};
 use stages::{Portable, every_key};
 pub use words::{WORD_GRAM, is_word_key, word_keys};
 
+/// Whether a key is from an id, which few pages have.
+pub fn is_id_key(key: u32) -> bool {
+    key >> 30 == 2
+}
+
 /// Appends the keys of `text` to `keys`; most repetitions are omitted. Texts of less than [`NEEDLE_MIN`]
 /// bytes have none.
 pub fn text_keys(text: &[u8], keys: &mut Vec<u32>) {
