@@ -17,6 +17,8 @@ use sandur_base::Id;
 use sandur_cache::flash::TENANT_BITS;
 use sandur_cache::{Cache, Hint, Put, Read, Tier};
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::codec::Piece;
+use sandur_memory::Reservation;
 use sandur_memory::account::uncharged;
 use sandur_model::TenantId;
 use sandur_query::QueryStats;
@@ -31,6 +33,10 @@ pub struct Stored {
     /// The tier that held it.
     pub tier: Tier,
 }
+
+/// Returns further pieces that are worth reading when the store must be read, and the memory for reading
+/// them.
+pub type Alongside<'a> = dyn Fn() -> (Vec<Piece>, Option<Reservation>) + Sync + 'a;
 
 /// Reads and caches pieces of blocks. Cheap to clone.
 #[derive(Clone)]
@@ -51,12 +57,12 @@ impl BlockBytes {
         &self.cache
     }
 
-    /// Returns the pieces at `ranges`, in order. If the store must be read, the pieces at `alongside`
-    /// are read with them and cached. Counts tiers and bytes in `stats`; returns the time instead.
+    /// Returns the pieces at `ranges`, in order. If the store must be read, the pieces that `alongside`
+    /// names then are read with them and cached. Counts tiers and bytes in `stats`; returns the time instead.
     pub async fn read(
         &self,
         meta: &BlockMeta,
-        (ranges, alongside): (&[Range<u64>], &[Range<u64>]),
+        (ranges, alongside): (&[Range<u64>], &Alongside<'_>),
         (hint, intent): (Hint, Intent),
         stats: &QueryStats,
     ) -> Result<(Vec<Stored>, Spent), Error> {
@@ -68,7 +74,9 @@ impl BlockBytes {
         let fetch = |places: Vec<usize>| {
             let mut wanted: Vec<Range<u64>> = places.into_iter().map(|at| ranges[at].clone()).collect();
             let own = wanted.len();
-            wanted.extend(alongside.iter().filter(|range| !ranges.contains(range)).cloned());
+            let (others, memory) = alongside();
+            let others = others.iter().map(|piece| piece.offset..piece.end());
+            wanted.extend(others.filter(|range| !ranges.contains(range)));
             let (intent, store_ns, put) = (intent.clone(), &store_ns, &put);
             async move {
                 let mut read = self.fetch(meta, &wanted, intent, (stats, store_ns)).await?;
@@ -77,6 +85,7 @@ impl BlockBytes {
                     let _ = self.cache.put(&key(meta.id, range), Bytes::copy_from_slice(bytes), put);
                 }
                 read.truncate(own);
+                drop(memory);
                 Ok(read)
             }
         };

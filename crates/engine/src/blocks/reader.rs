@@ -14,7 +14,7 @@ use sandur_query::QueryStats;
 use sandur_runtime::{Env, Lane};
 use sandur_store::Intent;
 
-use crate::blocks::bytes::{BlockBytes, Spent, Stored};
+use crate::blocks::bytes::{Alongside, BlockBytes, Spent, Stored};
 use crate::blocks::cache::{BlockCache, for_the_cache};
 use crate::error::ReadError;
 
@@ -65,23 +65,20 @@ impl BlockReader {
         hint: Hint,
         stats: &QueryStats,
     ) -> Result<Vec<Stored>, ReadError> {
-        self.pieces_alongside(meta, (pieces, &[]), hint, stats).await
+        self.pieces_alongside(meta, (pieces, &|| (Vec::new(), None)), hint, stats).await
     }
 
-    /// Returns stored pieces of the block, in order. If the store must be read, `others`, which the
-    /// caller will need next, are read with them and cached.
+    /// Returns stored pieces of the block, in order. If the store must be read, what the caller will need
+    /// next, `others`, is read with them and cached.
     pub async fn pieces_alongside(
         &self,
         meta: &BlockMeta,
-        (pieces, others): (&[StoredPiece], &[StoredPiece]),
+        (pieces, others): (&[StoredPiece], &Alongside<'_>),
         hint: Hint,
         stats: &QueryStats,
     ) -> Result<Vec<Stored>, ReadError> {
-        let ranges = |pieces: &[StoredPiece]| -> Vec<_> {
-            pieces.iter().map(|piece| piece.offset..piece.end()).collect()
-        };
-        let (ranges, others) = (ranges(pieces), ranges(others));
-        let read = self.bytes.read(meta, (&ranges, &others), (hint, self.intent(meta)), stats).await;
+        let ranges: Vec<_> = pieces.iter().map(|piece| piece.offset..piece.end()).collect();
+        let read = self.bytes.read(meta, (&ranges, others), (hint, self.intent(meta)), stats).await;
         let (stored, Spent { store_ns, cache_ns }) = read.map_err(|error| ReadError::store(meta, error))?;
         let of = |tier| stored.iter().filter(move |piece| piece.tier == tier).map(|piece| piece.bytes.len());
         let (ram, flash) = (of(Tier::Ram).sum::<usize>() as u64, of(Tier::Flash).sum::<usize>() as u64);
@@ -129,7 +126,9 @@ impl BlockReader {
         range: std::ops::Range<u64>,
         stats: &QueryStats,
     ) -> Result<Bytes, ReadError> {
-        let read = self.bytes.read(meta, (&[range], &[]), (Hint::Metadata, self.intent(meta)), stats).await;
+        let others = || (Vec::new(), None);
+        let read =
+            self.bytes.read(meta, (&[range], &others), (Hint::Metadata, self.intent(meta)), stats).await;
         let (mut stored, _) = read.map_err(|error| ReadError::store(meta, error))?;
         let Stored { bytes, tier } = stored.swap_remove(0);
         let counter = match tier {

@@ -212,8 +212,7 @@ impl IndexReader {
             return Ok(found.into_iter().flatten().collect());
         }
         let hint = Hint::Scan { bytes: pieces.iter().map(|piece| u64::from(piece.len)).sum() };
-        let (others, _memory) = self.other_parts();
-        let (meta, stats) = (&self.block.meta, self.stats());
+        let (others, meta, stats) = (|| self.other_parts(), &self.block.meta, self.stats());
         let mut read = self.reader.pieces_alongside(meta, (&pieces, &others), hint, stats).await?.into_iter();
         let of = |found: Option<Bytes>| found.or_else(|| read.next().map(|piece| piece.bytes));
         Ok(found.into_iter().filter_map(of).collect())
@@ -221,7 +220,7 @@ impl IndexReader {
 }
 
 impl IndexReader {
-    /// The pieces of all parts of a small index, for the first read of a query, and the memory for
+    /// The pieces of all parts of a small index, for the first read from the store, and the memory for
     /// reading them. Empty if there is no memory for that.
     fn other_parts(&self) -> (Vec<StoredPiece>, Option<Reservation>) {
         let bytes = self.index().object_bytes();
