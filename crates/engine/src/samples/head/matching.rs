@@ -2,7 +2,8 @@
 //!
 //! Matchers for one value use its postings. Other matchers test the label's values, each once and
 //! without a lock, because users control the cost of regular expressions; or the values of the remaining
-//! series, if these are fewer.
+//! series, if these are not many more. Of the postings of the values that pass, only those of the remaining
+//! series are joined.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -12,11 +13,12 @@ use roaring::RoaringBitmap;
 use sandur_memory::job;
 use sandur_model::{MatchOp, Matcher};
 
+use super::postings::Postings;
 use super::table::{SeriesTable, Snapshot};
 
-/// If less than this fraction of all series remain, testing them is faster than joining the postings of
-/// all values.
-const SERIES_SHARE: u64 = 128;
+/// If fewer series than this many per value remain, testing them is faster than testing the values and
+/// joining their postings.
+const SERIES_OF_VALUE: u64 = 8;
 
 /// A matcher that is not for one value, the number of its label, and the number of the label's values.
 struct Asked<'a> {
@@ -41,7 +43,7 @@ pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Sn
             break;
         }
         let empty_passes = matcher.matches_empty();
-        if found.len() < (values as u64 / 2).max(snapshot.len() as u64 / SERIES_SHARE) {
+        if found.len() < values as u64 * SERIES_OF_VALUE {
             keep_passing(&snapshot, matcher, name, &mut found);
             continue;
         }
@@ -58,20 +60,43 @@ pub(super) fn matching(table: &RwLock<SeriesTable>, matchers: &[Matcher]) -> (Sn
             let text = snapshot.texts.get(*value);
             job::spend(text.len()).is_ok() && matcher.matches(text) != empty_passes
         });
-        let mut union = RoaringBitmap::new();
-        if let Some(name) = name {
-            let table = read();
-            let postings = values.iter().filter_map(|value| table.index().postings(name, *value));
-            postings.for_each(|postings| postings.add_to(&mut union));
-        }
-        match empty_passes {
-            true => found -= union,
-            false => found &= union,
+        let of_values = match name {
+            Some(name) => joined(&read(), (name, &values), &found),
+            None => Joined::Some(RoaringBitmap::new()),
+        };
+        match (of_values, empty_passes) {
+            (Joined::All, true) => found.clear(),
+            (Joined::All, false) => {}
+            (Joined::Some(some), true) => found -= some,
+            (Joined::Some(some), false) => found &= some,
         }
     }
     // Series that were added meanwhile are not in the snapshot.
     found.remove_range(snapshot.len() as u32..);
     (snapshot, found)
+}
+
+/// The series of some values of a label.
+enum Joined {
+    /// All series of the table.
+    All,
+    /// Those of the given series that have one of the values, and maybe others.
+    Some(RoaringBitmap),
+}
+
+/// Joins the postings of some values of a label, as far as they are among these series.
+fn joined(table: &SeriesTable, (name, values): (u32, &[u32]), series: &RoaringBitmap) -> Joined {
+    let postings = || values.iter().filter_map(|value| table.index().postings(name, *value));
+    // A series has one value of a label.
+    if postings().map(Postings::len).sum::<u64>() == table.len() as u64 {
+        return Joined::All;
+    }
+    let mut some = RoaringBitmap::new();
+    match series.len() * 2 > table.len() as u64 {
+        true => postings().for_each(|postings| postings.add_to(&mut some)),
+        false => postings().for_each(|postings| postings.add_those_in(series, &mut some)),
+    }
+    Joined::Some(some)
 }
 
 /// Whether the postings of one value decide a matcher.
@@ -99,13 +124,8 @@ fn of_single_values(table: &SeriesTable, matchers: &[Matcher]) -> RoaringBitmap 
         Some(fewest) => fewest.add_to(&mut found),
         None => drop(found.insert_range(0..table.len() as u32)),
     }
-    for (postings, is_wanted) in
-        wanted.iter().skip(1).map(|p| (p, true)).chain(unwanted.iter().map(|p| (p, false)))
-    {
-        let mut set = RoaringBitmap::new();
-        postings.add_to(&mut set);
-        if is_wanted { found &= set } else { found -= set }
-    }
+    wanted.iter().skip(1).for_each(|postings| postings.keep_in(&mut found));
+    unwanted.iter().for_each(|postings| postings.take_from(&mut found));
     found
 }
 

@@ -105,6 +105,35 @@ impl Postings {
         }
     }
 
+    /// Adds the series that are in another set.
+    pub(super) fn add_those_in(&self, others: &RoaringBitmap, set: &mut RoaringBitmap) {
+        let few = match self {
+            Self::One(number) => std::slice::from_ref(number),
+            Self::Few(few) => few.as_slice(),
+            Self::Many(many) => return *set |= &many.series & others,
+        };
+        set.extend(few.iter().copied().filter(|number| others.contains(*number)));
+    }
+
+    /// Removes all other series from a set.
+    pub(super) fn keep_in(&self, set: &mut RoaringBitmap) {
+        let few = match self {
+            Self::One(number) => std::slice::from_ref(number),
+            Self::Few(few) => few.as_slice(),
+            Self::Many(many) => return *set &= &many.series,
+        };
+        *set = few.iter().copied().filter(|number| set.contains(*number)).collect();
+    }
+
+    /// Removes the series from a set.
+    pub(super) fn take_from(&self, set: &mut RoaringBitmap) {
+        match self {
+            Self::One(number) => drop(set.remove(*number)),
+            Self::Few(few) => few.iter().for_each(|number| _ = set.remove(*number)),
+            Self::Many(many) => *set -= &many.series,
+        }
+    }
+
     /// Whether one of the series is in a set.
     pub(super) fn touches(&self, set: &RoaringBitmap) -> bool {
         match self {
@@ -175,6 +204,12 @@ mod tests {
             let mut set = RoaringBitmap::new();
             index.postings(name, value).unwrap().add_to(&mut set);
             assert_eq!(set.len(), index.postings(name, value).unwrap().len());
+            let all = RoaringBitmap::from_iter((0..200_000).step_by(3));
+            let (mut inside, mut outside, mut added) = (all.clone(), all.clone(), RoaringBitmap::new());
+            index.postings(name, value).unwrap().keep_in(&mut inside);
+            index.postings(name, value).unwrap().take_from(&mut outside);
+            index.postings(name, value).unwrap().add_those_in(&all, &mut added);
+            assert_eq!((&added, &inside, outside), (&inside, &(&all & &set), all - &set));
             set.iter().collect::<Vec<u32>>()
         };
         assert_eq!(found(0, 70_000), [70_000]);
