@@ -282,7 +282,9 @@ impl IndexReader {
             let mut of = self.of_pages(&selected, &[*number]);
             let matchers = matchers.clone();
             let of_values = |matcher: &Matcher| {
-                held.page.text_bytes(matcher.name()).saturating_mul(matcher.steps_per_byte().max(1) as u64)
+                held.page
+                    .text_bytes(matcher.name(), of.len())
+                    .saturating_mul(matcher.steps_per_byte().max(1) as u64)
             };
             let cost = matchers.iter().map(of_values).sum::<u64>() + of.len() * LOOK_BYTES;
             let work = move |_: &Index| {

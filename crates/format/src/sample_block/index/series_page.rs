@@ -294,16 +294,24 @@ impl SeriesPage {
         column.value((ordinal - self.first) as usize)
     }
 
-    /// Returns the bytes of the values of a label that [`SeriesPage::retain`] tests.
-    pub fn text_bytes(&self, name: &str) -> u64 {
-        let column = self.columns.iter().find(|column| *column.name == *name);
-        column.map_or(0, |column| column.values.memory_bytes())
+    /// Returns about the bytes of the values of a label that [`SeriesPage::retain`] tests for this many
+    /// series.
+    pub fn text_bytes(&self, name: &str, series: u64) -> u64 {
+        let Some(column) = self.columns.iter().find(|column| *column.name == *name) else { return 0 };
+        let (bytes, values) = (column.values.memory_bytes(), column.values.len() as u64);
+        if series < values { bytes / values * series } else { bytes }
     }
 
     /// Removes the series whose value of a label does not pass; an absent label counts as the empty text.
-    /// Tests each value once. The page must hold all of the series.
+    /// Tests each value once, or each series if there are fewer. The page must hold all of the series.
     pub fn retain(&self, series: &mut RoaringBitmap, name: &str, passes: impl Fn(&str) -> bool) {
         let column = self.columns.iter().find(|column| *column.name == *name);
+        if let Some(column) = column.filter(|column| series.len() < column.values.len() as u64) {
+            let value = |ordinal: u32| column.value(self.row(ordinal)).unwrap_or_default();
+            let stay = series.iter().filter(|ordinal| passes(value(*ordinal)));
+            *series = RoaringBitmap::from_sorted_iter(stay.collect::<Vec<u32>>()).unwrap_or_default();
+            return;
+        }
         let verdicts: Vec<bool> = std::iter::once("")
             .chain(column.iter().flat_map(|column| column.values.iter()))
             .map(passes)
