@@ -44,11 +44,16 @@ struct Lists {
 }
 
 impl Lists {
-    fn of(passing: &Passing, label: &Label) -> Self {
-        match passing.fewer_fail(label) {
-            true => Self { numbers: passing.failing(label), taken_away: true, with_all: !passing.without },
-            false => Self { numbers: passing.numbers.clone(), taken_away: false, with_all: passing.without },
-        }
+    fn of(passing: &Passing, label: &Label, index: &Index) -> Self {
+        let some_lack_it = label.series() < index.series();
+        let taken_away = passing.fewer_fail(label);
+        let numbers = if taken_away { passing.failing(label) } else { passing.numbers.clone() };
+        Self { numbers, taken_away, with_all: some_lack_it && passing.without != taken_away }
+    }
+
+    /// Whether all series match, or none, if no list is needed to know it.
+    fn all_or_none(&self) -> Option<bool> {
+        (self.numbers.is_empty() && !self.with_all).then_some(self.taken_away)
     }
 
     /// The number of the only value whose series are kept.
@@ -105,7 +110,11 @@ impl IndexReader {
             let lookup = Lookup::of(&index.labels()[label], &matchers);
             let mut one = Open { matchers, label, lookup, passing: None };
             if one.lookup.is_quick() {
-                self.look_up(&mut one).await?;
+                match self.look_up(&mut one).await? {
+                    Some(true) => continue,
+                    Some(false) => return Ok(RoaringBitmap::new()),
+                    None => {}
+                }
             }
             open.push(one);
         }
@@ -123,12 +132,13 @@ impl IndexReader {
         Ok(selected)
     }
 
-    async fn look_up(&self, one: &mut Open) -> Result<(), IndexError> {
+    /// Finds the values that match. Returns whether all series match, or none, if that is then known.
+    async fn look_up(&self, one: &mut Open) -> Result<Option<bool>, IndexError> {
         let label = &self.index().labels()[one.label];
         let passing = self.passing(one.label, &one.matchers, &one.lookup).await?;
-        let cost = Lists::of(&passing, label).cost(label);
-        one.passing = Some((passing, cost));
-        Ok(())
+        let lists = Lists::of(&passing, label, self.index());
+        one.passing = Some((passing, lists.cost(label)));
+        Ok(lists.all_or_none())
     }
 
     /// The cost of evaluating the matchers on a label for series on some pages.
@@ -169,7 +179,7 @@ impl IndexReader {
         passing: Passing,
     ) -> Result<RoaringBitmap, IndexError> {
         let label = &self.index().labels()[passing.label];
-        let lists = Lists::of(&passing, label);
+        let lists = Lists::of(&passing, label, self.index());
         if let Some(only) = lists.only() {
             return self.narrowed_by_one(selected, passing.label, only).await;
         }

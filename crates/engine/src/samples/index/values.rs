@@ -84,11 +84,9 @@ impl IndexReader {
         let others = u64::from(index.series()) - series.len();
         let mut names = Vec::new();
         for label in index.labels() {
-            // The first list, of all series with the label, is the longest. If more series have the
-            // label than there are other series, then one of these has it.
-            let with_label = label.list_pages().first().map_or(0, |page| u64::from(page.bytes));
             let is_constant = |page: &u32| matches!(label.column(*page), Some(Column::Constant(_)));
-            let mut is_there = with_label > others || pages.iter().any(is_constant);
+            // If more series have the label than there are other series, then one of these has it.
+            let mut is_there = u64::from(label.series()) > others || pages.iter().any(is_constant);
             if !is_there && pages.iter().any(|page| label.column(*page).is_some()) {
                 is_there = !(self.with_label(label).await? & series).is_empty();
             }

@@ -85,6 +85,11 @@ impl Label {
         self.sorted.is_empty()
     }
 
+    /// Returns the number of series that have the label. Their list is the longest one.
+    pub fn series(&self) -> u32 {
+        self.lists.first().map_or(0, |page| page.bytes)
+    }
+
     /// Returns the pages of texts in order of texts.
     pub fn sorted_pages(&self) -> &[PageRef] {
         if self.sorted.is_empty() { &self.texts } else { &self.sorted }
