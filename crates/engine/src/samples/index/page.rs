@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 use sandur_format::sample_block::index::{
-    Index, Part, SeriesColumns, SeriesPage, SeriesSpan, TextPage, TextRef,
+    Index, PAGE_SERIES, Part, SeriesColumns, SeriesPage, SeriesSpan, TextPage, TextRef,
 };
 use sandur_memory::Reservation;
 use sandur_model::{MILLISECOND_NS, TimeRange};
@@ -116,15 +116,12 @@ impl IndexReader {
         range: TimeRange,
     ) -> Result<RoaringBitmap, IndexError> {
         let mut across = Vec::new();
-        for (number, page) in (0..).zip(self.index().pages()) {
-            let of = self.index().series_of(number);
+        for number in self.pages_of(&series) {
+            let page = &self.index().pages()[number as usize];
             let is_empty = page.min_ms > page.max_ms;
             let ns = |ms: i64| ms.saturating_mul(MILLISECOND_NS);
-            if series.range_cardinality(of.clone()) == 0 {
-                continue;
-            }
             if is_empty || !range.touches(ns(page.min_ms), ns(page.max_ms)) {
-                series.remove_range(of);
+                series.remove_range(self.index().series_of(number));
             } else if !page.is_full || !range.covers(ns(page.min_ms), ns(page.max_ms)) {
                 across.push(number);
             }
@@ -195,10 +192,16 @@ impl IndexReader {
         of_pages & series
     }
 
-    /// The pages that have some of the series, ascending.
+    /// The pages that have some of the series, ascending. Does not look at the series between the first ones
+    /// of two pages.
     pub(crate) fn pages_of(&self, series: &RoaringBitmap) -> Vec<u32> {
-        let holds = |page: &u32| series.range_cardinality(self.index().series_of(*page)) > 0;
-        (0..self.index().pages().len() as u32).filter(holds).collect()
+        let (mut pages, mut rest) = (Vec::new(), series.iter());
+        while let Some(first) = rest.next() {
+            let page = first / PAGE_SERIES;
+            pages.push(page);
+            rest.advance_to((page + 1).saturating_mul(PAGE_SERIES));
+        }
+        pages
     }
 }
 

@@ -146,7 +146,13 @@ impl Label {
 
     /// Returns the values of the series of a page; `None` when no series has the label.
     pub fn column(&self, page: u32) -> Option<&Column> {
-        let at = self.columns.binary_search_by_key(&page, |(page, _)| *page).ok()?;
+        // Pages ascend, so the column of a page is at its number, or before it if a page lacks the label.
+        let end = self.columns.len().min(page as usize + 1);
+        let (last, column) = self.columns[..end].last()?;
+        if *last == page {
+            return Some(column);
+        }
+        let at = self.columns[..end].binary_search_by_key(&page, |(page, _)| *page).ok()?;
         Some(&self.columns[at].1)
     }
 
