@@ -1,4 +1,5 @@
-//! Caches decoded parts between queries, for blocks with few series, whose parts are small.
+//! Caches decoded parts between queries: of blocks with few series, and of the few pages of a large block
+//! that a query for few series reads.
 //!
 //! Blocks never change, so a cached part is never stale. The caller reserves memory for what it uses,
 //! cached or not.
@@ -14,8 +15,10 @@ use super::wanted_labels::WantedLabels;
 use super::{IndexError, IndexReader, plain_of};
 use crate::blocks::cache::{Piece, for_the_cache};
 
-/// Blocks with more pages of series have their spans and columns not cached.
+/// Blocks with more pages of series have their spans and columns not cached, unless few are read at once.
 const KEPT_SERIES_PAGES: usize = 32;
+/// Up to this many spans or columns that are read at once are cached in every block.
+const KEPT_AT_ONCE: usize = 8;
 /// Labels with more pages of texts have these not cached.
 pub(super) const KEPT_TEXT_PAGES: usize = 16;
 /// The most bytes of the decoded spans of a page of series.
@@ -53,9 +56,14 @@ pub(super) struct SortedTexts {
 }
 
 impl IndexReader {
-    /// Whether decoded spans and columns of the block are cached.
-    pub(super) fn keeps_series(&self) -> bool {
+    /// Whether all decoded spans and columns of the block are cached.
+    fn keeps_series(&self) -> bool {
         self.index().pages().len() <= KEPT_SERIES_PAGES
+    }
+
+    /// Whether decoded spans or columns are cached when those of this many pages are read at once.
+    pub(super) fn keeps_pages(&self, pages: usize) -> bool {
+        self.keeps_series() || pages <= KEPT_AT_ONCE
     }
 
     /// Returns the spans of the series of some pages.
@@ -67,7 +75,7 @@ impl IndexReader {
             index.spans(numbers[at], plain).map(KeptSpans::new)
         };
         let bytes = |kept: &KeptSpans| size_of_val(&kept.spans[..]) as u64 + 96;
-        self.kept((pieces, parts), self.keeps_series(), bytes, decode).await
+        self.kept((pieces, parts), self.keeps_pages(pages.len()), bytes, decode).await
     }
 
     /// Returns the numbers of a label on some pages of series: those of these parts.
@@ -78,13 +86,14 @@ impl IndexReader {
     ) -> Result<Vec<Arc<ColumnNumbers>>, IndexError> {
         let pieces = columns.iter().map(|(_, part)| Piece::Column(part.address)).collect();
         let parts = columns.iter().map(|(_, part)| *part).collect();
+        let keep = self.keeps_pages(columns.len());
         let columns = columns.to_vec();
         let decode = move |index: &Index, at: usize, plain: &Bytes| {
             let (page, part) = &columns[at];
             let (count, values) = (index.series_of(*page).len(), index.labels()[label].values());
             ColumnNumbers::decode(part, plain, count, values)
         };
-        self.kept((pieces, parts), self.keeps_series(), ColumnNumbers::memory_bytes, decode).await
+        self.kept((pieces, parts), keep, ColumnNumbers::memory_bytes, decode).await
     }
 
     /// Whether decoded texts of a label are cached.

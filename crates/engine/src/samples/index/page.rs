@@ -137,7 +137,7 @@ impl IndexReader {
 
     /// Returns the pages whose series must be tested one by one for samples in a range.
     async fn not_plainly_touching(&self, pages: &[u32], range: TimeRange) -> Result<Vec<u32>, IndexError> {
-        if !self.keeps_series() {
+        if !self.keeps_pages(pages.len()) {
             return Ok(pages.to_vec());
         }
         let _memory = self.reserve(self.spans_memory(pages))?;
@@ -163,7 +163,7 @@ impl IndexReader {
             return Ok(RoaringBitmap::new());
         }
         let of_pages = self.of_pages(series, pages);
-        if self.keeps_series() {
+        if self.keeps_pages(pages.len()) {
             let _memory = self.reserve(self.spans_memory(pages))?;
             let spans = self.kept_spans(pages).await?;
             let mut found = Tested::default();

@@ -236,6 +236,32 @@ async fn label_calls_decode_parts_of_small_blocks_once() {
     assert!(misses[0] > 10 && misses[0] == misses[1], "{misses:?}");
 }
 
+/// The parts of a large block are not all cached, but those of a query for a small part of its series are.
+#[tokio::test]
+async fn few_columns_and_spans_of_large_blocks_are_decoded_once() {
+    let series = (0..140_000_u32).map(|n| {
+        let value = |name: &str, value: String| (name.to_owned(), value);
+        vec![value("__name__", format!("metric_{}", n / 20_000)), value("pod", format!("pod-{n:06}-{}", n % 7))]
+    });
+    let scene = Scene::new(series.collect()).await;
+    let context = scene.context(64 << 20);
+    let index = scene.index(&context).await;
+    let (mut misses, mut hits) = (Vec::new(), Vec::new());
+    for name in ["metric_3", "metric_3", "metric_.*", "metric_.*"] {
+        let matchers = [
+            Matcher::new("__name__", MatchOp::Regex, name).unwrap(),
+            Matcher::new("pod", MatchOp::Regex, ".*-3").unwrap(),
+        ];
+        let found = index.select(&matchers).await.unwrap();
+        index.touching(found, TimeRange::new(70_000_000_000_000, 71_000_000_000_000)).await.unwrap();
+        let (hit, missed) = scene.reader.cache().hits_and_misses();
+        hits.push(hit);
+        misses.push(missed);
+    }
+    // Six pages of columns.
+    assert!(misses[0] >= 6 && misses[0] == misses[1] && hits[1] - hits[0] >= 6, "{misses:?} {hits:?}");
+}
+
 /// Whatever part of the index is damaged, the answer is right or the error names the block.
 #[tokio::test]
 async fn a_damaged_part_of_an_index_is_an_error_that_names_the_block() {
