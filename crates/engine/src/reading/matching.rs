@@ -53,8 +53,22 @@ pub(crate) async fn in_heads<T: Send + 'static>(
     matchers: &[Matcher],
     look: impl Fn(usize, &Head, &TenantId, &[Matcher]) -> T + Send + 'static,
 ) -> Result<Vec<T>, Error> {
+    let all = |head: &Head| head.samples().series(context.tenant());
+    in_heads_examining(context, heads, matchers, (all, look)).await
+}
+
+/// Does the same for a `look` that examines at most as many series, or nodes of paths, as `examined` says.
+pub(crate) async fn in_heads_examining<T: Send + 'static>(
+    context: &QueryContext,
+    heads: &[Arc<Head>],
+    matchers: &[Matcher],
+    (examined, look): (
+        impl Fn(&Head) -> usize,
+        impl Fn(usize, &Head, &TenantId, &[Matcher]) -> T + Send + 'static,
+    ),
+) -> Result<Vec<T>, Error> {
     let tenant = context.tenant();
-    let series: usize = heads.iter().map(|head| head.samples().series(tenant)).sum();
+    let series = heads.iter().map(|head| examined(head)).fold(0, usize::saturating_add);
     if series <= FEW_SERIES && matchers.iter().all(|matcher| matcher.steps_per_byte() == 0) {
         return Ok(heads.iter().enumerate().map(|(n, head)| look(n, head, tenant, matchers)).collect());
     }

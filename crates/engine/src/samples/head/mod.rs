@@ -319,6 +319,11 @@ impl SampleHead {
         self.tenant(tenant).map_or(0, |tenant| tenant.series())
     }
 
+    /// An upper bound of the series, or nodes of paths, that are examined to find values of labels.
+    pub fn examined(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> usize {
+        self.tenant(tenant).map_or(0, |tenant| tenant.examined(matchers, range.milliseconds()))
+    }
+
     /// The matching series with samples in the range, in the order of
     /// [`sandur_format::block::compare_series`].
     pub fn select(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> SelectedSeries {

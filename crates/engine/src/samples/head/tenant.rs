@@ -191,11 +191,10 @@ impl TenantSamples {
     /// The series that match all matchers and have samples between these milliseconds, both inclusive.
     pub(super) fn matching(&self, matchers: &[Matcher], times_ms: (i64, i64)) -> (Snapshot, RoaringBitmap) {
         let (snapshot, mut found) = matching(&self.table, matchers);
-        let covers = |(first, last)| times_ms.0 <= first && last <= times_ms.1;
         // Read after the series were found: an inserter that is not adding series by now has appended
         // their samples.
         let may_be_empty = self.has_bare.load(Ordering::Acquire) || self.is_naming.load(Ordering::Acquire);
-        if may_be_empty || !self.bounds_ms().is_some_and(covers) {
+        if may_be_empty || !self.is_within(times_ms) {
             found = touching(&snapshot, &found, times_ms);
         }
         (snapshot, found)
@@ -213,11 +212,10 @@ impl TenantSamples {
     ) -> Option<(Snapshot, Vec<u32>)> {
         let walk = Walk::of(matchers, labels)?;
         // Some series may have no samples.
-        if self.has_bare.load(Ordering::Acquire) || self.few_series(matchers) {
+        if self.has_bare.load(Ordering::Acquire) || self.few_series(matchers).is_some() {
             return None;
         }
-        let covers = |(first, last)| times_ms.0 <= first && last <= times_ms.1;
-        let is_covered = || self.bounds_ms().is_some_and(covers);
+        let is_covered = || self.is_within(times_ms);
         let snapshot = self.snapshot();
         let tree = (&self.table, &snapshot);
         // Bounds are widened before a series is added, whose samples are then already durable.
@@ -226,9 +224,26 @@ impl TenantSamples {
         Some((snapshot, names))
     }
 
-    /// Whether so few series have the last node of the path that examining them is faster than walking
-    /// the tree.
-    fn few_series(&self, matchers: &[Matcher]) -> bool {
+    /// An upper bound of the series, or nodes of the tree of paths, that are examined to find values of
+    /// labels, unless it is larger than the number of series.
+    pub(super) fn examined(&self, matchers: &[Matcher], times_ms: (i64, i64)) -> usize {
+        let walk = Walk::of(matchers, &[]).filter(|_| !self.has_bare.load(Ordering::Acquire));
+        match (self.few_series(matchers), walk) {
+            (Some(few), _) => few,
+            // Otherwise series below the nodes are examined, too.
+            (None, Some(walk)) if self.is_within(times_ms) => walk.visits(&self.table()),
+            (None, _) => self.series(),
+        }
+    }
+
+    /// Whether all samples are between these milliseconds.
+    fn is_within(&self, (first_ms, last_ms): (i64, i64)) -> bool {
+        self.bounds_ms().is_some_and(|(first, last)| first_ms <= first && last <= last_ms)
+    }
+
+    /// The number of series with a value that a matcher is for, if examining them is faster than walking the
+    /// tree, since they are few.
+    fn few_series(&self, matchers: &[Matcher]) -> Option<usize> {
         let table = self.table();
         let number = |text: &str| table.symbols().find(text);
         let series = |matcher: &Matcher| match (number(matcher.name()), number(matcher.value())) {
@@ -236,8 +251,8 @@ impl TenantSamples {
             _ => 0,
         };
         let is_exact = |matcher: &&Matcher| matcher.op() == MatchOp::Equal && !matcher.value().is_empty();
-        let fewest = matchers.iter().filter(is_exact).map(series).min();
-        fewest.is_some_and(|fewest| fewest <= (table.len() / FEW_SHARE) as u64)
+        let fewest = matchers.iter().filter(is_exact).map(series).min()?;
+        (fewest <= (table.len() / FEW_SHARE) as u64).then_some(fewest as usize)
     }
 
     /// Sorts series by their labels.

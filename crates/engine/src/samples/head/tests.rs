@@ -499,3 +499,36 @@ proptest! {
         prop_assert_eq!(budget.used(), 0);
     }
 }
+
+/// A search for nodes does not examine series of which it knows the parents not to match.
+#[test]
+fn the_examined_nodes_are_those_below_the_fixed_names() {
+    let mut samples = SampleBatch::new(TenantId::default_tenant());
+    for n in 0..30_000_i64 {
+        let labels = labels_of_path(&format!("a.b{}.c{}", n / 10_000, n % 10_000)).unwrap();
+        samples.push(Arc::new(labels), [(n, 1.0)]);
+    }
+    let (head, _) = head_of(&[samples]);
+    let examined = |levels: &[&str], end: MatchOp, range| {
+        let of_level = |(level, text): (usize, &&str)| {
+            let op = if text.contains('*') { MatchOp::Regex } else { MatchOp::Equal };
+            Matcher::new(label_of_level(level).unwrap(), op, *text).unwrap()
+        };
+        let mut matchers: Vec<Matcher> = levels.iter().enumerate().map(of_level).collect();
+        matchers.push(Matcher::new(label_of_level(levels.len()).unwrap(), end, "").unwrap());
+        head.examined(&TenantId::default_tenant(), &matchers, range)
+    };
+    for (levels, branches, leaves) in [
+        (&["a", "b.*"][..], 3, 0),
+        (&["a", "b1", "c.*"], 0, 10_000),
+        (&["a", "b.*", "c.*"], 30_000, 30_000),
+        (&["a", "b.*", "c7"], 3, 3),
+        (&["a", "x", "c.*"], 0, 0),
+        (&["a.*"], 1, 0),
+    ] {
+        assert_eq!(examined(levels, MatchOp::NotEqual, TimeRange::ALL), branches, "{levels:?}");
+        assert_eq!(examined(levels, MatchOp::Equal, TimeRange::ALL), leaves, "{levels:?}");
+    }
+    let late = TimeRange::new(20_000_000_000, i64::MAX);
+    assert_eq!(examined(&["a", "b.*"], MatchOp::NotEqual, late), 30_000, "series without samples");
+}

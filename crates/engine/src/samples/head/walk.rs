@@ -12,6 +12,7 @@ use sandur_memory::job;
 use sandur_model::{MatchOp, Matcher, MatcherForm};
 
 use super::paths::ROOT;
+use super::postings::Postings;
 use super::rows::SeriesRows;
 use super::table::{SeriesTable, Snapshot};
 use crate::path_labels::level_of;
@@ -20,6 +21,9 @@ use crate::path_labels::level_of;
 const NODES_AT_ONCE: usize = 256;
 /// Series whose times are checked between two reads of the tree.
 const SERIES_AT_ONCE: usize = 4_096;
+
+/// Of more children of a node, the number is not counted.
+const COUNTED_MAX: usize = 1 << 14;
 
 /// The nodes to find, which are all of one depth.
 pub(super) struct Walk<'m> {
@@ -70,6 +74,29 @@ impl<'m> Walk<'m> {
         Some(Self { shown: shown.collect::<Option<Vec<usize>>>()?, levels, of_series })
     }
 
+    /// Returns an upper bound of the nodes that are visited: the children of the only node on the level
+    /// before the last, or the series with the names that are fixed from the root on.
+    pub(super) fn visits(&self, table: &SeriesTable) -> usize {
+        let Some((_, inner)) = self.levels.split_last() else { return 0 };
+        let (mut parent, mut series) = (ROOT, table.len());
+        for conditions in inner {
+            let [one] = conditions.as_slice() else { return series };
+            if one.op() != MatchOp::Equal {
+                return series;
+            }
+            let number = |text: &str| table.symbols().find(text);
+            let Some((name, value)) = number(one.name()).zip(number(one.value())) else { return 0 };
+            let Some(node) = table.paths().node(parent, value) else { return 0 };
+            parent = node;
+            series = series.min(table.index().postings(name, value).map_or(0, Postings::len) as usize);
+        }
+        let below = match self.of_series {
+            true => table.paths().ends_below(parent).take(COUNTED_MAX).count(),
+            false => table.paths().nodes_below(parent).take(COUNTED_MAX).count(),
+        };
+        if below < COUNTED_MAX { below } else { series }
+    }
+
     /// Returns the numbers of the names of each matching node, ordered by the names of each level. With
     /// `times_ms`, only nodes that have series with samples between these milliseconds. Returns all of
     /// them, or a few more than the limit.
@@ -84,10 +111,10 @@ impl<'m> Walk<'m> {
         let Some((last, inner)) = self.levels.split_last() else { return names };
         for conditions in inner {
             let mut level = Level::new(&tree, conditions, false);
-            met = met.chunks(NODES_AT_ONCE).flat_map(|some| level.below(some)).collect();
+            met = chunks_of(&met).flat_map(|some| level.below(some)).collect();
         }
         let mut level = Level::new(&tree, last, self.of_series);
-        for some in met.chunks(NODES_AT_ONCE) {
+        for some in chunks_of(&met) {
             let mut below = level.below(some);
             if let Some(times_ms) = times_ms {
                 below.retain(|met| tree.touches(*met, times_ms));
@@ -99,6 +126,13 @@ impl<'m> Walk<'m> {
         }
         names
     }
+}
+
+/// The first node, and then the others in larger chunks: the children of several nodes usually have the same
+/// names, which are known after the first.
+fn chunks_of(met: &[Met]) -> impl Iterator<Item = &[Met]> {
+    let (first, others) = met.split_at(met.len().min(1));
+    first.chunks(1).chain(others.chunks(NODES_AT_ONCE))
 }
 
 /// A tree, with the snapshot that has the names of its nodes.
@@ -209,9 +243,9 @@ impl<'t, 'm> Level<'t, 'm> {
     /// Returns the matching children of some nodes.
     fn below(&mut self, parents: &[Met]) -> Vec<Met> {
         let texts = &self.tree.snapshot.texts;
-        let mut found = self.all_below(parents);
+        let (mut found, passed) = self.all_below(parents);
         // The result of a stopped job is not used.
-        if job::spend(parents.len() * 16 + found.len() * 32).is_err() {
+        if job::spend((parents.len() + passed) * 16 + found.len() * 32).is_err() {
             return Vec::new();
         }
         let mut fits = |value: u32| {
@@ -236,26 +270,33 @@ impl<'t, 'm> Level<'t, 'm> {
         found.into_iter().map(|below| below.met).collect()
     }
 
-    /// Returns all children of some nodes, or those with the only matching name.
-    fn all_below(&self, parents: &[Met]) -> Vec<Below> {
-        let (table, mut found) = (self.tree.read(), Vec::new());
+    /// Returns all children of some nodes, or those with the only matching name. Leaves out those whose names
+    /// are known not to match, and returns their number.
+    fn all_below(&self, parents: &[Met]) -> (Vec<Below>, usize) {
+        let (table, mut found, mut passed) = (self.tree.read(), Vec::new(), 0);
         let paths = table.paths();
+        let mut may_fit = |value: &u32| {
+            let may = self.known.get(value) != Some(&false);
+            passed += usize::from(!may);
+            may
+        };
         for (place, parent) in (0..).zip(parents) {
             let Met::Node(parent) = *parent else { continue };
             let below = |value: u32, met: Met| Below { parent: place, value, start: 0, met };
             if self.of_series {
                 let is_it = |(_, value): &(u32, u32)| self.one.is_none_or(|one| one == Some(*value));
                 let end = |(series, value)| below(value, Met::End { parent, series, value });
-                found.extend(paths.ends_below(parent).filter(is_it).map(end));
+                let ends = paths.ends_below(parent).filter(is_it).filter(|(_, value)| may_fit(value));
+                found.extend(ends.map(end));
             } else if let Some(one) = self.one {
                 let node = one.and_then(|value| Some(below(value, Met::Node(paths.node(parent, value)?))));
                 found.extend(node);
             } else {
-                let nodes = paths.nodes_below(parent);
+                let nodes = paths.nodes_below(parent).filter(|(_, value)| may_fit(value));
                 found.extend(nodes.map(|(node, value)| below(value, Met::Node(node))));
             }
         }
-        found
+        (found, passed)
     }
 }
 

@@ -123,10 +123,12 @@ impl SeriesReader<Footer> {
         }
         for matchers in &any_of {
             let name = name.to_owned();
+            let examined = |head: &Head| head.samples().examined(context.tenant(), matchers, range);
             let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
                 head.samples().sorted_values(tenant, &name, matchers, range)
             };
-            heads.extend(matching::in_heads(context, &view.heads, matchers, look).await?);
+            let looks = (examined, look);
+            heads.extend(matching::in_heads_examining(context, &view.heads, matchers, looks).await?);
         }
         Ok(Box::new(ValueScan::new(context, streams, heads)?))
     }
@@ -146,10 +148,12 @@ impl SeriesReader<Footer> {
         }
         for matchers in &any_of {
             let (labels, separator) = (wanted.clone(), wanted.separator);
+            let examined = |head: &Head| head.samples().examined(context.tenant(), matchers, range);
             let look = move |_, head: &Head, tenant: &TenantId, matchers: &[Matcher]| {
                 head.samples().joined_values(tenant, &labels, matchers, range)
             };
-            for of_head in matching::in_heads(context, &view.heads, matchers, look).await? {
+            let looks = (examined, look);
+            for of_head in matching::in_heads_examining(context, &view.heads, matchers, looks).await? {
                 let _memory = context.budget().reserve(of_head.memory_bytes())?;
                 let add = move || {
                     of_head.iter().try_for_each(|values| texts.add(values, separator))?;
