@@ -100,12 +100,16 @@ impl SeriesColumns {
                 Numbers::Constant(number) => std::slice::from_ref(number),
                 Numbers::Each(numbers) => &numbers.distinct,
             };
-            for number in numbers {
-                let Some((page, _)) = index.labels[*label].text_page_of(*number) else { continue };
-                let text = TextRef { label: *label, page };
-                if needed.last() != Some(&text) {
-                    needed.push(text);
-                }
+            // They ascend, so those on the same page are adjacent.
+            let (of, mut rest) = (&index.labels[*label], numbers);
+            while let [first, others @ ..] = rest {
+                let Some((page, _)) = of.text_page_of(*first) else {
+                    rest = others;
+                    continue;
+                };
+                needed.push(TextRef { label: *label, page });
+                let last = of.text_pages()[page].first + of.text_pages()[page].count;
+                rest = &rest[rest.partition_point(|number| *number <= last)..];
             }
         }
         needed
@@ -125,17 +129,18 @@ impl SeriesColumns {
                 Numbers::Each(ColumnNumbers { distinct, rows }) => (distinct, Some(rows)),
             };
             let mut values = TextPage::default();
-            for number in &numbers {
+            let mut rest = numbers.as_slice();
+            while let Some(number) = rest.first() {
                 let (page, within) = label.text_page_of(*number).ok_or_else(missing)?;
                 while texts.peek().is_some_and(|(text, _)| (text.label, text.page) < (at, page)) {
                     texts.next();
                 }
                 let found = texts.peek().filter(|(text, _)| (text.label, text.page) == (at, page));
                 let (_, found) = found.ok_or_else(missing)?;
-                if within >= found.len() {
-                    return Err(missing());
-                }
-                values.push(found.get(within));
+                let most = found.len().checked_sub(within + 1).ok_or_else(missing)?;
+                let run = rest.windows(2).take(most).take_while(|pair| pair[0] + 1 == pair[1]).count() + 1;
+                values.push_some(found, within..within + run);
+                rest = &rest[run..];
             }
             columns.push(SeriesColumn { name: Arc::clone(&label.name), values, rows });
         }

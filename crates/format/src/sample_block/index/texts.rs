@@ -5,6 +5,8 @@
 //! its entry states, which is known before memory is reserved for them; they share at most
 //! [`SHARED_BYTES_MAX`] bytes.
 
+use std::ops::Range;
+
 use crate::codec::Reader;
 use crate::codec::varint::{put_blob, put_varint};
 use crate::error::Error;
@@ -69,6 +71,18 @@ impl TextPage {
     pub(super) fn push(&mut self, text: &str) {
         self.text.push_str(text);
         self.ends.push(self.text.len() as u32);
+    }
+
+    /// Appends adjacent texts of another page.
+    ///
+    /// # Panics
+    /// When the page does not have all of them.
+    pub(super) fn push_some(&mut self, of: &Self, some: Range<usize>) {
+        let ends = &of.ends[some.clone()];
+        let (Some(end), before) = (ends.last(), self.text.len() as u32) else { return };
+        let start = some.start.checked_sub(1).map_or(0, |before| of.ends[before]);
+        self.text.push_str(&of.text[start as usize..*end as usize]);
+        self.ends.extend(ends.iter().map(|end| end - start + before));
     }
 
     /// Returns the index of the first text that is not less than `text`; the texts must be sorted.
@@ -208,6 +222,20 @@ mod tests {
             let page = TextPage::get_page(&mut reader, texts.len(), announced).unwrap();
             reader.finish().unwrap();
             prop_assert!(page.iter().eq(texts.iter().map(String::as_str)));
+        }
+
+        #[test]
+        fn texts_that_are_appended_together_equal_those_one_by_one(
+            texts in prop::collection::vec(".{0,12}", 0..20),
+            parts in prop::collection::vec((0..20usize, 0..20usize), 0..6),
+        ) {
+            let of: TextPage = texts.iter().map(String::as_str).collect();
+            let (mut together, mut one_by_one) = (TextPage::default(), TextPage::default());
+            for (start, end) in parts.into_iter().filter(|(start, end)| start <= end && *end <= of.len()) {
+                together.push_some(&of, start..end);
+                (start..end).for_each(|at| one_by_one.push(of.get(at)));
+            }
+            prop_assert_eq!(together, one_by_one);
         }
 
         #[test]
