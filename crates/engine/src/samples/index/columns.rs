@@ -17,6 +17,9 @@ use super::{IndexError, IndexReader, cost_of, memory_of};
 /// Cost of testing a series, in bytes.
 pub(super) const LOOK_BYTES: u64 = 2;
 
+/// If at least this fraction of the series of a page are tested, testing all of its rows is faster than
+/// walking the set of series.
+const ROWS_SHARE: u64 = 4;
 /// Number of pages of series that are checked together.
 const PAGES_AT_ONCE: usize = 64;
 /// The most bytes that a page of numbers takes while it is checked.
@@ -98,14 +101,17 @@ impl Verdicts {
             match self.of_page(numbers) {
                 OfPage::All => continue,
                 OfPage::None => {}
-                OfPage::Some { rows, verdicts }
-                    if series.range_cardinality(of.clone()) == of.len() as u64 =>
-                {
-                    each_passing_row(rows, &verdicts, |row| found.push(of.start + row as u32));
-                }
                 OfPage::Some { rows, verdicts } => {
-                    let passes = |at: &u32| verdicts[usize::from(rows[(at - of.start) as usize])];
-                    found.extend(series.range(of.clone()).filter(passes));
+                    let selected = series.range_cardinality(of.clone());
+                    let is_selected = |at: &u32| selected == of.len() as u64 || series.contains(*at);
+                    if selected * ROWS_SHARE >= of.len() as u64 {
+                        each_passing_row(rows, &verdicts, |row| {
+                            found.extend(Some(of.start + row as u32).filter(is_selected));
+                        });
+                    } else {
+                        let passes = |at: &u32| verdicts[usize::from(rows[(at - of.start) as usize])];
+                        found.extend(series.range(of.clone()).filter(passes));
+                    }
                 }
             }
             series.remove_range(of);

@@ -241,7 +241,10 @@ async fn label_calls_decode_parts_of_small_blocks_once() {
 async fn few_columns_and_spans_of_large_blocks_are_decoded_once() {
     let series = (0..140_000_u32).map(|n| {
         let value = |name: &str, value: String| (name.to_owned(), value);
-        vec![value("__name__", format!("metric_{}", n / 20_000)), value("pod", format!("pod-{n:06}-{}", n % 7))]
+        vec![
+            value("__name__", format!("metric_{}", n / 20_000)),
+            value("pod", format!("pod-{n:06}-{}", n % 7)),
+        ]
     });
     let scene = Scene::new(series.collect()).await;
     let context = scene.context(64 << 20);
