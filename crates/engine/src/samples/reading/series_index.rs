@@ -21,6 +21,10 @@ use crate::reading::series_reader::{OPEN_AT_ONCE, SeriesInHead, SeriesReader};
 use crate::samples::index::{IndexError, IndexReader, or_warn};
 use crate::view::View;
 
+/// Up to this many bytes of numbers of combinations are added inline, because a job on the CPU pool costs
+/// more.
+const LITTLE_BYTES: u64 = 8 << 10;
+
 async fn select(
     index: &IndexReader,
     any_of: &[Vec<Matcher>],
@@ -154,13 +158,14 @@ impl SeriesReader<Footer> {
             };
             let looks = (examined, look);
             for of_head in matching::in_heads_examining(context, &view.heads, matchers, looks).await? {
-                let _memory = context.budget().reserve(of_head.memory_bytes())?;
+                let bytes = of_head.memory_bytes();
+                let _memory = context.budget().reserve(bytes)?;
                 let add = move || {
                     of_head.iter().try_for_each(|values| texts.add(values, separator))?;
                     texts.end_holder()?;
                     Ok(texts)
                 };
-                texts = context.compute(add).await?;
+                texts = context.compute_sized(bytes <= LITTLE_BYTES, add).await?;
             }
         }
         Ok(Box::new(KnownBatch::new(texts.finish()?)))
