@@ -101,10 +101,9 @@ impl PageFilter {
     pub fn of_keys(keys: &[u32]) -> Self {
         let distinct = estimate_distinct(keys);
         let bits = distinct * BITS_PER_KEY;
-        let per_slice = (bits / (SLICES * BLOCK_BYTES * 8) as f64).ceil();
         // A page without keys has one empty block per slice: every needle that is long enough is ruled
         // out.
-        let blocks = (per_slice as u32).clamp(1, BLOCKS_MAX);
+        let blocks = usual_blocks(bits / (SLICES * BLOCK_BYTES * 8) as f64);
         let mut bytes = vec![0u8; SLICES * blocks as usize * BLOCK_BYTES];
         for key in keys {
             let place = KeyPlace::of(*key);
@@ -141,6 +140,21 @@ impl PageFilter {
     pub fn checksum(&self) -> u32 {
         crc32c(&self.bytes)
     }
+}
+
+/// Returns the number of blocks that is nearest by ratio, of those that filters have: 2^n and 3 * 2^n. Filters
+/// of few sizes can be stored so that the blocks of a key are adjacent.
+fn usual_blocks(wanted: f64) -> u32 {
+    let mut blocks = 1;
+    while blocks < BLOCKS_MAX {
+        // 1, 2, 3, 4, 6, 8, 12, ...
+        let next = if blocks.is_power_of_two() { blocks + blocks.div_ceil(2) } else { blocks / 3 * 4 };
+        if wanted * wanted < f64::from(blocks) * f64::from(next) {
+            break;
+        }
+        blocks = next;
+    }
+    blocks
 }
 
 /// Estimates the number of distinct keys by linear counting: the share of zeros in a bitmap of hashed
@@ -185,5 +199,22 @@ impl<'a> FilterView<'a> {
             let start = place.slice * slice_bytes + place.line(self.blocks) as usize * BLOCK_BYTES;
             place.is_set(&self.bytes[start..start + BLOCK_BYTES])
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_have_few_sizes_near_the_wanted_one() {
+        let sizes: Vec<u32> =
+            [0.0, 1.0, 1.4, 1.5, 2.4, 2.5, 3.5, 4.8, 5.0, 6.9, 7.0, 9.7, 9.9].map(usual_blocks).into();
+        assert_eq!(sizes, [1, 1, 1, 2, 2, 3, 4, 4, 6, 6, 8, 8, 12]);
+        for wanted in (1..60_000).step_by(7) {
+            let ratio = f64::from(usual_blocks(f64::from(wanted))) / f64::from(wanted);
+            assert!((0.7..1.42).contains(&ratio), "{wanted}: {ratio}");
+        }
+        assert_eq!(usual_blocks(f64::INFINITY), BLOCKS_MAX);
     }
 }

@@ -75,9 +75,9 @@ impl SegmentBuilder {
         let (mut pieces, mut checksums) = (Vec::new(), Vec::new());
         for slice in 0..SLICES {
             let mut bytes = Vec::with_capacity(order.len() as usize * BLOCK_BYTES);
-            order.each_run(&lines, |page, run| {
-                let of_slice = &filters[page].bytes[slice * lines[page] as usize * BLOCK_BYTES..];
-                bytes.extend_from_slice(&of_slice[bytes_of(&run)]);
+            order.each(|page, line| {
+                let at = slice * lines[page] as usize + line as usize;
+                bytes.extend_from_slice(&filters[page].bytes[at * BLOCK_BYTES..][..BLOCK_BYTES]);
             });
             let bytes = Bytes::from(bytes);
             for piece in 0..order.pieces() {
@@ -187,7 +187,7 @@ impl FilterSegment {
         let (place, is_word) = (KeyPlace::of(key), is_word_key(key));
         let mut without = [0u16; PAGES_MAX];
         let mut count = 0;
-        self.order.each_line(&self.lines, &place, |page, line| {
+        self.order.each_line(&place, |page, line| {
             let applies = !is_word || self.words[page];
             let lacks = |line: &[u8]| !place.is_set(line);
             if applies && self.line(pieces, place.slice, line).is_some_and(lacks) {
@@ -217,17 +217,9 @@ impl FilterSegment {
     pub fn page_filter(&self, pieces: &SegmentPieces, page: u32) -> Option<PageFilter> {
         let at = page.checked_sub(self.first_page)? as usize;
         let lines = *self.lines.get(at)?;
-        // The runs of the page: the first line in the slice, and the number of lines.
-        let (mut runs, mut next) = (Vec::new(), 0);
-        self.order.each_run(&self.lines, |page, run| {
-            if page == at {
-                runs.push(next..next + run.len() as u32);
-            }
-            next += run.len() as u32;
-        });
         let mut bytes = Vec::with_capacity(lines as usize * BLOCK_BYTES * SLICES);
         for slice in 0..SLICES {
-            for line in runs.iter().cloned().flatten() {
+            for line in self.order.lines_of_page(at) {
                 bytes.extend_from_slice(self.line(pieces, slice, line)?);
             }
         }
