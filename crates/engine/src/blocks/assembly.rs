@@ -9,7 +9,7 @@ use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_model::TimeRange;
 
 /// Raw bytes that one step encodes.
-pub(crate) const STEP_BYTES: u64 = 1 << 20;
+pub(crate) const STEP_BYTES: u64 = 2 << 20;
 
 /// A block to be written.
 pub(crate) trait Plan: Send {

@@ -142,8 +142,8 @@ impl PageFilter {
     }
 }
 
-/// Returns the number of blocks that is nearest by ratio, of those that filters have: 2^n and 3 * 2^n. Filters
-/// of few sizes can be stored so that the blocks of a key are adjacent.
+/// Returns the number of blocks of a filter, 2^n or 3 * 2^n, that is nearest by ratio. Filters of few sizes
+/// can be stored so that the blocks of a key are adjacent.
 fn usual_blocks(wanted: f64) -> u32 {
     let mut blocks = 1;
     while blocks < BLOCKS_MAX {
@@ -208,8 +208,8 @@ mod tests {
 
     #[test]
     fn filters_have_few_sizes_near_the_wanted_one() {
-        let sizes: Vec<u32> =
-            [0.0, 1.0, 1.4, 1.5, 2.4, 2.5, 3.5, 4.8, 5.0, 6.9, 7.0, 9.7, 9.9].map(usual_blocks).into();
+        let wanted = [0.0, 1.0, 1.4, 1.5, 2.4, 2.5, 3.5, 4.8, 5.0, 6.9, 7.0, 9.7, 9.9];
+        let sizes = wanted.map(usual_blocks);
         assert_eq!(sizes, [1, 1, 1, 2, 2, 3, 4, 4, 6, 6, 8, 8, 12]);
         for wanted in (1..60_000).step_by(7) {
             let ratio = f64::from(usual_blocks(f64::from(wanted))) / f64::from(wanted);

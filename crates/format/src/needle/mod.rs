@@ -29,6 +29,6 @@ pub use filter::{FilterBuilder, FilterView, PageFilter, SLICES};
 pub use keys::{
     GRAM, NEEDLE_MIN, WINDOW, WORD_GRAM, is_id_key, is_word_key, needle_keys, text_keys, word_keys,
 };
-pub use page_set::PageSet;
+pub use page_set::{PAGES_MAX, PageSet};
 pub(crate) use segment::SegmentForm;
-pub use segment::{FilterSegment, PAGES_MAX, SegmentBuilder, SegmentPieces};
+pub use segment::{FilterSegment, SegmentBuilder, SegmentPieces};

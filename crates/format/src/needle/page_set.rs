@@ -2,7 +2,8 @@
 
 use std::ops::{BitAndAssign, BitOrAssign};
 
-use super::PAGES_MAX;
+/// Most pages in a segment: 512 MiB of raw lines, about 4 MiB of filters.
+pub const PAGES_MAX: usize = 512;
 
 /// Pages of a segment, by their positions in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

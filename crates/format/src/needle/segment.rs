@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::page_set::PageSet;
+use super::page_set::{PAGES_MAX, PageSet};
 use super::slice_order::SliceOrder;
 use crate::codec::reader::Reader;
 use crate::codec::varint::put_varint;
@@ -15,9 +15,6 @@ use crate::codec::{Piece, crc32c};
 use crate::error::Error;
 use crate::needle::filter::{BLOCK_BYTES, BLOCKS_MAX, KeyPlace, PageFilter, SLICES};
 use crate::needle::keys::is_word_key;
-
-/// Most pages in a segment: 1 GiB of raw lines, about 8 MiB of filters, 1 MiB per slice.
-pub const PAGES_MAX: usize = 512;
 
 const PART: &str = "filter segment";
 
@@ -317,8 +314,11 @@ pub(super) mod tests {
             seed in any::<u64>(),
         ) {
             let key = |n: u64| xxhash_rust::xxh3::xxh3_64_with_seed(&n.to_le_bytes(), seed) as u32 | 1;
-            let keys = |(page, size): (usize, &usize)| (0..*size as u64).map(|n| key((page as u64) << 32 | n)).collect();
-            let texts: Vec<Vec<u32>> = sizes.iter().enumerate().map(keys).collect();
+            let keys = |page: usize, size: usize| -> Vec<u32> {
+                (0..size as u64).map(|n| key((page as u64) << 32 | n)).collect()
+            };
+            let sizes = sizes.into_iter().enumerate();
+            let texts: Vec<Vec<u32>> = sizes.map(|(page, size)| keys(page, size)).collect();
             let filters = filters_of(&texts);
             let mut builder = SegmentBuilder::default();
             filters.iter().for_each(|filter| builder.push(filter.clone()));
