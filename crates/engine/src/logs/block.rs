@@ -27,18 +27,27 @@ pub struct BlockCounts {
 
 /// Reading of parts that only log blocks have.
 impl BlockReader {
-    /// Reads the pieces of a filter segment that show which pages have these keys.
+    /// Reads the pieces of a filter segment that show which pages have these keys. Reads all pieces, and
+    /// caches them as checked, while the cache has room: the next search finds them there.
     pub async fn filters_of(
         &self,
         block: &OpenLogs,
         (segment, keys): (&FilterSegment, &[u32]),
         stats: &QueryStats,
-    ) -> Result<SegmentPieces, ReadError> {
+    ) -> Result<Arc<SegmentPieces>, ReadError> {
+        let (range, id) = (segment.range(), block.meta.id);
+        if let Some(opened) = self.cache.get(id, Piece::Filter(range.start)) {
+            QueryStats::add(&stats.index_cache_hits, 1);
+            return Ok(opened);
+        }
+        if self.cache.has_room(range.end - range.start) {
+            return self.segment(block, segment, stats).await;
+        }
         let numbers = segment.pieces_for(keys);
         let pieces: Vec<_> = numbers.iter().map(|number| segment.piece(*number)).collect();
         let read = self.pieces(&block.meta, &pieces, Hint::Point, stats).await?;
         let opened = segment.open(numbers.into_iter().zip(read.into_iter().map(|piece| piece.bytes)));
-        opened.map_err(|reason| ReadError::damaged(&block.meta, reason))
+        Ok(Arc::new(opened.map_err(|reason| ReadError::damaged(&block.meta, reason))?))
     }
 
     /// Reads a complete filter segment of the block. It is cached, because a merge copies the filters of

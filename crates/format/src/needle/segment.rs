@@ -338,7 +338,8 @@ pub(super) mod tests {
                 }
                 prop_assert!(segment.page_filter(&all, 6).is_none());
                 prop_assert!(segment.page_filter(&all, 7 + filters.len() as u32).is_none());
-                let asked = texts.iter().flat_map(|keys| keys.iter().take(2).copied()).chain((0..60).map(key));
+                let present = texts.iter().flat_map(|keys| keys.iter().take(2).copied());
+                let asked = present.chain((0..60).map(key));
                 for key in asked {
                     let wanted = segment.pieces_for(&[key]);
                     let some = segment.open(wanted.iter().map(|n| (*n, pieces[*n].clone()))).unwrap();
