@@ -85,8 +85,8 @@ impl BlockCache {
     /// Caches a value that takes `bytes` of memory. A value larger than an eighth of the limit is not
     /// cached.
     pub fn insert<T: Any + Send + Sync>(&self, block: Id, piece: Piece, value: Arc<T>, bytes: u64) {
-        let limit = self.memory.memory_limit() / 8 * 7;
-        if bytes > limit / 8 {
+        let limit = self.limit();
+        if !self.accepts(bytes) {
             return;
         }
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,6 +104,20 @@ impl BlockCache {
         };
         inner.entries.insert((block, piece), (value, memory));
         inner.bytes += bytes;
+    }
+
+    fn limit(&self) -> u64 {
+        self.memory.memory_limit() / 8 * 7
+    }
+
+    /// Whether a value of this size can be cached.
+    fn accepts(&self, bytes: u64) -> bool {
+        bytes <= self.limit() / 8
+    }
+
+    /// Whether a value of this size can be cached, and half of the limit stays free after it.
+    pub fn has_room_for_one(&self, bytes: u64) -> bool {
+        self.accepts(bytes) && self.has_room(bytes)
     }
 
     /// Whether half of the limit stays free after `bytes` more.
@@ -173,6 +187,9 @@ mod tests {
         assert!(bytes(&cache, 0) && !bytes(&cache, 1), "1 was the oldest after 0 was used");
         keep(&cache, 9, UNIT + 1);
         assert!(!bytes(&cache, 9), "larger than an eighth");
+        let empty = BlockCache::new(Cache::in_memory(&env, 8 << 20));
+        assert!(empty.has_room(UNIT + 1) && !empty.has_room_for_one(UNIT + 1));
+        assert!(empty.has_room_for_one(UNIT) && !cache.has_room_for_one(1), "the other one is full");
         keep(&cache, 8, UNIT / 2);
         assert_eq!(cache.bytes(), UNIT * 15 / 2, "a replaced value counts once");
         assert_eq!(cache.hits_and_misses(), (2, 2));

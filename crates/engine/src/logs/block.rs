@@ -40,7 +40,7 @@ impl BlockReader {
             QueryStats::add(&stats.index_cache_hits, 1);
             return Ok(opened);
         }
-        if self.cache.has_room(range.end - range.start) {
+        if self.cache.has_room_for_one(range.end - range.start) {
             return self.segment(block, segment, stats).await;
         }
         let numbers = segment.pieces_for(keys);
