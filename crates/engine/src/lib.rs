@@ -31,9 +31,9 @@
 //! **What it is not.** It parses no query language and no wire format, listens on no port, and belongs
 //! to no cluster: two engines on one store coordinate through the catalog alone.
 //!
-//! **Life of a push.** [`Engine::push`] reserves memory. The WAL's committer encodes all waiting pushes
-//! as one frame, writes it durably, puts its rows into the head of the view, notifies followers, and
-//! acknowledges.
+//! **Life of a push.** [`Engine::push`] reserves memory; while a head is flushed it waits for its share
+//! (`writing::flush::admission`). The WAL's committer encodes all waiting pushes as one frame, writes it
+//! durably, puts its rows into the head of the view, notifies followers, and acknowledges.
 //!
 //! **Life of a query.** A source of [`Engine::sources`] takes the current view (snapshot and heads) and
 //! opens the footers of the blocks that the query needs. It returns pages of log rows in the requested
