@@ -41,7 +41,7 @@ impl BlockReader {
             return Ok(opened);
         }
         if self.cache.has_room_for_one(range.end - range.start) {
-            return self.segment(block, segment, stats).await;
+            return self.read_segment(block, segment, stats).await;
         }
         let numbers = segment.pieces_for(keys);
         let pieces: Vec<_> = numbers.iter().map(|number| segment.piece(*number)).collect();
@@ -58,12 +58,21 @@ impl BlockReader {
         segment: &FilterSegment,
         stats: &QueryStats,
     ) -> Result<Arc<SegmentPieces>, ReadError> {
-        let key = Piece::Filter(segment.range().start);
-        if let Some(opened) = self.cache.get(block.meta.id, key) {
-            return Ok(opened);
+        match self.cache.get(block.meta.id, Piece::Filter(segment.range().start)) {
+            Some(opened) => Ok(opened),
+            None => self.read_segment(block, segment, stats).await,
         }
+    }
+
+    async fn read_segment(
+        &self,
+        block: &OpenLogs,
+        segment: &FilterSegment,
+        stats: &QueryStats,
+    ) -> Result<Arc<SegmentPieces>, ReadError> {
+        let key = Piece::Filter(segment.range().start);
         let pieces: Vec<_> = (0..segment.pieces()).map(|number| segment.piece(number)).collect();
-        let read = self.pieces(&block.meta, &pieces, Hint::Scan { bytes: u64::MAX }, stats).await?;
+        let read = self.pieces(&block.meta, &pieces, Hint::Metadata, stats).await?;
         let present = read.into_iter().map(|piece| piece.bytes).enumerate();
         let opened = for_the_cache(|| segment.open(present));
         let opened = Arc::new(opened.map_err(|reason| ReadError::damaged(&block.meta, reason))?);

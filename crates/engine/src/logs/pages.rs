@@ -52,13 +52,16 @@ pub(crate) async fn pages_holding(
     if needles.is_empty() {
         return Ok(found);
     }
+    // The filters of a few keys are read first, those of the other keys only if pages are left.
+    let few = needles.with_few_keys();
+    let stages = few.iter().chain([needles]).map(|needles| (needles, needles.keys())).collect::<Vec<_>>();
     for segment in block.footer.filter_segments() {
         let covered = segment.pages();
         if found.pages.range_cardinality(covered.clone()) == 0 {
             continue;
         }
         found.filters_asked += 1;
-        match rule_out(reader, (block, segment), needles, &mut found.pages, stats).await {
+        match rule_out(reader, (block, segment), &stages, &mut found.pages, stats).await {
             Ok(()) => {}
             Err(error @ ReadError::Store { .. }) => return Err(error),
             Err(damage) => found.unread.push(damage),
@@ -67,18 +70,17 @@ pub(crate) async fn pages_holding(
     Ok(found)
 }
 
-/// Removes pages of a segment that cannot have the needles. The filters of a few keys are read first;
-/// those of the other keys only if pages are left.
+/// Removes pages of a segment that cannot have the needles, in stages until no page is left. The keys are
+/// those of the needles of a stage.
 async fn rule_out(
     reader: &BlockReader,
     (block, segment): (&OpenLogs, &FilterSegment),
-    needles: &NeedleKeys,
+    stages: &[(&NeedleKeys, Vec<u32>)],
     pages: &mut RoaringBitmap,
     stats: &QueryStats,
 ) -> Result<(), ReadError> {
-    let few = needles.with_few_keys();
-    for needles in few.as_ref().into_iter().chain([needles]) {
-        let filters = reader.filters_of(block, (segment, &needles.keys()), stats).await?;
+    for (needles, keys) in stages {
+        let filters = reader.filters_of(block, (segment, keys), stats).await?;
         let left = needles.pages_in(segment, &filters);
         let covered = segment.pages();
         let without = |page: &u32| !left.contains((page - covered.start) as usize);

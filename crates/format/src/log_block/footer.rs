@@ -123,7 +123,7 @@ impl BlockIndex for Footer {
 
     fn pieces(&self) -> Vec<(&'static str, Piece)> {
         let pages = self.pages.iter().flat_map(|p| [(PART_LINES, p.lines), (PART_NARROW, p.narrow)]);
-        let filters = |segment: &'_ FilterSegment| -> Vec<_> {
+        let filters = |segment: &FilterSegment| -> Vec<_> {
             (0..segment.pieces()).map(|number| ("filters", segment.piece(number))).collect()
         };
         pages.chain(self.segments.iter().flat_map(filters)).collect()

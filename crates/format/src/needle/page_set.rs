@@ -13,14 +13,6 @@ impl PageSet {
     /// All positions, also those beyond the end of a segment.
     pub const ALL: Self = Self([u64::MAX; PAGES_MAX / 64]);
 
-    /// Adds a position.
-    ///
-    /// # Panics
-    /// If it is [`PAGES_MAX`] or more.
-    pub fn insert(&mut self, at: usize) {
-        self.0[at / 64] |= 1 << (at % 64);
-    }
-
     /// Removes a position.
     ///
     /// # Panics
