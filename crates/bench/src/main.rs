@@ -1,5 +1,8 @@
 //! `sandur-bench`: generated input and measurements from the command line.
 
+mod arguments;
+mod command;
+
 use std::path::{Path, PathBuf};
 use std::process::Command as Process;
 use std::time::Duration;
@@ -10,6 +13,8 @@ use sandur_base::units::{ByteSize, parse_duration};
 use sandur_bench::services::Services;
 use sandur_bench::{live, pack, run};
 use sandur_runtime::{Env, environment};
+
+use crate::arguments::{argument, count, number, process_of, text};
 
 fn main() -> Result<()> {
     let matches = command().get_matches();
@@ -27,17 +32,10 @@ fn main() -> Result<()> {
             Some(("wide", arguments)) => measure_wide(&env, arguments).await,
             Some(("churn", arguments)) => measure_churn(&env, arguments).await,
             Some(("dash", arguments)) => measure_dash(&env, arguments).await,
+            Some(("paths", arguments)) => command::paths::measure(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
-}
-
-fn text(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
-}
-
-fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg {
-    text(name, "N", help).default_value(default).value_parser(value_parser!(u64))
 }
 
 fn command() -> Command {
@@ -95,7 +93,7 @@ fn command() -> Command {
         .arg_required_else_help(true)
         .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
         .subcommand(acks_command([seed(), instances()]))
-        .subcommands([wide_command(), churn_command(), dash_command()])
+        .subcommands([wide_command(), churn_command(), dash_command(), command::paths::command()])
 }
 
 fn acks_command(data_set: [Arg; 2]) -> Command {
@@ -259,19 +257,12 @@ async fn measure_dash(env: &Env, arguments: &ArgMatches) -> Result<()> {
     let duration = |name| parse_duration(argument(arguments, name).unwrap_or("0s"));
     let owned = |name| argument(arguments, name).map(str::to_owned);
     let rate = |name: &str| arguments.get_one::<f64>(name).copied().unwrap_or_default();
-    let process = match argument(arguments, "pid-file") {
-        None => None,
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
-            Some(run::Process(text.trim().parse().with_context(|| format!("{path} has no process id"))?))
-        }
-    };
     let plan = run::Dash {
         dialect: run::Dialect::of_name(argument(arguments, "dialect").unwrap_or_default())?,
         url: owned("url").unwrap_or_default(),
         push: owned("push"),
         flush: owned("flush"),
-        process,
+        process: process_of(arguments)?,
         history: duration("history")?,
         alone: duration("alone")?,
         length: duration("for")?,
@@ -308,14 +299,6 @@ async fn follow(env: &Env, arguments: &ArgMatches) -> Result<()> {
     }
     println!("every follower's count adds up");
     Ok(())
-}
-
-fn argument<'a>(arguments: &'a ArgMatches, name: &str) -> Option<&'a str> {
-    arguments.get_one::<String>(name).map(String::as_str)
-}
-
-fn count(arguments: &ArgMatches, name: &str) -> u64 {
-    arguments.get_one::<u64>(name).copied().unwrap_or_default()
 }
 
 fn wanted(arguments: &ArgMatches, span: Duration, end_s: i64) -> Result<pack::Wanted> {

@@ -1,0 +1,3 @@
+//! Subcommands that have a module of their own: the options of each, and how it runs.
+
+pub mod paths;
