@@ -6,9 +6,12 @@
 //! documentation; then runs `tidy`. The last lines of the output are the failures, then the sum: `N
 //! passed, N failed`.
 
+#![allow(clippy::disallowed_methods)] // it measures programs outside the product
+
 use std::fs;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 
@@ -40,7 +43,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
 fn whole() -> Result<Results> {
     let binaries = thread::scope(|scope| {
         let peers = scope.spawn(|| rivals::ensure(rivals::FOR_TESTS));
+        let start = Instant::now();
         let binaries = test_binaries::build(&BUILT_ONCE);
+        println!("Built the test binaries in {} s", start.elapsed().as_secs());
         peers.join().map_err(|_| anyhow!("building the peers panicked"))??;
         binaries
     })?;

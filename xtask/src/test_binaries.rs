@@ -1,11 +1,13 @@
 //! Builds all test binaries, then runs several of them at a time.
 //!
 //! Most tests wait for timers, disks and servers more than they compute, so as many binaries run at once
-//! as there are processors. The output of each binary is printed when the binary ends, so that outputs
-//! do not mix.
+//! as there are processors. The output of each binary is printed, with its time, when the binary ends,
+//! so that outputs do not mix.
 //!
 //! Invariant: a binary that ends with an error counts as a failure even if it printed nothing. The last
 //! lines of stderr of a crashed binary, which name the test that crashed, are among its failures.
+
+#![allow(clippy::disallowed_methods)] // it measures programs outside the product
 
 use std::cmp::Reverse;
 use std::fs::{self, File};
@@ -13,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -197,11 +200,13 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
             let [stdout, stderr] = ["stdout", "stderr"].map(|name| binary.path.with_extension(name));
             let file = |path: &Path| File::create(path).with_context(|| path.display().to_string());
             command.stdin(Stdio::null()).stdout(file(&stdout)?).stderr(file(&stderr)?);
+            let start = Instant::now();
             let status = command.status().with_context(|| format!("{} cannot be started", binary.name))?;
+            let seconds = start.elapsed().as_secs();
             let [text, errors] = [read(&stdout)?, read(&stderr)?];
             let results = Results::of_output(&binary.name, &text).ended(&binary.name, status, &errors);
             let mut sum = sum.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?;
-            println!("     Running {}\n{text}{errors}", binary.name);
+            println!("     Ran {} in {seconds} s\n{text}{errors}", binary.name);
             sum.add(results);
         }
     };
