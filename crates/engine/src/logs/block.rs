@@ -50,20 +50,6 @@ impl BlockReader {
         Ok(Arc::new(opened.map_err(|reason| ReadError::damaged(&block.meta, reason))?))
     }
 
-    /// Reads a complete filter segment of the block. It is cached, because a merge copies the filters of
-    /// its pages one by one.
-    pub async fn segment(
-        &self,
-        block: &OpenLogs,
-        segment: &FilterSegment,
-        stats: &QueryStats,
-    ) -> Result<Arc<SegmentPieces>, ReadError> {
-        match self.cache.get(block.meta.id, Piece::Filter(segment.range().start)) {
-            Some(opened) => Ok(opened),
-            None => self.read_segment(block, segment, stats).await,
-        }
-    }
-
     async fn read_segment(
         &self,
         block: &OpenLogs,

@@ -18,12 +18,12 @@ use sandur_format::Error as FormatError;
 use sandur_format::log_block::{
     BlockOptions, BlockWriter, NarrowPage, PageCopy, PageEntry, Row, Run, Wanted, sort_streams,
 };
-use sandur_format::needle::PageFilter;
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, LineColumn, LogPage, StreamRun, TimeRange};
 
 use super::block::OpenLogs;
 use super::mask::visible_parts;
+use super::merge_filters::{FilterRequest, MergeFilters, PageRef, ReadFilters};
 use super::suspects::{StreamSpan, find_suspects};
 use super::touched::Touched;
 use crate::blocks::merging::{Merge, MergeCounts, OUTPUT_BYTES, Step};
@@ -31,16 +31,6 @@ use crate::error::Error;
 
 /// The ordinal of a stream that the result does not have.
 const NO_STREAM: u32 = u32::MAX;
-/// Identifies a page of an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageRef {
-    /// Position of the block among the inputs.
-    pub input: usize,
-    /// Position of the page in the block.
-    pub page: u32,
-    /// Whether the page is copied, so that its filter is needed as well.
-    pub moved: bool,
-}
 
 /// The stored bytes of a page.
 pub struct PageBytes {
@@ -48,8 +38,22 @@ pub struct PageBytes {
     pub narrow: Bytes,
     /// The line column.
     pub lines: Bytes,
-    /// The filter, for pages that are copied.
-    pub filter: Option<PageFilter>,
+}
+
+/// What a merge needs to continue.
+pub enum Needed {
+    /// The bytes of a page.
+    Page(PageRef),
+    /// Filters of pages that are copied.
+    Filters(FilterRequest),
+}
+
+/// What a merge needed.
+pub enum Supplied {
+    /// The bytes of a page.
+    Page(PageBytes),
+    /// Filters of pages that are copied.
+    Filters(ReadFilters),
 }
 
 /// A page to be merged, with the position of its first row in the order of the result.
@@ -94,6 +98,7 @@ pub struct Merger {
     heap: BinaryHeap<Reverse<(u32, i64, usize, usize)>>,
     seen: Seen,
     supplied: Option<PageBytes>,
+    filters: MergeFilters,
     handed_bytes: u64,
     budget: MemoryBudget,
     counts: MergeCounts,
@@ -126,6 +131,7 @@ impl Merger {
             heap: BinaryHeap::new(),
             seen: Seen::default(),
             supplied: None,
+            filters: MergeFilters::default(),
             handed_bytes: 0,
             budget,
             counts: MergeCounts::default(),
@@ -153,7 +159,7 @@ impl Merger {
                     continue;
                 };
                 let moves = entry.raw_bytes >= full_bytes && !suspect && !self.deletes[input].may_hit(entry);
-                let page = PageRef { input, page: entry.index, moved: moves };
+                let page = PageRef { input, page: entry.index };
                 if moves {
                     moved.push((stream, entry.min_ts, page));
                 } else {
@@ -313,17 +319,20 @@ impl Merger {
 
     fn push_page(&mut self, page: PageRef, bytes: PageBytes) -> Result<(), Error> {
         let damaged = self.damaged(page);
-        let PageBytes { narrow, lines, filter } = bytes;
+        let PageBytes { narrow, lines } = bytes;
+        let (filter, memory) = self.filters.take(page).unzip();
         let block = Arc::clone(&self.inputs[page.input]);
         let entry = &block.footer.pages()[page.page as usize];
         let ordinals = std::mem::take(&mut self.ordinals[page.input]);
         let pushed = self.writer().push_page(PageCopy { entry, lines, narrow, filter, ordinals: &ordinals });
         self.ordinals[page.input] = ordinals;
         self.counts.moved_pages += 1;
+        // The writer has the filter now.
+        drop(memory);
         pushed.map_err(damaged)
     }
 
-    fn finish(&mut self) -> Result<Step<PageRef>, Error> {
+    fn finish(&mut self) -> Result<Step<Needed>, Error> {
         let writer =
             self.writer.take().ok_or_else(|| Error::Internal("a merge was finished twice".to_owned()))?;
         let mut output = Vec::new();
@@ -335,22 +344,29 @@ impl Merger {
 }
 
 impl Merge for Merger {
-    type Page = PageRef;
-    type Bytes = PageBytes;
+    type Page = Needed;
+    type Bytes = Supplied;
 
-    fn step(&mut self) -> Result<Step<PageRef>, Error> {
+    fn step(&mut self) -> Result<Step<Needed>, Error> {
         loop {
             if let Some(output) = self.output() {
                 return Ok(Step::Output(output));
             }
             if let Some(page) = self.page_due() {
-                let Some(bytes) = self.supplied.take() else { return Ok(Step::Need(page)) };
+                let Some(bytes) = self.supplied.take() else {
+                    return Ok(Step::Need(Needed::Page(page)));
+                };
                 self.merged.pop_front();
                 self.open(page, bytes)?;
             } else if !self.heap.is_empty() {
                 self.write_row()?;
             } else if let Some(&page) = self.moved.front() {
-                let Some(bytes) = self.supplied.take() else { return Ok(Step::Need(page)) };
+                if let Some(request) = self.filters.missing(&self.inputs, &self.moved, &self.budget)? {
+                    return Ok(Step::Need(Needed::Filters(request)));
+                }
+                let Some(bytes) = self.supplied.take() else {
+                    return Ok(Step::Need(Needed::Page(page)));
+                };
                 self.moved.pop_front();
                 self.push_page(page, bytes)?;
             } else {
@@ -359,8 +375,11 @@ impl Merge for Merger {
         }
     }
 
-    fn supply(&mut self, page: PageBytes) {
-        self.supplied = Some(page);
+    fn supply(&mut self, supplied: Supplied) {
+        match supplied {
+            Supplied::Page(bytes) => self.supplied = Some(bytes),
+            Supplied::Filters(read) => self.filters.add(read),
+        }
     }
 }
 

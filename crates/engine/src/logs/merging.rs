@@ -13,7 +13,8 @@ use sandur_runtime::Lane;
 
 use super::block::OpenLogs;
 use super::expired::expired;
-use super::merge::{Merger, PageBytes, PageRef};
+use super::merge::{Merger, Needed, PageBytes, Supplied};
+use super::merge_filters::read_filters;
 use super::touched::{Touched, touched};
 use crate::blocks::merging::{Merging, Target};
 use crate::blocks::reader::BlockReader;
@@ -86,26 +87,25 @@ impl Merging for LogMerging {
     async fn fetch(
         reader: &BlockReader,
         inputs: &[Arc<OpenLogs>],
-        page: PageRef,
+        needed: Needed,
         _: &MemoryBudget,
-    ) -> Result<PageBytes, Error> {
-        let stats = QueryStats::default();
-        let input = &inputs[page.input];
-        let entry = &input.footer.pages()[page.page as usize];
+    ) -> Result<Supplied, Error> {
         // A merge reads its inputs once, and they are removed afterwards.
         let hint = Hint::Scan { bytes: u64::MAX };
-        let read = reader.pieces(&input.meta, &[entry.narrow, entry.lines], hint, &stats).await?;
+        let page = match needed {
+            Needed::Page(page) => page,
+            Needed::Filters(request) => {
+                let input = &inputs[request.input];
+                return Ok(Supplied::Filters(read_filters(reader, input, request, hint).await?));
+            }
+        };
+        let input = &inputs[page.input];
+        let entry = &input.footer.pages()[page.page as usize];
+        let pieces = [entry.narrow, entry.lines];
+        let read = reader.pieces(&input.meta, &pieces, hint, &QueryStats::default()).await?;
         let [narrow, lines] = <[_; 2]>::try_from(read)
             .map_err(|_| Error::Internal("two pieces have two results".to_owned()))?
             .map(|piece| piece.bytes);
-        let segment = input.footer.filter_segment_of(page.page).filter(|_| page.moved);
-        let filter = match segment {
-            Some(segment) => {
-                let pieces = reader.segment(input, segment, &stats).await?;
-                segment.page_filter(&pieces, page.page)
-            }
-            None => None,
-        };
-        Ok(PageBytes { narrow, lines, filter })
+        Ok(Supplied::Page(PageBytes { narrow, lines }))
     }
 }

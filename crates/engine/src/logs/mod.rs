@@ -10,6 +10,7 @@ pub(crate) mod flush_plan;
 pub mod head;
 mod mask;
 mod merge;
+mod merge_filters;
 mod merging;
 mod pages;
 pub(crate) mod reading;

@@ -16,6 +16,7 @@ mod local;
 mod long_blocks;
 mod lost;
 mod merges_in_little_memory;
+mod merges_of_filters;
 mod outages;
 mod parts;
 mod parts_of_queries;

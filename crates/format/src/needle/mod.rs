@@ -31,4 +31,4 @@ pub use keys::{
 };
 pub use page_set::{PAGES_MAX, PageSet};
 pub(crate) use segment::SegmentForm;
-pub use segment::{FilterSegment, SegmentBuilder, SegmentPieces};
+pub use segment::{FilterCopy, FilterSegment, SegmentBuilder, SegmentPieces};

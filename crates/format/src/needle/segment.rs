@@ -8,7 +8,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::page_set::{PAGES_MAX, PageSet};
-use super::slice_order::SliceOrder;
+use super::slice_order::{PageLines, SliceOrder};
 use crate::codec::reader::Reader;
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, crc32c};
@@ -92,11 +92,36 @@ fn bytes_of(lines: &Range<u32>) -> Range<usize> {
     lines.start as usize * BLOCK_BYTES..lines.end as usize * BLOCK_BYTES
 }
 
+/// The filter of a page that is being copied from the pieces of its segment.
+#[derive(Debug)]
+pub struct FilterCopy {
+    page: u32,
+    lines: PageLines,
+    filter: PageFilter,
+}
+
+impl FilterCopy {
+    /// Returns the page.
+    pub fn page(&self) -> u32 {
+        self.page
+    }
+
+    /// Returns the page and its filter, once all pieces were copied.
+    pub fn finish(self) -> (u32, PageFilter) {
+        (self.page, self.filter)
+    }
+}
+
 /// Checked pieces of a segment. Pieces that are absent rule no page out.
 #[derive(Clone, Debug)]
 pub struct SegmentPieces(Vec<Option<Bytes>>);
 
 impl SegmentPieces {
+    /// Returns a piece, if it is present.
+    pub fn piece(&self, number: usize) -> Option<&Bytes> {
+        self.0.get(number)?.as_ref()
+    }
+
     /// Returns the bytes held in memory.
     pub fn memory_bytes(&self) -> u64 {
         (size_of_val(&*self.0) + self.0.iter().flatten().map(Bytes::len).sum::<usize>()) as u64
@@ -209,18 +234,38 @@ impl FilterSegment {
         pages
     }
 
-    /// Returns the complete filter of a page, to be copied to another block; `None` if a piece is absent,
-    /// and for a page of another segment.
-    pub fn page_filter(&self, pieces: &SegmentPieces, page: u32) -> Option<PageFilter> {
+    /// Begins to copy the filter of a page, to move it to another block; `None` for a page of another
+    /// segment. Each piece of the segment must be copied once.
+    pub fn begin_copy(&self, page: u32) -> Option<FilterCopy> {
         let at = page.checked_sub(self.first_page)? as usize;
-        let lines = *self.lines.get(at)?;
-        let mut bytes = Vec::with_capacity(lines as usize * BLOCK_BYTES * SLICES);
-        for slice in 0..SLICES {
-            for line in self.order.lines_of_page(at) {
-                bytes.extend_from_slice(self.line(pieces, slice, line)?);
+        let words = *self.words.get(at)?;
+        let lines = self.order.lines_of_page(at);
+        let bytes = vec![0; SLICES * lines.count as usize * BLOCK_BYTES];
+        Some(FilterCopy { page, lines, filter: PageFilter { bytes, words } })
+    }
+
+    /// Returns the bytes of the filter of a page of the segment, 0 for other pages.
+    pub fn filter_bytes(&self, page: u32) -> u64 {
+        let lines = page.checked_sub(self.first_page).and_then(|at| self.lines.get(at as usize));
+        lines.map_or(0, |lines| u64::from(*lines) * (SLICES * BLOCK_BYTES) as u64)
+    }
+
+    /// Checks a piece, and copies the lines of pages that are in it.
+    ///
+    /// # Panics
+    /// If there are not that many pieces.
+    pub fn copy(&self, number: usize, piece: &[u8], copies: &mut [FilterCopy]) -> Result<(), Error> {
+        self.piece(number).check(PART, piece)?;
+        let slice = number / self.order.pieces();
+        let held = self.order.piece(number % self.order.pieces());
+        for FilterCopy { lines, filter, .. } in copies {
+            for (number, line) in lines.within(held.clone()) {
+                let from = bytes_of(&(held.start..line)).len();
+                let to = (slice * lines.count as usize + number as usize) * BLOCK_BYTES;
+                filter.bytes[to..to + BLOCK_BYTES].copy_from_slice(&piece[from..from + BLOCK_BYTES]);
             }
         }
-        Some(PageFilter { bytes, words: self.words[at] })
+        Ok(())
     }
 
     /// Returns the bytes that the entry itself holds in memory.
@@ -295,6 +340,15 @@ pub(super) mod tests {
         (FilterSegment { first_page: 7, offset: 64, lines, words, order, checksums }, pieces)
     }
 
+    /// The filters of all pages of a segment, copied from its pieces.
+    pub(crate) fn copied(segment: &FilterSegment, pieces: &[Bytes]) -> Vec<PageFilter> {
+        let mut copies: Vec<_> = segment.pages().map(|page| segment.begin_copy(page).unwrap()).collect();
+        for (number, piece) in pieces.iter().enumerate() {
+            segment.copy(number, piece, &mut copies).unwrap();
+        }
+        copies.into_iter().map(|copy| copy.finish().1).collect()
+    }
+
     fn filters_of(texts: &[Vec<u32>]) -> Vec<PageFilter> {
         let filter = |(n, keys): (usize, &Vec<u32>)| match keys.len() {
             0 => PageFilter::default(),
@@ -334,10 +388,12 @@ pub(super) mod tests {
                 }
                 let all = segment.open(pieces.iter().cloned().enumerate()).unwrap();
                 for (page, filter) in (7..).zip(&filters) {
-                    prop_assert_eq!(segment.page_filter(&all, page), Some(filter.clone()));
+                    prop_assert_eq!(segment.filter_bytes(page), filter.len() as u64);
                 }
-                prop_assert!(segment.page_filter(&all, 6).is_none());
-                prop_assert!(segment.page_filter(&all, 7 + filters.len() as u32).is_none());
+                prop_assert_eq!(copied(&segment, &pieces), filters.clone());
+                for other in [6, 7 + filters.len() as u32, u32::MAX] {
+                    prop_assert!(segment.begin_copy(other).is_none() && segment.filter_bytes(other) == 0);
+                }
                 let present = texts.iter().flat_map(|keys| keys.iter().take(2).copied());
                 let asked = present.chain((0..60).map(key));
                 for key in asked {

@@ -60,6 +60,24 @@ impl Class {
     }
 }
 
+/// The lines of one page in a slice: the first, and every one that many lines later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageLines {
+    start: u32,
+    step: u32,
+    pub(super) count: u32,
+}
+
+impl PageLines {
+    /// Those within a range of lines, each with its number in the page.
+    pub(super) fn within(self, lines: Range<u32>) -> impl Iterator<Item = (u32, u32)> {
+        let Self { start, step, count } = self;
+        let first = lines.start.saturating_sub(start).div_ceil(step).min(count);
+        let end = lines.end.saturating_sub(start).div_ceil(step).min(count);
+        (first..end).map(move |number| (number, start + number * step))
+    }
+}
+
 impl SliceOrder {
     /// The order by page. `lines` has the number of lines per slice of each page.
     pub(super) fn by_page(lines: &[u32]) -> Self {
@@ -163,9 +181,9 @@ impl SliceOrder {
         }
     }
 
-    /// The lines of a page in a slice, in order.
-    pub(super) fn lines_of_page(&self, page: usize) -> impl Iterator<Item = u32> + '_ {
-        let (start, step, lines) = match &self.lines {
+    /// The lines of a page in a slice.
+    pub(super) fn lines_of_page(&self, page: usize) -> PageLines {
+        let (start, step, count) = match &self.lines {
             Lines::ByPage(starts) => starts.get(page).map_or((0, 1, 0), |(start, lines)| (*start, 1, *lines)),
             Lines::ByPlace(classes) => {
                 let of_class = |class: &Class| {
@@ -175,7 +193,7 @@ impl SliceOrder {
                 classes.iter().find_map(of_class).unwrap_or((0, 1, 0))
             }
         };
-        (0..lines).map(move |line| start + line * step)
+        PageLines { start, step, count }
     }
 
     /// Bytes that it takes.
