@@ -1,6 +1,6 @@
 //! Converts needles to filter keys, which rule out pages.
 
-use sandur_format::needle::{FilterSegment, PageSet, SegmentPieces, is_id_key, is_word_key, needle_keys};
+use sandur_format::needle::{PageSet, is_id_key, is_word_key, needle_keys};
 use sandur_query::Needles;
 
 /// The number of keys whose filters are read first: an absent id passes one page in 200,000.
@@ -52,13 +52,21 @@ impl NeedleKeys {
         Some(Self(self.0.iter().map(few_of).collect()))
     }
 
-    /// The pages of a segment that may match all needles, by their positions in it.
-    pub fn pages_in(&self, segment: &FilterSegment, filters: &SegmentPieces) -> PageSet {
+    /// The pages of a segment that may match all needles, by their positions in it. `pages_with` returns
+    /// those that may have a key.
+    pub fn pages_in(&self, mut pages_with: impl FnMut(u32) -> PageSet) -> PageSet {
         let mut pages = PageSet::ALL;
         for alternatives in &self.0 {
             let mut of_needle = PageSet::default();
             for keys in alternatives {
-                of_needle |= segment.pages_with_all(filters, keys);
+                let mut of_keys = PageSet::ALL;
+                for key in keys {
+                    of_keys &= pages_with(*key);
+                    if of_keys.is_empty() {
+                        break;
+                    }
+                }
+                of_needle |= of_keys;
             }
             pages &= of_needle;
         }

@@ -48,6 +48,8 @@ struct Inner {
     account: Account,
     /// Set when the query must end because the process is short of memory.
     lacks_memory: AtomicBool,
+    /// Set when the query runs once more with little memory.
+    saves_memory: AtomicBool,
     admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Warnings,
@@ -114,6 +116,7 @@ impl QueryContext {
             cancelled: AtomicBool::new(false),
             account: Account::default(),
             lacks_memory: AtomicBool::new(false),
+            saves_memory: AtomicBool::new(false),
             admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
             warnings: Warnings::default(),
@@ -222,6 +225,18 @@ impl QueryContext {
         budget.available().saturating_add(budget.used()) >= budget.capacity() / ROOM_ONE_IN
     }
 
+    /// Whether scans of the query process one page at a time and fetch none ahead.
+    pub fn saves_memory(&self) -> bool {
+        self.shared.saves_memory.load(Ordering::Relaxed)
+    }
+
+    /// Whether the query shall run once more, with one page at a time: it was refused memory that its own
+    /// pages may have held.
+    pub fn saves_memory_after<T>(&self, outcome: &Result<T, Error>) -> bool {
+        let is_refused = matches!(outcome, Err(Error::OverBudget(_)));
+        is_refused && !self.shared.saves_memory.swap(true, Ordering::Relaxed)
+    }
+
     /// The cache of metric results, if there is one.
     pub fn results(&self) -> Option<&ResultsCache> {
         self.results.as_ref()
@@ -229,7 +244,7 @@ impl QueryContext {
 
     /// The most pages that the query may process at the same time.
     pub fn parallelism(&self) -> usize {
-        self.parallelism
+        if self.saves_memory() { 1 } else { self.parallelism }
     }
 
     /// Waits for the right to process a page; `None` if the number of pages is not limited.

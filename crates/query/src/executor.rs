@@ -60,6 +60,10 @@ pub enum Merging {
     Unordered,
 }
 
+/// This fraction of the budget stays available when an item is begun beside others: their results take
+/// memory, too.
+const RESULTS_ONE_IN: u64 = 8;
+
 /// Runs a scan to its end, or until the collector stops it.
 pub async fn execute<W: Work>(
     context: &QueryContext,
@@ -77,7 +81,16 @@ pub async fn execute<W: Work>(
             take_one(&mut in_flight, collector).await?;
             continue;
         }
-        let Some(item) = scan.next().await? else { break };
+        let item = match scan.next().await {
+            Ok(Some(item)) => item,
+            Ok(None) => break,
+            // The jobs in flight release memory, and the scan continues then.
+            Err(Error::OverBudget(_)) if !in_flight.jobs.is_empty() => {
+                take_one(&mut in_flight, collector).await?;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         match collector.want(&item) {
             Want::Take => {}
             Want::Skip => continue,
@@ -99,20 +112,23 @@ pub async fn execute<W: Work>(
     Ok(())
 }
 
-/// Reserves the memory of an item. If the budget refuses, waits for items in flight to release theirs.
-/// `None` when the results collected meanwhile made the item unnecessary.
+/// Reserves the memory of an item. If the budget refuses, or would have too little left for the results of
+/// the items in flight, waits for these to release theirs. `None` when the results collected meanwhile made
+/// the item unnecessary.
 async fn admit<T>(
     context: &QueryContext,
     item: ScanItem,
     in_flight: &mut InFlight<'_, T>,
     collector: &mut dyn Collect<T>,
 ) -> Result<Option<(ScanItem, Reservation)>, Error> {
-    let bytes = item.memory_bytes();
+    let (bytes, budget) = (item.memory_bytes(), context.budget());
     loop {
-        match context.budget().reserve(bytes) {
-            Ok(reservation) => return Ok(Some((item, reservation))),
+        let must_leave = if in_flight.jobs.is_empty() { 0 } else { budget.capacity() / RESULTS_ONE_IN };
+        let has_room = must_leave == 0 || budget.available().saturating_sub(bytes) >= must_leave;
+        match budget.reserve(bytes) {
+            Ok(reservation) if has_room => return Ok(Some((item, reservation))),
             Err(refusal) if in_flight.jobs.is_empty() => return Err(refusal.into()),
-            Err(_) => take_one(in_flight, collector).await?,
+            _ => take_one(in_flight, collector).await?,
         }
         if collector.want(&item) != Want::Take {
             return Ok(None);
@@ -312,6 +328,45 @@ mod tests {
     fn an_item_that_exceeds_the_budget_is_an_error() {
         let (result, ..) = run(Env::system(2), &[(1, 10), (2, 101)], 100, Seen::default());
         assert!(matches!(result, Err(Error::OverBudget(refusal)) if refusal.asked == 101));
+    }
+
+    /// A scan that needs memory for its next item, which items in flight hold.
+    struct Starved {
+        pages: Pages,
+        budget: MemoryBudget,
+    }
+
+    impl Scan for Starved {
+        fn next(&mut self) -> BoxFuture<'_, Result<Option<ScanItem>, Error>> {
+            match self.budget.reserve(60) {
+                Ok(_) => self.pages.next(),
+                Err(refusal) => Box::pin(async { Err(refusal.into()) }),
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_that_is_refused_memory_continues_when_items_in_flight_release_theirs() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let budget = MemoryBudget::root("query", 100);
+        let found = runtime.block_on(async {
+            let pages = Pages { left: (0..20).map(|t| (t, 60)).collect(), asked: Arc::default() };
+            let scan = Box::new(Starved { pages, budget: budget.clone() });
+            let tenant = TenantId::default_tenant();
+            let context = QueryContext::new(Env::system(4), tenant, budget.clone(), Duration::from_secs(60));
+            let mut seen = Seen::default();
+            execute(&context, scan, Arc::new(Stamp), &mut seen, Merging::Ordered).await.unwrap();
+            let held = budget.reserve(90).unwrap();
+            let pages = Pages { left: [(1, 1)].into(), asked: Arc::default() };
+            let scan = Box::new(Starved { pages, budget: budget.clone() });
+            let refused = execute(&context, scan, Arc::new(Stamp), &mut seen, Merging::Ordered).await;
+            assert!(matches!(refused, Err(Error::OverBudget(_))), "nothing in flight can release memory");
+            assert!(context.saves_memory_after(&refused) && context.saves_memory());
+            assert!(!context.saves_memory_after(&refused), "once");
+            drop(held);
+            seen.stamps.len()
+        });
+        assert_eq!(found, 20);
     }
 
     #[test]

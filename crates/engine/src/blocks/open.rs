@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use sandur_format::block::BlockIndex;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block;
-use sandur_model::{Labels, StreamId};
+use sandur_model::{Labels, Signal, StreamId};
 use sandur_query::QueryStats;
 
 use crate::blocks::cache::Piece;
@@ -57,7 +57,10 @@ impl BlockReader {
             return Ok(open.with_meta(meta));
         }
         let footer: F = self.footer(meta, stats).await?;
-        let weight = footer.memory_bytes();
+        // The ids of streams are computed later, once.
+        let ids =
+            if footer.signal() == Signal::Logs { footer.series_count() * size_of::<StreamId>() } else { 0 };
+        let weight = footer.memory_bytes() + ids as u64;
         let open = OpenBlock { meta: Arc::clone(meta), footer: Arc::new(footer), ids: Arc::default() };
         let open = Arc::new(open);
         self.cache.insert(meta.id, Piece::Footer, Arc::clone(&open), weight);

@@ -300,6 +300,7 @@ impl From<ReadError> for Error {
             }
             ReadError::Damaged { path, reason } => Self::Damaged { path, reason },
             ReadError::Filter(error) => Self::Filter(error),
+            ReadError::Memory(refusal) => refusal.into(),
         }
     }
 }

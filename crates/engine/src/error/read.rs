@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sandur_format::catalog_entry::BlockMeta;
+use sandur_memory::OverBudget;
 use sandur_query::{Error as QueryError, QueryContext};
 
 use super::filter::FilterError;
@@ -35,6 +36,9 @@ pub enum ReadError {
     /// The delete requests that may hide rows of the block cannot be applied.
     #[error(transparent)]
     Filter(#[from] FilterError),
+    /// The budget of the query or of upkeep has no memory for the piece.
+    #[error(transparent)]
+    Memory(#[from] OverBudget),
 }
 
 impl ReadError {
@@ -55,8 +59,8 @@ impl ReadError {
     }
 }
 
-/// Turns a missing or damaged block into a warning. Fails if the store does not answer or a delete
-/// request cannot be applied.
+/// Turns a missing or damaged block into a warning. Fails if the store does not answer, a delete request
+/// cannot be applied, or memory is short.
 pub(crate) fn or_warn<T>(
     context: &QueryContext,
     read: Result<T, ReadError>,
@@ -65,6 +69,7 @@ pub(crate) fn or_warn<T>(
         Ok(value) => Ok(Some(value)),
         Err(error @ ReadError::Store { .. }) => Err(QueryError::Unavailable(error.to_string())),
         Err(ReadError::Filter(error)) => Err(error.into()),
+        Err(ReadError::Memory(refusal)) => Err(refusal.into()),
         Err(damage) => {
             context.warn(damage.to_string());
             Ok(None)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use sandur_cache::Hint;
 use sandur_format::log_block::{CountRun, Footer};
 use sandur_format::needle::{FilterSegment, SegmentPieces};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_query::{MinuteCount, QueryStats};
 
 use crate::blocks::cache::{Piece, for_the_cache};
@@ -25,29 +26,43 @@ pub struct BlockCounts {
     pub runs: Vec<CountRun>,
 }
 
+/// Pieces of a filter segment, with their memory unless the cache holds it.
+pub(crate) struct HeldPieces {
+    /// The pieces.
+    pub(crate) pieces: Arc<SegmentPieces>,
+    _memory: Option<Reservation>,
+}
+
 /// Reading of parts that only log blocks have.
 impl BlockReader {
-    /// Reads the pieces of a filter segment that show which pages have these keys. Reads all pieces, and
-    /// caches them as checked, while the cache has room: the next search finds them there.
-    pub async fn filters_of(
+    /// Reads the pieces of a filter segment that show which pages have these keys, in memory of the budget.
+    /// Reads all pieces, and caches them as checked, while the cache has room: the next search finds them
+    /// there.
+    pub(crate) async fn filters_of(
         &self,
         block: &OpenLogs,
         (segment, keys): (&FilterSegment, &[u32]),
+        budget: &MemoryBudget,
         stats: &QueryStats,
-    ) -> Result<Arc<SegmentPieces>, ReadError> {
+    ) -> Result<HeldPieces, ReadError> {
         let (range, id) = (segment.range(), block.meta.id);
-        if let Some(opened) = self.cache.get(id, Piece::Filter(range.start)) {
+        if let Some(pieces) = self.cache.get(id, Piece::Filter(range.start)) {
             QueryStats::add(&stats.index_cache_hits, 1);
-            return Ok(opened);
+            return Ok(HeldPieces { pieces, _memory: None });
         }
-        if self.cache.has_room_for_one(range.end - range.start) {
-            return self.read_segment(block, segment, stats).await;
+        if self.cache.has_room_for_one(range.end - range.start)
+            && let Ok(memory) = budget.reserve(segment.pieces_memory(0..segment.pieces()))
+        {
+            let pieces = self.read_segment(block, segment, stats).await?;
+            return Ok(HeldPieces { pieces, _memory: Some(memory) });
         }
         let numbers = segment.pieces_for(keys);
+        let memory = budget.reserve(segment.pieces_memory(numbers.iter().copied()))?;
         let pieces: Vec<_> = numbers.iter().map(|number| segment.piece(*number)).collect();
         let read = self.pieces(&block.meta, &pieces, Hint::Point, stats).await?;
         let opened = segment.open(numbers.into_iter().zip(read.into_iter().map(|piece| piece.bytes)));
-        Ok(Arc::new(opened.map_err(|reason| ReadError::damaged(&block.meta, reason))?))
+        let opened = opened.map_err(|reason| ReadError::damaged(&block.meta, reason))?;
+        Ok(HeldPieces { pieces: Arc::new(opened), _memory: Some(memory) })
     }
 
     async fn read_segment(

@@ -39,12 +39,12 @@ impl Merging for LogMerging {
         reader: &BlockReader,
         block: &Arc<OpenLogs>,
         due: &DueRules,
-        _: &MemoryBudget,
+        budget: &MemoryBudget,
     ) -> Result<Touched, Error> {
         let mut streams = RoaringBitmap::new();
         streams.insert_range(0..block.footer.streams().len() as u32);
         let all = (&streams, TimeRange::ALL);
-        Ok(touched(reader, block, all, due.rules.iter(), &QueryStats::default()).await?)
+        Ok(touched(reader, block, all, due.rules.iter(), (budget, &QueryStats::default())).await?)
     }
 
     async fn expired(

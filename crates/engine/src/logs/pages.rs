@@ -1,8 +1,11 @@
 //! Finds the pages of a block that may have rows of given streams and times with given needles.
 
+use std::collections::BTreeMap;
+
 use roaring::RoaringBitmap;
 use sandur_format::log_block::PageEntry;
-use sandur_format::needle::FilterSegment;
+use sandur_format::needle::{FilterSegment, PageSet};
+use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
@@ -35,12 +38,13 @@ pub(crate) struct FoundPages {
     pub unread: Vec<ReadError>,
 }
 
-/// Finds the pages of the block that may have the rows. Fails if the store does not answer.
+/// Finds the pages of the block that may have the rows, with memory of the budget. Fails if the store does
+/// not answer or the memory is not available.
 pub(crate) async fn pages_holding(
     reader: &BlockReader,
     block: &OpenLogs,
     sought: Sought<'_>,
-    stats: &QueryStats,
+    (budget, stats): (&MemoryBudget, &QueryStats),
 ) -> Result<FoundPages, ReadError> {
     let Sought { range, streams, needles } = sought;
     let fits = |page: &&PageEntry| {
@@ -61,9 +65,9 @@ pub(crate) async fn pages_holding(
             continue;
         }
         found.filters_asked += 1;
-        match rule_out(reader, (block, segment), &stages, &mut found.pages, stats).await {
+        match rule_out(reader, (block, segment), &stages, &mut found.pages, (budget, stats)).await {
             Ok(()) => {}
-            Err(error @ ReadError::Store { .. }) => return Err(error),
+            Err(error @ (ReadError::Store { .. } | ReadError::Memory(_))) => return Err(error),
             Err(damage) => found.unread.push(damage),
         }
     }
@@ -77,11 +81,18 @@ async fn rule_out(
     (block, segment): (&OpenLogs, &FilterSegment),
     stages: &[(&NeedleKeys, Vec<u32>)],
     pages: &mut RoaringBitmap,
-    stats: &QueryStats,
+    (budget, stats): (&MemoryBudget, &QueryStats),
 ) -> Result<(), ReadError> {
     for (needles, keys) in stages {
-        let filters = reader.filters_of(block, (segment, keys), stats).await?;
-        let left = needles.pages_in(segment, &filters);
+        let left = match reader.filters_of(block, (segment, keys), budget, stats).await {
+            Ok(held) => needles.pages_in(|key| segment.pages_with(&held.pieces, key)),
+            Err(ReadError::Memory(_)) if keys.len() > 1 => {
+                let (of_key, _memory) =
+                    pages_of_keys(reader, (block, segment), keys, (budget, stats)).await?;
+                needles.pages_in(|key| of_key.get(&key).copied().unwrap_or(PageSet::ALL))
+            }
+            Err(error) => return Err(error),
+        };
         let covered = segment.pages();
         let without = |page: &u32| !left.contains((page - covered.start) as usize);
         let out: RoaringBitmap = pages.range(covered.clone()).filter(without).collect();
@@ -91,4 +102,26 @@ async fn rule_out(
         }
     }
     Ok(())
+}
+
+/// Returns the pages of a segment that may have each of the keys, and the memory of the answer. Reads the
+/// pieces of fewer keys at a time when memory is short, down to those of one key.
+async fn pages_of_keys(
+    reader: &BlockReader,
+    (block, segment): (&OpenLogs, &FilterSegment),
+    keys: &[u32],
+    (budget, stats): (&MemoryBudget, &QueryStats),
+) -> Result<(BTreeMap<u32, PageSet>, Reservation), ReadError> {
+    let memory = budget.reserve((keys.len() * 2 * size_of::<(u32, PageSet)>()) as u64)?;
+    let mut found = BTreeMap::new();
+    let mut at_once = keys.len().div_ceil(2);
+    while found.len() < keys.len() {
+        let some = &keys[found.len()..keys.len().min(found.len() + at_once)];
+        match reader.filters_of(block, (segment, some), budget, stats).await {
+            Ok(held) => found.extend(some.iter().map(|key| (*key, segment.pages_with(&held.pieces, *key)))),
+            Err(ReadError::Memory(_)) if some.len() > 1 => at_once = some.len() / 2,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((found, memory))
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_format::block::SeriesStats;
 use sandur_format::log_block::PageEntry;
+use sandur_memory::MemoryBudget;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
 
@@ -75,7 +76,7 @@ pub(crate) async fn touched(
     block: &OpenLogs,
     (streams, range): (&RoaringBitmap, TimeRange),
     rules: impl Iterator<Item = &Arc<Rule>>,
-    stats: &QueryStats,
+    (budget, stats): (&MemoryBudget, &QueryStats),
 ) -> Result<Touched, ReadError> {
     let mut touched = Touched::default();
     let mut masking: Vec<Arc<Rule>> = Vec::new();
@@ -102,7 +103,7 @@ pub(crate) async fn touched(
         }
         let sought = Sought { range: concerned, streams: &partly, needles: rule.needles() };
         // A filter that cannot be read rules no page out.
-        let pages = pages_holding(reader, block, sought, stats).await?.pages;
+        let pages = pages_holding(reader, block, sought, (budget, stats)).await?.pages;
         if !pages.is_empty() {
             touched.partly |= in_pages(block, &partly, &pages);
             touched.pages |= pages;

@@ -14,13 +14,13 @@ const HOUR: Duration = Duration::from_secs(3_600);
 /// Number of hours with lines, each a block of some full pages.
 const HOURS: i64 = 4;
 /// Lines of an hour: 2.6 MiB, so that the last page is more than half full and is copied too.
-const LINES: i64 = 2_800;
+pub(super) const LINES: i64 = 2_800;
 
 /// Ids that no line has, and that filters rule out for every page.
-const ABSENT: &str = "0123456789abcdef fedcba9876543210 00112233445566778 8990aabbccddeeff0";
+pub(super) const ABSENT: &str = "0123456789abcdef fedcba9876543210 00112233445566778 8990aabbccddeeff0";
 
 /// A line of 985 bytes with ids.
-fn line(hour: i64, number: i64) -> String {
+pub(super) fn line(hour: i64, number: i64) -> String {
     let id = |n: i64| {
         let mixed = (hour * LINES + number + 1) as u64 * 64 + n as u64;
         format!("{:016x}", mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
@@ -30,7 +30,7 @@ fn line(hour: i64, number: i64) -> String {
 
 /// Writes the hours of a day that is over. Their rows are of different streams, so that no page must be
 /// merged row by row.
-async fn write_hours(engine: &Engine) -> Vec<Row> {
+pub(super) async fn write_hours(engine: &Engine) -> Vec<Row> {
     let mut rows = Vec::new();
     for hour in 0..HOURS {
         let at = |number: i64| START_NS - (80 - hour) * 3_600_000_000_000 + number;

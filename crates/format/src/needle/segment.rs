@@ -171,6 +171,12 @@ impl FilterSegment {
         numbers
     }
 
+    /// Returns the memory that opened pieces with these numbers take.
+    pub fn pieces_memory(&self, numbers: impl IntoIterator<Item = usize>) -> u64 {
+        let bytes: u64 = numbers.into_iter().map(|number| u64::from(self.piece(number).len)).sum();
+        bytes + (self.pieces() * size_of::<Option<Bytes>>()) as u64
+    }
+
     /// Checks pieces, given by their numbers.
     pub fn open(&self, present: impl IntoIterator<Item = (usize, Bytes)>) -> Result<SegmentPieces, Error> {
         let mut pieces = vec![None; self.pieces()];

@@ -117,8 +117,8 @@ pub fn lines(result: &QueryResult) -> u64 {
     }
 }
 
-/// Runs a parsed query. If other queries hold the memory that it needs, it waits and tries again. `tags`
-/// are those of the client.
+/// Runs a parsed query. If it is refused memory, it runs once more with one page at a time; if other queries
+/// hold the memory that it needs, it waits and tries again. `tags` are those of the client.
 pub async fn query(
     source: &dyn LogSource,
     context: &QueryContext,
@@ -134,7 +134,7 @@ pub async fn query(
     let mut retries = context.memory_retries();
     loop {
         let done = sandur_logql::query_parsed(source, context, limits, parsed, request).await;
-        if !retries.repeat_after(&done).await {
+        if !context.saves_memory_after(&done) && !retries.repeat_after(&done).await {
             return Ok(done?);
         }
     }

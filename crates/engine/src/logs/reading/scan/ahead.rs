@@ -47,29 +47,33 @@ impl PlansAhead {
         }
     }
 
-    /// Returns the next plan; `None` after the last one.
+    /// Returns the next plan; `None` after the last one. When memory is short, only one cluster is planned
+    /// at a time from then on. After a refusal for the only one, the next call plans it again.
     pub(super) async fn next(&mut self) -> Result<Option<Plan>, Error> {
-        let at_once = self.given.clamp(self.least, AT_ONCE_MAX).min(self.most);
+        let most = if self.planner.context.saves_memory() { 1 } else { self.most };
+        let at_once = self.given.clamp(self.least, AT_ONCE_MAX).min(most);
         while self.planning.len() < at_once
             && let Some(cluster) = self.clusters.pop_front()
         {
             let task = self.plan(cluster.clone());
             self.planning.push_back((cluster, task));
         }
-        self.given += 1;
         let Some((cluster, task)) = self.planning.pop_front() else { return Ok(None) };
-        match done(task).await {
-            Err(Error::OverBudget(_)) if !self.planning.is_empty() => {
-                self.most = 1;
-                while let Some((later, task)) = self.planning.pop_back() {
-                    // It must end before the next one begins, so that its memory is released.
-                    _ = done(task).await;
-                    self.clusters.push_front(later);
-                }
-                done(self.plan(cluster)).await.map(Some)
+        let mut plan = done(task).await;
+        if matches!(plan, Err(Error::OverBudget(_))) && !self.planning.is_empty() {
+            self.most = 1;
+            while let Some((later, task)) = self.planning.pop_back() {
+                // It must end before the next one begins, so that its memory is released.
+                _ = done(task).await;
+                self.clusters.push_front(later);
             }
-            plan => plan.map(Some),
+            plan = done(self.plan(cluster.clone())).await;
         }
+        match plan {
+            Err(Error::OverBudget(_)) => self.clusters.push_front(cluster),
+            _ => self.given += 1,
+        }
+        plan.map(Some)
     }
 
     fn plan(&self, cluster: Cluster) -> Task<Result<Plan, Error>> {

@@ -23,6 +23,9 @@ use crate::logs::block::{BlockCounts, OpenLogs};
 use crate::logs::mask::Mask;
 use crate::logs::suspects::Suspects;
 
+/// Streams of a block that may have rows stored twice, by ordinal.
+pub type SuspectsByOrdinal = HashMap<u32, Suspect, foldhash::fast::RandomState>;
+
 /// What a query reads of one block.
 pub struct BlockSelection {
     /// The block.
@@ -30,7 +33,7 @@ pub struct BlockSelection {
     /// Streams whose rows are read from pages.
     pub streams: RoaringBitmap,
     /// Streams that may have rows stored twice, by ordinal.
-    pub suspects: HashMap<u32, Suspect, foldhash::fast::RandomState>,
+    pub suspects: SuspectsByOrdinal,
     /// The requested times.
     pub range: TimeRange,
     /// The requested columns.
@@ -39,6 +42,8 @@ pub struct BlockSelection {
     pub mask: Option<Arc<Mask>>,
     /// The context of the query.
     pub context: QueryContext,
+    /// The memory of these sets.
+    pub _memory: Reservation,
 }
 
 /// A page of a block whose bytes were fetched.

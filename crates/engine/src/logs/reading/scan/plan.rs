@@ -12,10 +12,11 @@ use roaring::RoaringBitmap;
 use sandur_base::Id;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::log_block::{Carriers, Footer};
+use sandur_memory::Reservation;
 use sandur_model::{Level, LogPage, MINUTE_NS, Matcher, Suspect, TenantId, TimeRange};
 use sandur_query::{Columns, Error, Order, PageTask, QueryContext, QueryStats, ScanItem, Selection};
 
-use super::page::{BlockCountsTask, BlockSelection, SuspectPage};
+use super::page::{BlockCountsTask, BlockSelection, SuspectPage, SuspectsByOrdinal};
 use crate::blocks::reader::BlockReader;
 use crate::error::{ReadError, or_warn};
 use crate::head::Head;
@@ -56,6 +57,8 @@ pub struct Plan {
     pub counts: Vec<ScanItem>,
     /// Pages in the selection's order.
     pub pages: Vec<Planned>,
+    /// The memory of the list of pages.
+    pub memory: Reservation,
 }
 
 /// A block with the parts of it to read.
@@ -71,6 +74,8 @@ struct Wanted {
     pages: Vec<u32>,
     /// The rows that deletes hide.
     touched: Touched,
+    /// The memory of these sets and lists.
+    memory: Reservation,
 }
 
 /// The matching rows of a head.
@@ -108,7 +113,7 @@ impl Planner {
         let mut suspects = Suspects::default();
         if self.counts_whole_minutes() {
             if several {
-                suspects = self.suspects(&wanted, &heads, |w| w.streams.clone());
+                suspects = self.suspects(&wanted, &heads, |w| w.streams.clone())?;
             }
             for one in &mut wanted {
                 one.counted = self.countable(one, &suspects);
@@ -116,11 +121,12 @@ impl Planner {
         }
         for one in &mut wanted {
             one.pages = self.pages_of(one).await?;
+            one.memory.grow((one.pages.len() * size_of::<u32>()) as u64)?;
         }
         if several && !self.counts_whole_minutes() {
-            suspects = self.suspects(&wanted, &heads, streams_of_pages);
+            suspects = self.suspects(&wanted, &heads, streams_of_pages)?;
         }
-        let plan = self.assemble(wanted, heads, Arc::new(suspects));
+        let plan = self.assemble(wanted, heads, Arc::new(suspects))?;
         QueryStats::add_time(
             &self.context.stats().index_ns,
             self.context.env().monotonic().saturating_sub(started),
@@ -143,13 +149,16 @@ impl Planner {
             let mut streams = block.footer.streams().touching(selected, range);
             let rules = self.rules.between(block.meta.min_ts, block.meta.max_ts);
             let of_interest = (&streams, range);
-            let touched = touched(&self.reader, &block, of_interest, rules, stats).await;
+            let memory = (self.context.budget(), stats);
+            let touched = touched(&self.reader, &block, of_interest, rules, memory).await;
             let Some(touched) = or_warn(&self.context, touched)? else { continue };
             streams -= &touched.gone;
             QueryStats::add(&stats.streams, streams.len());
             if !streams.is_empty() {
                 let (counted, pages) = (RoaringBitmap::new(), Vec::new());
-                wanted.push(Wanted { block, range, streams, counted, pages, touched });
+                // The streams, and as many of them that are counted.
+                let memory = self.context.budget().reserve(2 * streams.serialized_size() as u64)?;
+                wanted.push(Wanted { block, range, streams, counted, pages, touched, memory });
             }
         }
         Ok(wanted)
@@ -197,7 +206,11 @@ impl Planner {
         wanted: &[Wanted],
         heads: &[HeadPart],
         streams: impl Fn(&Wanted) -> RoaringBitmap,
-    ) -> Suspects {
+    ) -> Result<Suspects, Error> {
+        // One span for each stream, and in the worst case an entry of the result for every two.
+        let count = wanted.iter().map(|one| one.streams.len()).sum::<u64>()
+            + heads.iter().map(|head| head.spans.len() as u64).sum::<u64>();
+        let _memory = self.context.budget().reserve(2 * count * size_of::<StreamSpan>() as u64)?;
         let mut spans: Vec<StreamSpan> = heads.iter().flat_map(|h| h.spans.iter().copied()).collect();
         for one in wanted {
             let (table, (first, last)) = (one.block.footer.streams(), one.times_of_pages());
@@ -206,7 +219,7 @@ impl Planner {
                 StreamSpan { stream, first: stats.min_ts.max(first), last: stats.max_ts.min(last) }
             }));
         }
-        find_suspects(spans)
+        Ok(find_suspects(spans))
     }
 
     /// Counts may replace rows if the range consists of full minutes.
@@ -246,7 +259,8 @@ impl Planner {
         }
         let began = self.context.env().monotonic();
         let sought = Sought { range: one.range, streams: &streams, needles: &self.needles };
-        let found = pages_holding(&self.reader, &one.block, sought, stats).await;
+        let memory = (self.context.budget(), stats);
+        let found = pages_holding(&self.reader, &one.block, sought, memory).await;
         let Some(found) = or_warn(&self.context, found)? else { return Ok(Vec::new()) };
         found.unread.iter().for_each(|damage| self.context.warn(damage.to_string()));
         QueryStats::add(&stats.pages_total, found.before_filters);
@@ -256,9 +270,17 @@ impl Planner {
         Ok(found.pages.iter().collect())
     }
 
-    fn assemble(&self, wanted: Vec<Wanted>, heads: Vec<HeadPart>, suspects: Arc<Suspects>) -> Plan {
-        let selection = &self.selection;
-        let mut plan = Plan { counts: Vec::new(), pages: Vec::new() };
+    fn assemble(
+        &self,
+        wanted: Vec<Wanted>,
+        heads: Vec<HeadPart>,
+        suspects: Arc<Suspects>,
+    ) -> Result<Plan, Error> {
+        let (selection, budget) = (&self.selection, self.context.budget());
+        let count = wanted.iter().map(|one| one.pages.len()).sum::<usize>()
+            + heads.iter().map(|head| head.pages.len()).sum::<usize>();
+        let memory = budget.reserve((count * size_of::<Planned>()) as u64)?;
+        let mut plan = Plan { counts: Vec::new(), pages: Vec::with_capacity(count), memory };
         for one in wanted {
             if !one.counted.is_empty() {
                 plan.counts.push(self.counts_item(&one));
@@ -275,24 +297,28 @@ impl Planner {
                     .collect(),
             };
             let (doubtful, sure) = split_by_doubt(&one.block, one.pages, &suspects);
-            let read = |suspects, columns, mask| {
-                Arc::new(BlockSelection {
+            let read = |suspects: &SuspectsByOrdinal, columns, mask| {
+                let bytes = streams.serialized_size() + suspects.capacity() * size_of::<(u32, Suspect)>();
+                let memory = budget.reserve((size_of::<BlockSelection>() + bytes) as u64)?;
+                Ok::<_, Error>(Arc::new(BlockSelection {
                     block: Arc::clone(&one.block),
                     streams: streams.clone(),
-                    suspects,
+                    suspects: suspects.clone(),
                     range: one.range,
                     columns,
                     mask,
                     context: self.context.clone(),
-                })
+                    _memory: memory,
+                }))
             };
             let parts = [(sure, HashMap::default(), selection.columns), (doubtful, suspects, WHOLE_ROWS)];
             for (pages, suspects, columns) in parts {
                 let (masked, plain) = split_by_mask(&one.touched, pages);
-                for (pages, mask) in [(plain, None), (masked, one.touched.mask.clone())] {
+                let parts = [(plain, None), (masked, one.touched.mask.clone())];
+                for (pages, mask) in parts.into_iter().filter(|(pages, _)| !pages.is_empty()) {
                     let whole = mask.as_ref().is_some_and(|mask| mask.looks_at_rows());
                     let columns = if whole { WHOLE_ROWS } else { columns };
-                    let part = read(suspects.clone(), columns, mask);
+                    let part = read(&suspects, columns, mask)?;
                     plan.pages.extend(pages.into_iter().map(|page| Planned::Block(Arc::clone(&part), page)));
                 }
             }
@@ -312,7 +338,7 @@ impl Planner {
             Order::OldestFirst => plan.pages.sort_by_key(|page| (page.bounds().0, page.age())),
             Order::Any => {}
         }
-        plan
+        Ok(plan)
     }
 
     fn counts_item(&self, one: &Wanted) -> ScanItem {
@@ -353,11 +379,7 @@ fn split_by_mask(touched: &Touched, pages: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
 
 /// Splits the pages into those that may have suspect rows and the others, which are read with the
 /// requested columns only.
-fn split_by_doubt(
-    block: &OpenLogs,
-    pages: Vec<u32>,
-    suspects: &HashMap<u32, Suspect, foldhash::fast::RandomState>,
-) -> (Vec<u32>, Vec<u32>) {
+fn split_by_doubt(block: &OpenLogs, pages: Vec<u32>, suspects: &SuspectsByOrdinal) -> (Vec<u32>, Vec<u32>) {
     let streams: RoaringBitmap = suspects.keys().collect();
     let first = suspects.values().map(|s| s.first).min().unwrap_or(i64::MAX);
     let last = suspects.values().map(|s| s.last).max().unwrap_or(i64::MIN);

@@ -3,7 +3,8 @@
 //! Two batches are in flight while the query processes earlier ones. Batches begin small, so that a
 //! query for the latest rows does not fetch pages that it will not read. They double up to a size at
 //! which a request costs little compared with its bytes. Fetched bytes are reserved from the query's
-//! budget. When the budget is short, the scan fetches less ahead before it fails.
+//! budget, of which half is left for the pages that are being processed. When the budget is short, the scan
+//! fetches less ahead, down to one page. A call that failed for lack of memory can be repeated.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -31,6 +32,8 @@ const FIRST_BATCH_BYTES: u64 = 1 << 20;
 const BATCH_BYTES_MAX: u64 = 8 << 20;
 /// The number of batches in flight.
 const BATCHES_AHEAD: usize = 2;
+/// Pages that are fetched ahead leave this fraction of the budget available.
+const AHEAD_LEAVES_ONE_IN: u64 = 2;
 
 type Fetched = Result<Vec<ScanItem>, Error>;
 
@@ -40,6 +43,8 @@ pub struct EngineScan {
     context: QueryContext,
     plans: PlansAhead,
     planned: VecDeque<Planned>,
+    /// The memory of the list of planned pages.
+    planned_memory: Reservation,
     /// Stored bytes of planned pages that are not being fetched yet.
     planned_bytes: u64,
     fetching: VecDeque<Task<Fetched>>,
@@ -65,9 +70,11 @@ impl EngineScan {
             selection: Arc::new(selection),
             rules,
         };
+        let planned_memory = context.budget().empty();
         Self {
             reader,
             context,
+            planned_memory,
             plans: PlansAhead::new(planner, clusters.into_iter().collect()),
             planned: VecDeque::new(),
             planned_bytes: 0,
@@ -99,10 +106,19 @@ impl EngineScan {
     /// Takes plans that are complete, so that a batch may have pages of several clusters.
     async fn take_ready_plans(&mut self) -> Result<(), Error> {
         while self.plans.is_ready() && self.planned_bytes < self.batch_bytes {
-            let Some(plan) = self.plans.next().await? else { break };
-            self.take(plan);
+            match self.plans.next().await {
+                Ok(Some(plan)) => self.take(plan),
+                Ok(None) => break,
+                Err(Error::OverBudget(_)) if !self.is_idle() => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
+    }
+
+    /// Whether no memory of this scan will be released by its next items.
+    fn is_idle(&self) -> bool {
+        self.planned.is_empty() && self.fetching.is_empty() && self.ready.is_empty()
     }
 
     fn take(&mut self, plan: Plan) {
@@ -110,13 +126,15 @@ impl EngineScan {
         let bytes = plan.pages.iter().map(stored_bytes).sum::<u64>();
         self.scan_bytes += bytes;
         self.planned_bytes += bytes;
+        self.planned_memory.absorb(plan.memory);
         self.planned.extend(plan.pages);
     }
 
     /// Starts fetches until enough are in flight. A short budget is an error only if no other work of
     /// this scan could release memory.
     fn fetch_ahead(&mut self) -> Result<(), Error> {
-        while self.fetching.len() < BATCHES_AHEAD && !self.planned.is_empty() {
+        let most = if self.context.saves_memory() { 1 } else { BATCHES_AHEAD };
+        while self.fetching.len() < most && !self.planned.is_empty() {
             let idle = self.fetching.is_empty() && self.ready.is_empty();
             match self.start_batch(idle) {
                 Ok(true) => {}
@@ -127,24 +145,35 @@ impl EngineScan {
         Ok(())
     }
 
-    /// Takes planned pages up to the size of a batch and fetches them. Returns `false` when memory is short.
+    /// Takes planned pages up to the size of a batch and fetches them; one page if the query saves memory.
+    /// Returns `false` when memory is short, unless one page must be fetched.
     fn start_batch(&mut self, must: bool) -> Result<bool, Error> {
+        let (budget, saves_memory) = (self.context.budget().clone(), self.context.saves_memory());
+        let must_leave = budget.capacity() / AHEAD_LEAVES_ONE_IN;
         let mut batch = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.planned.front() {
             let size = stored_bytes(next);
-            if !batch.is_empty() && bytes + size > self.batch_bytes {
+            if !batch.is_empty() && (saves_memory || bytes + size > self.batch_bytes) {
                 break;
             }
-            let memory = match self.context.budget().reserve(size) {
+            let is_first = must && batch.is_empty();
+            let has_room = budget.available().saturating_sub(size) >= must_leave;
+            if size > 0 && !is_first && (saves_memory || !has_room) {
+                break;
+            }
+            let memory = match budget.reserve(size) {
                 Ok(memory) => memory,
-                Err(_) if !batch.is_empty() => break,
-                Err(_) if !must => return Ok(false),
-                Err(refusal) => return Err(refusal.into()),
+                Err(refusal) if is_first => return Err(refusal.into()),
+                Err(_) => break,
             };
             bytes += size;
             self.planned_bytes -= size;
+            self.planned_memory.shrink(size_of::<Planned>() as u64);
             batch.push((self.planned.pop_front().expect("there is a front"), memory));
+        }
+        if batch.is_empty() {
+            return Ok(false);
         }
         self.batch_bytes = (self.batch_bytes * 2).min(BATCH_BYTES_MAX);
         let (reader, context) = (self.reader.clone(), self.context.clone());
