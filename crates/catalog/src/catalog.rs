@@ -112,8 +112,39 @@ impl Catalog {
     pub async fn register(&self, registration: Registration) -> Result<Arc<Snapshot>, CommitError> {
         let Registration { incarnation, address, host, wal } = registration;
         let started_ms = self.shared.env.now_ns() / 1_000_000;
-        let edit = Edit::Register { incarnation, address, host, started_ms, wal };
-        self.commit(incarnation, vec![edit], Vec::new()).await
+        let reads = self.shared.options.reads;
+        let register = Edit::Register { incarnation, address, host, started_ms, wal, reads };
+        if let Some(activate) = self.activation() {
+            let both = vec![register.clone(), activate];
+            match self.commit(incarnation, both, Vec::new()).await {
+                // Another process may have registered meanwhile that does not read these versions.
+                Err(CommitError::Rejected { .. }) => {}
+                registered => return registered,
+            }
+        }
+        self.commit(incarnation, vec![register], Vec::new()).await
+    }
+
+    /// Allows blocks of the newest versions that this process reads, if every registered writer reads them
+    /// and they are not allowed yet. Returns whether it did. `author` is a registered incarnation.
+    pub async fn activate_forms(&self, author: Id) -> Result<bool, CommitError> {
+        let Some(activate) = self.activation() else { return Ok(false) };
+        match self.commit(author, vec![activate], vec![Precondition::Live { incarnation: author }]).await {
+            Ok(snapshot) => {
+                tracing::info!(forms = %snapshot.forms(), "newer versions of blocks are written from now on");
+                Ok(true)
+            }
+            Err(CommitError::Rejected { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The edit that activates the versions that this process reads, if they are newer than the active ones
+    /// and, as far as this process knows, all writers read them.
+    fn activation(&self) -> Option<Edit> {
+        let (reads, snapshot) = (self.shared.options.reads?, self.snapshot());
+        let is_due = !snapshot.forms().include(reads) && snapshot.all_read(snapshot.forms().or_later(reads));
+        is_due.then_some(Edit::ActivateForms(reads))
     }
 
     /// Seals a writer whose fence object was created at `fence`. The further edits (blocks with its rows,

@@ -93,6 +93,7 @@ impl Shared {
         match self.try_read_checkpoint(number).await {
             Ok(snapshot) => Ok(Some(snapshot)),
             Err(Error::Store(error)) if error.is_not_found() => Ok(None),
+            Err(error) if error.is_of_newer_program() => Err(error),
             Err(error @ (Error::Corrupt { .. } | Error::Misplaced { .. })) => {
                 tracing::error!(%error, number, "checkpoint is damaged, an older one is read instead");
                 Ok(None)
@@ -163,7 +164,7 @@ impl Shared {
             let path = names::part(number, id, index);
             self.store.put(&path, bytes, Intent::catalog()).await?;
         }
-        let root = Bytes::from(snapshot.root(id, refs).encode());
+        let root = Bytes::from(snapshot.root(id, refs).encode()?);
         let created = self.store.create(&names::root(number), root, Intent::catalog()).await?;
         self.note_checkpoint(number);
         self.write_witness(&snapshot).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use sandur_base::units::ByteSize;
-use sandur_format::catalog_entry::{Writer, day_text};
+use sandur_format::catalog_entry::{BlockForms, Writer, day_text};
 use sandur_model::Dataset;
 
 use crate::catalog::Catalog;
@@ -27,6 +27,8 @@ pub struct Description {
     pub writers: Vec<Writer>,
     /// Number of remembered sessions.
     pub sessions: usize,
+    /// The versions of blocks that processes may write.
+    pub forms: BlockForms,
 }
 
 /// Sums over blocks.
@@ -82,6 +84,7 @@ impl Description {
             removed,
             writers: snapshot.writers().values().cloned().collect(),
             sessions: snapshot.session_count(),
+            forms: snapshot.forms(),
         }
     }
 }
@@ -104,14 +107,17 @@ impl fmt::Display for Description {
         writeln!(f, "boundary    {}", self.boundary)?;
         writeln!(f, "sessions    {}", self.sessions)?;
         writeln!(f, "removed     {}", self.removed)?;
+        writeln!(f, "written     {}", self.forms)?;
         for writer in &self.writers {
             let state = match writer.fence {
                 Some(fence) if writer.is_drained() => format!("sealed at {fence}, drained"),
                 Some(fence) => format!("sealed at {fence}"),
                 None => "live".to_owned(),
             };
-            let Writer { incarnation, host, address, floor, wal, .. } = writer;
-            writeln!(f, "writer      {incarnation}  {host} {address}  {wal:?} WAL from {floor}, {state}")?;
+            let Writer { incarnation, host, address, floor, wal, reads, .. } = writer;
+            let reads = reads.unwrap_or(BlockForms::UNSTATED);
+            write!(f, "writer      {incarnation}  {host} {address}  {wal:?} WAL from {floor}, {state}")?;
+            writeln!(f, ", reads {reads}")?;
         }
         for (dataset, levels) in &self.datasets {
             let (tenant, signal) = (&dataset.tenant, dataset.signal);

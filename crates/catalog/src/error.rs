@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sandur_base::ErrorKind;
 use sandur_format::Error as FormatError;
-use sandur_format::catalog_entry::{Edit, Precondition};
+use sandur_format::catalog_entry::{BlockForms, Edit, Precondition};
 
 /// A failure of the catalog.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -77,6 +77,17 @@ pub enum Error {
         /// The boundary at the last attempt.
         boundary: u64,
     },
+    /// Processes of this store may write blocks that this program does not read.
+    #[error(
+        "this store has blocks of newer versions ({active}) than this program reads ({reads}): start a newer \
+         version of the program. Nothing was changed"
+    )]
+    NewerForms {
+        /// The versions that processes may write.
+        active: BlockForms,
+        /// The versions that this program reads.
+        reads: BlockForms,
+    },
     /// A value does not fit the format and was not written.
     #[error("catalog: {0}")]
     Format(#[from] FormatError),
@@ -86,12 +97,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether a newer version of the program wrote the object. Then it is not damaged.
+    pub(crate) fn is_of_newer_program(&self) -> bool {
+        let Self::Corrupt { reason, .. } = self else { return matches!(self, Self::NewerForms { .. }) };
+        matches!(reason, FormatError::Version { .. } | FormatError::UnknownTag { .. })
+    }
+
     /// Returns the kind of failure, for statuses and retries.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Store(error) => error.kind(),
             Self::Corrupt { .. } | Self::Misplaced { .. } => ErrorKind::Corrupt,
-            Self::Broken { .. } | Self::Lost { .. } => ErrorKind::Corrupt,
+            Self::Broken { .. } | Self::Lost { .. } | Self::NewerForms { .. } => ErrorKind::Corrupt,
             Self::Unloadable { .. } => ErrorKind::Unavailable,
             Self::Format(error) => error.kind(),
             Self::Commit(error) => error.kind(),
@@ -188,6 +205,12 @@ pub enum EditFault {
     /// The incarnation never registered or was forgotten.
     #[error("the incarnation is not registered")]
     Unregistered,
+    /// A writer that is not sealed does not read the versions of blocks.
+    #[error("a registered writer does not read these versions of blocks: upgrade it, or stop it")]
+    UnreadForms,
+    /// The new writer does not read the versions of blocks that may be written.
+    #[error("the store has blocks of newer versions than the process reads: start a newer version of it")]
+    NewerForms,
     /// The incarnation is registered with other properties.
     #[error("the incarnation is registered already")]
     Registered,

@@ -106,10 +106,12 @@ pub use error::{CommitError, EditFault, Error, Rejection};
 pub use gc::{Collector, GcOptions, GcReport};
 pub use members::{Members, MembersOptions, growing_members};
 pub use metrics::CatalogMetrics;
-pub use options::CatalogOptions;
+pub use options::{CatalogOptions, NEWEST_FORMS};
 pub use orphans::{OrphanReport, OwnBlocks};
 pub use position::PositionCheck;
 pub use repair::Repair;
-pub use sandur_format::catalog_entry::{DeleteProgress, DeleteRecord, DeleteRequest, LogPosition, Writer};
+pub use sandur_format::catalog_entry::{
+    BlockForms, DeleteProgress, DeleteRecord, DeleteRequest, LogPosition, Writer,
+};
 pub use snapshot::{RemovedBlock, Snapshot};
 pub use state::{Outcome, SESSION_ENTRIES};

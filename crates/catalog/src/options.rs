@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use sandur_format::catalog_entry::BlockForms;
+use sandur_format::{log_block, sample_block};
+
+/// The versions of blocks that this program reads.
+pub const NEWEST_FORMS: BlockForms = BlockForms { logs: log_block::VERSION, samples: sample_block::VERSION };
+
 /// Options of the catalog. The defaults suit a store with 20 to 600 ms per request.
 #[derive(Clone, Debug)]
 pub struct CatalogOptions {
@@ -20,6 +26,9 @@ pub struct CatalogOptions {
     pub deletes_max: usize,
     /// Entries that are read concurrently when catching up. Default: 16.
     pub read_ahead: usize,
+    /// The versions of blocks that this process reads and states when it registers. `None` states none, as
+    /// programs from before versions were stated. Default: [`NEWEST_FORMS`].
+    pub reads: Option<BlockForms>,
 }
 
 impl Default for CatalogOptions {
@@ -32,6 +41,7 @@ impl Default for CatalogOptions {
             checkpoint_age: Duration::from_secs(600),
             deletes_max: 10_000,
             read_ahead: 16,
+            reads: Some(NEWEST_FORMS),
         }
     }
 }

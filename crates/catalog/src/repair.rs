@@ -37,7 +37,7 @@ use crate::check_report::{Finding, Severity};
 use crate::error::Error;
 use crate::footers::read_footer;
 use crate::names::{self, CatalogObject};
-use crate::options::CatalogOptions;
+use crate::options::{CatalogOptions, NEWEST_FORMS};
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::survey::Survey;
@@ -101,6 +101,10 @@ impl Repair {
             repair.apply_beyond(&shared).await?;
             repair.add_blocks(store, unmentioned, &listed).await?;
             repair.find_writers(store).await?;
+        }
+        if repair.entries_are_lost {
+            // A lost entry may have activated every version that this program knows.
+            repair.state.forms = repair.state.forms.or_later(NEWEST_FORMS);
         }
         repair.state.number = repair.number;
         // The new log does not continue an old one: its first entry holds this random checksum.
@@ -241,6 +245,7 @@ impl Repair {
                 floor: 0,
                 fence: None,
                 orphan_floor: None,
+                reads: None,
             });
             let limit = writer.fence.unwrap_or(u64::MAX);
             writer.floor = writer.floor.max(first.min(limit));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
-    BlockMeta, CheckpointRoot, PartRef, PartRow, Session, TenantDeletes, Verdict, Writer,
+    BlockForms, BlockMeta, CheckpointRoot, PartRef, PartRow, Session, TenantDeletes, Verdict, Writer,
 };
 use sandur_model::{Dataset, TimeRange};
 
@@ -20,7 +20,7 @@ use crate::chain::Chain;
 pub(crate) type Deletes = BTreeMap<Dataset, Arc<TenantDeletes>>;
 
 /// The blocks and writers that exist after entry `number`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) number: u64,
     pub(crate) writers: Arc<BTreeMap<Id, Writer>>,
@@ -28,6 +28,7 @@ pub struct Snapshot {
     pub(crate) removed: Arc<BTreeMap<Id, RemovedBlock>>,
     pub(crate) sessions: Arc<BTreeMap<Id, Session>>,
     pub(crate) deletes: Arc<Deletes>,
+    pub(crate) forms: BlockForms,
     /// Not part of equality: a state loaded from an old checkpoint has fewer checksums.
     pub(crate) chain: Chain,
 }
@@ -40,6 +41,22 @@ pub struct RemovedBlock {
     /// When it was removed, in milliseconds since the epoch by the remover's clock. For display only: it
     /// is never compared with another machine's clock.
     pub at_ms: i64,
+}
+
+/// The state of an empty catalog.
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self {
+            number: 0,
+            writers: Arc::default(),
+            blocks: BlockSet::default(),
+            removed: Arc::default(),
+            sessions: Arc::default(),
+            deletes: Arc::default(),
+            forms: BlockForms::UNSTATED,
+            chain: Chain::default(),
+        }
+    }
 }
 
 impl Snapshot {
@@ -56,6 +73,16 @@ impl Snapshot {
     /// Returns a registered incarnation.
     pub fn writer(&self, incarnation: Id) -> Option<&Writer> {
         self.writers.get(&incarnation)
+    }
+
+    /// Returns the versions of blocks that processes may write.
+    pub fn forms(&self) -> BlockForms {
+        self.forms
+    }
+
+    /// Returns whether every writer that is not sealed reads blocks of these versions.
+    pub fn all_read(&self, forms: BlockForms) -> bool {
+        self.writers.values().all(|writer| writer.allows(forms))
     }
 
     /// Returns the blocks of a dataset whose times overlap `range`, by start of their window.
@@ -131,7 +158,8 @@ impl Snapshot {
         let sessions = self.sessions.iter().map(|(id, s)| (*id, s.clone())).collect();
         let deletes = self.deletes.iter().map(|(dataset, of)| (dataset.clone(), TenantDeletes::clone(of)));
         let (deletes, chain) = (deletes.collect(), self.chain.get().clone());
-        CheckpointRoot { number: self.number, id, writers, sessions, parts, deletes, chain }
+        let (number, forms) = (self.number, self.forms);
+        CheckpointRoot { number, id, writers, sessions, parts, deletes, chain, forms }
     }
 
     /// Restores the state of a checkpoint.
@@ -155,6 +183,7 @@ impl Snapshot {
             removed: Arc::new(removed),
             sessions: Arc::new(root.sessions.into_iter().collect()),
             deletes: Arc::new(deletes.collect()),
+            forms: root.forms,
             chain: Chain::new(root.chain),
         }
     }
@@ -168,6 +197,7 @@ impl PartialEq for Snapshot {
             && self.removed == other.removed
             && self.sessions == other.sessions
             && self.deletes == other.deletes
+            && self.forms == other.forms
             && self.blocks.len() == other.blocks.len()
             && self.blocks.iter().eq(other.blocks.iter())
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
-    BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, WritePlace, Writer,
+    BlockForms, BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, WritePlace, Writer,
 };
 use sandur_model::Signal;
 
@@ -96,7 +96,8 @@ impl Snapshot {
                 return Err((Box::new(rejection), Verdict::Precondition(index_of(index))));
             }
         }
-        let mut plan = Plan { state: self, writers: BTreeMap::new(), removed: BTreeSet::new() };
+        let (writers, removed, forms) = (BTreeMap::new(), BTreeSet::new(), self.forms);
+        let mut plan = Plan { state: self, writers, removed, forms };
         for (index, edit) in transaction.edits.iter().enumerate() {
             if let Err(fault) = plan.check(edit) {
                 let rejection = Rejection::Edit { edit: edit.clone(), fault };
@@ -152,6 +153,7 @@ impl Snapshot {
                     removed.remove(id);
                 }
             }
+            Edit::ActivateForms(forms) => self.forms = self.forms.or_later(*forms),
             Edit::CreateDelete(_)
             | Edit::StartDelete { .. }
             | Edit::CancelDelete { .. }
@@ -201,6 +203,8 @@ struct Plan<'a> {
     writers: BTreeMap<Id, Option<Writer>>,
     /// Blocks that this transaction removes.
     removed: BTreeSet<Id>,
+    /// The versions of blocks that may be written.
+    forms: BlockForms,
 }
 
 impl Plan<'_> {
@@ -259,6 +263,7 @@ impl Plan<'_> {
                 Ok(())
             }
             Edit::Deleted { .. } => Ok(()),
+            Edit::ActivateForms(forms) => self.check_activate(*forms),
             Edit::CreateDelete(_)
             | Edit::StartDelete { .. }
             | Edit::CancelDelete { .. }
@@ -267,8 +272,21 @@ impl Plan<'_> {
         }
     }
 
+    /// Every writer that may still read blocks must read those of the activated versions. Writers that this
+    /// transaction changes count as they are after its earlier edits.
+    fn check_activate(&mut self, forms: BlockForms) -> Result<(), EditFault> {
+        let forms = self.forms.or_later(forms);
+        let known = self.state.writers.keys().filter(|id| !self.writers.contains_key(id));
+        let known = known.filter_map(|id| self.state.writers.get(id));
+        if !known.chain(self.writers.values().flatten()).all(|writer| writer.allows(forms)) {
+            return Err(EditFault::UnreadForms);
+        }
+        self.forms = forms;
+        Ok(())
+    }
+
     fn check_register(&mut self, edit: &Edit) -> Result<(), EditFault> {
-        let Edit::Register { incarnation, address, host, started_ms, wal } = edit else {
+        let Edit::Register { incarnation, address, host, started_ms, wal, reads } = edit else {
             return Ok(());
         };
         let new = Writer {
@@ -280,8 +298,10 @@ impl Plan<'_> {
             floor: 0,
             fence: None,
             orphan_floor: None,
+            reads: *reads,
         };
         match self.writer(*incarnation) {
+            None if !new.allows(self.forms) => Err(EditFault::NewerForms),
             None => {
                 self.writers.insert(*incarnation, Some(new));
                 Ok(())

@@ -11,8 +11,12 @@ use crate::test_blocks::{WRITER, block};
 const SESSION: Id = Id(50);
 
 fn register(incarnation: Id) -> Edit {
+    register_reader(incarnation, None)
+}
+
+fn register_reader(incarnation: Id, reads: Option<BlockForms>) -> Edit {
     let (address, host) = ("a:1".to_owned(), "h".to_owned());
-    Edit::Register { incarnation, address, host, started_ms: 5, wal: WalKind::Bucket }
+    Edit::Register { incarnation, address, host, started_ms: 5, wal: WalKind::Bucket, reads }
 }
 
 /// A snapshot in which `WRITER` is registered, and methods to commit to it.
@@ -116,7 +120,8 @@ fn registering_twice_is_idempotent_or_an_error() {
     log.applied(vec![register(WRITER)], vec![]);
     assert_eq!(log.state.writer(WRITER).unwrap().floor, 4);
     let (address, host) = ("b:2".to_owned(), "h".to_owned());
-    let other = Edit::Register { incarnation: WRITER, address, host, started_ms: 5, wal: WalKind::Bucket };
+    let (started_ms, wal, reads) = (5, WalKind::Bucket, None);
+    let other = Edit::Register { incarnation: WRITER, address, host, started_ms, wal, reads };
     assert_eq!(log.fault(vec![other]), EditFault::Registered);
     log.applied(vec![Edit::Seal { incarnation: WRITER, fence: 4 }], vec![]);
     assert_eq!(log.fault(vec![register(WRITER)]), EditFault::Registered);
@@ -463,4 +468,43 @@ fn blocks_of_samples_are_placed_in_the_order_of_writing() {
     blocks.extend([BlockMeta { level: 1, ..samples(60) }, samples(5)]);
     blocks.sort_by_key(BlockMeta::order_of_writing);
     assert_eq!(blocks.iter().map(|block| block.id.0).collect::<Vec<_>>(), [60, 5, 40, 21, 10, 50]);
+}
+
+/// Goal: versions of blocks are active only when every writer that is not sealed reads them, and afterwards
+/// no writer registers that does not.
+#[test]
+fn versions_of_blocks_are_activated_when_all_writers_read_them() {
+    let newer = BlockForms { logs: 6, samples: 7 };
+    let activate = || vec![Edit::ActivateForms(newer)];
+    let mut log = Log::new();
+    let (modern, third) = (Id(900), Id(901));
+    log.applied(vec![register_reader(modern, Some(newer))], vec![]);
+    assert!(!log.state.all_read(newer));
+    assert_eq!(log.fault(activate()), EditFault::UnreadForms);
+    // Neither in the transaction of a registration, nor of a writer that does not state what it reads.
+    let mut both = vec![register_reader(third, Some(newer))];
+    both.extend(activate());
+    assert_eq!(log.fault(both.clone()), EditFault::UnreadForms);
+    log.applied(vec![Edit::Seal { incarnation: WRITER, fence: 3 }], vec![]);
+    assert!(log.state.all_read(newer) && log.state.forms() == BlockForms::UNSTATED);
+    // The edits of a transaction see each other.
+    let mut late = activate();
+    late.push(register(third));
+    assert_eq!(log.fault(late), EditFault::NewerForms);
+    log.applied(both, vec![]);
+    assert_eq!(log.state.forms(), newer);
+    log.applied(activate(), vec![]);
+    assert_eq!(log.fault(vec![register(Id(902))]), EditFault::NewerForms);
+    let newest = BlockForms { logs: 7, samples: 7 };
+    assert_eq!(log.fault(vec![Edit::ActivateForms(newest)]), EditFault::UnreadForms);
+    let root = log.state.root(Id(1), Vec::new());
+    assert_eq!(Snapshot::restore(root, log.state.rows()), log.state);
+}
+
+#[test]
+fn an_empty_store_activates_versions_with_the_first_registration() {
+    let newer = BlockForms { logs: 6, samples: 7 };
+    let mut log = Log { state: Snapshot::default(), sequence: 0 };
+    log.applied(vec![register_reader(WRITER, Some(newer)), Edit::ActivateForms(newer)], vec![]);
+    assert_eq!(log.state.forms(), newer);
 }

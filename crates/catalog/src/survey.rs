@@ -80,7 +80,8 @@ impl Survey {
 }
 
 impl Shared {
-    /// Reads all of the catalog. An error means that the store could not be read.
+    /// Reads all of the catalog. An error means that the store could not be read, or that a newer version of
+    /// the program wrote to it.
     pub(crate) async fn survey(&self) -> Result<Survey, Error> {
         let mut survey = Survey::default();
         let witnesses = self.read_witnesses().await?;
@@ -106,6 +107,7 @@ impl Shared {
         }
         let states = self.survey_checkpoints(&roots, &mut survey).await?;
         self.walk(boundary, &numbers, &states, &mut survey).await?;
+        self.expect_readable(&survey.sound)?;
         survey.beyond = numbers.range(survey.sound.number() + 1..).copied().collect();
         let named =
             [boundary.number, roots.last().copied().unwrap_or(0), numbers.last().copied().unwrap_or(0)];
@@ -163,6 +165,7 @@ impl Shared {
                     states.insert(*number, snapshot);
                 }
                 Err(Error::Store(error)) if !error.is_not_found() => return Err(Error::Store(error)),
+                Err(error) if error.is_of_newer_program() => return Err(error),
                 Err(error) => survey.damage(names::root(*number), error.to_string()),
             }
         }
@@ -232,6 +235,7 @@ impl Shared {
             Ok(Some(stored)) => stored,
             Ok(None) => return Ok(Err("is missing, although later objects exist".to_owned())),
             Err(Error::Store(error)) => return Err(Error::Store(error)),
+            Err(error) if error.is_of_newer_program() => return Err(error),
             Err(error) => return Ok(Err(error.to_string())),
         };
         survey.entries += 1;

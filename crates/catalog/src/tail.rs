@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use sandur_format::catalog_entry::{Entry, entry_checksum};
+use sandur_format::catalog_entry::{BlockForms, Entry, entry_checksum};
 use sandur_store::Intent;
 
 use crate::error::Error;
@@ -97,11 +97,18 @@ impl Shared {
             Err(error @ Error::Broken { .. }) => return Err(self.lose(error)),
             Err(error) => return Err(error),
         };
+        self.expect_readable(&state)?;
         if state.number() == from.number() && boundary < from.number() {
             self.verify_end(from).await?;
         }
         self.metrics.entries.inc_by(state.number() - from.number());
         Ok(Tail::Verified(state))
+    }
+
+    /// Fails if blocks may be written of newer versions than this process reads.
+    pub(crate) fn expect_readable(&self, state: &Snapshot) -> Result<(), Error> {
+        let (active, reads) = (state.forms(), self.options.reads.unwrap_or(BlockForms::UNSTATED));
+        if reads.include(active) { Ok(()) } else { Err(Error::NewerForms { active, reads }) }
     }
 
     async fn read_on(&self, from: &Arc<Snapshot>) -> Result<Arc<Snapshot>, Error> {

@@ -309,6 +309,7 @@ async fn a_log_from_before_the_chain_continues_with_one() {
     let writer = env.new_id();
     // Entries of version 1: the same bytes without the checksum of the entry before.
     let registration = Edit::Register {
+        reads: None,
         incarnation: writer,
         address: String::new(),
         host: "test".to_owned(),

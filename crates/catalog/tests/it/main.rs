@@ -4,6 +4,7 @@
 
 mod both_signals;
 mod contract;
+mod forms;
 mod garbage;
 mod lost;
 mod simulation;

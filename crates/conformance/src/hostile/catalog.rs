@@ -33,7 +33,7 @@ pub fn run(input: &[u8]) {
     let object = object(MAGICS[choice], *version, body);
     match choice {
         0 => reads_as_written(&object, Entry::decode, |entry| entry.encode().ok()),
-        1 => reads_as_written(&object, CheckpointRoot::decode, |root| Some(root.encode())),
+        1 => reads_as_written(&object, CheckpointRoot::decode, |root| root.encode().ok()),
         PART => reads_as_written(&object, decode_part, |rows| encode_part(rows).ok()),
         3 => reads_as_written(&object, Boundary::decode, |boundary| Some(boundary.encode())),
         4 => reads_as_written(&object, Member::decode, |member| member.encode().ok()),

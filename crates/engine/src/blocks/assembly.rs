@@ -6,6 +6,7 @@
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::block::{BlockOrigin, BlockSummary};
+use sandur_format::catalog_entry::BlockForms;
 use sandur_model::TimeRange;
 
 /// Raw bytes that one step encodes.
@@ -19,8 +20,12 @@ pub(crate) trait Plan: Send {
     /// Raw bytes of its rows before encoding, duplicates included.
     fn raw_bytes(&self) -> u64;
 
-    /// Begins to write the block.
-    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError>;
+    /// Begins to write the block, in a version that all processes read.
+    fn begin(
+        self: Box<Self>,
+        origin: BlockOrigin,
+        forms: BlockForms,
+    ) -> Result<Box<dyn Assembly>, FormatError>;
 }
 
 /// A block that is being written.

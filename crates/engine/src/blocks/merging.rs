@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_format::block::{BlockOrigin, BlockSummary};
-use sandur_format::catalog_entry::BlockMeta;
+use sandur_format::catalog_entry::{BlockForms, BlockMeta};
 use sandur_memory::MemoryBudget;
 use sandur_model::{TenantId, TimeRange};
 
@@ -37,6 +37,8 @@ pub(crate) struct Target {
     pub(crate) origin: BlockOrigin,
     /// Which points become rollups, if any.
     pub(crate) rollup: Option<Arc<DayRollup>>,
+    /// The newest versions of blocks that all processes read.
+    pub(crate) forms: BlockForms,
 }
 
 /// The result of a step of a merge: what it needs, or its output.

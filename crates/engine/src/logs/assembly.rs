@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::block::BlockOrigin;
-use sandur_format::log_block::{BlockOptions, BlockWriter, Row};
+use sandur_format::catalog_entry::BlockForms;
+use sandur_format::log_block::{BlockOptions, BlockWriter, Row, VERSION};
 use sandur_model::TimeRange;
 
 use super::flush_plan::BlockPlan;
@@ -20,8 +21,12 @@ impl Plan for BlockPlan {
         self.of.bytes
     }
 
-    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
-        Ok(Box::new(LogAssembly::begin(*self, origin)?))
+    fn begin(
+        self: Box<Self>,
+        origin: BlockOrigin,
+        forms: BlockForms,
+    ) -> Result<Box<dyn Assembly>, FormatError> {
+        Ok(Box::new(LogAssembly::begin(*self, origin, forms)?))
     }
 }
 
@@ -43,9 +48,13 @@ pub(super) struct LogAssembly {
 
 impl LogAssembly {
     /// Begins the block of a plan.
-    pub(super) fn begin(plan: BlockPlan, origin: BlockOrigin) -> Result<Self, FormatError> {
+    pub(super) fn begin(
+        plan: BlockPlan,
+        origin: BlockOrigin,
+        forms: BlockForms,
+    ) -> Result<Self, FormatError> {
         let mut options = BlockOptions::new(plan.tenant.clone(), plan.window(), 0);
-        options.origin = origin;
+        (options.origin, options.version) = (origin, forms.logs.min(VERSION));
         let present = plan.present();
         let slices = plan.slices(&present);
         let streams = present.iter().map(|at| Arc::clone(&plan.stream(*at).stream().labels)).collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use sandur_cache::Hint;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_format::log_block::BlockOptions;
+use sandur_format::log_block::{BlockOptions, VERSION};
 use sandur_memory::MemoryBudget;
 use sandur_model::TimeRange;
 use sandur_query::QueryStats;
@@ -79,7 +79,7 @@ impl Merging for LogMerging {
         budget: MemoryBudget,
     ) -> Result<Merger, Error> {
         let mut options = BlockOptions::new(target.tenant, target.window, target.level);
-        options.origin = target.origin;
+        (options.origin, options.version) = (target.origin, target.forms.logs.min(VERSION));
         let merger = Merger::new(inputs.to_vec(), touched, options, budget);
         merger.map_err(|error| Error::Internal(error.to_string()))
     }

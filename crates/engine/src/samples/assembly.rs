@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::block::BlockOrigin;
+use sandur_format::catalog_entry::BlockForms;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
 use sandur_model::TimeRange;
 
@@ -22,7 +23,7 @@ impl Plan for SamplePlan {
         self.raw_bytes
     }
 
-    fn begin(self: Box<Self>, origin: BlockOrigin) -> Result<Box<dyn Assembly>, FormatError> {
+    fn begin(self: Box<Self>, origin: BlockOrigin, _: BlockForms) -> Result<Box<dyn Assembly>, FormatError> {
         Ok(Box::new(SampleAssembly::begin(*self, origin)?))
     }
 }

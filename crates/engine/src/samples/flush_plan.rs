@@ -132,6 +132,7 @@ mod tests {
     use sandur_model::{Exemplar, HistogramSample, Labels, MetricMetadata, SampleBatch};
 
     use sandur_format::block::BlockOrigin;
+    use sandur_format::catalog_entry::BlockForms;
 
     use super::*;
     use crate::blocks::assembly::Plan;
@@ -153,7 +154,7 @@ mod tests {
         let head = head_of(batch);
         let described = |plan: SamplePlan| {
             let (window, raw) = (plan.window(), plan.raw_bytes());
-            let mut assembly = Box::new(plan).begin(BlockOrigin::default()).unwrap();
+            let mut assembly = Box::new(plan).begin(BlockOrigin::default(), BlockForms::UNSTATED).unwrap();
             let mut out = Vec::new();
             let done = loop {
                 if let Some(done) = assembly.step(&mut out).unwrap() {

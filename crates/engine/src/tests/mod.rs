@@ -17,6 +17,7 @@ mod long_blocks;
 mod lost;
 mod merges_in_little_memory;
 mod merges_of_filters;
+mod mixed_versions;
 mod needles_in_little_memory;
 mod outages;
 mod parts;

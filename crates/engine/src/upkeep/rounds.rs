@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sandur_catalog::Collector;
 
-use crate::error::Error;
+use crate::error::{Error, refused};
 use crate::upkeep::compaction::compactor::Compactor;
 use crate::upkeep::context::UpkeepContext;
 use crate::upkeep::deletes::DeleteProcessor;
@@ -39,6 +39,7 @@ pub(crate) async fn run(context: UpkeepContext, local: bool) {
             // Every commit needs a registered writer as its author.
             continue;
         }
+        warn("activating versions of blocks", activate_forms(&context).await);
         compact_all(&context, &compactor, &mut deletes, &mut retention).await;
         let incarnation = context.incarnation();
         let (env, catalog, views) = (&context.node.env, &context.node.catalog, &context.node.views);
@@ -59,6 +60,13 @@ pub(crate) async fn run(context: UpkeepContext, local: bool) {
             warn("the search for unneeded objects", collected.map(drop).map_err(Error::from));
         }
     }
+}
+
+/// Allows newer versions of blocks once the last writer that does not read them has ended. Without such
+/// versions it makes no request.
+async fn activate_forms(context: &UpkeepContext) -> Result<(), Error> {
+    let activated = context.node.catalog.activate_forms(context.incarnation()).await;
+    activated.map(drop).map_err(|error| refused("versions of blocks", &error))
 }
 
 /// Detects that the catalog was emptied or replaced while this process runs.

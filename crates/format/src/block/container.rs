@@ -31,7 +31,7 @@ pub(crate) struct Layout {
     pub(crate) header_magic: [u8; 4],
     /// Last bytes of a block.
     pub(crate) trailer_magic: [u8; 4],
-    /// The version that is written; this one and all earlier ones are read.
+    /// The newest version that is written; this one and all earlier ones are read.
     pub(crate) version: u16,
     /// Ids and names of the sections, in the order in which they are stored.
     pub(crate) sections: &'static [(u8, &'static str)],
@@ -49,6 +49,12 @@ pub struct SectionInfo {
 }
 
 impl Layout {
+    /// The layout of blocks that are written in an earlier version.
+    pub(crate) fn of_version(&self, version: u16) -> Self {
+        let Self { header_magic, trailer_magic, sections, .. } = *self;
+        Self { header_magic, trailer_magic, version, sections }
+    }
+
     /// Returns the header of a block.
     pub(crate) fn header(&self) -> Vec<u8> {
         let mut header = self.header_magic.to_vec();

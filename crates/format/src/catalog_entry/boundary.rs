@@ -7,7 +7,7 @@ use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
 use crate::error::Error;
 
-const KIND: Kind = Kind { magic: *b"SDCB", version: 2, newest: 2, name: "boundary" };
+const KIND: Kind = Kind { magic: *b"SDCB", version: 2, metrics: 2, newest: 2, name: "boundary" };
 /// The version since which the boundary also holds the checksum of the entry.
 const CHECKSUM_SINCE: u8 = 2;
 

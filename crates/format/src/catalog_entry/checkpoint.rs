@@ -8,19 +8,22 @@ use sandur_model::Dataset;
 
 use super::block_meta::{BLOCK_BYTES_MIN, BlockMeta};
 use super::delete_request::TenantDeletes;
-use super::entry::{NAME_BYTES_MAX, WalKind};
+use super::entry::WalKind;
+use super::forms::BlockForms;
 use super::frame::{self, Kind};
 use super::log_chain::LogChain;
-use super::wire::{Sink, bounded};
+use super::wire::{NAME_BYTES_MAX, Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
 
-const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, newest: 4, name: "checkpoint root" };
+const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, metrics: 4, newest: 5, name: "checkpoint root" };
 /// The version since which roots hold delete requests.
 const DELETES_SINCE: u8 = 2;
 /// The version since which roots hold checksums of the log.
 const CHAIN_SINCE: u8 = 3;
-const PART: Kind = Kind { magic: *b"SDCP", version: 1, newest: 3, name: "checkpoint part" };
+/// The version of roots that hold active versions of blocks, and of later ones.
+const FORMS_SINCE: u8 = 5;
+const PART: Kind = Kind { magic: *b"SDCP", version: 1, metrics: 3, newest: 3, name: "checkpoint part" };
 /// Flags of a row: the block is removed, it is clean of deletes, it has a place in the order of writing.
 const REMOVED: u8 = 1;
 const CLEAN: u8 = 2;
@@ -52,9 +55,16 @@ pub struct Writer {
     pub fence: Option<u64>,
     /// Blocks of this writer with an id at or below this one can never be added any more.
     pub orphan_floor: Option<Id>,
+    /// The versions of blocks that it reads; `None` if it states none.
+    pub reads: Option<BlockForms>,
 }
 
 impl Writer {
+    /// Whether blocks of these versions may be written while it is registered.
+    pub fn allows(&self, forms: BlockForms) -> bool {
+        self.is_sealed() || self.reads.unwrap_or(BlockForms::UNSTATED).include(forms)
+    }
+
     /// Whether it is fenced and so can acknowledge nothing any more.
     pub fn is_sealed(&self) -> bool {
         self.fence.is_some()
@@ -125,17 +135,19 @@ pub struct CheckpointRoot {
     pub deletes: Vec<(Dataset, TenantDeletes)>,
     /// The end of the log that the checkpoint was made from.
     pub chain: LogChain,
+    /// The versions of blocks that processes may write.
+    pub forms: BlockForms,
 }
 
 impl CheckpointRoot {
-    /// Returns the object's bytes.
-    pub fn encode(&self) -> Vec<u8> {
+    /// Returns the object's bytes; an error if a host name is too long.
+    pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut out = frame::begin(&ROOT);
         out.u64(self.number);
         out.id(self.id);
         out.count(self.writers.len());
         for writer in &self.writers {
-            writer.encode(&mut out);
+            writer.encode(&mut out)?;
         }
         out.count(self.sessions.len());
         for (id, session) in &self.sessions {
@@ -154,7 +166,12 @@ impl CheckpointRoot {
             deletes.encode(&mut out);
         }
         self.chain.encode(&mut out);
-        frame::seal(&ROOT, out)
+        // As long as none was activated, earlier programs read the root.
+        if self.forms != BlockForms::UNSTATED {
+            out.least = FORMS_SINCE;
+            out.forms(self.forms);
+        }
+        Ok(frame::seal(&ROOT, out))
     }
 
     /// Decodes a root.
@@ -187,16 +204,17 @@ impl CheckpointRoot {
             true => LogChain::decode(&mut from)?,
             false => LogChain::default(),
         };
+        let forms = if version >= FORMS_SINCE { from.forms()? } else { BlockForms::UNSTATED };
         from.finish()?;
-        Ok(Self { number, id, writers, sessions, parts, deletes, chain })
+        Ok(Self { number, id, writers, sessions, parts, deletes, chain, forms })
     }
 }
 
 impl Writer {
-    fn encode(&self, out: &mut Sink) {
+    fn encode(&self, out: &mut Sink) -> Result<(), Error> {
         out.id(self.incarnation);
         out.text(&self.address);
-        out.text(&self.host);
+        out.host(&self.host, self.reads)?;
         out.i64(self.started_ms);
         self.wal.encode(out);
         out.varint(self.floor);
@@ -207,13 +225,17 @@ impl Writer {
         if let Some(id) = self.orphan_floor {
             out.id(id);
         }
+        Ok(())
     }
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let (incarnation, address) = (from.id()?, from.text_within("address", NAME_BYTES_MAX)?.to_owned());
+        let (host, reads) = from.host()?;
         let mut writer = Self {
-            incarnation: from.id()?,
-            address: from.text_within("address", NAME_BYTES_MAX)?.to_owned(),
-            host: from.text_within("host name", NAME_BYTES_MAX)?.to_owned(),
+            incarnation,
+            address,
+            host,
+            reads,
             started_ms: from.i64()?,
             wal: WalKind::decode(from)?,
             floor: from.varint()?,

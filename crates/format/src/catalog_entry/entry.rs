@@ -12,12 +12,13 @@ use sandur_model::Dataset;
 
 use super::block_meta::BlockMeta;
 use super::delete_request::DeleteRequest;
+use super::forms::BlockForms;
 use super::frame::{self, Kind};
-use super::wire::{Sink, bounded};
+use super::wire::{NAME_BYTES_MAX, Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
 
-const KIND: Kind = Kind { magic: *b"SDCE", version: 2, newest: 3, name: "catalog entry" };
+const KIND: Kind = Kind { magic: *b"SDCE", version: 2, metrics: 3, newest: 3, name: "catalog entry" };
 /// The version since which entries hold the checksum of their predecessor.
 const CHAINED_SINCE: u8 = 2;
 
@@ -26,8 +27,6 @@ const CHAINED_SINCE: u8 = 2;
 pub const ENTRY_BYTES_MAX: usize = 4 << 20;
 /// Most transactions of an entry.
 pub const TRANSACTIONS_MAX: usize = 256;
-/// Longest address or host name in bytes.
-pub(super) const NAME_BYTES_MAX: usize = 1024;
 
 /// Storage of a writer's WAL segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +52,12 @@ pub enum Edit {
         started_ms: i64,
         /// Kind of storage of its WAL.
         wal: WalKind,
+        /// The versions of blocks that it reads; `None` if it states none.
+        reads: Option<BlockForms>,
     },
+    /// From now on processes may write blocks of these versions. Void if a writer that is not sealed does not
+    /// read them.
+    ActivateForms(BlockForms),
     /// Adds a block. Void, with its transaction, when its writer is unknown or its id is at or below the
     /// writer's orphan floor.
     AddBlock(BlockMeta),
@@ -314,13 +318,12 @@ impl Precondition {
 impl Edit {
     fn encode(&self, out: &mut Sink) -> Result<(), Error> {
         match self {
-            Self::Register { incarnation, address, host, started_ms, wal } => {
+            Self::Register { incarnation, address, host, started_ms, wal, reads } => {
                 bounded(KIND.name, "the length of an address", address.len(), NAME_BYTES_MAX)?;
-                bounded(KIND.name, "the length of a host name", host.len(), NAME_BYTES_MAX)?;
                 out.u8(1);
                 out.id(*incarnation);
                 out.text(address);
-                out.text(host);
+                out.host(host, *reads)?;
                 out.i64(*started_ms);
                 wal.encode(out);
             }
@@ -361,6 +364,10 @@ impl Edit {
             Self::Deleted { ids } => {
                 out.u8(8);
                 encode_ids(ids, out);
+            }
+            Self::ActivateForms(forms) => {
+                out.u8(15);
+                out.forms(*forms);
             }
             Self::CreateDelete(_)
             | Self::StartDelete { .. }
@@ -407,13 +414,7 @@ impl Edit {
 
     fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
         Ok(match from.u8()? {
-            1 => Self::Register {
-                incarnation: from.id()?,
-                address: from.text_within("address", NAME_BYTES_MAX)?.to_owned(),
-                host: from.text_within("host name", NAME_BYTES_MAX)?.to_owned(),
-                started_ms: from.i64()?,
-                wal: WalKind::decode(from)?,
-            },
+            1 => Self::decode_register(from)?,
             2 => Self::AddBlock(BlockMeta::decode(from)?),
             3 => Self::RemoveBlock { id: from.id()?, at_ms: from.i64()? },
             4 => Self::Floor { incarnation: from.id()?, from: from.varint()?, to: from.varint()? },
@@ -421,8 +422,17 @@ impl Edit {
             6 => Self::Forget { incarnation: from.id()? },
             7 => Self::OrphanFloor { incarnation: from.id()?, id: from.id()? },
             8 => Self::Deleted { ids: decode_ids(from)? },
+            15 => Self::ActivateForms(from.forms()?),
             tag => return Self::decode_of_deletes(tag, from),
         })
+    }
+
+    fn decode_register(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let incarnation = from.id()?;
+        let address = from.text_within("address", NAME_BYTES_MAX)?.to_owned();
+        let (host, reads) = from.host()?;
+        let (started_ms, wal) = (from.i64()?, WalKind::decode(from)?);
+        Ok(Self::Register { incarnation, address, host, started_ms, wal, reads })
     }
 
     /// Decodes the edits of delete requests.

@@ -40,6 +40,7 @@ fn sample_entry() -> Entry {
         host: "host-a".into(),
         started_ms: 1_795_219_200_000,
         wal: WalKind::Bucket,
+        reads: None,
     };
     let ids = vec![Id(5), Id(6)];
     let edits = vec![
@@ -74,6 +75,7 @@ fn sample_root() -> CheckpointRoot {
         floor: 9,
         fence,
         orphan_floor,
+        reads: None,
     };
     let verdicts = vec![(6, Verdict::Applied), (7, Verdict::Precondition(2)), (8, Verdict::Edit(1))];
     CheckpointRoot {
@@ -84,6 +86,7 @@ fn sample_root() -> CheckpointRoot {
         parts: vec![PartRef { rows: 2, size: 90, checksum: 0xdead_beef }],
         deletes: Vec::new(),
         chain: LogChain { linked: true, checksums: [5, 0xfeed].into() },
+        forms: BlockForms::UNSTATED,
     }
 }
 
@@ -123,6 +126,42 @@ fn sample_root_with_deletes() -> CheckpointRoot {
     let requests = (0..).zip(progress).map(record).map(|r| (r.request.id, r)).collect();
     let deletes = vec![(sample_request(0).dataset, TenantDeletes { generation: 301, requests })];
     CheckpointRoot { deletes, ..sample_root() }
+}
+
+const FORMS: BlockForms = BlockForms { logs: 6, samples: 8 };
+
+/// A registration that states versions of blocks, and the activation of later ones.
+fn sample_entry_of_forms() -> Entry {
+    let mut entry = sample_entry();
+    let Edit::Register { reads, .. } = &mut entry.transactions[0].edits[0] else { panic!("it registers") };
+    *reads = Some(FORMS);
+    entry.transactions[0].edits.push(Edit::ActivateForms(FORMS));
+    entry
+}
+
+fn sample_root_with_forms() -> CheckpointRoot {
+    let mut root = sample_root_with_deletes();
+    (root.forms, root.writers[0].reads) = (FORMS, Some(FORMS));
+    root
+}
+
+/// Programs from before versions were stated read such a registration: to them, the versions are a part of
+/// the host name, which they store unchanged.
+#[test]
+fn stated_versions_are_at_the_end_of_the_host_name() {
+    let (mut stated, mut before) = (sample_entry_of_forms(), sample_entry());
+    stated.transactions[0].edits.pop();
+    let Edit::Register { host, .. } = &mut before.transactions[0].edits[0] else { panic!("it registers") };
+    host.push_str(" [log blocks 6, sample blocks 8]");
+    assert_eq!(stated.encode().unwrap(), before.encode().unwrap());
+    assert_eq!(Entry::decode(&before.encode().unwrap()).unwrap(), stated);
+    let (mut root, mut before) = (sample_root(), sample_root());
+    root.writers[0].reads = Some(FORMS);
+    before.writers[0].host.push_str(" [log blocks 6, sample blocks 8]");
+    assert_eq!(root.encode().unwrap(), before.encode().unwrap());
+    let Edit::Register { host, .. } = &mut stated.transactions[0].edits[0] else { panic!("it registers") };
+    *host = "h".repeat(1_000);
+    assert!(stated.encode().unwrap_err().to_string().contains("host name"));
 }
 
 fn sample_part_with_deletes() -> Vec<PartRow> {
@@ -196,13 +235,22 @@ fn fixtures_from_before_the_chain_are_read() {
 
 #[test]
 fn fixtures_equal_the_encoded_objects() {
-    for (name, entry) in [("entry-v2", sample_entry()), ("entry-deletes-v2", sample_entry_of_deletes())] {
+    for (name, entry) in [
+        ("entry-v2", sample_entry()),
+        ("entry-deletes-v2", sample_entry_of_deletes()),
+        ("entry-forms-v2", sample_entry_of_forms()),
+    ] {
         assert_eq!(entry.encode().unwrap(), fixture(name));
         assert_eq!(Entry::decode(&fixture(name)).unwrap(), entry);
     }
-    let root = sample_root_with_deletes();
-    assert_eq!(root.encode(), fixture("checkpoint-root-v3"));
-    assert_eq!(CheckpointRoot::decode(&fixture("checkpoint-root-v3")).unwrap(), root);
+    let roots = [
+        ("checkpoint-root-v3", sample_root_with_deletes()),
+        ("checkpoint-root-v5", sample_root_with_forms()),
+    ];
+    for (name, root) in roots {
+        assert_eq!(root.encode().unwrap(), fixture(name));
+        assert_eq!(CheckpointRoot::decode(&fixture(name)).unwrap(), root);
+    }
     let boundary = Boundary { at: sample_position() };
     assert_eq!(boundary.encode(), fixture("boundary-v2"));
     assert_eq!(Boundary::decode(&fixture("boundary-v2")).unwrap(), boundary);
@@ -278,19 +326,19 @@ fn objects_with_metrics_have_a_newer_version() {
     assert_eq!((encode_part(&rows[1..]).unwrap()[4], part[4]), (1, 3));
     assert_eq!(decode_part(&part).unwrap(), rows);
     let mut root = sample_root_with_deletes();
-    let logs = root.encode();
+    let logs = root.encode().unwrap();
     let mut of_metrics = root.deletes[0].1.clone();
     of_metrics.requests.values_mut().for_each(|record| record.request.dataset = metrics.clone());
     root.deletes.push((metrics, of_metrics));
-    assert_eq!((logs[4], root.encode()[4]), (3, 4));
-    assert_eq!(CheckpointRoot::decode(&root.encode()).unwrap(), root);
+    assert_eq!((logs[4], root.encode().unwrap()[4]), (3, 4));
+    assert_eq!(CheckpointRoot::decode(&root.encode().unwrap()).unwrap(), root);
 }
 
 #[test]
 fn errors_name_the_fault() {
     let entry = sample_entry().encode().unwrap();
     assert!(matches!(Member::decode(&entry), Err(Error::Magic { .. })));
-    let kind = Kind { magic: *b"SDCE", version: 4, newest: 4, name: "" };
+    let kind = Kind { magic: *b"SDCE", version: 4, metrics: 4, newest: 4, name: "" };
     let mut newer = frame::begin(&kind);
     newer.u64(1);
     let error = Entry::decode(&frame::seal(&kind, newer)).unwrap_err();
@@ -349,7 +397,7 @@ proptest! {
         version in 1u8..6,
     ) {
         let magic = [*b"SDCE", *b"SDCR", *b"SDCP", *b"SDCB", *b"SDCM", *b"SDCW"][which];
-        let kind = Kind { magic, version, newest: version, name: "" };
+        let kind = Kind { magic, version, metrics: version, newest: version, name: "" };
         let mut out = frame::begin(&kind);
         out.bytes.extend_from_slice(&body);
         let bytes = frame::seal(&kind, out);
@@ -361,13 +409,15 @@ proptest! {
     /// checksum updated.
     #[test]
     fn damaged_but_resealed_objects_never_panic(at in 12usize..400, value in any::<u8>()) {
-        let with_deletes = [sample_entry_of_deletes().encode().unwrap(), sample_root_with_deletes().encode()];
-        let plain = [sample_entry().encode().unwrap(), sample_root().encode()];
-        for mut bytes in plain.into_iter().chain(with_deletes) {
+        let entries = [sample_entry(), sample_entry_of_deletes(), sample_entry_of_forms()];
+        let roots = [sample_root(), sample_root_with_deletes(), sample_root_with_forms()];
+        let entries = entries.iter().map(|entry| entry.encode().unwrap());
+        for mut bytes in entries.chain(roots.iter().map(|root| root.encode().unwrap())) {
             let at = at.min(bytes.len() - 1);
             bytes[at] = value;
-            let kind = Kind { magic: *b"    ", version: 0, newest: 0, name: "" };
-            let bytes = frame::seal(&kind, super::super::wire::Sink { bytes, names_metrics: false });
+            let kind = Kind { magic: *b"    ", version: 0, metrics: 0, newest: 0, name: "" };
+            let sink = super::super::wire::Sink { bytes, names_metrics: false, least: 0 };
+            let bytes = frame::seal(&kind, sink);
             let _ = (Entry::decode(&bytes), CheckpointRoot::decode(&bytes));
         }
     }
@@ -380,7 +430,9 @@ fn write_fixtures() {
     let files = [
         ("entry-v2", sample_entry().encode().unwrap()),
         ("entry-deletes-v2", sample_entry_of_deletes().encode().unwrap()),
-        ("checkpoint-root-v3", sample_root_with_deletes().encode()),
+        ("checkpoint-root-v3", sample_root_with_deletes().encode().unwrap()),
+        ("entry-forms-v2", sample_entry_of_forms().encode().unwrap()),
+        ("checkpoint-root-v5", sample_root_with_forms().encode().unwrap()),
         ("boundary-v2", Boundary { at: sample_position() }.encode()),
         ("member-v2", sample_member().encode().unwrap()),
         ("witness-v1", sample_position().encode_witness()),

@@ -20,7 +20,9 @@ pub(super) struct Kind {
     pub magic: [u8; 4],
     /// The version for objects that name only logs: older programs can read it.
     pub version: u8,
-    /// The version for objects that name metrics; this one and all earlier ones are read.
+    /// The version for objects that name metrics.
+    pub metrics: u8,
+    /// This version and all earlier ones are read.
     pub newest: u8,
     pub name: &'static str,
 }
@@ -31,15 +33,16 @@ pub(super) fn begin(kind: &Kind) -> Sink {
     bytes.extend_from_slice(&kind.magic);
     bytes.extend_from_slice(&[kind.version, 0, 0, 0]);
     bytes.extend_from_slice(&[0; 4]);
-    Sink { bytes, names_metrics: false }
+    Sink { bytes, names_metrics: false, least: 0 }
 }
 
 /// Fills in version and checksum.
 pub(super) fn seal(kind: &Kind, writer: Sink) -> Vec<u8> {
     let mut bytes = writer.bytes;
     if writer.names_metrics {
-        bytes[4] = kind.newest;
+        bytes[4] = kind.metrics;
     }
+    bytes[4] = bytes[4].max(writer.least);
     let sum = checksum(&bytes);
     bytes[8..HEADER_BYTES].copy_from_slice(&sum.to_le_bytes());
     bytes

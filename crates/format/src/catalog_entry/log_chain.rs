@@ -14,7 +14,7 @@ use super::wire::Sink;
 use crate::codec::Reader;
 use crate::error::Error;
 
-const WITNESS: Kind = Kind { magic: *b"SDCW", version: 1, newest: 1, name: "witness" };
+const WITNESS: Kind = Kind { magic: *b"SDCW", version: 1, metrics: 1, newest: 1, name: "witness" };
 
 /// Most checksums of the log's end that a state keeps: two hours of a busy store.
 pub const CHAIN_LENGTH_MAX: usize = 4096;

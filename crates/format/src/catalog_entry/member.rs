@@ -5,13 +5,12 @@
 
 use sandur_base::Id;
 
-use super::entry::NAME_BYTES_MAX;
 use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
-use super::wire::bounded;
+use super::wire::{NAME_BYTES_MAX, bounded};
 use crate::error::Error;
 
-const KIND: Kind = Kind { magic: *b"SDCM", version: 2, newest: 2, name: "member" };
+const KIND: Kind = Kind { magic: *b"SDCM", version: 2, metrics: 2, newest: 2, name: "member" };
 /// The version since which heartbeats hold the position in the log that their author has read.
 const SEEN_SINCE: u8 = 2;
 

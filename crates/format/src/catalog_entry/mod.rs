@@ -12,6 +12,7 @@ mod boundary;
 mod checkpoint;
 mod delete_request;
 mod entry;
+mod forms;
 mod frame;
 mod log_chain;
 mod member;
@@ -27,6 +28,7 @@ pub use delete_request::{
     DELETE_QUERY_BYTES_MAX, DeleteProgress, DeleteRecord, DeleteRequest, TenantDeletes,
 };
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
+pub use forms::BlockForms;
 pub use log_chain::{CHAIN_LENGTH_MAX, LogChain, LogPosition, entry_checksum};
 pub use member::Member;
 pub use write_place::WritePlace;

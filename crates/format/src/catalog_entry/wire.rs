@@ -4,6 +4,7 @@ use sandur_base::Id;
 
 use sandur_model::{Dataset, Signal, TenantId};
 
+use super::forms::BlockForms;
 use crate::codec::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
@@ -11,12 +12,17 @@ use crate::error::Error;
 /// Prefix of the tenant's name in the text of a dataset of metrics; tenant names cannot contain a colon.
 const METRICS: &str = "metrics:";
 
+/// Longest address or host name in bytes.
+pub(super) const NAME_BYTES_MAX: usize = 1024;
+
 /// Appends fields to a buffer.
 #[derive(Default)]
 pub(super) struct Sink {
     pub bytes: Vec<u8>,
     /// Whether a dataset of metrics was appended, which older programs do not know.
     pub names_metrics: bool,
+    /// The earliest version that has all appended fields.
+    pub least: u8,
 }
 
 impl Sink {
@@ -53,6 +59,21 @@ impl Sink {
         self.bytes.extend_from_slice(value.as_bytes());
     }
 
+    /// Appends the versions of blocks.
+    pub fn forms(&mut self, forms: BlockForms) {
+        self.varint(forms.logs.into());
+        self.varint(forms.samples.into());
+    }
+
+    /// Appends a host name and the versions of blocks that its process reads. Fails if the text would be too
+    /// long to be read.
+    pub fn host(&mut self, host: &str, reads: Option<BlockForms>) -> Result<(), Error> {
+        let text = reads.map_or_else(|| host.to_owned(), |reads| reads.at_end_of(host));
+        bounded("catalog", "the length of a host name", text.len(), NAME_BYTES_MAX)?;
+        self.text(&text);
+        Ok(())
+    }
+
     /// Appends a dataset. For logs this is the tenant's name, as before metrics existed.
     pub fn dataset(&mut self, dataset: &Dataset) {
         match dataset.signal {
@@ -66,6 +87,21 @@ impl Sink {
 }
 
 impl Reader<'_> {
+    /// Reads the versions of blocks.
+    pub(super) fn forms(&mut self) -> Result<BlockForms, Error> {
+        let mut version = || {
+            let version = self.varint()?;
+            u16::try_from(version).map_err(|_| self.malformed("the version of a block has more than 16 bits"))
+        };
+        Ok(BlockForms { logs: version()?, samples: version()? })
+    }
+
+    /// Reads a host name and the versions of blocks that its process reads.
+    pub(super) fn host(&mut self) -> Result<(String, Option<BlockForms>), Error> {
+        let (host, reads) = BlockForms::split(self.text_within("host name", NAME_BYTES_MAX)?);
+        Ok((host.to_owned(), reads))
+    }
+
     /// Reads a dataset as written by [`Sink::dataset`].
     pub(super) fn dataset(&mut self) -> Result<Dataset, Error> {
         let text = self.text_within("the length of a tenant's name", usize::from(u8::MAX))?;

@@ -9,6 +9,7 @@ use sandur_model::{Labels, Level, LogPage, MatchOp, Matcher, TenantId, TimeRange
 use super::*;
 use crate::block::{BlockIndex, BlockOrigin};
 use crate::catalog_entry::LogPosition;
+use crate::error::Error;
 use crate::needle::{FilterSegment, SegmentPieces, needle_keys};
 
 const VERSION_1: &[u8] = include_bytes!("../../fixtures/log-block-v1.bin");
@@ -58,12 +59,12 @@ fn origin() -> BlockOrigin {
     BlockOrigin { block: Id::from_parts(9, 1), seen, deletes_through: 290, inputs, place: 0 }
 }
 
-fn write_fixture() -> Vec<u8> {
+fn write_fixture(version: u16) -> Vec<u8> {
     let tenant = TenantId::new("fixture").unwrap();
     let window = TimeRange::new(1_795_176_000_000_000_000, 1_795_179_600_000_000_000);
     let mut options = BlockOptions::new(tenant, window, 2);
     (options.page_bytes, options.group_pages) = (12_000, 2);
-    options.origin = origin();
+    (options.origin, options.version) = (origin(), version);
     let mut writer = BlockWriter::new(options, streams()).unwrap();
     for stream in 0..3 {
         for n in 0..ROWS {
@@ -82,7 +83,7 @@ fn write_fixture() -> Vec<u8> {
 #[ignore = "writes into the repository"]
 fn write_the_fixture() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/log-block-v6.bin");
-    std::fs::write(path, write_fixture()).unwrap();
+    std::fs::write(path, write_fixture(VERSION)).unwrap();
 }
 
 #[test]
@@ -120,12 +121,30 @@ fn version_5_is_read_with_its_own_id() {
 fn version_6_is_read_with_filters_ordered_by_place() {
     assert_eq!(check_fixture(VERSION_6, 6).origin(), Some(&origin()));
     rules_out_words(VERSION_6, 6);
-    assert_eq!(write_fixture(), VERSION_6, "the version that is written now");
+    assert_eq!(write_fixture(VERSION), VERSION_6, "the version that is written now");
 }
 
 /// Whether the filter of a page lets these keys pass.
 fn passes(segment: &FilterSegment, pieces: &SegmentPieces, page: u32, keys: &[u32]) -> bool {
     segment.pages_with_all(pieces, keys).contains((page - segment.pages().start) as usize)
+}
+
+/// A block for programs that do not read later versions: like those that wrote it, apart from the sizes of
+/// filters.
+#[test]
+fn version_5_is_written_for_earlier_programs() {
+    let block: &'static [u8] = write_fixture(VERSION_MIN).leak();
+    assert_eq!(check_fixture(block, 5).origin(), Some(&origin()));
+    rules_out_words(block, 5);
+    assert_eq!(block[..8], VERSION_5[..8]);
+    let segments = |block: &'static [u8]| check_fixture(block, 5).filter_segments().to_vec();
+    let pieces = |block| segments(block).iter().map(FilterSegment::pieces).collect::<Vec<_>>();
+    assert_eq!(pieces(block), pieces(VERSION_5));
+    let mut options = BlockOptions::new(TenantId::default_tenant(), TimeRange::ALL, 0);
+    for version in [4, 7] {
+        options.version = version;
+        assert!(matches!(BlockWriter::new(options.clone(), Vec::new()), Err(Error::Misuse(_))));
+    }
 }
 
 fn rules_out_words(fixture: &'static [u8], version: u16) {

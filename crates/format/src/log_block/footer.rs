@@ -238,7 +238,7 @@ pub(crate) fn put_footer(parts: &FooterParts<'_>, offset: u64) -> Result<(BlockS
         size: 0,
     };
     let info = BlockInfo {
-        version: LAYOUT.version,
+        version: parts.options.version,
         tenant: parts.options.tenant.clone(),
         window: parts.options.window,
         level: parts.options.level,
@@ -249,7 +249,8 @@ pub(crate) fn put_footer(parts: &FooterParts<'_>, offset: u64) -> Result<(BlockS
         rows: summary.rows,
         raw_bytes: summary.raw_bytes,
     };
-    let bytes = LAYOUT.put_footer(offset, parts.options.zstd_level, |id, plain| match id {
+    let layout = LAYOUT.of_version(parts.options.version);
+    let bytes = layout.put_footer(offset, parts.options.zstd_level, |id, plain| match id {
         META => info.put(plain),
         STREAMS => parts.streams.put(plain, summary.min_ts),
         POSTINGS => Postings::put(plain, parts.streams),

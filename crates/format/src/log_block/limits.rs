@@ -4,8 +4,10 @@
 pub const HEADER_MAGIC: [u8; 4] = *b"SDLB";
 /// Last bytes of a block.
 pub const TRAILER_MAGIC: [u8; 4] = *b"SDLE";
-/// Version of the format that this program writes.
+/// The newest version that this program reads and writes.
 pub const VERSION: u16 = 6;
+/// The earliest version that this program writes, for programs that do not read later ones.
+pub const VERSION_MIN: u16 = NAMED_SINCE;
 /// Version since which footers list metadata keys.
 pub const METADATA_KEYS_SINCE: u16 = 2;
 /// The first version whose filters record whether they hold grams of words.

@@ -36,7 +36,7 @@ mod tests;
 mod writer;
 
 pub use footer::{Footer, check_header};
-pub use limits::{ROWS_MAX, TEXT_BYTES_MAX, VERSION};
+pub use limits::{ROWS_MAX, TEXT_BYTES_MAX, VERSION, VERSION_MIN};
 pub use metadata_keys::{Carriers, MetadataKeys};
 pub use minutes::{CountRun, DecodedCounts, MinuteCounts, minute_of};
 pub use narrow::{NarrowPage, Wanted};

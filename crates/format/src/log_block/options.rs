@@ -3,7 +3,7 @@
 use sandur_model::{TenantId, TimeRange};
 
 use crate::block::BlockOrigin;
-use crate::log_block::limits::ROWS_MAX;
+use crate::log_block::limits::{ROWS_MAX, VERSION};
 
 /// The properties of a block, and how it is written.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct BlockOptions {
     pub group_pages: u32,
     /// The origin of the block.
     pub origin: BlockOrigin,
+    /// The version of the format, from [`VERSION_MIN`](super::VERSION_MIN) to [`VERSION`].
+    pub version: u16,
 }
 
 impl BlockOptions {
@@ -32,7 +34,7 @@ impl BlockOptions {
     /// against 19.2 % of raw).
     pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
         let (zstd_level, page_bytes, page_rows, group_pages) = (1, 1 << 20, ROWS_MAX, 16);
-        let origin = BlockOrigin::default();
-        Self { tenant, window, level, zstd_level, page_bytes, page_rows, group_pages, origin }
+        let (origin, version) = (BlockOrigin::default(), VERSION);
+        Self { tenant, window, level, zstd_level, page_bytes, page_rows, group_pages, origin, version }
     }
 }

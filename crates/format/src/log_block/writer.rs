@@ -13,7 +13,9 @@ use crate::block::{BlockSummary, HEADER_LEN, SeriesStats, SeriesTable};
 use crate::codec::Piece;
 use crate::error::Error;
 use crate::log_block::footer::{FooterParts, LAYOUT, put_footer};
-use crate::log_block::limits::{PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX};
+use crate::log_block::limits::{
+    BY_PLACE_SINCE, PART_LINES, PART_NARROW, ROWS_MAX, TEXT_BYTES_MAX, VERSION, VERSION_MIN,
+};
 use crate::log_block::metadata_keys::KeyCollector;
 use crate::log_block::minutes::MinuteCounter;
 use crate::log_block::narrow::{Wanted, with_runs};
@@ -83,13 +85,17 @@ impl BlockWriter {
         if !streams.windows(2).all(|pair| compare_streams(&pair[0], &pair[1]).is_lt()) {
             return Err(Error::Misuse("the streams of a block must be sorted and distinct"));
         }
+        if !(VERSION_MIN..=VERSION).contains(&options.version) {
+            return Err(Error::Misuse("blocks are not written in this version"));
+        }
         let mut services = Vec::with_capacity(streams.len());
         for (ordinal, labels) in streams.iter().enumerate() {
             let before = services.last().copied().unwrap_or(0);
             let changes = ordinal > 0 && stream_sort_key(&streams[ordinal - 1]) != stream_sort_key(labels);
             services.push(before + u32::from(changes));
         }
-        let header = LAYOUT.header();
+        let header = LAYOUT.of_version(options.version).header();
+        let filters = SegmentBuilder::new(options.version >= BY_PLACE_SINCE);
         Ok(Self {
             stats: vec![SeriesStats::default(); streams.len()],
             options,
@@ -101,7 +107,7 @@ impl BlockWriter {
             group: Vec::new(),
             pages: Vec::new(),
             groups: 0,
-            filters: SegmentBuilder::default(),
+            filters,
             segments: Vec::new(),
             offset: HEADER_LEN,
             output: vec![Bytes::from(header)],

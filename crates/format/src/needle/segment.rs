@@ -3,6 +3,7 @@
 //! The pages of a segment that may have a key are found from a few pieces ([`FilterSegment::pieces_for`]),
 //! a fraction of the segment. The order of lines within a slice is that of the module `slice_order`.
 
+use std::iter;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -42,12 +43,17 @@ pub(crate) struct SegmentForm {
 }
 
 /// Gathers filters of consecutive pages.
-#[derive(Default)]
 pub struct SegmentBuilder {
     filters: Vec<PageFilter>,
+    by_place: bool,
 }
 
 impl SegmentBuilder {
+    /// Returns a builder of segments whose lines are ordered by place, or by page as before version 6.
+    pub fn new(by_place: bool) -> Self {
+        Self { filters: Vec::new(), by_place }
+    }
+
     /// Adds the next page's filter.
     pub fn push(&mut self, filter: PageFilter) {
         self.filters.push(filter);
@@ -68,7 +74,7 @@ impl SegmentBuilder {
         let filters = std::mem::take(&mut self.filters);
         let lines: Vec<u32> = filters.iter().map(PageFilter::blocks_per_slice).collect();
         let words = filters.iter().map(|filter| filter.words).collect();
-        let order = SliceOrder::by_place(&lines);
+        let order = if self.by_place { SliceOrder::by_place(&lines) } else { SliceOrder::by_page(&lines) };
         let (mut pieces, mut checksums) = (Vec::new(), Vec::new());
         for slice in 0..SLICES {
             let mut bytes = Vec::with_capacity(order.len() as usize * BLOCK_BYTES);
@@ -287,7 +293,9 @@ impl FilterSegment {
         for (count, words) in self.lines.iter().zip(&self.words) {
             put_varint(out, u64::from(*count) << 1 | u64::from(*words));
         }
-        for checksum in &self.checksums {
+        // Entries by page have a checksum for each slice, also if the slices are empty.
+        let none = if self.order.is_by_page() && self.checksums.is_empty() { SLICES } else { 0 };
+        for checksum in self.checksums.iter().chain(iter::repeat_n(&0, none)) {
             out.extend_from_slice(&checksum.to_le_bytes());
         }
     }
@@ -312,7 +320,7 @@ impl FilterSegment {
             return Err(reader.malformed("a filter segment lies outside of the block"));
         }
         let order = if form.by_place { SliceOrder::by_place(&lines) } else { SliceOrder::by_page(&lines) };
-        // Older entries have a checksum for each slice, also if the slices are empty.
+        // As `put` writes them.
         let stored = if form.by_place { order.pieces() } else { 1 };
         let mut checksums = Vec::with_capacity(stored * SLICES);
         for _ in 0..stored * SLICES {
@@ -328,23 +336,6 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    /// The same filters in a segment that is ordered by page, as older versions wrote it.
-    pub(crate) fn by_page(filters: &[PageFilter]) -> (FilterSegment, Vec<Bytes>) {
-        let lines: Vec<u32> = filters.iter().map(PageFilter::blocks_per_slice).collect();
-        let order = SliceOrder::by_page(&lines);
-        let slice = |slice: usize| {
-            let of_page = |filter: &PageFilter| {
-                let length = filter.len() / SLICES;
-                filter.bytes[slice * length..][..length].to_vec()
-            };
-            Bytes::from(filters.iter().map(of_page).collect::<Vec<_>>().concat())
-        };
-        let pieces: Vec<Bytes> = (0..SLICES).map(slice).filter(|bytes| !bytes.is_empty()).collect();
-        let checksums = pieces.iter().map(|bytes| crc32c(bytes)).collect();
-        let words = filters.iter().map(|filter| filter.words).collect();
-        (FilterSegment { first_page: 7, offset: 64, lines, words, order, checksums }, pieces)
-    }
 
     /// The filters of all pages of a segment, copied from its pieces.
     pub(crate) fn copied(segment: &FilterSegment, pieces: &[Bytes]) -> Vec<PageFilter> {
@@ -380,9 +371,16 @@ pub(super) mod tests {
             let sizes = sizes.into_iter().enumerate();
             let texts: Vec<Vec<u32>> = sizes.map(|(page, size)| keys(page, size)).collect();
             let filters = filters_of(&texts);
-            let mut builder = SegmentBuilder::default();
-            filters.iter().for_each(|filter| builder.push(filter.clone()));
-            for (segment, pieces) in [builder.finish(7, 64), by_page(&filters)] {
+            for by_place in [false, true] {
+                let mut builder = SegmentBuilder::new(by_place);
+                filters.iter().for_each(|filter| builder.push(filter.clone()));
+                let (segment, pieces) = builder.finish(7, 64);
+                let mut entry = Vec::new();
+                segment.put(&mut entry);
+                let mut reader = Reader::new("entry", 0, &entry);
+                let form = SegmentForm { tells_words: true, by_place };
+                let read = FilterSegment::get(&mut reader, form, segment.range().end).unwrap();
+                prop_assert_eq!((&read, reader.remaining()), (&segment, 0));
                 prop_assert_eq!(pieces.len(), segment.pieces());
                 let stored = pieces.iter().map(|piece| piece.len() as u64).sum::<u64>();
                 prop_assert_eq!(segment.range(), 64..64 + stored);
@@ -420,7 +418,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_key_needs_a_small_part_of_a_large_segment() {
-        let mut builder = SegmentBuilder::default();
+        let mut builder = SegmentBuilder::new(true);
         let keys: Vec<u32> = (0..35_000u32).map(|n| n.wrapping_mul(0x9E37_79B1)).collect();
         let filter = PageFilter::of_keys(&keys);
         (0..400).for_each(|_| builder.push(filter.clone()));

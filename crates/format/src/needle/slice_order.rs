@@ -114,6 +114,11 @@ impl SliceOrder {
         Self { lines: Lines::ByPlace(classes), cuts }
     }
 
+    /// Whether it is the order by page.
+    pub(super) fn is_by_page(&self) -> bool {
+        matches!(self.lines, Lines::ByPage(_))
+    }
+
     /// The number of lines of a slice.
     pub(super) fn len(&self) -> u32 {
         self.cuts.last().copied().unwrap_or(0)

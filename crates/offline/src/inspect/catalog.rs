@@ -44,10 +44,12 @@ pub fn show_entry(entry: &Entry) {
 
 fn edit_text(edit: &Edit) -> String {
     match edit {
-        Edit::Register { incarnation, address, host, started_ms, wal } => {
+        Edit::Register { incarnation, address, host, started_ms, wal, reads } => {
             let started = moment::show(started_ms.saturating_mul(1_000_000));
-            format!("register {incarnation}: {host} {address}, {wal:?} WAL, started {started}")
+            let reads = reads.map_or_else(String::new, |reads| format!(", reads {reads}"));
+            format!("register {incarnation}: {host} {address}, {wal:?} WAL, started {started}{reads}")
         }
+        Edit::ActivateForms(forms) => format!("from now on may be written: {forms}"),
         Edit::AddBlock(block) => format!(
             "add block {}: {}, level {}, {} to {}, {} rows, {}",
             block.id,

@@ -377,13 +377,14 @@ impl Compactor {
     ) -> Result<Made, Error> {
         let merge = work.merge;
         let dataset = work.meta(merge.inputs[0])?.dataset.clone();
-        let seen = self.node.catalog.snapshot().position();
+        let newest = self.node.catalog.snapshot();
+        let (seen, forms) = (newest.position(), newest.forms());
         let inputs_of = merge.inputs.iter().filter_map(|id| work.snapshot.block(*id));
         let place = inputs_of.map(|meta| meta.place).max().unwrap_or(0);
         let (block, made_of) = (self.node.env.new_id(), merge.inputs.clone());
         let origin = BlockOrigin { block, seen, deletes_through: through, inputs: made_of, place };
         let rollup = work.rollup.cloned();
-        let target = Target { tenant: dataset.tenant.clone(), window, level, origin, rollup };
+        let target = Target { tenant: dataset.tenant.clone(), window, level, origin, rollup, forms };
         let merger = M::merger(inputs, touched, target, self.budget.clone())?;
         let mut meta = block_meta::unwritten(block, work.incarnation, &dataset, window, level);
         match self.write::<M>(merger, inputs, &meta).await {

@@ -305,9 +305,10 @@ impl Flusher {
         let (path, raw_bytes, mut written) = (meta.path(), plan.raw_bytes(), 0);
         let damaged = |error: sandur_format::Error| Error::Internal(format!("block '{path}': {error}"));
         let mut upload = BlockUpload::begin(&self.node.store, self.reader.bytes(), &meta).await?;
-        let (block, seen) = (meta.id, self.node.catalog.snapshot().position());
+        let newest = self.node.catalog.snapshot();
+        let (block, seen, forms) = (meta.id, newest.position(), newest.forms());
         let origin = BlockOrigin { block, seen, ..BlockOrigin::default() };
-        let begun = self.node.env.run_cpu(Lane::Background, move || plan.begin(origin)).await;
+        let begun = self.node.env.run_cpu(Lane::Background, move || plan.begin(origin, forms)).await;
         let mut assembly = begun.map_err(damaged)?;
         let done = loop {
             let work = move || {

@@ -1,0 +1,82 @@
+//! Goal: versions of blocks are active exactly when every registered writer reads them, whatever a process
+//! knows when it registers, and a process that does not read them stops. Method: catalogs of processes that
+//! state what they read and of one that does not, over one store.
+
+use sandur_base::Id;
+use sandur_catalog::{BlockForms, Catalog, CatalogOptions, Error, NEWEST_FORMS, Repair, check};
+use sandur_format::catalog_entry::Edit;
+use sandur_runtime::Env;
+use sandur_store::Store;
+
+use crate::world::{memory, options, register};
+
+async fn open(store: &Store, env: &Env, reads: Option<BlockForms>) -> Result<Catalog, Error> {
+    Catalog::open(store.clone(), env.clone(), CatalogOptions { reads, ..options() }).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_registers_without_knowing_an_older_one_activates_nothing() {
+    let (env, store) = memory(31);
+    let modern = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    let before = open(&store, &env, None).await.unwrap();
+    let (old, new) = (env.new_id(), env.new_id());
+    register(&before, old).await.unwrap();
+    let snapshot = register(&modern, new).await.unwrap();
+    assert!(snapshot.writer(old).is_some() && snapshot.writer(new).is_some());
+    assert_eq!(snapshot.forms(), BlockForms::UNSTATED);
+    assert!(!modern.activate_forms(new).await.unwrap());
+    // An older process reads what the other stated as part of the host name, and keeps it in checkpoints.
+    before.refresh().await.unwrap();
+    assert!(before.checkpoint().await.unwrap());
+    let third = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    assert_eq!(third.snapshot().writer(new).unwrap().reads, Some(NEWEST_FORMS));
+    assert_eq!(third.snapshot().writer(old).unwrap().reads, None);
+    assert!(!third.activate_forms(new).await.unwrap());
+
+    third.seal(new, old, 0, Vec::new()).await.unwrap();
+    assert!(modern.refresh().await.is_ok() && modern.activate_forms(new).await.unwrap());
+    assert!(!modern.activate_forms(new).await.unwrap(), "once");
+    let stopped = before.refresh().await.unwrap_err();
+    assert!(matches!(stopped, Error::NewerForms { active: NEWEST_FORMS, .. }), "{stopped}");
+    assert!(register(&before, env.new_id()).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn active_versions_stay_in_checkpoints_and_stop_older_programs() {
+    let (env, store) = memory(32);
+    let catalog = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    let writer = env.new_id();
+    assert_eq!(register(&catalog, writer).await.unwrap().number(), 1, "in one entry");
+    assert_eq!(catalog.snapshot().forms(), NEWEST_FORMS);
+    for _ in 0..2 {
+        catalog.commit(writer, vec![Edit::Forget { incarnation: Id(5) }], vec![]).await.unwrap();
+        assert!(catalog.checkpoint().await.unwrap());
+    }
+    assert!(catalog.truncate(false).await.unwrap().deleted > 0);
+    let again = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    assert_eq!((again.snapshot().forms(), &*again.snapshot()), (NEWEST_FORMS, &*catalog.snapshot()));
+    for reads in [None, Some(BlockForms { logs: NEWEST_FORMS.logs, samples: 1 })] {
+        let refused = open(&store, &env, reads).await.err().unwrap();
+        assert!(matches!(refused, Error::NewerForms { .. }), "{refused}");
+        let text = refused.to_string();
+        assert!(text.contains(&NEWEST_FORMS.to_string()) && text.contains("start a newer version"), "{text}");
+    }
+    assert!(check(&store, &env).await.unwrap().is_undamaged());
+}
+
+/// Versions of a program of the future: this one neither follows nor repairs its store.
+#[tokio::test(start_paused = true)]
+async fn a_store_of_a_newer_program_is_neither_used_nor_repaired() {
+    let (env, store) = memory(33);
+    let later = BlockForms { logs: NEWEST_FORMS.logs + 1, samples: NEWEST_FORMS.samples };
+    let catalog = open(&store, &env, Some(later)).await.unwrap();
+    register(&catalog, env.new_id()).await.unwrap();
+    let refusals = [
+        open(&store, &env, Some(NEWEST_FORMS)).await.err(),
+        check(&store, &env).await.err(),
+        Repair::plan(&store, &env).await.err(),
+    ];
+    for refused in refusals {
+        assert!(matches!(refused, Some(Error::NewerForms { .. })), "{refused:?}");
+    }
+}

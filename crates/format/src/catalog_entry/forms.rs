@@ -1,0 +1,94 @@
+//! Versions of blocks: those that a process reads, and those that processes may write.
+//!
+//! A registered writer states the versions that it reads at the end of its host name, because programs from
+//! before they were stated read every text there, and no further field.
+
+use std::fmt;
+
+/// A version of the blocks of each signal. A program that reads a version reads all earlier ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockForms {
+    /// The version of blocks of logs.
+    pub logs: u16,
+    /// The version of blocks of samples.
+    pub samples: u16,
+}
+
+impl BlockForms {
+    /// What writers read that state nothing.
+    pub const UNSTATED: Self = Self { logs: 5, samples: 7 };
+
+    /// Whether a process that reads these versions reads `others` too.
+    pub fn include(self, others: Self) -> bool {
+        self.logs >= others.logs && self.samples >= others.samples
+    }
+
+    /// The later version of each signal.
+    pub fn or_later(self, others: Self) -> Self {
+        Self { logs: self.logs.max(others.logs), samples: self.samples.max(others.samples) }
+    }
+
+    /// The text of a host name that states these versions.
+    pub(super) fn at_end_of(self, host: &str) -> String {
+        format!("{host} [{self}]")
+    }
+
+    /// Splits a text into a host name and the versions that it states. A text that [`Self::at_end_of`] does
+    /// not write is a host name.
+    pub(super) fn split(text: &str) -> (&str, Option<Self>) {
+        let stated = || {
+            let (host, stated) = text.strip_suffix(']')?.rsplit_once(" [log blocks ")?;
+            let (logs, samples) = stated.split_once(", sample blocks ")?;
+            let forms = Self { logs: logs.parse().ok()?, samples: samples.parse().ok()? };
+            (forms.at_end_of(host) == text).then_some((host, Some(forms)))
+        };
+        stated().unwrap_or((text, None))
+    }
+}
+
+impl fmt::Display for BlockForms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "log blocks {}, sample blocks {}", self.logs, self.samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_name_keeps_its_bytes_whatever_it_ends_with() {
+        let forms = BlockForms { logs: 6, samples: 7 };
+        assert_eq!(forms.at_end_of("web-1"), "web-1 [log blocks 6, sample blocks 7]");
+        let texts = [
+            "",
+            "web-1",
+            "web-1 [log blocks 6, sample blocks 7]",
+            " [log blocks 65535, sample blocks 0]",
+            "a [log blocks 6, sample blocks 7] [log blocks 8, sample blocks 9]",
+            "web-1 [log blocks 06, sample blocks 7]",
+            "web-1 [log blocks +6, sample blocks 7]",
+            "web-1 [log blocks 65536, sample blocks 7]",
+            "web-1 [log blocks 6, sample blocks 7, others 1]",
+            "[log blocks 6, sample blocks 7]",
+            "\u{e9} [log blocks 6, sample blocks 7]]",
+        ];
+        let mut stated = 0;
+        for text in texts {
+            let (host, forms) = BlockForms::split(text);
+            assert_eq!(forms.map_or(host.to_owned(), |forms| forms.at_end_of(host)), text);
+            stated += usize::from(forms.is_some());
+        }
+        assert_eq!(stated, 3);
+        assert_eq!(BlockForms::split("web-1 [log blocks 6, sample blocks 7]"), ("web-1", Some(forms)));
+    }
+
+    #[test]
+    fn versions_are_compared_signal_by_signal() {
+        let newer = BlockForms { logs: 6, samples: 7 };
+        assert!(newer.include(BlockForms::UNSTATED) && !BlockForms::UNSTATED.include(newer));
+        let mixed = BlockForms { logs: 5, samples: 8 };
+        assert!(!mixed.include(newer) && !newer.include(mixed));
+        assert_eq!(mixed.or_later(newer), BlockForms { logs: 6, samples: 8 });
+    }
+}
