@@ -6,12 +6,13 @@ use sandur_format::block::BlockIndex;
 use sandur_format::codec::varint::put_varint;
 use sandur_format::codec::{Piece, Reader};
 use sandur_format::log_block::{Footer, PageEntry, VERSION, Wanted};
+use sandur_format::needle::{FilterSegment, PageSet};
 use sandur_model::{AutomatonParts, LineAutomaton, MatchOp, Matcher};
 
 use super::block::{opened, with_trailer};
 
 /// A valid block. Inputs replace its parts.
-const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/log-block-v5.bin");
+const FIXTURE: &[u8] = include_bytes!("../../../format/fixtures/log-block-v6.bin");
 /// Longest input in bytes. A page may become some hundred times as long when it is decoded.
 const INPUT_BYTES_MAX: usize = 64 << 10;
 /// Number of sections of a footer. Their ids begin at 1.
@@ -85,6 +86,7 @@ fn check_footer(footer: &Footer) {
         footer.filter_segment_of(page.index);
     }
     Footer::group_ranges(footer.pages());
+    footer.filter_segments().iter().for_each(|segment| check_segment(segment, footer.offset()));
     let matchers = [(MatchOp::Equal, "api"), (MatchOp::NotEqual, ""), (MatchOp::Regex, "a.*|w")];
     for (op, value) in matchers {
         let matcher = Matcher::new("app", op, value).unwrap_or_else(|error| panic!("{error}"));
@@ -100,6 +102,32 @@ fn check_footer(footer: &Footer) {
     }
     footer.metadata_keys().carriers("constant").may_include(0);
     footer.memory_bytes();
+}
+
+/// The pieces of a segment cover its range exactly, those of a key are among them, a filter of a page is not
+/// larger than the segment, and without pieces no page is ruled out.
+fn check_segment(segment: &FilterSegment, limit: u64) {
+    let range = segment.range();
+    assert!(range.end <= limit, "a segment overlaps the footer");
+    let mut end = range.start;
+    for piece in (0..segment.pieces()).map(|number| segment.piece(number)) {
+        assert_eq!(piece.offset, end, "a gap between pieces");
+        end = piece.end();
+    }
+    assert_eq!(end, range.end);
+    let filters: u64 = segment.pages().map(|page| segment.filter_bytes(page)).sum();
+    assert_eq!(filters, range.end - range.start);
+    let nothing = segment.open([]).unwrap_or_else(|error| panic!("no pieces: {error}"));
+    for key in [0, 1, 0x8000_0001, 0xC000_0000, u32::MAX] {
+        let numbers = segment.pieces_for(&[key]);
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(numbers.last().is_none_or(|last| *last < segment.pieces()));
+        assert!(segment.pieces_memory(numbers) >= segment.pieces() as u64);
+        assert_eq!(segment.pages_with(&nothing, key), PageSet::ALL);
+    }
+    let copies: Vec<_> = segment.pages().take(2).filter_map(|page| segment.begin_copy(page)).collect();
+    assert_eq!(copies.len(), segment.pages().len().min(2));
+    assert!(segment.pieces() == 0 || segment.copy(0, &[], &mut []).is_err(), "an empty piece");
 }
 
 /// Returns the first page of the fixture with another number of rows.

@@ -429,4 +429,77 @@ pub(super) mod tests {
             assert!(read as usize * 50 < all, "{read} of {all} bytes");
         }
     }
+
+    /// Pages of several sizes, so that a slice has several classes and pieces.
+    fn varied() -> (FilterSegment, Vec<Bytes>) {
+        let mut builder = SegmentBuilder::new(true);
+        for page in 0..40u32 {
+            let keys: Vec<u32> =
+                (0..3_000 + page * 400).map(|n| (n << 8 | page).wrapping_mul(0x9E37_79B1) | 1).collect();
+            builder.push(PageFilter::of_keys(&keys));
+        }
+        builder.finish(7, 64)
+    }
+
+    /// Goal: no damaged piece rules out a page. Method: each piece is cut, longer, changed, and replaced by
+    /// each other piece.
+    #[test]
+    fn damaged_and_swapped_pieces_are_refused() {
+        let (segment, pieces) = varied();
+        assert!(pieces.len() > 3 * SLICES, "{} pieces", pieces.len());
+        let refused = |number: usize, bytes: &Bytes| {
+            let mut copies: Vec<_> = segment.pages().filter_map(|page| segment.begin_copy(page)).collect();
+            segment.open([(number, bytes.clone())]).is_err()
+                && segment.copy(number, bytes, &mut copies).is_err()
+        };
+        for (number, piece) in pieces.iter().enumerate() {
+            assert!(!refused(number, piece), "piece {number} unchanged");
+            assert!(
+                refused(number, &Bytes::new()) && refused(number, &piece.slice(1..)),
+                "piece {number} cut"
+            );
+            let longer = [&piece[..], &[0]].concat();
+            let mut changed = piece.to_vec();
+            changed[number % piece.len()] ^= 1 << (number % 8);
+            assert!(refused(number, &longer.into()) && refused(number, &changed.into()), "piece {number}");
+            let others =
+                pieces.iter().enumerate().filter(|(other, bytes)| *other != number && *bytes != piece);
+            assert!(others.into_iter().all(|(_, other)| refused(number, other)), "piece {number} swapped");
+        }
+        let whole: Bytes = pieces.concat().into();
+        assert!(segment.open_whole(&whole).is_ok());
+        let swapped = [&whole[whole.len() / 2..], &whole[..whole.len() / 2]].concat();
+        assert!(segment.open_whole(&swapped.into()).is_err());
+    }
+
+    /// Goal: an entry whose sizes are wrong is refused, or names pieces within the block that the stored
+    /// bytes do not match. Method: every byte of an entry gets every value.
+    #[test]
+    fn entries_with_wrong_sizes_are_refused_or_match_no_stored_bytes() {
+        let (segment, pieces) = varied();
+        let (mut entry, whole) = (Vec::new(), Bytes::from(pieces.concat()));
+        segment.put(&mut entry);
+        let (form, limit) = (SegmentForm { tells_words: true, by_place: true }, segment.range().end + 4_096);
+        let sizes = entry.len() - pieces.len() * 4;
+        let (mut read, mut refused) = (0, 0);
+        for at in 0..sizes {
+            for value in (0..=u8::MAX).filter(|value| *value != entry[at]) {
+                let mut changed = entry.clone();
+                changed[at] = value;
+                let found = FilterSegment::get(&mut Reader::new("entry", 0, &changed), form, limit);
+                let Ok(found) = found else {
+                    refused += 1;
+                    continue;
+                };
+                read += 1;
+                assert!(found.range().end <= limit && found.pages().len() <= PAGES_MAX);
+                let bytes: u64 = (0..found.pieces()).map(|number| u64::from(found.piece(number).len)).sum();
+                assert_eq!(bytes, found.range().end - found.range().start);
+                // Another first page, offset or mark of words does not change the pieces.
+                let is_alike = found.lines == segment.lines && found.checksums == segment.checksums;
+                assert_eq!(found.open_whole(&whole).is_ok(), is_alike, "byte {at} is {value}");
+            }
+        }
+        assert!(read > 1_000 && refused > 1_000, "{read} were read, {refused} refused");
+    }
 }
