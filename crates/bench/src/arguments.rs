@@ -1,8 +1,13 @@
-//! Options of the command line: how they are declared and read.
+//! Options of the command line: how they are declared and read, and what several commands make of them.
+
+use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Arg, ArgMatches, value_parser};
-use sandur_bench::run;
+use sandur_base::units::ByteSize;
+use sandur_bench::{pack, run};
+use sandur_runtime::Env;
 
 /// An option with a value.
 pub fn text(name: &'static str, value: &'static str, help: &'static str) -> Arg {
@@ -30,4 +35,18 @@ pub fn process_of(arguments: &ArgMatches) -> Result<Option<run::Process>> {
     let text = std::fs::read_to_string(path).with_context(|| path.to_owned())?;
     let id = text.trim().parse().with_context(|| format!("{path} has no process id"))?;
     Ok(Some(run::Process(id)))
+}
+
+/// Generates a data set in a directory and reports progress on stderr.
+pub fn make_data_set(env: &Env, out: &Path, wanted: pack::Wanted) -> Result<()> {
+    let mut shown = env.monotonic();
+    let made = pack::generate(out, wanted, |bytes| {
+        if env.monotonic() - shown > Duration::from_secs(1) {
+            shown = env.monotonic();
+            eprintln!("generated {} of about {}", ByteSize(bytes), ByteSize(wanted.bytes));
+        }
+    });
+    let made = made.with_context(|| format!("cannot write to {}", out.display()))?;
+    eprintln!("{}: {} lines, {} of text", out.display(), made.lines, ByteSize(made.bytes));
+    Ok(())
 }

@@ -14,7 +14,7 @@ use sandur_bench::services::Services;
 use sandur_bench::{live, pack, run};
 use sandur_runtime::{Env, environment};
 
-use crate::arguments::{argument, count, number, process_of, text};
+use crate::arguments::{argument, count, make_data_set, number, process_of, text};
 
 fn main() -> Result<()> {
     let matches = command().get_matches();
@@ -33,6 +33,7 @@ fn main() -> Result<()> {
             Some(("churn", arguments)) => measure_churn(&env, arguments).await,
             Some(("dash", arguments)) => measure_dash(&env, arguments).await,
             Some(("paths", arguments)) => command::paths::measure(&env, arguments).await,
+            Some(("needles", arguments)) => command::needles::measure(&env, arguments).await,
             _ => unreachable!("clap asks for a subcommand"),
         }
     })
@@ -94,6 +95,7 @@ fn command() -> Command {
         .subcommands([generate, run, server, tail_command(), cold_command([seed(), instances(), size()])])
         .subcommand(acks_command([seed(), instances()]))
         .subcommands([wide_command(), churn_command(), dash_command(), command::paths::command()])
+        .subcommand(command::needles::command([seed(), instances()]))
 }
 
 fn acks_command(data_set: [Arg; 2]) -> Command {
@@ -318,19 +320,6 @@ fn generate(env: &Env, arguments: &ArgMatches) -> Result<()> {
     };
     let out = Path::new(argument(arguments, "out").context("--out is needed")?);
     make_data_set(env, out, wanted(arguments, span, end)?)
-}
-
-fn make_data_set(env: &Env, out: &Path, wanted: pack::Wanted) -> Result<()> {
-    let mut shown = env.monotonic();
-    let made = pack::generate(out, wanted, |bytes| {
-        if env.monotonic() - shown > Duration::from_secs(1) {
-            shown = env.monotonic();
-            eprintln!("generated {} of about {}", ByteSize(bytes), ByteSize(wanted.bytes));
-        }
-    });
-    let made = made.with_context(|| format!("cannot write to {}", out.display()))?;
-    eprintln!("{}: {} lines, {} of text", out.display(), made.lines, ByteSize(made.bytes));
-    Ok(())
 }
 
 async fn stream(env: &Env, arguments: &ArgMatches) -> Result<()> {

@@ -1,3 +1,4 @@
 //! Subcommands that have a module of their own: the options of each, and how it runs.
 
+pub mod needles;
 pub mod paths;
