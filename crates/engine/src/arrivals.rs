@@ -3,6 +3,9 @@
 //!
 //! Most new rows are of the last seconds, so results for earlier times stay valid while a head grows.
 //!
+//! A slot ends with a multiple of its length, inclusive: a step at such an instant reads the rows up to and
+//! including it, so that its answer stays valid when later rows come.
+//!
 //! **Invariants.** A row is counted after readers can see it and before it is acknowledged. Counts only grow,
 //! so equal counts mean equal rows. The number of slots is bounded: with too many, all become longer.
 
@@ -13,10 +16,10 @@ use sandur_model::{MILLISECOND_NS, TimeRange};
 use sandur_query::Holding;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Length of a slot, until there are more than [`SLOTS_MAX`]. A dashboard has a step about as often.
-const SLOT_MS: i64 = 15_000;
+/// Length of a slot, until there are more than [`SLOTS_MAX`]. The steps of most dashboards are multiples of it.
+const SLOT_MS: i64 = 5_000;
 const SLOT_NS: i64 = SLOT_MS * MILLISECOND_NS;
-/// The most slots: four hours without a gap. Beyond that each becomes four times as long.
+/// The most slots: 85 minutes without a gap. Beyond that each becomes four times as long.
 const SLOTS_MAX: usize = 1_024;
 
 /// The rows of one tenant in a head, by time slot.
@@ -41,13 +44,13 @@ impl Counting {
     /// Notes a row with a time in milliseconds.
     #[inline]
     pub(crate) fn add_ms(&mut self, time_ms: i64, bytes: u64) {
-        self.add(time_ms.div_euclid(SLOT_MS), bytes);
+        self.add(time_ms.saturating_sub(1).div_euclid(SLOT_MS), bytes);
     }
 
     /// Notes a row with a time in nanoseconds.
     #[inline]
     pub(crate) fn add_ns(&mut self, time_ns: i64, bytes: u64) {
-        self.add(time_ns.div_euclid(SLOT_NS), bytes);
+        self.add(time_ns.saturating_sub(1).div_euclid(SLOT_NS), bytes);
     }
 
     #[inline]
@@ -105,15 +108,13 @@ impl Arrivals {
         named[16..24].copy_from_slice(&start.to_le_bytes());
         named[24..32].copy_from_slice(&self.length.to_le_bytes());
         let mut holding = |(slot, count): (&i64, &Count)| {
-            let first = slot.saturating_mul(length_ns);
+            let before = slot.saturating_mul(length_ns);
+            // Times before the first instant of nanoseconds are stored as that instant.
+            let first = if before == i64::MIN { before } else { before.saturating_add(1) };
             named[32..40].copy_from_slice(&slot.to_le_bytes());
             named[40..].copy_from_slice(&count.rows.to_le_bytes());
-            Holding {
-                first: first.max(earliest),
-                last: first.saturating_add(length_ns - 1).min(latest),
-                version: xxh3_128(&named),
-                bytes: count.bytes.max(1),
-            }
+            let (first, last) = (first.max(earliest), before.saturating_add(length_ns).min(latest));
+            Holding { first, last, version: xxh3_128(&named), bytes: count.bytes.max(1) }
         };
         let all = self.slots.iter().map(&mut holding);
         all.filter(|holding| range.touches(holding.first, holding.last)).collect()
@@ -142,17 +143,33 @@ mod tests {
     fn versions_change_where_rows_come() {
         let mut arrivals = Arrivals::default();
         counted(&mut arrivals, &[0, 1, 14, 15, 40, 3]);
-        let (early, late) = (seen(&arrivals, 0, 14), seen(&arrivals, 30, 60));
-        assert_eq!(early.iter().map(|s| s.1).collect::<Vec<_>>(), [40]);
-        assert_eq!((seen(&arrivals, 0, 60).len(), seen(&arrivals, 45, 60).len()), (3, 0));
-        counted(&mut arrivals, &[44]);
-        assert!(seen(&arrivals, 0, 14) == early && seen(&arrivals, 30, 60) != late);
+        let (early, late) = (seen(&arrivals, 1, 5), seen(&arrivals, 36, 60));
+        assert_eq!(early.iter().map(|s| s.1).collect::<Vec<_>>(), [20]);
+        assert_eq!((seen(&arrivals, 0, 60).len(), seen(&arrivals, 41, 60).len()), (4, 0));
+        counted(&mut arrivals, &[39]);
+        assert!(seen(&arrivals, 1, 5) == early && seen(&arrivals, 36, 60) != late);
         assert_eq!(arrivals.rows(), 7);
+    }
+
+    /// Goal: a step that is a multiple of five seconds stays valid when rows after it come.
+    #[test]
+    fn rows_after_the_end_of_a_slot_change_no_version_up_to_it() {
+        let mut arrivals = Arrivals::default();
+        counted(&mut arrivals, &[3, 10]);
+        let before = seen(&arrivals, 0, 10);
+        arrivals.count({
+            let mut counting = Counting::default();
+            counting.add_ns(10 * S + 1, 1);
+            counting
+        });
+        assert_eq!(seen(&arrivals, 0, 10), before);
+        counted(&mut arrivals, &[10]);
+        assert_ne!(seen(&arrivals, 0, 10), before);
     }
 
     #[test]
     fn milliseconds_and_nanoseconds_have_the_same_slots() {
-        for ms in [i64::MIN, -15_001, -15_000, -1, 0, 14_999, 15_000, 1_795_168_800_123] {
+        for ms in [i64::MIN, -5_001, -5_000, -1, 0, 1, 4_999, 5_000, 5_001, 1_795_168_800_123] {
             let (mut of_ms, mut of_ns) = (Counting::default(), Counting::default());
             of_ms.add_ms(ms, 1);
             of_ns.add_ns(ms.saturating_mul(MILLISECOND_NS), 1);
@@ -166,7 +183,7 @@ mod tests {
         counted(&mut arrivals, &[1, 20]);
         let holdings = arrivals.holdings((Id(1), 7), (S, 20 * S), TimeRange::ALL);
         let bounds: Vec<(i64, i64)> = holdings.iter().map(|h| (h.first, h.last)).collect();
-        assert_eq!(bounds, [(S, 15 * S - 1), (15 * S, 20 * S)]);
+        assert_eq!(bounds, [(S, 5 * S), (15 * S + 1, 20 * S)]);
     }
 
     #[test]
