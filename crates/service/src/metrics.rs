@@ -75,9 +75,10 @@ impl QueryMetrics {
     }
 
     /// Updates the gauges.
-    pub(crate) fn observe(&self, turns: &FairQueue, followers: u64, steps: &ResultsCache) {
-        self.running.set(turns.running() as i64);
-        self.waiting.set(turns.waiting() as i64);
+    pub(crate) fn observe(&self, turns: [&FairQueue; 2], followers: u64, steps: &ResultsCache) {
+        // A query with a turn of the second queue waits or runs in the first one.
+        self.running.set(turns[0].running() as i64);
+        self.waiting.set(turns.iter().map(|turns| turns.waiting() as i64).sum());
         self.followers.set(followers as i64);
         let figures = steps.figures();
         self.step_units.set(figures.units as i64);

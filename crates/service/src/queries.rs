@@ -63,6 +63,8 @@ pub struct QueryParts {
     pub limits_of: LimitsOf,
     /// The queue in which each piece of a query waits.
     pub turns: FairQueue,
+    /// The queue in which evaluations of many steps wait in addition.
+    pub wide_turns: FairQueue,
     /// The step cache.
     pub steps: ResultsCache,
     /// The memory budget of all queries.
@@ -131,6 +133,11 @@ impl Queries {
     /// The queue of queries.
     pub fn turns(&self) -> &FairQueue {
         &self.0.parts.turns
+    }
+
+    /// The queue of evaluations of many steps.
+    pub(crate) fn wide_turns(&self) -> &FairQueue {
+        &self.0.parts.wide_turns
     }
 
     /// The step cache.
@@ -228,6 +235,6 @@ impl Queries {
     /// Updates gauges before they are rendered.
     pub fn observe(&self) {
         let parts = &self.0.parts;
-        parts.metrics.observe(&parts.turns, self.0.followers.total(), &parts.steps);
+        parts.metrics.observe([&parts.turns, &parts.wide_turns], self.0.followers.total(), &parts.steps);
     }
 }

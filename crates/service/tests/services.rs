@@ -92,6 +92,7 @@ async fn services() -> (Queries, Writes) {
         graphite_rules: Arc::new(Default::default),
         limits_of: Arc::clone(&limits_of),
         turns: FairQueue::new(4, 16),
+        wide_turns: FairQueue::new(2, 16),
         steps: ResultsCache::new(MemoryBudget::root("steps", MIB)),
         memory: QueryMemory::new(MemoryBudget::root("all queries", 64 * MIB)),
         slow: SlowQueries::new(&MemoryBudget::root("slow queries", MIB)),

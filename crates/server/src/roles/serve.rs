@@ -278,6 +278,7 @@ fn queries(
         graphite_rules: Arc::new(move || rules.now()),
         limits_of: limits_of(limits),
         turns: query_queue(settings),
+        wide_turns: wide_queue(settings, shares),
         steps: shares.results_cache(),
         memory: QueryMemory::new(shares.query.clone()),
         slow: SlowQueries::new(&shares.slow_queries),
@@ -354,4 +355,12 @@ fn query_queue(settings: &Settings) -> FairQueue {
         n => n as usize,
     };
     FairQueue::new(running, settings.query.max_queued as usize)
+}
+
+/// The queue of evaluations of many steps: as many at a time as their memory suffices for, at most one per
+/// processor, because one of them uses all processors most of the time.
+fn wide_queue(settings: &Settings, shares: &Shares) -> FairQueue {
+    const BYTES: u64 = 64 << 20;
+    let running = (shares.query.limit() / BYTES).clamp(1, machine::processors() as u64);
+    FairQueue::new(running as usize, settings.query.max_queued as usize)
 }

@@ -32,8 +32,8 @@ async fn once(
     let source = queries.samples();
     let is_range = request.times.step > 0;
     let keeps = is_range && context.results().is_some() && context.earliest_ns() == i64::MIN;
-    match Steps::new(&source, context, request, expr).filter(|_| keeps) {
+    match Steps::new(&source, context, request, expr, queries.wide_turns()).filter(|_| keeps) {
         Some(steps) => steps.run(queries.limits(context.tenant()).split_queries_by_interval).await,
-        None => whole(&source, context, request, expr).await,
+        None => whole(&source, context, request, expr, queries.wide_turns()).await,
     }
 }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sandur_base::BoxFuture;
 use sandur_promql::{self as promql, Answer, Expr, Request, Times, Value};
 use sandur_query::{
-    Error, HeldSeries, QueryContext, QueryStats, Sample, SampleSource, Series, StepEvaluator, StepTimes,
-    over_steps,
+    Error, FairQueue, HeldSeries, QueryContext, QueryStats, Sample, SampleSource, Series, StepEvaluator,
+    StepTimes, over_steps,
 };
 
 use super::evaluated::Evaluated;
@@ -23,6 +23,9 @@ const LITTLE_BYTES: u64 = 128 << 10;
 /// of which one or two are stored, and only matching series are read. Each piece pays the cost per series
 /// again.
 const PIECE_BYTES: u64 = 1 << 30;
+/// An evaluation of at least this many steps waits for its turn among such evaluations too. A refresh of a
+/// panel, of which most steps are cached, has fewer.
+const WIDE_STEPS: usize = 64;
 
 #[cfg(test)]
 #[path = "steps_tests.rs"]
@@ -35,6 +38,8 @@ pub struct Steps<'a> {
     request: &'a Request,
     expr: &'a Expr,
     windows: Vec<(i64, i64)>,
+    /// The turns of evaluations of many steps.
+    wide: &'a FairQueue,
     seen: Mutex<Seen>,
 }
 
@@ -57,9 +62,10 @@ impl<'a> Steps<'a> {
         context: &'a QueryContext,
         request: &'a Request,
         expr: &'a Expr,
+        wide: &'a FairQueue,
     ) -> Option<Self> {
         let windows = promql::windows(expr, &request.options)?;
-        Some(Self { source, context, request, expr, windows, seen: Mutex::default() })
+        Some(Self { source, context, request, expr, windows, wide, seen: Mutex::default() })
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -76,7 +82,7 @@ impl<'a> Steps<'a> {
         if seen.has_histograms {
             return match seen.whole {
                 Some(answer) => Ok(Evaluated::of(answer)),
-                None => whole(self.source, self.context, self.request, self.expr).await,
+                None => whole(self.source, self.context, self.request, self.expr, self.wide).await,
             };
         }
         let Seen { warnings, infos, samples, peak_samples, .. } = seen;
@@ -120,7 +126,7 @@ impl<'a> Steps<'a> {
         let is_open = start == last && all.start < all.end && all.step > 1;
         let times = Times { start, end: last + i64::from(is_open), ..all };
         let request = Request { times, ..self.request.clone() };
-        let answer = evaluate(self.source, self.context, &request, self.expr).await?;
+        let answer = evaluate(self.source, self.context, &request, self.expr, self.wide).await?;
         let answer = self.note(answer, times.grid().steps == all.grid().steps)?;
         let memory = self.context.budget().reserve(answer.memory.bytes())?;
         let is_little = answer.memory.bytes() <= LITTLE_BYTES;
@@ -144,12 +150,22 @@ fn numbers_of(answer: Answer) -> Vec<Series> {
 }
 
 /// Waits in the queue of queries, then evaluates.
+///
+/// Evaluations of many steps read many samples, and several at once would use the memory of all queries:
+/// those that lack memory would start again, and would delay those of few steps. Therefore they also have
+/// their own queue. Its turn is taken first, and whoever has a turn of the other queue does not wait here, so
+/// there is no deadlock.
 async fn evaluate(
     source: &dyn SampleSource,
     context: &QueryContext,
     request: &Request,
     expr: &Expr,
+    wide: &FairQueue,
 ) -> Result<Answer, Error> {
+    let _wide_turn = match request.times.grid().steps < WIDE_STEPS {
+        true => None,
+        false => context.clone().with_queue(wide.clone()).turn().await?,
+    };
     let _turn = context.turn().await?;
     QueryStats::add(&context.stats().splits, 1);
     promql::query_parsed(source, context, request, expr).await
@@ -161,8 +177,9 @@ pub async fn whole(
     context: &QueryContext,
     request: &Request,
     expr: &Expr,
+    wide: &FairQueue,
 ) -> Result<Evaluated, Error> {
-    evaluate(source, context, request, expr).await.map(Evaluated::of)
+    evaluate(source, context, request, expr, wide).await.map(Evaluated::of)
 }
 
 impl StepEvaluator for Steps<'_> {

@@ -8,8 +8,9 @@ use sandur_memory::MemoryBudget;
 use sandur_model::{Labels, TenantId, TimeRange};
 use sandur_promql::{Options, Request, Times};
 use sandur_query::{
-    Error, Exemplars, Holding, KnownSeries, MemorySeries, Metadata, MetadataSelection, QueryContext,
-    ResultsCache, Sample, SampleScan, SampleSelection, SampleSource, SeriesIndex, SeriesRequest, Versions,
+    Error, Exemplars, FairQueue, Holding, KnownSeries, MemorySeries, Metadata, MetadataSelection,
+    QueryContext, ResultsCache, Sample, SampleScan, SampleSelection, SampleSource, SeriesIndex,
+    SeriesRequest, Versions,
 };
 use sandur_runtime::Env;
 
@@ -140,6 +141,7 @@ async fn cached_steps_equal_new_evaluations_while_samples_arrive() {
         (random >> 33) % below
     };
     let results = ResultsCache::new(MemoryBudget::root("results", 64 << 20));
+    let wide = FairQueue::new(1, 1);
     let context = || {
         let budget = MemoryBudget::root("query", 1 << 30);
         QueryContext::new(Env::system(2), TenantId::default_tenant(), budget, Duration::from_secs(600))
@@ -164,9 +166,10 @@ async fn cached_steps_equal_new_evaluations_while_samples_arrive() {
             let request = Request { query: query.to_owned(), times, options: Options::default() };
             let (kept, fresh) = (context().with_results(results.clone()), context());
             for _ in 0..2 {
-                let steps = Steps::new(&source, &kept, &request, &expr).expect("all of these have windows");
+                let steps =
+                    Steps::new(&source, &kept, &request, &expr, &wide).expect("all of these have windows");
                 let of_kept = text(steps.run(3_600_000_000_000).await.unwrap());
-                let of_fresh = text(whole(&source, &fresh, &request, &expr).await.unwrap());
+                let of_fresh = text(whole(&source, &fresh, &request, &expr, &wide).await.unwrap());
                 assert_eq!(of_kept, of_fresh, "{query} in round {round}");
             }
             hits += kept.stats().snapshot().result_cache_hits;

@@ -308,6 +308,7 @@ fn services(env: &Env, settings: &Settings, sources: Sources, intake: Arc<dyn In
         graphite_rules: Arc::new(Default::default),
         limits_of: limits_of.clone(),
         turns: FairQueue::new(running as usize, query.max_queued as usize),
+        wide_turns: FairQueue::new(2, query.max_queued as usize),
         steps: ResultsCache::new(MemoryBudget::root("results", 1 << 20)),
         memory: QueryMemory::new(MemoryBudget::root("all queries", 64 << 20)),
         slow: SlowQueries::new(&MemoryBudget::root("slow queries", 1 << 20)),
