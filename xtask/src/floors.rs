@@ -21,7 +21,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("policy", &["metrics", "options", "path_labels", "policy", "rules"]),
     ("blocks", &["blocks"]),
     ("signals", &["logs", "samples"]),
-    ("views", &["head", "node", "view"]),
+    ("views", &["head", "node", "same_rows", "view"]),
     ("reading", &["logs::reading", "reading", "samples::reading"]),
     ("writing", &["writing"]),
     ("upkeep", &["upkeep"]),

@@ -16,7 +16,8 @@ use sandur_model::{MILLISECOND_NS, TimeRange};
 use sandur_query::Holding;
 use xxhash_rust::xxh3::xxh3_128;
 
-/// Length of a slot, until there are more than [`SLOTS_MAX`]. The steps of most dashboards are multiples of it.
+/// Length of a slot, until there are more than [`SLOTS_MAX`]. The steps of most dashboards are multiples of
+/// it.
 const SLOT_MS: i64 = 5_000;
 const SLOT_NS: i64 = SLOT_MS * MILLISECOND_NS;
 /// The most slots: 85 minutes without a gap. Beyond that each becomes four times as long.
@@ -114,7 +115,8 @@ impl Arrivals {
             named[32..40].copy_from_slice(&slot.to_le_bytes());
             named[40..].copy_from_slice(&count.rows.to_le_bytes());
             let (first, last) = (first.max(earliest), before.saturating_add(length_ns).min(latest));
-            Holding { first, last, version: xxh3_128(&named), bytes: count.bytes.max(1) }
+            let version = xxh3_128(&named);
+            Holding { first, last, version, bytes: count.bytes.max(1), block: (first, last) }
         };
         let all = self.slots.iter().map(&mut holding);
         all.filter(|holding| range.touches(holding.first, holding.last)).collect()

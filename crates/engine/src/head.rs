@@ -189,6 +189,14 @@ impl Head {
         }
     }
 
+    /// The number of the dataset's rows.
+    pub fn rows(&self, dataset: &Dataset) -> u64 {
+        match dataset.signal {
+            Signal::Logs => self.logs.rows_of(&dataset.tenant),
+            Signal::Metrics => self.samples.rows_of(&dataset.tenant),
+        }
+    }
+
     /// What holds the dataset's rows in the range. The version of a holding changes with every new row.
     pub fn holdings(&self, dataset: &Dataset, range: TimeRange) -> Vec<Holding> {
         match dataset.signal {

@@ -16,7 +16,7 @@
 //! | policy | `metrics`, `options`, `path_labels`, `policy`, `rules` | what upkeep and queries do, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
-//! | views | `head`, `node`, `view` | the heads of both signals, and what queries see |
+//! | views | `head`, `node`, `same_rows`, `view` | the heads of both signals, and what queries see |
 //! | reading | `logs::reading`, `reading`, `samples::reading` | queries over a view |
 //! | writing | `writing` | pushes, the WAL, flushes |
 //! | upkeep | `upkeep` | adoption, compaction, retention, rollups, deletes |
@@ -64,6 +64,7 @@ mod policy;
 mod readiness;
 mod reading;
 mod rules;
+mod same_rows;
 mod samples;
 #[cfg(test)]
 mod tests;

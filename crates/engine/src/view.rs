@@ -19,6 +19,7 @@ use sandur_runtime::Env;
 
 use crate::head::{Head, Inserted};
 use crate::head_totals::HeadTotals;
+use crate::same_rows::SameRows;
 
 /// A consistent state of everything that can be queried. The last head of a live writer grows while the
 /// view is in use.
@@ -81,6 +82,7 @@ pub(crate) struct Views {
     env: Env,
     inserters: Mutex<BTreeMap<Id, Inserter>>,
     current: RwLock<Arc<View>>,
+    same_rows: SameRows,
 }
 
 /// The state of inserting the rows of one incarnation.
@@ -100,7 +102,13 @@ struct Inserter {
 impl Views {
     pub(crate) fn new(env: Env, snapshot: Arc<Snapshot>) -> Self {
         let view = View { snapshot, heads: Vec::new(), missing: Vec::new() };
-        Self { env, inserters: Mutex::default(), current: RwLock::new(Arc::new(view)) }
+        let (inserters, current) = (Mutex::default(), RwLock::new(Arc::new(view)));
+        Self { env, inserters, current, same_rows: SameRows::default() }
+    }
+
+    /// What holdings had the rows of blocks before.
+    pub(crate) fn same_rows(&self) -> &SameRows {
+        &self.same_rows
     }
 
     /// Returns the current view.

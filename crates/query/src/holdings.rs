@@ -14,32 +14,35 @@ pub struct Holding {
     pub first: i64,
     /// An upper bound of its timestamps, inclusive.
     pub last: i64,
-    /// Identifies this state of this holding: differs from every other state and every other holding.
+    /// Identifies this state of this holding: differs from every other state and every other holding, and is
+    /// a hash or a sum of hashes, because versions are added ([`add_versions`]).
     pub version: u128,
     /// Raw bytes of its rows.
     pub bytes: u64,
+    /// The first and last instant of the block that it is a part of; its own ones if it is a block or a span
+    /// of a head.
+    pub block: (i64, i64),
 }
 
 /// The most candidates for cuts; the distance between candidates is increased to stay below it.
 const CANDIDATES_MAX: i64 = 4_096;
 
-/// Adds to each of `sums` a hash of the versions of the holdings that touch its reach. The starts and
-/// the ends of `reaches` must rise. `salt` distinguishes several reaches that contribute to the same
-/// sum.
+/// Adds to each of `sums` the versions of the holdings that touch its reach, multiplied by a number of the
+/// salt. The starts and the ends of `reaches` must rise. `salt` distinguishes several reaches that contribute
+/// to the same sum. If several holdings are replaced by one with the sum of their versions, then sums of
+/// reaches that touch all of them stay the same.
 pub fn add_versions(holdings: &[Holding], reaches: &[TimeRange], salt: u64, sums: &mut [u128]) {
     // The change of the sum at each reach: a holding costs two additions, however many reaches it
     // touches.
     let mut changes = vec![0u128; reaches.len() + 1];
+    let factor = xxh3_128(&salt.to_le_bytes()) | 1;
     for holding in holdings {
         let begin = reaches.partition_point(|reach| reach.end <= holding.first);
         let end = reaches.partition_point(|reach| reach.start <= holding.last);
         if begin < end {
-            let mut bytes = [0; 24];
-            bytes[..16].copy_from_slice(&holding.version.to_le_bytes());
-            bytes[16..].copy_from_slice(&salt.to_le_bytes());
-            let hash = xxh3_128(&bytes);
-            changes[begin] = changes[begin].wrapping_add(hash);
-            changes[end] = changes[end].wrapping_sub(hash);
+            let version = holding.version.wrapping_mul(factor);
+            changes[begin] = changes[begin].wrapping_add(version);
+            changes[end] = changes[end].wrapping_sub(version);
         }
     }
     let mut state = 0u128;
@@ -73,10 +76,10 @@ pub fn cuts(
     let mut bytes = vec![0u64; slots];
     let mut crossed = vec![0i64; slots + 1];
     for holding in holdings.iter().filter(|h| range.touches(h.first, h.last)) {
-        let (from, to) = (slot(holding.first), slot(holding.last));
-        bytes[from] += holding.bytes;
+        let (from, to) = (slot(holding.block.0), slot(holding.block.1));
+        bytes[slot(holding.first)] += holding.bytes;
         // A block longer than a day has few rows of each day, so both parts may read it.
-        if holding.last.saturating_sub(holding.first) <= DAY_NS {
+        if holding.block.1.saturating_sub(holding.block.0) <= DAY_NS {
             // Cut number n is the boundary before slot n.
             crossed[from + 1] += 1;
             crossed[to + 1] -= 1;
@@ -119,7 +122,7 @@ mod tests {
     use super::*;
 
     fn holding(first: i64, last: i64, version: u128) -> Holding {
-        Holding { first, last, version, bytes: 10 }
+        Holding { first, last, version, bytes: 10, block: (first, last) }
     }
 
     fn sums(holdings: &[Holding]) -> Vec<u128> {
@@ -162,6 +165,12 @@ mod tests {
         assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300]);
         days.push(holding(-5, 2 * DAY_NS, 10));
         assert_eq!(cuts(&days, all, (60, 0), false, |_| 1), [60, 240, 300], "a long block may be split");
+        let parts =
+            [(0, 29), (30, 119)].map(|part| Holding { block: (0, 119), ..holding(part.0, part.1, 1) });
+        assert_eq!(
+            cuts(&[parts[0], parts[1], hours[2]], TimeRange::new(0, 180), (60, 0), false, |_| 1),
+            [120]
+        );
         let wide = [holding(0, 1, 1), holding(i64::MAX - 1, i64::MAX, 2)];
         assert!(cuts(&wide, TimeRange::ALL, (1, 0), false, |_| 1).len() <= 1);
     }

@@ -31,7 +31,8 @@ impl Versions for Slots {
         let slots = self.0.lock().unwrap();
         let holding = |(slot, writes): (&i64, &u64)| {
             let (first, last) = (slot * 15 * S, slot * 15 * S + 15 * S - 1);
-            Holding { first, last, version: u128::from(*writes) << 64 | *slot as u128, bytes: 1 }
+            let version = u128::from(*writes) << 64 | *slot as u128;
+            Holding { first, last, version, bytes: 1, block: (first, last) }
         };
         Some(slots.iter().map(holding).filter(|h| range.touches(h.first, h.last)).collect())
     }

@@ -21,6 +21,7 @@ use crate::head::Head;
 use crate::logs::head::WantedStreams;
 use crate::reading::freshness::Freshness;
 use crate::reading::matching;
+use crate::same_rows::of_block;
 use crate::view::{View, Views};
 
 /// The most footers that are open at once when a call reads all blocks of a range.
@@ -110,20 +111,23 @@ impl<F: IndexedSignal> SeriesReader<F> {
         if !view.missing.is_empty() {
             return None;
         }
-        let block = |block: &Arc<BlockMeta>| Holding {
-            first: block.min_ts,
-            last: block.max_ts,
-            version: block.id.0,
-            bytes: block.raw_bytes.max(1),
-        };
-        let mut holdings: Vec<Holding> = view.snapshot.blocks(&dataset, range).map(block).collect();
+        let mut holdings = Vec::new();
+        for block in view.snapshot.blocks(&dataset, range) {
+            match self.views.same_rows().of(block.id) {
+                Some(earlier) => {
+                    holdings.extend(earlier.iter().filter(|one| range.touches(one.first, one.last)))
+                }
+                None => holdings.push(of_block(block)),
+            }
+        }
         for head in &view.heads {
             holdings.extend(head.holdings(&dataset, range));
         }
-        // The generation of deletes is part of every version; the odd factor keeps generations distinct.
+        // The generation of deletes is part of every version. It is an odd factor, so that sums of versions
+        // keep their relations.
         let deletes = u128::from(view.snapshot.delete_generation(&dataset));
-        let mixed = deletes.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-        holdings.iter_mut().for_each(|holding| holding.version ^= mixed);
+        let factor = deletes.wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835 << 1) | 1;
+        holdings.iter_mut().for_each(|holding| holding.version = holding.version.wrapping_mul(factor));
         Some(holdings)
     }
 

@@ -63,6 +63,7 @@ impl Versions for Hours {
             last: n * HOUR + HOUR - 1,
             version: (n as u128) << 64 | version,
             bytes: 2 << 30,
+            block: (n * HOUR, n * HOUR + HOUR - 1),
         };
         Some((0..HOURS).map(hour).filter(|h| range.touches(h.first, h.last)).collect())
     }

@@ -60,8 +60,9 @@ impl Versions for Changing {
         let all = self.0.lock().unwrap();
         let holding = |(slot, writes): (&i64, &u64)| {
             let first = slot * SLOT_MS * 1_000_000;
+            let last = first + SLOT_MS * 1_000_000 - 1;
             let version = u128::from(*writes) << 64 | *slot as u128;
-            Holding { first, last: first + SLOT_MS * 1_000_000 - 1, version, bytes: 100 << 20 }
+            Holding { first, last, version, bytes: 100 << 20, block: (first, last) }
         };
         let touching = |holding: &Holding| range.touches(holding.first, holding.last);
         Some(all.1.iter().map(holding).filter(touching).collect())

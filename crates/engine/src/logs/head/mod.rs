@@ -274,6 +274,13 @@ impl LogHead {
         (first <= last).then_some((first, last))
     }
 
+    /// The number of the tenant's rows.
+    pub fn rows_of(&self, id: &TenantId) -> u64 {
+        let rows =
+            |tenant: Arc<TenantHead>| tenant.arrivals.lock().unwrap_or_else(PoisonError::into_inner).rows();
+        self.tenant(id).map_or(0, rows)
+    }
+
     /// What holds the tenant's rows in the range. The version of a holding changes with every new row.
     pub fn holdings(&self, id: &TenantId, range: TimeRange) -> Vec<Holding> {
         let Some((tenant, bounds)) = self.tenant(id).zip(self.bounds(id)) else { return Vec::new() };

@@ -295,6 +295,11 @@ impl SampleHead {
         Some((first.saturating_mul(MILLISECOND_NS), last.saturating_mul(MILLISECOND_NS)))
     }
 
+    /// The number of the tenant's samples, repeated ones included.
+    pub fn rows_of(&self, id: &TenantId) -> u64 {
+        self.tenant(id).map_or(0, |tenant| tenant.arrivals().rows())
+    }
+
     /// What holds the tenant's samples in the range. The version of a slot changes with every new sample.
     pub fn holdings(&self, id: &TenantId, range: TimeRange) -> Vec<Holding> {
         let Some((tenant, bounds)) = self.tenant(id).zip(self.bounds(id)) else { return Vec::new() };

@@ -456,6 +456,12 @@ impl Compactor {
         edits.extend(inputs.iter().map(|id| Edit::RemoveBlock { id: *id, at_ms }));
         let preconditions =
             vec![Precondition::Live { incarnation }, Precondition::BlocksPresent(inputs.clone())];
+        if let [made] = kept.as_slice()
+            && made.counts.rolled == 0
+        {
+            let inputs = inputs.iter().filter_map(|id| work.snapshot.block(*id)).map(|block| &**block);
+            self.node.views.same_rows().note_merge(inputs, &made.meta);
+        }
         match self.node.catalog.commit(incarnation, edits, preconditions).await {
             Ok(snapshot) => {
                 self.node.views.publish(snapshot);

@@ -1,15 +1,18 @@
 //! The commits of a flush: first blocks of complete datasets, at last the remaining blocks with the WAL
 //! floor.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_catalog::{CommitError, Snapshot};
 use sandur_format::catalog_entry::{BlockMeta, Edit, Precondition};
+use sandur_model::{Dataset, TimeRange};
 use sandur_runtime::Backoff;
 
 use crate::error::Error;
+use crate::head::Head;
 use crate::view::floor_of;
 use crate::writing::flush::flusher::Flusher;
 use crate::writing::flush::outcome::{Ending, Flushed, HeadFlush};
@@ -35,6 +38,7 @@ impl Flusher {
         blocks: &[BlockMeta],
     ) -> Result<Option<Arc<Snapshot>>, Error> {
         let (incarnation, floors) = (head.incarnation(), (*floor, *floor));
+        self.note_same_rows(head, blocks);
         self.commit(Transaction { author: *author, incarnation, floors, blocks, fence: None }).await
     }
 
@@ -50,9 +54,20 @@ impl Flusher {
             Ending::Sealed { fence } => Some(*fence),
         };
         let transaction = Transaction { author: *author, incarnation, floors, blocks, fence };
+        self.note_same_rows(head, blocks);
         let Some(snapshot) = self.commit(transaction).await? else { return Ok(Flushed::Overtaken) };
         self.node.views.publish(snapshot);
         Ok(Flushed::Committed)
+    }
+
+    /// Notes for each dataset that its blocks have the rows of the head.
+    fn note_same_rows(&self, head: &Head, blocks: &[BlockMeta]) {
+        let mut of_datasets: BTreeMap<&Dataset, Vec<&BlockMeta>> = BTreeMap::new();
+        blocks.iter().for_each(|block| of_datasets.entry(&block.dataset).or_default().push(block));
+        for (dataset, blocks) in of_datasets {
+            let holdings = head.holdings(dataset, TimeRange::ALL);
+            self.node.views.same_rows().note_flush((holdings, head.rows(dataset)), &blocks);
+        }
     }
 
     /// Retries until the transaction is committed or another process was first.
@@ -114,7 +129,7 @@ impl Transaction<'_> {
 #[cfg(test)]
 mod tests {
     use sandur_format::catalog_entry::{ENTRY_BYTES_MAX, Transaction as Encoded};
-    use sandur_model::{Dataset, Signal, TenantId, TimeRange};
+    use sandur_model::{Signal, TenantId};
 
     use super::*;
     use crate::blocks::block_meta;
