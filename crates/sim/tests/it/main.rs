@@ -3,3 +3,4 @@
 mod damage;
 mod seeds;
 mod step_cache;
+mod step_cache_of_samples;
