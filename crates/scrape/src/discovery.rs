@@ -8,7 +8,7 @@ use sandur_memory::{MemoryBudget, Reservation};
 
 use crate::config::{TargetGroup, groups};
 use crate::scrape::short_of;
-use crate::yaml::Node;
+use sandur_yaml::Node;
 
 /// The largest file in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;

@@ -28,7 +28,6 @@ mod run;
 mod scrape;
 mod series;
 mod target;
-mod yaml;
 
 pub use board::{Board, Health, TargetStatus};
 pub use config::{Auth, ConfigError, FileDiscovery, JobConfig, ScrapeFile, TargetGroup, Tls};

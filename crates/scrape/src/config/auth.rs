@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use sandur_base::small_file;
 
-use super::error::ConfigError;
-use super::keys::Keys;
+use sandur_yaml::{ConfigError, Keys};
 
 /// The largest password or token file in bytes.
 const SECRET_BYTES_MAX: u64 = 64 << 10;

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use sandur_yaml::{ConfigError, Data, Keys, Node};
+
 use super::auth;
-use super::error::ConfigError;
 use super::job_config::{FileDiscovery, JobConfig, TargetGroup};
-use super::keys::Keys;
 use crate::relabel::{Action, Relabel};
-use crate::yaml::{Data, Node};
 
 /// Defaults of jobs, from the `global` section.
 #[derive(Clone, Copy, Debug)]

@@ -4,21 +4,17 @@
 //! warning that names its line, so that an existing file can be used unchanged.
 
 mod auth;
-mod error;
 mod job;
 mod job_config;
-mod keys;
 
 use std::time::Duration;
 
 pub use auth::{Auth, Tls};
-pub use error::ConfigError;
 pub(crate) use job::groups;
 use job::{DEFAULT_TIMEOUT, Defaults};
 pub use job_config::{FileDiscovery, JobConfig, TargetGroup};
-use keys::Keys;
-
-use crate::yaml::Node;
+pub use sandur_yaml::ConfigError;
+use sandur_yaml::{Keys, Node};
 
 /// The parsed contents of a file.
 #[derive(Clone, Debug, Default)]

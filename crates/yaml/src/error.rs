@@ -11,7 +11,8 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(crate) fn at(line: usize, what: String) -> Self {
+    /// An error at a line.
+    pub fn at(line: usize, what: String) -> Self {
         Self { line, what }
     }
 }

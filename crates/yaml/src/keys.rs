@@ -5,18 +5,20 @@ use std::time::Duration;
 use sandur_base::spelling::nearest;
 use sandur_base::units::{ByteSize, parse_duration};
 
-use super::error::ConfigError;
-use crate::yaml::{Data, Node};
+use crate::error::ConfigError;
+use crate::node::{Data, Node};
 
 /// The keys of a map that were not read yet.
-pub(crate) struct Keys<'a> {
-    pub(crate) line: usize,
+pub struct Keys<'a> {
+    /// The line of the map.
+    pub line: usize,
     left: Vec<&'a (String, usize, Node)>,
     taken: Vec<&'static str>,
 }
 
 impl<'a> Keys<'a> {
-    pub(crate) fn of(node: &'a Node) -> Result<Self, ConfigError> {
+    /// Begins to read a map; null has no keys.
+    pub fn of(node: &'a Node) -> Result<Self, ConfigError> {
         match &node.data {
             Data::Map(pairs) => Ok(Self { line: node.line, left: pairs.iter().collect(), taken: Vec::new() }),
             Data::Null => Ok(Self { line: node.line, left: Vec::new(), taken: Vec::new() }),
@@ -25,18 +27,20 @@ impl<'a> Keys<'a> {
     }
 
     /// Returns the value of a key, if it exists and is not null.
-    pub(crate) fn take(&mut self, key: &'static str) -> Option<&'a Node> {
+    pub fn take(&mut self, key: &'static str) -> Option<&'a Node> {
         self.taken.push(key);
         let at = self.left.iter().position(|(name, ..)| name == key)?;
         let (_, _, node) = self.left.remove(at);
         (node.data != Data::Null).then_some(node)
     }
 
-    pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, ConfigError> {
+    /// Reads a text.
+    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, ConfigError> {
         self.take(key).map(|node| scalar(node, key)).transpose()
     }
 
-    pub(crate) fn switch(&mut self, key: &'static str, default: bool) -> Result<bool, ConfigError> {
+    /// Reads a switch, with its default.
+    pub fn switch(&mut self, key: &'static str, default: bool) -> Result<bool, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(default) };
         match scalar(node, key)?.as_str() {
             "true" | "yes" | "on" => Ok(true),
@@ -45,7 +49,8 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub(crate) fn duration(&mut self, key: &'static str) -> Result<Option<Duration>, ConfigError> {
+    /// Reads a duration above zero.
+    pub fn duration(&mut self, key: &'static str) -> Result<Option<Duration>, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(None) };
         let text = scalar(node, key)?;
         let duration = parse_duration(&text).ok().filter(|duration| *duration > Duration::ZERO);
@@ -53,14 +58,15 @@ impl<'a> Keys<'a> {
         duration.ok_or_else(wrong).map(Some)
     }
 
-    pub(crate) fn count(&mut self, key: &'static str) -> Result<u64, ConfigError> {
+    /// Reads a whole number; 0 if it is missing.
+    pub fn count(&mut self, key: &'static str) -> Result<u64, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(0) };
         let text = scalar(node, key)?;
         text.parse().map_err(|_| ConfigError::at(node.line, format!("{key}: '{text}' is not a whole number")))
     }
 
     /// Reads a number of bytes with Prometheus's units, which are powers of 1,024.
-    pub(crate) fn size(&mut self, key: &'static str) -> Result<u64, ConfigError> {
+    pub fn size(&mut self, key: &'static str) -> Result<u64, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(0) };
         let text = scalar(node, key)?;
         let binary = match text.strip_suffix('B') {
@@ -71,7 +77,8 @@ impl<'a> Keys<'a> {
         size.map(|size| size.0).map_err(|e| ConfigError::at(node.line, format!("{key}: '{text}': {e}")))
     }
 
-    pub(crate) fn list(&mut self, key: &'static str) -> Result<&'a [Node], ConfigError> {
+    /// Reads a list; empty if it is missing.
+    pub fn list(&mut self, key: &'static str) -> Result<&'a [Node], ConfigError> {
         match self.take(key) {
             None => Ok(&[]),
             Some(Node { data: Data::List(items), .. }) => Ok(items),
@@ -79,12 +86,13 @@ impl<'a> Keys<'a> {
         }
     }
 
-    pub(crate) fn texts(&mut self, key: &'static str) -> Result<Vec<String>, ConfigError> {
+    /// Reads a list of texts.
+    pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>, ConfigError> {
         self.list(key)?.iter().map(|node| scalar(node, key)).collect()
     }
 
     /// Reads a map of names to texts.
-    pub(crate) fn map(&mut self, key: &'static str) -> Result<Vec<(String, String)>, ConfigError> {
+    pub fn map(&mut self, key: &'static str) -> Result<Vec<(String, String)>, ConfigError> {
         let Some(node) = self.take(key) else { return Ok(Vec::new()) };
         let Data::Map(pairs) = &node.data else {
             return Err(ConfigError::at(node.line, format!("{key}: expected names with values")));
@@ -95,7 +103,7 @@ impl<'a> Keys<'a> {
 
     /// Handles the keys that are left: adds a warning for each key of `foreign`, and fails for any
     /// other.
-    pub(crate) fn finish(self, foreign: &[&str], warnings: &mut Vec<String>) -> Result<(), ConfigError> {
+    pub fn finish(self, foreign: &[&str], warnings: &mut Vec<String>) -> Result<(), ConfigError> {
         for (name, line, _) in self.left {
             if foreign.contains(&name.as_str()) || name.ends_with("_sd_configs") {
                 let advice = if name.ends_with("_sd_configs") {
