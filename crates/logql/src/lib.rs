@@ -97,7 +97,7 @@ mod row_search;
 mod splits;
 mod stage;
 mod tail;
-mod template;
+pub mod template;
 mod vector;
 mod volume;
 

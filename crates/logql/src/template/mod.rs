@@ -1,4 +1,5 @@
-//! Templates of `line_format` and `label_format`: Go's text/template with Loki's functions.
+//! Templates of `line_format` and `label_format`: Go's text/template with Loki's functions. Other programs
+//! of this workspace use the language with functions of their own ([`Template::parse_with`]).
 //!
 //! `parse` builds a tree of the template once; `run` evaluates the tree for each row. A field that the row
 //! does not have is the empty string. Output and loops are bounded: see [`run`].
@@ -14,8 +15,11 @@ mod tree;
 mod value;
 mod value_text;
 
-pub use functions::FUNCTIONS;
-pub use run::Runner;
+pub use functions::{FUNCTIONS, Function, Host, Site, function, of_go, regex_replace, text_argument};
+pub use parse::Find;
+pub use results::{Results, Text, VALUE_BYTES};
+pub(crate) use run::Runner;
+pub use value::{Instant, Record, Value};
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +32,7 @@ pub struct Template {
     nodes: Vec<Node>,
     blocks: Blocks,
     /// The template's name in error messages.
-    name: &'static str,
+    name: Arc<str>,
     text: Arc<str>,
 }
 
@@ -40,20 +44,25 @@ impl fmt::Debug for Template {
 
 impl Template {
     /// Parses a template; errors have Go's texts.
-    pub fn parse(text: &str, name: &'static str) -> Result<Self, String> {
-        let (nodes, blocks) = parse::parse(text)
+    pub fn parse(text: &str, name: &str) -> Result<Self, String> {
+        Self::parse_with(text, name, functions::find)
+    }
+
+    /// Parses a template with functions that `find` knows.
+    pub fn parse_with(text: &str, name: &str, find: Find) -> Result<Self, String> {
+        let (nodes, blocks) = parse::parse(text, find)
             .map_err(|error| format!("template: {name}:{}: {}", error.line, error.reason))?;
-        Ok(Self { nodes, blocks, name, text: text.into() })
+        Ok(Self { nodes, blocks, name: name.into(), text: text.into() })
     }
 
     /// The names of the labels that it reads; `None` if it may read any.
-    pub fn fields(&self) -> Option<Vec<String>> {
+    pub(crate) fn fields(&self) -> Option<Vec<String>> {
         let mut fields = Vec::new();
         self.add_fields(&mut fields).then_some(fields)
     }
 
     /// Whether it reads the current time.
-    pub fn asks_for_time(&self) -> bool {
+    pub(crate) fn asks_for_time(&self) -> bool {
         std::iter::once(&self.nodes)
             .chain(self.blocks.values())
             .any(|nodes| tree::calls(nodes, functions::NOW))

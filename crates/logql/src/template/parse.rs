@@ -2,7 +2,7 @@
 
 use sandur_base::nesting::{Depth, TooNested};
 
-use super::functions;
+use super::functions::Function;
 use super::tree::{Arm, Blocks, Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::value::Value;
 
@@ -12,12 +12,15 @@ pub struct Failure {
     pub reason: String,
 }
 
-/// Parses a template.
-pub fn parse(text: &str) -> Result<(Vec<Node>, Blocks), Failure> {
+/// Finds a function by its name.
+pub type Find = fn(&str) -> Option<&'static Function>;
+
+/// Parses a template whose functions `find` knows.
+pub fn parse(text: &str, find: Find) -> Result<(Vec<Node>, Blocks), Failure> {
     let variables = vec![String::new()];
     let blocks = Blocks::new();
     let mut parser =
-        Parser { text, at: 0, depth: Depth::default(), trim: false, variables, loops: 0, blocks };
+        Parser { text, find, at: 0, depth: Depth::default(), trim: false, variables, loops: 0, blocks };
     let mut nodes = Vec::new();
     match parser.nodes(&mut nodes)? {
         End::Text => Ok((nodes, parser.blocks)),
@@ -35,6 +38,7 @@ pub(super) enum End {
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
+    find: Find,
     pub(super) at: usize,
     pub(super) depth: Depth,
     /// Whether the last action ended with `-}}`.
@@ -386,7 +390,7 @@ impl<'a> Parser<'a> {
             "nil" => return Ok(Operand::Literal(Value::Nil)),
             _ => {}
         }
-        let Some(function) = functions::find(word) else {
+        let Some(function) = (self.find)(word) else {
             return Err(self.fail(format!("function {} not defined", sandur_model::go_text::quote(word))));
         };
         if !self.rest().starts_with('.') {

@@ -22,7 +22,7 @@ pub const RESULTS_BYTES_MAX: usize = 32 << 20;
 pub const VALUE_BYTES: usize = 64;
 
 /// A text in a template; cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(Arc<String>);
 
 impl Text {

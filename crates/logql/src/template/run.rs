@@ -12,7 +12,7 @@ use sandur_memory::job::spend;
 use sandur_model::go_text::excerpt;
 
 use super::Template;
-use super::functions::{Function, RegexCache, Site, time_method};
+use super::functions::{Function, Host, RegexCache, Site, time_method};
 use super::results::{Results, VALUE_BYTES};
 use super::tree::{Branch, Command, Loop, Node, Operand, Pipeline, Place};
 use super::value::Value;
@@ -46,10 +46,13 @@ enum Flow {
 }
 
 struct State<'r, 'p> {
-    row: &'r Row<'p>,
+    /// The row; `None` if `.` is a given value.
+    row: Option<&'r Row<'p>>,
+    host: Option<&'r dyn Host>,
     template: &'r Template,
     fields: &'r [(String, NameId)],
     line: &'r [u8],
+    now_ns: i64,
     out: &'r mut Vec<u8>,
     start: usize,
     steps: usize,
@@ -103,10 +106,12 @@ impl Runner {
         let fields = &self.fields;
         let template = &self.template;
         let mut state = State {
-            row,
+            row: Some(row),
+            host: None,
             template,
             fields,
             line,
+            now_ns: row.scratch.now_ns.unwrap_or(row.timestamp),
             out,
             start,
             steps: 0,
@@ -127,7 +132,39 @@ impl Runner {
     }
 }
 
-impl State<'_, '_> {
+impl Template {
+    /// Runs the template with a value as its `.`, outside of a query of rows. Functions of the program come
+    /// from `host`.
+    pub fn render(&self, dot: Value, now_ns: i64, host: &dyn Host) -> Result<String, String> {
+        let (regexes, results, mut out) = (RegexCache::default(), Results::default(), Vec::new());
+        let mut state = State {
+            row: None,
+            host: Some(host),
+            template: self,
+            fields: &[],
+            line: b"",
+            now_ns,
+            out: &mut out,
+            start: 0,
+            steps: 0,
+            variables: Vec::new(),
+            dot: Some(dot.clone()),
+            root: Some(dot),
+            depth: Depth::default(),
+            regexes: &regexes,
+            results: &results,
+        };
+        state.nodes(&self.nodes)?;
+        String::from_utf8(out).map_err(|error| error.to_string())
+    }
+}
+
+impl<'r> State<'r, '_> {
+    /// The value of a label of the row; empty without a row.
+    fn label(&self, name: &str) -> &'r str {
+        self.row.map_or("", |row| row.value(self.field_id(name)))
+    }
+
     fn enter(&mut self) -> Result<(), String> {
         self.depth.enter().map_err(|_| format!("exceeded maximum template depth ({HEIGHT_MAX})"))
     }
@@ -176,8 +213,8 @@ impl State<'_, '_> {
             && let ([Operand::Field(path, _)], None) = (&**operands, &self.dot)
             && let [name] = &**path
         {
-            let row = self.row;
-            return self.emit(row.value(self.field_id(name)));
+            let value = self.label(name);
+            return self.emit(value);
         }
         let value = self.pipeline(pipeline)?;
         match &value {
@@ -240,6 +277,9 @@ impl State<'_, '_> {
         let mut items: Box<dyn Iterator<Item = (Value, Value)>> = match &value {
             Value::List(list) => Box::new(list.iter().zip(0..).map(|(v, n)| (Value::Int(n), v.clone()))),
             Value::Map(map) => Box::new(map.iter().map(|(k, v)| (Value::Text(k.clone()), v.clone()))),
+            Value::Texts(map) => {
+                Box::new(map.iter().map(|(k, v)| (Value::Text(k.clone()), Value::Text(v.clone()))))
+            }
             Value::Int(count) => Box::new((0..*count).map(|n| (Value::Int(n), Value::Int(n)))),
             Value::Nil => Box::new(std::iter::empty()),
             other => {
@@ -399,12 +439,12 @@ impl State<'_, '_> {
                 arguments.len()
             ));
         }
-        let now_ns = self.row.scratch.now_ns.unwrap_or(self.row.timestamp);
         // Functions read each argument at most a few times.
         let read = |argument: &Value| if let Value::Text(text) = argument { text.len() } else { 0 };
         spend(arguments.iter().map(read).sum()).map_err(|stopped| stopped.to_string())?;
-        let Self { line, regexes, results, .. } = *self;
-        let site = Site { line, timestamp: self.row.timestamp, now_ns, regexes, results };
+        let Self { line, now_ns, regexes, results, host, .. } = *self;
+        let timestamp = self.row.map_or(now_ns, |row| row.timestamp);
+        let site = Site { line, timestamp, now_ns, regexes, results, host };
         (function.call)(&site, arguments)
             .map_err(|reason| format!("error calling {}: {reason}", function.name))
     }
@@ -450,7 +490,7 @@ impl State<'_, '_> {
     }
 
     fn label_path(&self, path: &[String]) -> Result<Value, String> {
-        let value = Value::Text(self.results.copy(self.row.value(self.field_id(&path[0])))?);
+        let value = Value::Text(self.results.copy(self.label(&path[0]))?);
         self.fields_of(value, &path[1..])
     }
 
@@ -466,10 +506,11 @@ impl State<'_, '_> {
                 outcome = pair.map(|(name, value)| _ = map.insert(name, value));
             }
         };
-        self.row.for_each_label(|_, name, value| add(self.row.scratch.names.name(name), value));
-        if let Some(error) = self.row.error() {
+        let Some(row) = self.row else { return Ok(Value::Nil) };
+        row.for_each_label(|_, name, value| add(row.scratch.names.name(name), value));
+        if let Some(error) = row.error() {
             add(ERROR, error);
-            add(ERROR_DETAILS, self.row.error_details());
+            add(ERROR_DETAILS, row.error_details());
         }
         outcome.map(|()| Value::Map(Arc::new(map)))
     }
@@ -479,6 +520,14 @@ impl State<'_, '_> {
             value = match value {
                 Value::Time(instant) => time_method(self.results, instant, name, &[])?,
                 Value::Map(map) => map.get(name.as_str()).cloned().unwrap_or(Value::Nil),
+                Value::Texts(map) => Value::Text(map.get(name.as_str()).cloned().unwrap_or_default()),
+                Value::Record(record) => match record.get(name) {
+                    Some(value) => value.clone(),
+                    None => {
+                        let of = record.type_name;
+                        return Err(format!("can't evaluate field {name} in type {of}"));
+                    }
+                },
                 Value::Nil => Value::Nil,
                 other => return Err(format!("can't evaluate field {name} in type {}", other.type_name())),
             };

@@ -24,6 +24,26 @@ pub enum Value {
     List(Arc<Vec<Value>>),
     /// A map.
     Map(Arc<BTreeMap<Text, Value>>),
+    /// A map of texts (Go's `map[string]string`), in which a missing key has the empty text.
+    Texts(Arc<BTreeMap<Text, Text>>),
+    /// A structure, which has certain fields and no others.
+    Record(Arc<Record>),
+}
+
+/// The fields of a structure, in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The name of its type in Go.
+    pub type_name: &'static str,
+    /// Names and values.
+    pub fields: Vec<(&'static str, Value)>,
+}
+
+impl Record {
+    /// The value of a field.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value)
+    }
 }
 
 /// A time with its offset from UTC.
@@ -66,6 +86,8 @@ impl Value {
             Self::Time(_) => true,
             Self::List(list) => !list.is_empty(),
             Self::Map(map) => !map.is_empty(),
+            Self::Texts(map) => !map.is_empty(),
+            Self::Record(_) => true,
         }
     }
 
@@ -80,6 +102,8 @@ impl Value {
             Self::Time(_) => "time.Time",
             Self::List(_) => "[]interface {}",
             Self::Map(_) => "map[string]interface {}",
+            Self::Texts(_) => "map[string]string",
+            Self::Record(record) => record.type_name,
         }
     }
 }

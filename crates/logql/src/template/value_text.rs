@@ -32,6 +32,24 @@ impl Value {
                 }
                 out.write("]")
             }
+            Self::Texts(map) => {
+                out.write("map[")?;
+                for (n, (key, value)) in map.iter().enumerate() {
+                    out.write(if n > 0 { " " } else { "" })?;
+                    out.write(key)?;
+                    out.write(":")?;
+                    out.write(value)?;
+                }
+                out.write("]")
+            }
+            Self::Record(record) => {
+                out.write("{")?;
+                for (n, (_, value)) in record.fields.iter().enumerate() {
+                    out.write(if n > 0 { " " } else { "" })?;
+                    value.write(out)?;
+                }
+                out.write("}")
+            }
         }
     }
 }

@@ -4,6 +4,12 @@ use super::regexes::RegexCache;
 use crate::template::results::Results;
 use crate::template::value::Value;
 
+/// Answers functions whose results do not depend on their arguments alone, such as queries.
+pub trait Host {
+    /// Calls the function of this name.
+    fn call(&self, name: &str, arguments: &[Value], results: &Results) -> Result<Value, String>;
+}
+
 /// The context of a function call.
 pub struct Site<'a> {
     /// The row's line.
@@ -16,6 +22,23 @@ pub struct Site<'a> {
     pub regexes: &'a RegexCache,
     /// Creates texts within their bounds.
     pub results: &'a Results,
+    /// Answers functions of the program that runs the template; rows of a query have none.
+    pub host: Option<&'a dyn Host>,
+}
+
+impl Site<'_> {
+    /// Calls a function of the host.
+    pub fn of_host(&self, name: &str, arguments: &[Value]) -> Result<Value, String> {
+        match self.host {
+            Some(host) => host.call(name, arguments, self.results),
+            None => Err(format!("{name} is not available here")),
+        }
+    }
+
+    /// Whether the regex matches a part of the text.
+    pub fn matches(&self, pattern: &str, text: &str) -> Result<bool, String> {
+        self.regexes.get(pattern)?.is_match(text.as_bytes()).map_err(|stopped| stopped.to_string())
+    }
 }
 
 /// An entry in the table of functions.

@@ -12,8 +12,10 @@ mod text;
 pub mod time;
 mod time_methods;
 
-pub use function::{Function, Site};
+pub use arguments::text_argument;
+pub use function::{Function, Host, Site, function};
 pub use regexes::RegexCache;
+pub use text::regex_replace;
 pub use time::NOW;
 pub use time_methods::call as time_method;
 
@@ -24,6 +26,17 @@ pub const FUNCTIONS: &[&[Function]] =
 /// The function of this name.
 pub fn find(name: &str) -> Option<&'static Function> {
     FUNCTIONS.iter().copied().flatten().find(|function| function.name == name)
+}
+
+/// The functions that Go's templates have everywhere.
+const OF_GO: &[&str] = &[
+    "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "print", "printf", "println", "len", "index",
+    "slice",
+];
+
+/// The function of this name that Go's templates have everywhere.
+pub fn of_go(name: &str) -> Option<&'static Function> {
+    OF_GO.contains(&name).then(|| find(name)).flatten()
 }
 
 #[cfg(test)]

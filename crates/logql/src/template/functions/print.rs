@@ -65,6 +65,7 @@ fn length(value: &Value) -> Result<Value, String> {
         Value::Text(text) => text.len(),
         Value::List(list) => list.len(),
         Value::Map(map) => map.len(),
+        Value::Texts(map) => map.len(),
         other => return Err(format!("len of type {}", other.type_name())),
     };
     Ok(Value::Int(length as i64))
@@ -76,6 +77,7 @@ fn index(arguments: Vec<Value>) -> Result<Value, String> {
     for key in arguments {
         value = match value {
             Value::Map(map) => map.get(text_argument(&key)?).cloned().unwrap_or(Value::Nil),
+            Value::Texts(map) => Value::Text(map.get(text_argument(&key)?).cloned().unwrap_or_default()),
             Value::List(list) => {
                 let at = position(&key)?;
                 let item = usize::try_from(at).ok().and_then(|at| list.get(at).cloned());
@@ -189,7 +191,9 @@ fn fits(letter: char, value: &Value) -> bool {
         Value::Int(_) => "vTdxXobc".contains(letter),
         Value::Float(_) => "vTfFeg".contains(letter),
         Value::Bool(_) => "vTt".contains(letter),
-        Value::Time(_) | Value::List(_) | Value::Map(_) => "vTs".contains(letter),
+        Value::Time(_) | Value::List(_) | Value::Map(_) | Value::Texts(_) | Value::Record(_) => {
+            "vTs".contains(letter)
+        }
     }
 }
 
@@ -272,7 +276,9 @@ fn format_one(verb: &Verb, letter: char, value: &Value, out: &mut TextSink<'_>) 
         ('v' | 'd', Value::Int(n)) => signed(verb, *n < 0, out).and_then(|()| out.print(format_args!("{n}"))),
         ('v', other) => other.write(out),
         ('s', Value::Text(text)) => out.write(cut(verb, text)),
-        ('s', Value::Time(_) | Value::List(_) | Value::Map(_)) => value.write(out),
+        ('s', Value::Time(_) | Value::List(_) | Value::Map(_) | Value::Texts(_) | Value::Record(_)) => {
+            value.write(out)
+        }
         ('q', Value::Text(text)) => write_quoted(cut(verb, text), |piece| out.write(piece)),
         ('x', Value::Int(n)) if verb.alternate => out.print(format_args!("{n:#x}")),
         ('x', Value::Int(n)) => out.print(format_args!("{n:x}")),

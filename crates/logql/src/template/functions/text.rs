@@ -282,7 +282,9 @@ fn align(site: &Site<'_>, arguments: &[Value], left: bool) -> Made {
     })
 }
 
-fn regex_replace(site: &Site<'_>, arguments: &[Value], literal: bool) -> Made {
+/// Replaces all matches: the arguments are regex, text and replacement. Unless the replacement is literal,
+/// `$1` in it is the first group.
+pub fn regex_replace(site: &Site<'_>, arguments: &[Value], literal: bool) -> Made {
     let [pattern, text, replacement] = [0, 1, 2].map(|n| text_argument(&arguments[n]));
     let (regex, text, replacement) = (site.regexes.get(pattern?)?, text?, replacement?);
     let slots = if literal { 2 } else { regex.slot_count() };
