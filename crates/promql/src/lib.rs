@@ -88,6 +88,7 @@ mod print;
 mod reach;
 mod reference;
 mod run;
+pub mod series_text;
 mod sets;
 mod span;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use sandur_model::{FloatHistogram, Labels, is_stale};
 use sandur_promql::{Answer, Point, Series, Times, Value, almost_equal};
 
 use super::script::{Eval, Match};
-use super::series::Sample;
+use sandur_promql::series_text::Sample;
 
 /// Largest allowed difference of two numbers, relative to their sum.
 const EPSILON: f64 = 1e-6;

@@ -8,8 +8,8 @@ use sandur_model::{FloatHistogram, Labels};
 use sandur_query::MemorySeries;
 
 use super::script::Load;
-use super::series::Sample;
 use super::store::{Accepted, Added, add};
+use sandur_promql::series_text::Sample;
 
 /// Loads the series of a command. Returns the samples that were accepted.
 pub fn load(store: &mut MemorySeries, load: &Load) -> Result<Accepted, String> {

@@ -13,7 +13,6 @@ mod place;
 mod rerun;
 mod runner;
 mod script;
-mod series;
 mod store;
 
 pub use runner::{FileReport, Passed, Runs, expressions, run_file, scripts};

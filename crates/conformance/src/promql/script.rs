@@ -4,7 +4,7 @@ use regex::Regex;
 use sandur_model::Labels;
 use sandur_promql::{Times, parse_duration, unquote};
 
-use super::series::{self, Sample};
+use sandur_promql::series_text::{self as series, Sample};
 
 /// A series: labels, samples, and for each sample the offset of its start timestamp in milliseconds.
 pub type Described = (Labels, Vec<Sample>, Option<Vec<Option<i64>>>);

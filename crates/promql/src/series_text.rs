@@ -1,11 +1,21 @@
-//! Reads series descriptions: a metric, then its samples, with short forms for repetitions and native
-//! histograms.
+//! Reads series descriptions of tests: a metric, then its samples, with short forms for repetitions and
+//! native histograms, as in Prometheus's test scripts and in unit tests of rules.
+//!
+//! **Invariant.** The samples of a description are bounded ([`SAMPLES_MAX`]), and so are the histograms of
+//! one repetition ([`HISTOGRAMS_MAX`]).
 
 use std::sync::Arc;
 
 use sandur_model::histogram::{Buckets, CounterReset};
 use sandur_model::{FloatHistogram, Labels, STALE_BITS};
-use sandur_promql::{parse_metric, parse_number};
+
+use crate::parser::parse_metric;
+use crate::text::parse_number;
+
+/// The most samples of a description.
+pub const SAMPLES_MAX: usize = 1_000_000;
+/// The most histograms of a repetition.
+pub const HISTOGRAMS_MAX: usize = 10_000;
 
 /// One sample of a series description.
 #[derive(Clone, Debug)]
@@ -54,14 +64,27 @@ pub fn split_metric(line: &str) -> Result<(Labels, &str), String> {
 
 /// Reads a complete series description.
 pub fn parse(line: &str) -> Result<(Labels, Vec<Sample>), String> {
-    let (labels, mut rest) = split_metric(line)?;
+    let (labels, rest) = split_metric(line)?;
+    Ok((labels, parse_samples(rest)?))
+}
+
+/// Reads the samples of a description.
+pub fn parse_samples(text: &str) -> Result<Vec<Sample>, String> {
+    let mut rest = text.trim();
     let mut samples = Vec::new();
     while !rest.is_empty() {
         let (item, after) = next_item(rest)?;
         expand(item, &mut samples).map_err(|what| format!("'{item}': {what}"))?;
         rest = after.trim_start();
+        if samples.len() > SAMPLES_MAX {
+            return Err(too_many(SAMPLES_MAX));
+        }
     }
-    Ok((labels, samples))
+    Ok(samples)
+}
+
+fn too_many(most: usize) -> String {
+    format!("more than {most} samples")
 }
 
 /// Returns the next item, which ends at a blank outside of braces, and the rest.
@@ -79,7 +102,8 @@ fn next_item(text: &str) -> Result<(&str, &str), String> {
 }
 
 fn count(text: &str) -> Result<usize, String> {
-    text.parse().map_err(|_| format!("'{text}' is not a number of repetitions"))
+    let count = text.parse().map_err(|_| format!("'{text}' is not a number of repetitions"))?;
+    if count > SAMPLES_MAX { Err(too_many(SAMPLES_MAX)) } else { Ok(count) }
 }
 
 fn expand(item: &str, samples: &mut Vec<Sample>) -> Result<(), String> {
@@ -133,6 +157,12 @@ pub fn number(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of histograms, each of which uses memory of its own.
+fn histograms(text: &str) -> Result<usize, String> {
+    let count = count(text)?;
+    if count > HISTOGRAMS_MAX { Err(too_many(HISTOGRAMS_MAX)) } else { Ok(count) }
+}
+
 fn expand_histogram(item: &str, samples: &mut Vec<Sample>) -> Result<(), String> {
     let end = item.find("}}").ok_or("unclosed braces")? + 2;
     let (base, hint) = histogram(&item[2..end - 2])?;
@@ -143,7 +173,7 @@ fn expand_histogram(item: &str, samples: &mut Vec<Sample>) -> Result<(), String>
     }
     if let Some(times) = rest.strip_prefix('x') {
         let sample = Sample::Histogram(Arc::new(base), hint);
-        samples.extend(std::iter::repeat_n(sample, count(times)? + 1));
+        samples.extend(std::iter::repeat_n(sample, histograms(times)? + 1));
         return Ok(());
     }
     let subtract = rest.starts_with('-');
@@ -152,7 +182,7 @@ fn expand_histogram(item: &str, samples: &mut Vec<Sample>) -> Result<(), String>
     let (increment, hint) = histogram(text)?;
     let mut current = base;
     samples.push(Sample::Histogram(Arc::new(current.clone()), hint));
-    for _ in 0..count(times)? {
+    for _ in 0..histograms(times)? {
         let added = if subtract { current.subtract(&increment) } else { current.add(&increment) };
         added.map_err(|e| e.to_string())?;
         samples.push(Sample::Histogram(Arc::new(current.clone()), hint));
