@@ -17,8 +17,8 @@ use crate::series_batch::{BATCH_SERIES, LabelIds, SampleScan, Samples, SeriesBat
 use crate::series_index::{KnownSeries, SeriesIndex, SeriesRequest};
 use crate::source::Versions;
 
-/// Series with their samples, in the order of insertion.
-#[derive(Default)]
+/// Series with their samples, in the order of insertion. A clone shares the samples.
+#[derive(Clone, Default)]
 pub struct MemorySeries {
     series: Vec<(Arc<Labels>, Arc<Samples>)>,
     by_labels: HashMap<Labels, usize>,
