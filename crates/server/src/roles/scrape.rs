@@ -111,7 +111,7 @@ struct Own(Writes);
 
 impl Sink for Own {
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move { self.0.store_scraped(batch).await.map_err(|failure| failure.message) })
+        Box::pin(async move { self.0.store_made(batch).await.map(drop).map_err(|failure| failure.message) })
     }
 }
 
@@ -203,7 +203,7 @@ fn reserve(budget: &MemoryBudget, bytes: u64) -> Result<Reservation, String> {
 }
 
 /// The innermost cause: the outer texts repeat the URL.
-fn reason(error: &reqwest::Error) -> String {
+pub(super) fn reason(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

@@ -108,9 +108,9 @@ impl Writes {
         Ok(())
     }
 
-    /// Stores scraped samples under the limits of their tenant. Samples that break a limit are left out,
-    /// counted and logged as for a push.
-    pub async fn store_scraped(&self, batch: SampleBatch) -> Result<(), Failure> {
+    /// Stores samples that this process made (scrapes, rules) under the limits of their tenant. Samples that
+    /// break a limit are left out, counted and logged as for a push.
+    pub async fn store_made(&self, batch: SampleBatch) -> Result<Stored, Failure> {
         self.admits()?;
         let tenant = batch.tenant.clone();
         let limits = self.limits(&tenant);
@@ -124,7 +124,7 @@ impl Writes {
             Err(failure) => Err(failure),
         };
         self.note_samples(&tenant, &outcome);
-        outcome.map(drop)
+        outcome
     }
 
     /// Stores a push that was admitted.
