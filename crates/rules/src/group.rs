@@ -1,0 +1,244 @@
+//! A group: evaluates its rules on its schedule.
+//!
+//! **Invariants.** A rule sees what the rules before it wrote at the same evaluation; independent rules are
+//! evaluated side by side. After a start, the
+//! alerts of before are restored after the second successful evaluation, as in Prometheus: in the first one,
+//! targets may not have been scraped and recording rules may not have written yet.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use sandur_memory::MemoryBudget;
+use sandur_runtime::{Env, ShutdownSignal};
+use tokio::sync::Semaphore;
+
+use crate::alert::{Resend, State};
+use crate::data::Instant;
+use crate::independence::waves;
+use crate::metrics::RuleMetrics;
+use crate::notify::Notifier;
+use crate::output::{self, Written};
+use crate::rule::{Common, Occasion, Rule};
+use crate::schedule::{Next, Schedule};
+use crate::shown::{Display, GroupShown, RuleShown};
+use crate::spec::{GroupSpec, Pairs};
+
+/// The successful evaluations of a rule that precede the restoring of its alerts.
+const BEFORE_RESTORING: u64 = 2;
+
+/// The most rules of a group that are evaluated at the same time.
+const SIDE_BY_SIDE: usize = 16;
+
+/// The most rules of all groups that are evaluated at the same time.
+pub const EVALUATIONS_MAX: usize = 64;
+
+/// The parts that groups share.
+#[derive(Clone)]
+pub struct Parts {
+    /// Clock and tasks.
+    pub env: Env,
+    /// What rules have in common.
+    pub common: Common,
+    /// Sends alerts.
+    pub notifier: Notifier,
+    /// The least time between two notifications about one alert.
+    pub resend_delay: Duration,
+    /// Memory of what rules keep between evaluations.
+    pub memory: MemoryBudget,
+    /// Counters.
+    pub metrics: RuleMetrics,
+    /// Turns of evaluations: when there are too many, groups are late, and their queries are not refused.
+    pub turns: Arc<Semaphore>,
+}
+
+/// What a rule and the one that continues it have in common, as in Prometheus.
+type Identity = (bool, String, Pairs);
+
+fn identity(rule: &Rule) -> Identity {
+    let spec = &rule.spec;
+    (spec.is_alerting(), spec.name.clone(), spec.labels.clone())
+}
+
+/// A group with the state of its rules.
+pub struct Group {
+    spec: Arc<GroupSpec>,
+    /// The rules, in order.
+    pub rules: Vec<Rule>,
+    /// The numbers of the rules, in waves of independent ones.
+    waves: Vec<Vec<usize>>,
+    /// Series of rules that no longer exist; they get stale markers at the next evaluation.
+    orphans: Written,
+    parts: Parts,
+    display: Arc<Display>,
+    missed: u64,
+}
+
+impl Group {
+    /// A group without state. `is_restored` says that nothing is to be restored.
+    pub fn new(spec: GroupSpec, parts: Parts, is_restored: bool) -> Self {
+        let spec = Arc::new(spec);
+        let empty = || parts.memory.empty();
+        let rules = spec.rules.iter().map(|rule| Rule::new(rule.clone(), empty(), is_restored)).collect();
+        let display = Arc::new(Display::new(Arc::clone(&spec)));
+        let waves = waves(&spec.rules);
+        Self { spec, rules, waves, orphans: Written::new(), parts, display, missed: 0 }
+    }
+
+    /// The place where the group shows its state.
+    pub fn display(&self) -> &Arc<Display> {
+        &self.display
+    }
+
+    /// Continues rules of `former` that have the same kind, name and labels, each once. Those that are left
+    /// are returned.
+    pub fn adopt(&mut self, former: Vec<Rule>) -> Vec<Rule> {
+        let mut left: HashMap<Identity, VecDeque<Rule>> = HashMap::new();
+        for rule in former {
+            left.entry(identity(&rule)).or_default().push_back(rule);
+        }
+        for rule in self.rules.iter_mut().filter(|rule| !rule.is_continued) {
+            let old = left.get_mut(&identity(rule)).and_then(VecDeque::pop_front);
+            old.into_iter().for_each(|old| rule.continue_from(old));
+        }
+        self.show(None, Duration::ZERO);
+        left.into_values().flatten().collect()
+    }
+
+    /// Adds series that get stale markers at the next evaluation, unless a rule of this group writes them.
+    pub fn add_orphans(&mut self, orphans: Written) {
+        self.orphans.extend(orphans);
+    }
+
+    /// Evaluates the group on its schedule until it is stopped. Returns the group with its state.
+    pub async fn run(mut self, stop: ShutdownSignal) -> Self {
+        let env = self.parts.env.clone();
+        let schedule = Schedule::new(&self.spec.file, &self.spec.name, self.spec.interval);
+        let mut at = schedule.first(now(&env));
+        loop {
+            let wait = at.since(now(&env));
+            if env.timeout(wait, stop.triggered()).await.is_some() {
+                return self;
+            }
+            self.parts.metrics.lateness.observe(now(&env).since(at).as_secs_f64());
+            // A stop ends the evaluation between two waves of rules.
+            self.evaluate(at, &stop).await;
+            let Next { at: next, missed } = schedule.next(at, now(&env));
+            if missed > 0 {
+                self.missed += missed;
+                self.parts.metrics.missed.inc_by(missed);
+                tracing::warn!(
+                    file = &*self.spec.file,
+                    group = self.spec.name,
+                    missed,
+                    "evaluations were left out, because the one before took too long"
+                );
+            }
+            at = next;
+        }
+    }
+
+    /// Evaluates all rules.
+    pub async fn evaluate(&mut self, at: Instant, stop: &ShutdownSignal) {
+        let began = self.parts.env.monotonic();
+        for wave in 0..self.waves.len() {
+            if stop.is_triggered() {
+                return;
+            }
+            self.evaluate_wave(wave, at).await;
+        }
+        self.end_orphans(at).await;
+        self.restore().await;
+        let took = self.parts.env.monotonic().saturating_sub(began);
+        self.parts.metrics.group_seconds.observe(took.as_secs_f64());
+        self.show(Some(at), took);
+    }
+
+    /// Evaluates independent rules.
+    async fn evaluate_wave(&mut self, wave: usize, at: Instant) {
+        let mut slots: Vec<Option<Rule>> = std::mem::take(&mut self.rules).into_iter().map(Some).collect();
+        let (spec, parts) = (&self.spec, &self.parts);
+        let taken: Vec<(usize, Rule)> =
+            self.waves[wave].iter().filter_map(|number| Some((*number, slots[*number].take()?))).collect();
+        let evaluations = taken.into_iter().map(|(number, mut rule)| async move {
+            evaluate_rule(spec, parts, &mut rule, at).await;
+            (number, rule)
+        });
+        let mut running = futures_util::stream::iter(evaluations).buffer_unordered(SIDE_BY_SIDE);
+        while let Some((number, rule)) = running.next().await {
+            slots[number] = Some(rule);
+        }
+        drop(running);
+        self.rules = slots.into_iter().flatten().collect();
+    }
+
+    /// Writes stale markers for series of rules that no longer exist.
+    async fn end_orphans(&mut self, at: Instant) {
+        if self.orphans.is_empty() {
+            return;
+        }
+        let Self { rules, orphans, parts, .. } = self;
+        orphans.retain(|id, _| !rules.iter().any(|rule| rule.written.contains_key(id)));
+        if let Err(error) = output::end_all(&*parts.common.data, at, orphans).await {
+            let group = &self.spec.name;
+            tracing::warn!(group, %error, "series of removed rules could not be ended; trying again");
+        }
+    }
+
+    async fn restore(&mut self) {
+        let Self { rules, parts, spec, .. } = self;
+        for rule in rules.iter_mut().filter(|rule| rule.successes >= BEFORE_RESTORING) {
+            if let Err(error) = rule.restore(&parts.common, now(&parts.env)).await {
+                let (group, rule) = (&spec.name, &rule.spec.name);
+                tracing::warn!(group, rule, %error, "alerts could not be restored; trying again");
+            }
+        }
+    }
+
+    fn show(&self, at: Option<Instant>, took: Duration) {
+        let of_rule = |rule: &Rule| RuleShown {
+            last_at: rule.last_at,
+            took: rule.took,
+            last_error: rule.last_error.clone(),
+            alerts: rule.alerts.iter().filter(|alert| alert.state != State::Inactive).cloned().collect(),
+        };
+        let rules = self.rules.iter().map(of_rule).collect();
+        let spec = Arc::clone(&self.spec);
+        self.display.show(GroupShown { spec, last_at: at, took, missed: self.missed, rules });
+    }
+}
+
+async fn evaluate_rule(spec: &GroupSpec, parts: &Parts, rule: &mut Rule, at: Instant) {
+    // The semaphore is never closed.
+    let _turn = parts.turns.acquire().await;
+    let began = parts.env.monotonic();
+    let occasion = Occasion { at, offset: spec.query_offset, limit: spec.limit };
+    let outcome = rule.evaluate(&parts.common, occasion).await;
+    rule.took = parts.env.monotonic().saturating_sub(began);
+    rule.last_at = Some(at);
+    parts.metrics.evaluations.inc();
+    match outcome {
+        Ok(()) => (rule.last_error, rule.successes) = (None, rule.successes.saturating_add(1)),
+        Err(error) => {
+            parts.metrics.failed(error.reason());
+            let text = error.to_string();
+            // A rule that fails each time is logged once.
+            if rule.last_error.as_ref() != Some(&text) {
+                let (file, group, rule) = (&*spec.file, &spec.name, &rule.spec.name);
+                tracing::warn!(file, group, rule, error = text, "a rule could not be evaluated");
+            }
+            rule.last_error = Some(text);
+        }
+    }
+    // Alerts are sent after a failure, too: without a notification, receivers would regard them as resolved
+    // after a while, and a failed evaluation resolves nothing.
+    let resend = Resend { delay: parts.resend_delay, interval: spec.interval };
+    let due = rule.alerts.to_send(resend, at);
+    parts.notifier.send(&rule.spec.expr, due);
+}
+
+/// The time of a clock.
+pub fn now(env: &Env) -> Instant {
+    Instant::of_ns(env.now_ns())
+}

@@ -1,0 +1,56 @@
+//! Recording and alerting rules, as in Prometheus and Loki.
+//!
+//! **What it is.** Rule files ([`file`]) with expressions in PromQL and LogQL, templates ([`template`]), the
+//! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers
+//! ([`Notifier`]). A [`Ruler`] runs the groups of files and follows changes of the files. [`RulesShown`] has
+//! the states for people and for the API.
+//!
+//! **What it is not.** It has no HTTP: queries and writes go through `sandur_service` ([`Served`]), and
+//! requests to Alertmanagers through the trait [`Post`]. It coordinates nothing between processes: a process
+//! that is given rules evaluates them.
+//!
+//! **Life of an evaluation.** A [`Group`] wakes at a time of its schedule. For each rule, in order, or side
+//! by side where rules are independent, it runs the expression at that time. A recording rule renames the
+//! series of the answer. An alerting rule expands the templates of labels and annotations for each series,
+//! and updates the states of its alerts. The resulting samples are stored with stale markers for series that
+//! ended, so that the next rule sees them. Alerts that fire or ended are queued for the Alertmanagers.
+//!
+//! **Invariants.** An evaluation that fails, or whose answer may be incomplete, changes no state and writes
+//! nothing. Series of a rule, output and queries of templates, queues and memory are bounded. Time and tasks
+//! come from `sandur_runtime`, so that a simulated clock repeats a course exactly.
+
+pub mod alert;
+pub mod data;
+mod error;
+mod expression;
+mod external;
+pub mod file;
+mod group;
+mod independence;
+pub mod memory_data;
+mod metrics;
+mod notify;
+mod output;
+mod restore;
+mod rule;
+mod ruler;
+mod schedule;
+mod served;
+mod shown;
+mod sources;
+mod spec;
+pub mod template;
+pub mod unit_tests;
+
+pub use error::EvaluationError;
+pub use external::External;
+pub use group::{EVALUATIONS_MAX, Group, Parts};
+pub use metrics::RuleMetrics;
+pub use notify::{AlertmanagerShown, Notifier, Post, QUEUED_MAX};
+pub use restore::Tolerance;
+pub use rule::Common;
+pub use ruler::Ruler;
+pub use served::Served;
+pub use shown::{FileShown, GroupShown, RuleShown, RulesShown};
+pub use sources::{Most, Source, list as list_files};
+pub use spec::{GroupSpec, Language, Pairs, RuleKind, RuleSpec};

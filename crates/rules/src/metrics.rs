@@ -1,0 +1,105 @@
+//! Counters of rules and notifications. No metric has a label per rule or group, so their number is bounded.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Labels of failures and losses.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ReasonLabels {
+    /// The reason.
+    reason: &'static str,
+}
+
+/// Bounds of durations, in seconds.
+const SECONDS: [f64; 10] = [0.001, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0];
+
+/// Counters of rules. Cheap to clone; all clones count together.
+#[derive(Clone)]
+pub struct RuleMetrics {
+    /// Groups that are evaluated.
+    pub groups: Gauge,
+    /// Rules that are evaluated.
+    pub rules: Gauge,
+    /// Files whose last version is not in use because of an error.
+    pub broken_files: Gauge,
+    /// Evaluations of rules.
+    pub evaluations: Counter,
+    failures: Family<ReasonLabels, Counter>,
+    /// Evaluations of groups that were left out.
+    pub missed: Counter,
+    /// How long evaluations of groups took.
+    pub group_seconds: Histogram,
+    /// How long after their times evaluations of groups began.
+    pub lateness: Histogram,
+    /// Alerts that an Alertmanager accepted.
+    pub notified: Counter,
+    /// Requests to an Alertmanager that failed.
+    pub notification_failures: Counter,
+    lost: Family<ReasonLabels, Counter>,
+    /// Alerts that wait to be sent, of all Alertmanagers.
+    pub queued: Gauge,
+}
+
+impl Default for RuleMetrics {
+    fn default() -> Self {
+        Self {
+            groups: Gauge::default(),
+            rules: Gauge::default(),
+            broken_files: Gauge::default(),
+            evaluations: Counter::default(),
+            failures: Family::default(),
+            missed: Counter::default(),
+            group_seconds: Histogram::new(SECONDS),
+            lateness: Histogram::new(SECONDS),
+            notified: Counter::default(),
+            notification_failures: Counter::default(),
+            lost: Family::default(),
+            queued: Gauge::default(),
+        }
+    }
+}
+
+impl RuleMetrics {
+    /// Adds the counters to a registry.
+    pub fn register(&self, all: &mut Registry) {
+        let own = self.clone();
+        all.register("sandur_rules_groups", "Groups of rules that are evaluated", own.groups);
+        all.register("sandur_rules_rules", "Rules that are evaluated", own.rules);
+        let text = "Rule files whose last version has an error, so that the version before is used";
+        all.register("sandur_rules_broken_files", text, own.broken_files);
+        all.register("sandur_rules_evaluations", "Evaluations of rules", own.evaluations);
+        let text = "Evaluations of rules that failed and changed nothing, by reason";
+        all.register("sandur_rules_evaluation_failures", text, own.failures);
+        let text = "Evaluations of groups that were left out because the one before took too long";
+        all.register("sandur_rules_missed_evaluations", text, own.missed);
+        let text = "How long evaluations of groups took";
+        all.register("sandur_rules_group_evaluation_seconds", text, own.group_seconds);
+        let text = "How long after their times evaluations of groups began";
+        all.register("sandur_rules_group_lateness_seconds", text, own.lateness);
+        all.register("sandur_rules_notifications", "Alerts that an Alertmanager accepted", own.notified);
+        let text = "Requests to an Alertmanager that failed and are repeated";
+        all.register("sandur_rules_notification_failures", text, own.notification_failures);
+        let text = "Alerts that were not sent to an Alertmanager, by reason";
+        all.register("sandur_rules_notifications_lost", text, own.lost);
+        all.register("sandur_rules_notifications_queued", "Alerts that wait to be sent", own.queued);
+    }
+
+    /// Counts a failed evaluation.
+    pub fn failed(&self, reason: &'static str) {
+        self.failures.get_or_create(&ReasonLabels { reason }).inc();
+    }
+
+    /// Counts alerts that are not sent.
+    pub fn lose(&self, reason: &'static str, alerts: u64) {
+        self.lost.get_or_create(&ReasonLabels { reason }).inc_by(alerts);
+    }
+
+    /// The number of alerts that were lost for a reason.
+    pub fn lost(&self, reason: &'static str) -> u64 {
+        self.lost.get_or_create(&ReasonLabels { reason }).get()
+    }
+}

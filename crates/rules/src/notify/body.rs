@@ -1,0 +1,52 @@
+//! Alerts as Alertmanager's JSON.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sandur_model::{Labels, StreamId};
+use serde_json::{Map, Value, json};
+
+use super::queue::Entry;
+use crate::alert::Alert;
+use crate::data::Instant;
+use crate::external::External;
+
+/// An alert as JSON, and the id of its labels with the external ones.
+pub fn entry(alert: &Alert, external: &External, link: &str) -> (StreamId, Entry) {
+    // Labels of the alert take precedence over external ones.
+    let of_server = external.labels.iter().map(|(name, value)| (&**name, &**value));
+    let labels = Labels::from_pairs(of_server.chain(alert.labels.iter()));
+    let ends_at = alert.resolved_at.or(alert.valid_until);
+    let text = json!({
+        "labels": object(labels.iter()),
+        "annotations": object(alert.annotations.iter().map(|(name, value)| (&**name, &**value))),
+        "startsAt": time(alert.fired_at.unwrap_or(alert.active_at)),
+        "endsAt": ends_at.map(time).unwrap_or_default(),
+        "generatorURL": link,
+    });
+    (labels.stream_id(), Arc::from(text.to_string()))
+}
+
+/// The body of a request.
+pub fn of_batch(batch: &[(StreamId, Entry)]) -> Bytes {
+    let mut body = String::with_capacity(batch.iter().map(|(_, entry)| entry.len() + 1).sum::<usize>() + 2);
+    body.push('[');
+    for (n, (_, entry)) in batch.iter().enumerate() {
+        if n > 0 {
+            body.push(',');
+        }
+        body.push_str(entry);
+    }
+    body.push(']');
+    body.into()
+}
+
+fn object<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Value {
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), Value::from(value)));
+    Value::Object(pairs.collect::<Map<_, _>>())
+}
+
+/// A time as RFC 3339.
+fn time(at: Instant) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(at.ns())).map(|at| at.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,126 @@
+//! The alerts that wait for one Alertmanager: one entry per alert, in the order of arrival.
+//!
+//! **Invariants.** At most [`QUEUED_MAX`] alerts and [`QUEUED_BYTES_MAX`] bytes. A newer state of an alert
+//! takes the place of the older one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use sandur_model::StreamId;
+
+/// The most alerts that wait for one Alertmanager.
+pub const QUEUED_MAX: usize = 10_000;
+/// The most bytes of alerts that wait for one Alertmanager.
+pub const QUEUED_BYTES_MAX: usize = 32 << 20;
+/// An alert as JSON.
+pub type Entry = Arc<str>;
+
+/// A queue.
+#[derive(Default)]
+pub struct Queue {
+    entries: BTreeMap<i64, (StreamId, Entry)>,
+    places: HashMap<StreamId, i64>,
+    bytes: usize,
+    next: i64,
+}
+
+impl Queue {
+    /// The number of alerts.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Adds an alert, or replaces its older state. Returns how many alerts were lost.
+    pub fn push(&mut self, id: StreamId, entry: Entry) -> u64 {
+        let place = self.places.get(&id).copied().unwrap_or(self.next);
+        self.next += 1;
+        self.insert(place, id, entry);
+        self.shorten()
+    }
+
+    /// Takes the alerts that have waited longest.
+    pub fn take(&mut self, most: usize) -> Vec<(StreamId, Entry)> {
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some(first) = self.pop()
+        {
+            taken.push(first);
+        }
+        taken
+    }
+
+    /// Puts alerts back in front, except those of which a newer state has arrived. Returns how many alerts
+    /// were lost.
+    pub fn give_back(&mut self, batch: Vec<(StreamId, Entry)>) -> u64 {
+        let first = self.entries.keys().next().copied().unwrap_or(self.next);
+        let start = first - batch.len() as i64;
+        for (place, (id, entry)) in (start..).zip(batch) {
+            if !self.places.contains_key(&id) {
+                self.insert(place, id, entry);
+            }
+        }
+        self.shorten()
+    }
+
+    fn insert(&mut self, place: i64, id: StreamId, entry: Entry) {
+        self.bytes += entry.len();
+        self.places.insert(id, place);
+        if let Some((_, older)) = self.entries.insert(place, (id, entry)) {
+            self.bytes -= older.len();
+        }
+    }
+
+    fn pop(&mut self) -> Option<(StreamId, Entry)> {
+        let (_, (id, entry)) = self.entries.pop_first()?;
+        self.places.remove(&id);
+        self.bytes -= entry.len();
+        Some((id, entry))
+    }
+
+    fn shorten(&mut self) -> u64 {
+        let mut lost = 0;
+        while self.entries.len() > QUEUED_MAX || self.bytes > QUEUED_BYTES_MAX {
+            if self.pop().is_none() {
+                break;
+            }
+            lost += 1;
+        }
+        lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(taken: Vec<(StreamId, Entry)>) -> Vec<String> {
+        taken.into_iter().map(|(_, entry)| entry.to_string()).collect()
+    }
+
+    #[test]
+    fn a_newer_state_takes_the_place_of_the_older_one() {
+        let mut queue = Queue::default();
+        for (id, text) in [(1, "a1"), (2, "b1"), (1, "a2"), (3, "c1")] {
+            assert_eq!(queue.push(StreamId(id), text.into()), 0);
+        }
+        let batch = queue.take(2);
+        assert_eq!(queue.push(StreamId(2), "b2".into()), 0);
+        assert_eq!(queue.give_back(batch), 0);
+        assert_eq!(texts(queue.take(9)), ["a2", "c1", "b2"]);
+        assert_eq!((queue.len(), queue.bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_full_queue_loses_the_oldest_alerts() {
+        let mut queue = Queue::default();
+        let lost: u64 = (0..QUEUED_MAX as u128 + 3).map(|id| queue.push(StreamId(id), "x".into())).sum();
+        assert_eq!((lost, queue.len()), (3, QUEUED_MAX));
+        let batch = queue.take(5);
+        assert_eq!(batch[0].0, StreamId(3));
+        let lost: u64 = (20_000..20_005).map(|id| queue.push(StreamId(id), "x".into())).sum();
+        assert_eq!((lost, queue.give_back(batch)), (0, 5));
+        let large: Entry = "x".repeat(QUEUED_BYTES_MAX).into();
+        queue.push(StreamId(30_000), large);
+        assert_eq!(queue.len(), 1);
+    }
+}

@@ -1,0 +1,137 @@
+//! Notifications of receivers that answer, refuse, fail and hang.
+
+use std::collections::VecDeque;
+
+use sandur_model::Labels;
+
+use super::*;
+use crate::alert::State;
+use crate::data::Instant;
+
+/// What a receiver does with its next requests, and what it got.
+#[derive(Default)]
+struct Receiver {
+    answers: Mutex<VecDeque<Option<u16>>>,
+    bodies: Mutex<Vec<(String, serde_json::Value)>>,
+}
+
+impl Post for Receiver {
+    fn post<'a>(&'a self, url: &'a str, body: Bytes, _: Duration) -> BoxFuture<'a, Result<u16, String>> {
+        Box::pin(async move {
+            let body = serde_json::from_slice(&body).unwrap();
+            self.bodies.lock().unwrap().push((url.to_owned(), body));
+            if url.contains("dead") {
+                return Err("connection refused".to_owned());
+            }
+            let next = self.answers.lock().unwrap().pop_front();
+            match next {
+                Some(None) => std::future::pending().await,
+                Some(Some(status)) => Ok(status),
+                None => Ok(200),
+            }
+        })
+    }
+}
+
+fn alert(name: &str, resolved: bool) -> Alert {
+    let at = Instant::of_seconds(1_700_000_000);
+    Alert {
+        labels: Arc::new(Labels::from_pairs([("alertname", name), ("cluster", "own")])),
+        annotations: Arc::new(vec![("summary".to_owned(), "it \"burns\"".to_owned())]),
+        value: 1.0,
+        state: if resolved { State::Inactive } else { State::Firing },
+        active_at: at,
+        fired_at: Some(at),
+        resolved_at: resolved.then(|| at.plus(Duration::from_secs(60))),
+        keep_firing_since: None,
+        last_sent_at: Some(at),
+        valid_until: Some(at.plus(Duration::from_secs(240))),
+    }
+}
+
+fn notifier(env: &Env, urls: &[&str], receiver: &Arc<Receiver>) -> (Notifier, RuleMetrics) {
+    let labels = vec![("cluster".to_owned(), "one".to_owned()), ("zone".to_owned(), "z".to_owned())];
+    let external = Arc::new(External { labels, url: "http://s:3100".to_owned() });
+    let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+    let metrics = RuleMetrics::default();
+    let post: Arc<dyn Post> = Arc::<Receiver>::clone(receiver);
+    (Notifier::new(env, &urls, external, post, metrics.clone()), metrics)
+}
+
+async fn names_after(env: &Env, receiver: &Receiver, seconds: u64) -> Vec<String> {
+    env.sleep(Duration::from_secs(seconds)).await;
+    let bodies = receiver.bodies.lock().unwrap();
+    let name = |alert: &serde_json::Value| alert["labels"]["alertname"].as_str().unwrap().to_owned();
+    let names =
+        |body: &serde_json::Value| body.as_array().unwrap().iter().map(name).collect::<Vec<_>>().join("+");
+    bodies.iter().map(|(_, body)| names(body)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn alerts_have_the_form_of_alertmanagers_api() {
+    let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
+    let (notifier, metrics) = notifier(&env, &["http://am:9093/x/"], &receiver);
+    notifier.send("up == 0", vec![alert("a", false), alert("b", true)]);
+    env.sleep(Duration::from_millis(1)).await;
+    let bodies = receiver.bodies.lock().unwrap();
+    let (url, body) = &bodies[0];
+    assert_eq!(url, "http://am:9093/x/api/v2/alerts");
+    assert_eq!(
+        body[0],
+        serde_json::json!({
+            "labels": {"alertname": "a", "cluster": "own", "zone": "z"},
+            "annotations": {"summary": "it \"burns\""},
+            "startsAt": "2023-11-14T22:13:20Z",
+            "endsAt": "2023-11-14T22:17:20Z",
+            "generatorURL": "http://s:3100/graph?g0.expr=up+%3D%3D+0&g0.tab=1",
+        })
+    );
+    assert_eq!(body[1]["endsAt"], "2023-11-14T22:14:20Z", "the time of its end");
+    assert_eq!((metrics.notified.get(), bodies.len()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_fails_is_repeated_with_what_is_newest() {
+    let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
+    receiver.answers.lock().unwrap().extend([Some(503), Some(500), None]);
+    let (notifier, metrics) = notifier(&env, &["http://am"], &receiver);
+    notifier.send("up", vec![alert("a", false)]);
+    env.sleep(Duration::from_millis(1)).await;
+    notifier.send("up", vec![alert("a", true), alert("b", false)]);
+    // Half a second, a second, the timeout of the one that hangs, two seconds.
+    assert_eq!(names_after(&env, &receiver, 30).await, ["a", "a+b", "a+b", "a+b"]);
+    assert_eq!((metrics.notification_failures.get(), metrics.notified.get()), (3, 2));
+    assert_eq!(metrics.queued.get(), 0);
+    assert!(notifier.is_idle() && notifier.targets()[0].last_error.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_request_is_lost_and_counted() {
+    let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
+    receiver.answers.lock().unwrap().push_back(Some(400));
+    let (notifier, metrics) = notifier(&env, &["http://am"], &receiver);
+    notifier.send("up", vec![alert("a", false)]);
+    assert_eq!(names_after(&env, &receiver, 60).await, ["a"]);
+    assert_eq!((metrics.lost("refused"), metrics.notified.get()), (1, 0));
+    assert!(notifier.targets()[0].last_error.as_ref().unwrap().contains("400"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_receiver_delays_no_other_and_its_queue_is_bounded() {
+    let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
+    let (notifier, metrics) = notifier(&env, &["http://dead", "http://user:secret@am"], &receiver);
+    for n in 0..QUEUED_MAX + 300 {
+        notifier.send("up", vec![alert(&format!("a{n}"), false)]);
+        if n % 1_000 == 0 {
+            env.sleep(Duration::from_millis(1)).await;
+        }
+    }
+    env.sleep(Duration::from_secs(60)).await;
+    assert_eq!(metrics.notified.get(), QUEUED_MAX as u64 + 300, "the living one got all");
+    let [dead, living] = &notifier.targets()[..] else { panic!() };
+    assert!(dead.queued <= QUEUED_MAX && dead.queued + BATCH >= QUEUED_MAX, "{}", dead.queued);
+    assert!(metrics.lost("queue_full") >= 44, "{}", metrics.lost("queue_full"));
+    assert_eq!((dead.last_error.as_deref(), living.queued), (Some("connection refused"), 0));
+    assert_eq!(living.url, "http://am/api/v2/alerts", "without the password");
+    assert!(metrics.notification_failures.get() < 20, "it backs off");
+}

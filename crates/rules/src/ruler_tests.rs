@@ -1,0 +1,382 @@
+//! Courses of rules over files, with data in memory and a simulated clock.
+
+use std::fs;
+
+use sandur_model::{Labels, is_stale};
+use sandur_runtime::Env;
+
+use super::*;
+use crate::data::Number;
+use crate::error::EvaluationError;
+use crate::external::External;
+use crate::group::EVALUATIONS_MAX;
+use crate::memory_data::MemoryData;
+use crate::metrics::RuleMetrics;
+use crate::notify::{Notifier, Post};
+use crate::restore::Tolerance;
+use crate::rule::Common;
+use crate::shown::GroupShown;
+
+/// Notes which alerts it got.
+#[derive(Default)]
+struct Receiver(std::sync::Mutex<Vec<String>>);
+
+impl Post for Receiver {
+    fn post<'a>(
+        &'a self,
+        _: &'a str,
+        body: bytes::Bytes,
+        _: Duration,
+    ) -> sandur_base::BoxFuture<'a, Result<u16, String>> {
+        let alerts: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let text = |alert: &serde_json::Value| {
+            format!("{} {}-{}", alert["labels"]["alertname"], alert["startsAt"], alert["endsAt"])
+        };
+        self.0.lock().unwrap().extend(alerts.as_array().unwrap().iter().map(text));
+        Box::pin(std::future::ready(Ok(200)))
+    }
+}
+
+struct Bench {
+    env: Env,
+    data: Arc<MemoryData>,
+    directory: Arc<tempfile::TempDir>,
+    receiver: Arc<Receiver>,
+    metrics: RuleMetrics,
+    shown: RulesShown,
+    running: Option<(Shutdown, Task<()>)>,
+}
+
+/// The start of the clock: seconds since the epoch.
+const START: i64 = 1_700_000_000;
+
+impl Bench {
+    fn new() -> Self {
+        let env = Env::simulated(1, START * 1_000_000_000);
+        Self {
+            data: Arc::new(MemoryData::new(env.clone())),
+            env,
+            directory: Arc::new(tempfile::tempdir().unwrap()),
+            receiver: Arc::default(),
+            metrics: RuleMetrics::default(),
+            shown: RulesShown::default(),
+            running: None,
+        }
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.directory.path().join(file), text).unwrap();
+    }
+
+    /// Starts a server.
+    fn start(&mut self) {
+        let (env, external) = (self.env.clone(), Arc::new(External::default()));
+        let post: Arc<dyn Post> = Arc::<Receiver>::clone(&self.receiver);
+        let urls = ["http://am".to_owned()];
+        let notifier = Notifier::new(&env, &urls, Arc::clone(&external), post, self.metrics.clone());
+        self.shown.set_tenant(sandur_model::TenantId::default_tenant(), notifier.clone());
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        let common = Common {
+            data: Arc::<MemoryData>::clone(&self.data),
+            external,
+            series_max: 1_000,
+            timeout: Duration::from_secs(30),
+            tolerance: Tolerance { outage: minutes(60), grace: minutes(10) },
+        };
+        let memory = sandur_memory::MemoryBudget::root("rules", 16 << 20);
+        let (resend_delay, metrics) = (minutes(1), self.metrics.clone());
+        let turns = Arc::new(tokio::sync::Semaphore::new(EVALUATIONS_MAX));
+        let parts = Parts { env: env.clone(), common, notifier, resend_delay, memory, metrics, turns };
+        let ruler = Ruler {
+            parts,
+            built_in: Vec::new(),
+            sources: vec![Source::parse(&self.directory.path().display().to_string())],
+            interval: minutes(1),
+            most: Most { groups: 100, rules: 1_000 },
+            shown: self.shown.clone(),
+        };
+        let stop = Shutdown::default();
+        let task = env.spawn("ruler", ruler.run(stop.signal()));
+        self.running = Some((stop, task));
+    }
+
+    /// Kills the server.
+    fn kill(&mut self) {
+        self.running = None;
+    }
+
+    async fn pass(&self, seconds: u64) {
+        self.env.sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// Sets a gauge from now on, as a scrape each 15 seconds would.
+    fn set(&self, name: &str, value: f64, seconds: i64) {
+        let labels = Labels::from_pairs([("__name__", name), ("instance", "i")]);
+        let now = self.env.now_ns() / 1_000_000;
+        for at in (now..now + seconds * 1_000).step_by(15_000) {
+            self.data.add(&labels, at, Number::Float(value));
+        }
+    }
+
+    /// The values of series whose names begin with this, `x` for a stale marker.
+    fn stored(&self, prefix: &str) -> Vec<String> {
+        let series = self.data.series();
+        let named = series.iter().filter(|(labels, _)| labels.get("__name__").unwrap().starts_with(prefix));
+        let mut lines: Vec<String> = named
+            .map(|(labels, samples)| {
+                let value = |value: &f64| if is_stale(*value) { "x".to_owned() } else { value.to_string() };
+                let values: Vec<String> = samples.values.iter().map(value).collect();
+                format!("{labels} {}", values.join(" "))
+            })
+            .collect();
+        lines.sort();
+        lines
+    }
+
+    fn groups(&self) -> Vec<Arc<GroupShown>> {
+        self.shown.groups(&sandur_model::TenantId::default_tenant())
+    }
+
+    /// The states of the alerts of all rules.
+    fn states(&self) -> String {
+        let groups = self.groups();
+        let alerts = groups.iter().flat_map(|group| &group.rules).flat_map(|rule| &rule.alerts);
+        alerts.map(|alert| alert.state.name()).collect::<Vec<_>>().join(",")
+    }
+
+    fn errors(&self) -> Vec<String> {
+        self.groups()
+            .iter()
+            .flat_map(|group| &group.rules)
+            .filter_map(|rule| rule.last_error.clone())
+            .collect()
+    }
+}
+
+const RECORD: &str = "groups:\n- name: g\n  rules:\n  - {record: a:twice, expr: a * 2}\n  \
+                      - {record: a:four, expr: 'a:twice * 2', labels: {level: '2'}}\n";
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_sees_what_the_rule_before_it_wrote_at_the_same_time() {
+    let mut bench = Bench::new();
+    bench.write("a.yml", RECORD);
+    bench.set("a", 1.0, 300);
+    bench.start();
+    bench.pass(61).await;
+    assert_eq!(
+        bench.stored("a:"),
+        [r#"{__name__="a:four", instance="i", level="2"} 4"#, r#"{__name__="a:twice", instance="i"} 2"#]
+    );
+    let times = |name: &str| -> Vec<i64> {
+        let series = bench.data.series();
+        series.iter().find(|(l, _)| l.get("__name__") == Some(name)).unwrap().1.times.to_vec()
+    };
+    assert_eq!(times("a:four"), times("a:twice"), "exactly the time of the evaluation");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_series_that_ends_gets_one_stale_marker() {
+    let mut bench = Bench::new();
+    bench.write("a.yml", "groups:\n- name: g\n  rules:\n  - {record: r, expr: 'a > 1'}\n");
+    bench.set("a", 2.0, 130);
+    bench.start();
+    bench.pass(125).await;
+    bench.set("a", 0.0, 400);
+    bench.pass(180).await;
+    assert_eq!(bench.stored("r"), [r#"{__name__="r", instance="i"} 2 2 x"#]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_or_incomplete_evaluation_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.write(
+        "a.yml",
+        "groups:\n- name: g\n  rules:\n  - {record: r, expr: 'a > 1'}\n  - {alert: x, expr: 'a > 1'}\n",
+    );
+    bench.set("a", 2.0, 1_000);
+    bench.start();
+    bench.pass(61).await;
+    assert_eq!(bench.states(), "firing");
+    let (before, sent) = (bench.stored("r"), bench.receiver.0.lock().unwrap().len());
+    for error in [
+        EvaluationError::Incomplete("a block is missing".to_owned()),
+        EvaluationError::Query("out of order".to_owned()),
+    ] {
+        bench.data.fail(Some(error.clone()));
+        bench.pass(120).await;
+        assert_eq!((bench.states(), bench.stored("r")), ("firing".to_owned(), before.clone()));
+        assert_eq!(bench.errors(), [error.to_string(), error.to_string()]);
+    }
+    let notified = bench.receiver.0.lock().unwrap().clone();
+    assert!(notified.len() > sent, "receivers do not resolve it in the meantime");
+    bench.data.fail(None);
+    bench.pass(60).await;
+    assert_eq!((bench.errors().len(), bench.states()), (0, "firing".to_owned()));
+    assert_eq!(bench.stored("r").len(), 1);
+    assert!(bench.stored("r")[0].ends_with("2 2"), "{:?}", bench.stored("r"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn alerts_write_their_states_as_series() {
+    let mut bench = Bench::new();
+    bench.write(
+        "a.yml",
+        "groups:\n- name: g\n  rules:\n  - {alert: x, expr: 'a > 1', for: 2m, labels: {l: '{{ $value }}'}}\n",
+    );
+    bench.set("a", 2.0, 1_000);
+    bench.start();
+    // The first two evaluations precede the restoring.
+    bench.pass(60 * 6).await;
+    let stored = bench.stored("ALERTS");
+    assert_eq!(stored.len(), 2, "{stored:?}");
+    assert_eq!(
+        stored[0],
+        r#"{__name__="ALERTS", alertname="x", alertstate="firing", instance="i", l="2"} 1 1 1 1"#
+    );
+    assert!(
+        stored[1].starts_with(r#"{__name__="ALERTS_FOR_STATE", alertname="x", instance="i", l="2"} 17000"#)
+    );
+    bench.set("a", 0.0, 1_000);
+    let notified = bench.receiver.0.lock().unwrap().clone();
+    assert!(notified[0].starts_with("\"x\" "), "{notified:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_continues_for_without_the_outage() {
+    let mut bench = Bench::new();
+    let rule = "groups:\n- name: g\n  rules:\n  - {alert: x, expr: 'a > 1', for: 30m}\n";
+    bench.write("a.yml", rule);
+    bench.set("a", 2.0, 7_200);
+    bench.start();
+    bench.pass(60 * 16).await;
+    assert_eq!(bench.states(), "pending");
+    bench.kill();
+    bench.pass(60 * 10).await;
+    bench.start();
+    // 15 of the 30 minutes are over; the outage of 10 minutes does not count.
+    bench.pass(60 * 12).await;
+    assert_eq!(bench.states(), "pending");
+    bench.pass(60 * 7).await;
+    assert_eq!(bench.states(), "firing");
+    bench.kill();
+    bench.pass(60 * 3).await;
+    bench.start();
+    bench.pass(60 * 4).await;
+    assert_eq!(bench.states(), "firing", "it fired before the restart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_restoring_is_repeated() {
+    let mut bench = Bench::new();
+    bench.write("a.yml", "groups:\n- name: g\n  rules:\n  - {alert: x, expr: 'a > 1', for: 30m}\n");
+    bench.set("a", 2.0, 7_200);
+    bench.start();
+    bench.pass(60 * 29).await;
+    for working in [0, 61, 0] {
+        bench.kill();
+        bench.start();
+        bench.pass(working).await;
+        bench.data.fail(Some(EvaluationError::Query("no".to_owned())));
+        bench.pass(180).await;
+        bench.data.fail(None);
+    }
+    bench.pass(60 * 14).await;
+    assert_eq!(bench.states(), "firing", "after the grace period of 10 minutes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reload_keeps_what_did_not_change_and_ends_what_is_gone() {
+    let mut bench = Bench::new();
+    bench.write(
+        "a.yml",
+        "groups:\n- name: g\n  rules:\n  - {record: r, expr: a}\n  - {record: s, expr: a}\n  \
+         - {alert: x, expr: 'a > 1', for: 20m}\n",
+    );
+    bench.write("b.yml", "groups:\n- name: h\n  rules:\n  - {record: t, expr: a}\n");
+    bench.set("a", 2.0, 7_200);
+    bench.start();
+    bench.pass(60 * 15).await;
+    // `s` is removed, `r` and `x` move to another group, `t` to another file.
+    bench.write(
+        "a.yml",
+        "groups:\n- name: other\n  rules:\n  - {record: r, expr: a}\n  \
+         - {alert: x, expr: 'a > 0', for: 20m}\n  - {record: t, expr: a}\n",
+    );
+    fs::remove_file(bench.directory.path().join("b.yml")).unwrap();
+    bench.pass(60 * 8).await;
+    assert_eq!(bench.states(), "firing", "20 minutes are over, 8 of them since the reload");
+    let line = |name: &str| bench.stored(name).remove(0);
+    assert!(line("s").ends_with("2 x"), "{}", line("s"));
+    for name in ["r", "t"] {
+        assert!(!line(name).contains('x') && line(name).split(' ').count() > 20, "{}", line(name));
+    }
+    // All groups are removed.
+    bench.write("a.yml", "groups: []\n");
+    bench.pass(30).await;
+    assert!(bench.groups().is_empty() && line("r").ends_with(" x"), "{}", line("r"));
+    assert!(bench.stored("ALERTS").iter().all(|line| line.ends_with(" x")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_file_is_shown_and_its_rules_go_on() {
+    let mut bench = Bench::new();
+    bench.write("a.yml", RECORD);
+    bench.set("a", 1.0, 1_000);
+    bench.start();
+    bench.pass(61).await;
+    bench.write("a.yml", "groups:\n- name: g\n  rules:\n  - {record: a, expr: 'sum('}\n");
+    bench.pass(120).await;
+    let files = bench.shown.files(&sandur_model::TenantId::default_tenant());
+    assert!(files[0].error.as_ref().unwrap().starts_with("line 4: could not parse"), "{files:?}");
+    assert_eq!((bench.metrics.broken_files.get(), bench.stored("a:four")[0].split(' ').count()), (1, 6));
+    bench.write("a.yml", RECORD);
+    bench.pass(30).await;
+    assert_eq!(bench.metrics.broken_files.get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rules_with_too_many_series_or_equal_labels_fail() {
+    let mut bench = Bench::new();
+    bench.write(
+        "a.yml",
+        "groups:\n- name: g\n  limit: 3\n  rules:\n  - {record: r, expr: 'm < 4'}\n  \
+         - {record: s, expr: m}\n  - {record: t, expr: 'm < 2', labels: {n: ''}}\n  \
+         - {alert: u, expr: 'm < 4'}\n",
+    );
+    for n in 0..1_001 {
+        let labels = Labels::from_pairs([("__name__", "m"), ("n", &n.to_string())]);
+        bench.data.add(&labels, START * 1_000, Number::Float(f64::from(n)));
+    }
+    bench.start();
+    bench.pass(61).await;
+    let errors = bench.errors();
+    assert_eq!(errors[0], "exceeded limit of 3 with 4 series");
+    assert!(errors[1].contains("1001 series, and a rule may have 1000 (ruler.max_series)"), "{errors:?}");
+    assert!(
+        errors[2].starts_with("vector contains metrics with the same labelset after applying rule labels")
+    );
+    assert_eq!(errors[3], "exceeded limit of 3 with 4 alerts");
+    assert_eq!(bench.stored("r").len() + bench.stored("ALERTS").len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_runs_of_the_same_course_are_equal() {
+    // The phase of a group depends on the path of its file.
+    let directory = Arc::new(tempfile::tempdir().unwrap());
+    let course = || async {
+        let mut bench = Bench { directory: Arc::clone(&directory), ..Bench::new() };
+        bench.write(
+            "a.yml",
+            "groups:\n- name: g\n  interval: 20s\n  rules:\n  - {record: r, expr: 'a > 1'}\n  \
+             - {alert: x, expr: 'r > 1', for: 1m, annotations: {b: '{{ query \"a\" | first | value }}'}}\n",
+        );
+        bench.start();
+        for n in 0..20 {
+            bench.set("a", f64::from(n % 3), 60);
+            bench.pass(60).await;
+        }
+        let notified = bench.receiver.0.lock().unwrap().clone();
+        (bench.stored("r"), bench.stored("ALERTS"), notified)
+    };
+    assert_eq!(course().await, course().await);
+}

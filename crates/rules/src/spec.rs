@@ -1,0 +1,114 @@
+//! The parsed contents of rule files: groups, and recording and alerting rules.
+//!
+//! **Invariants.** Names, labels, templates and expressions were checked when the file was read. The labels
+//! of a rule include those of its group.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The language of an expression.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// PromQL, over samples.
+    #[default]
+    Promql,
+    /// LogQL, over lines.
+    Logql,
+}
+
+impl Language {
+    /// The language with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "promql" => Some(Self::Promql),
+            "logql" => Some(Self::Logql),
+            _ => None,
+        }
+    }
+
+    /// The name in files and answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Promql => "promql",
+            Self::Logql => "logql",
+        }
+    }
+}
+
+/// Names with values, in the order of the file.
+pub type Pairs = Vec<(String, String)>;
+
+/// What a rule does with the series of its expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleKind {
+    /// Stores them under another name.
+    Recording,
+    /// Each series is an alert.
+    Alerting {
+        /// How long a series must be present until its alert fires.
+        hold: Duration,
+        /// How long an alert fires after its series ended.
+        keep_firing: Duration,
+        /// Templates of the annotations.
+        annotations: Pairs,
+    },
+}
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSpec {
+    /// The metric that a recording rule writes, or the name of the alert.
+    pub name: String,
+    /// What the rule does.
+    pub kind: RuleKind,
+    /// The language of the expression.
+    pub language: Language,
+    /// The expression.
+    pub expr: String,
+    /// Labels that are added, those of the group included. In alerting rules the values are templates.
+    pub labels: Pairs,
+    /// The line of the rule in its file.
+    pub line: usize,
+}
+
+impl RuleSpec {
+    /// Whether the rule makes alerts.
+    pub fn is_alerting(&self) -> bool {
+        matches!(self.kind, RuleKind::Alerting { .. })
+    }
+
+    /// Whether the rules differ in nothing but their lines.
+    fn equals(&self, other: &Self) -> bool {
+        let other = Self { line: self.line, ..other.clone() };
+        *self == other
+    }
+}
+
+/// A group: rules that are evaluated one after the other at the same times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// The name, unique in its file.
+    pub name: String,
+    /// The file.
+    pub file: Arc<str>,
+    /// The time between two evaluations.
+    pub interval: Duration,
+    /// The most series of a recording rule, or alerts of an alerting rule; 0: only the limit of the server.
+    pub limit: usize,
+    /// How long before its time an evaluation looks.
+    pub query_offset: Duration,
+    /// The rules.
+    pub rules: Vec<RuleSpec>,
+}
+
+impl GroupSpec {
+    /// Whether a running group with this specification needs no change to follow the other.
+    pub fn equals(&self, other: &Self) -> bool {
+        let rules = || self.rules.iter().zip(&other.rules);
+        let options = |group: &Self| (group.interval, group.limit, group.query_offset, group.rules.len());
+        self.name == other.name
+            && self.file == other.file
+            && options(self) == options(other)
+            && rules().all(|(rule, other)| rule.equals(other))
+    }
+}
