@@ -1,7 +1,7 @@
-//! Commands that read or repair a store without a server.
+//! Commands that read or repair a store without a server, and commands for rule files.
 //!
 //! **What it is.** `inspect` shows objects of a store, `check` verifies all of them, `repair` restores a
-//! damaged catalog.
+//! damaged catalog. `rules` checks rule files and runs their tests.
 //!
 //! **What it is not.** It runs no engine: it reads the byte layouts of `sandur_format` and the catalog of
 //! `sandur_catalog`.
@@ -15,6 +15,7 @@ extern crate sandur_terminal;
 pub mod check;
 pub mod inspect;
 pub mod repair;
+pub mod rules;
 mod target;
 
 pub use target::open_store;
