@@ -44,6 +44,12 @@ pub struct Settings {
     pub scrape: Vec<String>,
     /// Prometheus configuration file whose `scrape_configs` are scraped; empty: none.
     pub scrape_config: String,
+    /// Files and folders of rules; empty: none.
+    pub rules: Vec<String>,
+    /// URLs of Alertmanagers.
+    pub alertmanager_url: Vec<String>,
+    /// Evaluation of rules.
+    pub ruler: Ruler,
     /// Configuration file of the relay inside of the server; empty: none.
     pub relay_config: String,
     /// Directory where the relay stores lines for targets that are unreachable; empty: that of its file.
@@ -118,6 +124,58 @@ impl Default for TlsSettings {
         let none = String::new;
         let client_auth = "require".to_owned();
         Self { cert_file: none(), key_file: none(), client_ca_file: none(), client_auth }
+    }
+}
+
+/// Evaluation of rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ruler {
+    /// Tenant whose data rules read and write.
+    pub tenant: String,
+    /// URL of this server; empty: that of the HTTP listener.
+    pub external_url: String,
+    /// Labels of every alert that is sent, as `NAME=VALUE`.
+    pub external_labels: Vec<String>,
+    /// Interval of groups that name none.
+    pub evaluation_interval: Duration,
+    /// Longest evaluation of one rule.
+    pub evaluation_timeout: Duration,
+    /// Maximum number of groups.
+    pub max_groups: u64,
+    /// Maximum number of rules.
+    pub max_rules: u64,
+    /// Maximum number of series of a rule.
+    pub max_series: u64,
+    /// Minimum time between two notifications about an unchanged alert.
+    pub resend_delay: Duration,
+    /// Longest outage after which alerts are restored.
+    pub for_outage_tolerance: Duration,
+    /// Minimum time until a restored alert fires.
+    pub for_grace_period: Duration,
+    /// Authorities of Alertmanagers; empty: those of the system.
+    pub alertmanager_ca_file: String,
+    /// Bearer token for Alertmanagers; empty: none.
+    pub alertmanager_token_file: String,
+}
+
+impl Default for Ruler {
+    fn default() -> Self {
+        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
+        Self {
+            tenant: TenantId::default_tenant().to_string(),
+            external_url: String::new(),
+            external_labels: Vec::new(),
+            evaluation_interval: minutes(1),
+            evaluation_timeout: minutes(1),
+            max_groups: 1_000,
+            max_rules: 20_000,
+            max_series: 100_000,
+            resend_delay: minutes(1),
+            for_outage_tolerance: minutes(60),
+            for_grace_period: minutes(10),
+            alertmanager_ca_file: String::new(),
+            alertmanager_token_file: String::new(),
+        }
     }
 }
 
@@ -253,6 +311,20 @@ pub struct Storage {
     pub prices: Prices,
 }
 
+impl Default for Storage {
+    fn default() -> Self {
+        Self {
+            max_concurrent_reads: 128,
+            max_concurrent_writes: 32,
+            max_waiting: 16_384,
+            hedging_at: Duration::from_millis(50),
+            hedging_max_percent: 5,
+            retry_max_percent: 10,
+            prices: Prices::default(),
+        }
+    }
+}
+
 /// Cache of pieces of blocks in memory and on flash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheSettings {
@@ -377,6 +449,9 @@ impl Default for Settings {
             self_logs_tenant: TenantId::default_tenant().to_string(),
             scrape: Vec::new(),
             scrape_config: String::new(),
+            rules: Vec::new(),
+            alertmanager_url: Vec::new(),
+            ruler: Ruler::default(),
             relay_config: String::new(),
             relay_spool_dir: String::new(),
             relay_tenant: TenantId::default_tenant().to_string(),
@@ -386,15 +461,7 @@ impl Default for Settings {
             http: Http::default(),
             query: Query::default(),
             graphite: Graphite::default(),
-            storage: Storage {
-                max_concurrent_reads: 128,
-                max_concurrent_writes: 32,
-                max_waiting: 16_384,
-                hedging_at: Duration::from_millis(50),
-                hedging_max_percent: 5,
-                retry_max_percent: 10,
-                prices: Prices::default(),
-            },
+            storage: Storage::default(),
             cache: CacheSettings {
                 dir: String::new(),
                 size: 0,

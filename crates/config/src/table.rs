@@ -4,31 +4,10 @@
 //! `SANDUR_FLUSH_MAX_AGE`. Defaults are those of [`Settings::default`].
 
 use super::limits_table::{LIMITS, LimitSpec};
+use super::option_spec::{OptionSpec, option};
+use super::ruler_table::RULER;
 use super::settings::Settings;
 use super::slot::Slot;
-
-/// One option.
-pub struct OptionSpec {
-    /// Key in the file, with dots between tables.
-    pub key: &'static str,
-    /// A description of the default, if it depends on the machine.
-    pub default: Option<&'static str>,
-    /// What it does, in one or two sentences.
-    pub help: &'static str,
-    /// The setting.
-    pub slot: fn(&mut Settings) -> Slot<'_>,
-}
-
-const fn option(key: &'static str, help: &'static str, slot: fn(&mut Settings) -> Slot<'_>) -> OptionSpec {
-    OptionSpec { key, default: None, help, slot }
-}
-
-impl OptionSpec {
-    const fn default_in_words(mut self, words: &'static str) -> Self {
-        self.default = Some(words);
-        self
-    }
-}
 
 /// Values of `log.format`.
 pub const LOG_FORMATS: &[&str] = &["text", "logfmt", "json"];
@@ -42,7 +21,7 @@ pub const QUERY_LOG_CHOICES: &[&str] = &["selected", "all"];
 /// Values of `cache.flash`.
 pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
 
-/// All options except limits.
+/// All options except those of the ruler and limits.
 pub static OPTIONS: &[OptionSpec] = &[
     option(
         "store",
@@ -110,6 +89,19 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Prometheus configuration file whose scrape_configs are scraped, with static and file discovery. \
          Unsupported parts of it are listed in the log at the start. Empty: none.",
         |s| Slot::Text(&mut s.scrape_config),
+    ),
+    option(
+        "rules",
+        "Files and folders of recording and alerting rules that this process evaluates, in the format of \
+         Prometheus and Loki; `logql:PATH` for rules in LogQL. They are read again when they change; a file \
+         with an error keeps what held before. Give each file to one process only (docs/rules.md).",
+        |s| Slot::List(&mut s.rules),
+    ),
+    option(
+        "alertmanager_url",
+        "URLs of the Alertmanagers that alerts are sent to. A user and a password in the URL are sent as \
+         basic authentication. Empty: alerts are only shown and stored.",
+        |s| Slot::List(&mut s.alertmanager_url),
     ),
     option(
         "relay_config",
@@ -519,7 +511,7 @@ impl Named {
     pub fn every() -> Vec<Self> {
         let mut defaults = Settings::default();
         let mut all = Vec::new();
-        for spec in OPTIONS {
+        for spec in OPTIONS.iter().chain(RULER) {
             let slot = (spec.slot)(&mut defaults);
             let default = spec.default.map_or_else(|| slot.print(), str::to_owned);
             let kind = slot.kind();

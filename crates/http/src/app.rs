@@ -11,6 +11,8 @@ use sandur_listeners::carbon::Carbon;
 use sandur_runtime::{Env, KeyedTurns, Shutdown, ShutdownSignal, Task};
 use sandur_service::{Queries, Writes};
 
+use sandur_rules::RulesShown;
+
 use super::scrape_state::Scraping;
 use crate::server_metrics::ServerMetrics;
 
@@ -61,6 +63,8 @@ pub struct AppState {
     pub prepared: AtomicBool,
     /// What this process scrapes, once it does.
     pub scraping: Scraping,
+    /// Rules that this process evaluates, once it does.
+    pub rules: RulesShown,
     /// What listeners of Graphite's protocols counted.
     pub carbon: Carbon,
 }
@@ -93,6 +97,18 @@ impl FromRef<App> for Arc<Settings> {
 impl FromRef<App> for Scraping {
     fn from_ref(app: &App) -> Self {
         app.scraping.clone()
+    }
+}
+
+impl FromRef<App> for RulesShown {
+    fn from_ref(app: &App) -> Self {
+        app.rules.clone()
+    }
+}
+
+impl FromRef<App> for Env {
+    fn from_ref(app: &App) -> Self {
+        app.env.clone()
     }
 }
 

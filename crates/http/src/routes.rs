@@ -93,6 +93,7 @@ pub static ROUTES: &[&Route] = &[
     &loki::delete_cancel::ROUTE,
     &loki::cache_generation::ROUTE,
     &rules::LIST,
+    &rules::NAMESPACE,
     &rules::GROUP,
     &rules::CREATE,
     &rules::DELETE_NAMESPACE,

@@ -27,7 +27,7 @@ pub static ROUTE: Route = Route {
     ..Route::of(Group::Operations)
 };
 
-/// The settings have no secrets except in the URL of the store; credentials come from the environment.
+/// The settings have no secrets except in URLs; other credentials come from the environment and from files.
 async fn config(State(settings): State<Arc<Settings>>, params: Params) -> Response {
     reply::text(shown_configuration(&settings, params.get("mode").unwrap_or("")))
 }
@@ -35,7 +35,7 @@ async fn config(State(settings): State<Arc<Settings>>, params: Params) -> Respon
 /// The settings as YAML. `mode` is that of the endpoint.
 pub fn shown_configuration(settings: &Settings, mode: &str) -> String {
     let mut settings = if mode == "defaults" { Settings::default() } else { settings.clone() };
-    settings.store = without_secrets(&settings.store);
+    hide_secrets(&mut settings);
     let mut defaults = Settings::default();
     let mut page = String::new();
     let mut group = String::new();
@@ -54,7 +54,13 @@ pub fn shown_configuration(settings: &Settings, mode: &str) -> String {
     page
 }
 
-/// A store URL without user information.
+/// Removes user information from URLs.
+pub fn hide_secrets(settings: &mut Settings) {
+    settings.store = without_secrets(&settings.store);
+    settings.alertmanager_url.iter_mut().for_each(|url| *url = without_secrets(url));
+}
+
+/// A URL without user information.
 pub fn without_secrets(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

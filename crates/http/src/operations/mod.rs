@@ -16,4 +16,4 @@ pub mod store_report;
 pub mod tenant_limits;
 mod yaml;
 
-pub use config::{shown_configuration, without_secrets};
+pub use config::{hide_secrets, shown_configuration, without_secrets};

@@ -20,7 +20,7 @@ pub mod query_range;
 pub mod read;
 mod read_chunks;
 mod read_request;
-mod refused;
+pub mod refused;
 pub mod reply;
 mod result;
 mod search;

@@ -10,7 +10,7 @@ use sandur_service::Queries;
 use super::reply::{success, success_json};
 use crate::call::Call;
 use crate::marshal::json;
-use crate::operations::{shown_configuration, without_secrets};
+use crate::operations::{hide_secrets, shown_configuration};
 use crate::route::{Access, GET, Group, Handler, Route};
 
 /// The version of the API.
@@ -119,7 +119,7 @@ pub static FLAGS: Route = Route {
 
 async fn flags(State(settings): State<Arc<Settings>>) -> Response {
     let mut settings = Settings::clone(&settings);
-    settings.store = without_secrets(&settings.store);
+    hide_secrets(&mut settings);
     let own = Named::every().into_iter().map(|named| {
         let value = named.slot(&mut settings).print();
         (named.key.replace('_', "-"), value)

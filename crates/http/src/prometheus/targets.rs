@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::extract::State;
 use axum::response::Response;
 use sandur_model::{Labels, matches_all};
+use sandur_rules::{AlertmanagerShown, RulesShown};
 use sandur_service::Queries;
 use serde_json::{Value, json};
 
@@ -157,18 +158,23 @@ async fn pools(State(scraping): State<Scraping>) -> Response {
     success(data, &[])
 }
 
-/// Where alerts are sent; always empty, since no rules are evaluated.
+/// Where alerts are sent.
 pub static ALERTMANAGERS: Route = Route {
     methods: GET,
     paths: &["/api/v1/alertmanagers", "/prometheus/api/v1/alertmanagers"],
     scope: Access::Read,
-    does: "The Alertmanagers that alerts are sent to: none, since rules are not evaluated.",
-    answers: "200, `{\"activeAlertmanagers\":[],\"droppedAlertmanagers\":[]}` as `data`.",
+    does: "The Alertmanagers that this process sends alerts to.",
+    answers: "200, `{\"activeAlertmanagers\":[{\"url\"},..],\"droppedAlertmanagers\":[]}` as `data`.",
     several_tenants: true,
     handler: |request, app| alertmanagers.call(request, app),
     ..Route::of(Group::Metrics)
 };
 
-async fn alertmanagers(_call: Call) -> Response {
-    success_json("{\"activeAlertmanagers\":[],\"droppedAlertmanagers\":[]}")
+async fn alertmanagers(State(rules): State<RulesShown>, _call: Call) -> Response {
+    let shown = |target: AlertmanagerShown| {
+        let AlertmanagerShown { url, queued, last_error } = target;
+        json!({ "url": url, "queued": queued, "lastError": last_error })
+    };
+    let active: Vec<Value> = rules.alertmanagers().into_iter().map(shown).collect();
+    success_json(&json!({ "activeAlertmanagers": active, "droppedAlertmanagers": [] }).to_string())
 }

@@ -4,6 +4,7 @@ mod engine;
 mod listen;
 mod relay;
 mod retention;
+mod rules;
 mod scrape;
 mod self_logs_shipper;
 mod serve;

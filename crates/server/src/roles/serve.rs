@@ -36,6 +36,7 @@ use super::engine::{self, Opened};
 use super::listen::{self, Listeners};
 use super::relay::{self, Relaying};
 use super::retention::kept;
+use super::rules;
 use super::scrape;
 use super::self_logs_shipper::Shipper;
 use crate::graphite_rules::GraphiteRules;
@@ -100,7 +101,7 @@ impl Server {
     pub async fn start(env: Env, settings: Settings, self_logs: Option<SelfLogs>) -> Result<Self, Failed> {
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
-        let scraped = scrape::file(&settings)?;
+        let (scraped, ruled) = (scrape::file(&settings)?, rules::configured(&settings)?);
         let graphite = Arc::new(GraphiteRules::open(&settings.graphite).map_err(Failed::new)?);
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
@@ -123,7 +124,8 @@ impl Server {
         let writes = writes(&env, &shares, (intake, &limits, &pressure));
         let carbon = carbon_of(&settings, &writes, &stopping);
         let own = metrics.clone().register(registry);
-        let registry = with_services((&queries, &writes), &carbon, &graphite, own);
+        let mut registry = with_services((&queries, &writes), &carbon, &graphite, own);
+        let rule_metrics = rules::metrics(&mut registry);
         let app = App::new(AppState {
             env: env.clone(),
             settings: Arc::new(settings),
@@ -138,6 +140,7 @@ impl Server {
             ending: Default::default(),
             prepared: Default::default(),
             scraping: Default::default(),
+            rules: Default::default(),
             carbon: carbon.clone(),
         });
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref()));
@@ -150,6 +153,7 @@ impl Server {
         background.push(env.spawn("stale delta series", forget_stale_deltas(app.clone())));
         background.push(env.spawn("rules of Graphite's", graphite.follow(env.clone())));
         background.extend(scrape::start(&app, scraped));
+        background.extend(rules::start(&app, ruled, rule_metrics, address));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
         background.extend(certificates.into_iter().chain(credentials));
         let addresses =
@@ -163,6 +167,11 @@ impl Server {
     /// Scrapes for the default tenant until the task is dropped, in addition to the configured targets.
     pub fn scrape(&self, file: ScrapeFile) -> Task<()> {
         scrape::run(&self.app, file, TenantId::default_tenant())
+    }
+
+    /// Evaluates the rules in a text until the task is dropped.
+    pub fn evaluate(&self, text: &str) -> Result<Option<Task<()>>, Failed> {
+        rules::start_text(&self.app, text, self.address)
     }
 
     /// Reports that the server is ready: as text or, if every line is JSON, as a log line.

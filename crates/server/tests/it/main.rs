@@ -46,6 +46,7 @@ mod relay;
 mod repair;
 mod retention;
 mod rollups;
+mod rules;
 mod scrape;
 mod slow_queries;
 mod tail_load;

@@ -43,6 +43,21 @@ const PAST_S: i64 = 3_600;
 /// Seconds per push while catching up.
 const PIECE_S: i64 = 120;
 
+/// A recording rule in PromQL and an alerting rule in LogQL, over the metrics and lines of the shop.
+const RULES: &str = "groups:
+  - name: shop
+    interval: 5s
+    rules:
+      - record: app:shop_lines:rate2m
+        expr: sum by (app) (rate(shop_lines_total[2m]))
+      - alert: ShopErrors
+        language: logql
+        expr: sum by (app) (count_over_time({env=\"demo\"} | detected_level=\"error\" [1h])) > 20
+        labels: {severity: page}
+        annotations:
+          summary: '{{ $labels.app }} logged {{ $value | humanize }} errors in the last hour'
+";
+
 /// The command.
 pub fn command() -> Command {
     let store = Arg::new("store").long("store").value_name("DIRECTORY").default_value("./sandur-demo");
@@ -91,6 +106,7 @@ pub async fn run(matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let work = async {
         demo.load_past(now).await?;
         let _scrapes = demo.scrape(&server).await?;
+        let _rules = server.evaluate(RULES)?;
         demo.load_files().await;
         demo.introduce(&address, &paint).await?;
         demo.live().await
@@ -267,6 +283,8 @@ impl Demo {
         }
         eprintln!("  {}", paint.ink(Ink::Dim, "# and live:"));
         eprintln!("  {program} tail{named} '{{app=\"checkout\"}}'");
+        eprintln!("  {}", paint.ink(Ink::Dim, "# rules of the demo and their states:"));
+        eprintln!("  {program} rules list{named}");
         eprintln!("\nNew lines keep arriving. Ctrl-C stops.\n");
         Ok(())
     }

@@ -2,9 +2,10 @@
 //!
 //! Method: every block of the pages is one of these: commands of Sandur, which run against a real server
 //! in a temporary folder; configurations of Sandur, with which a program is started; queries, which the
-//! server answers; or something of another program, which is listed in [`OTHERS`] or [`EXPLAINED`] with
-//! what it was checked against. Names of options, flags, metrics and routes are looked up in the
-//! reference pages, which are generated from the tables of the program, and in the metrics of a server.
+//! server answers; files of rules and of their tests, which are checked and run; or something of another
+//! program, which is listed in [`OTHERS`] or [`EXPLAINED`] with what it was checked against. Names of
+//! options, flags, metrics and routes are looked up in the reference pages, which are generated from the
+//! tables of the program, and in the metrics of a server.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)] // a test: a panic is its failure
 
@@ -83,6 +84,13 @@ fn try_block(place: &Place, block: &Block) -> usize {
             let form = block.language.as_str();
             let words = ["sandur", "relay", "--config", "block.conf", "--format", form, "--check"];
             place.run(&block.place, &call(&words));
+            1
+        }
+        "yaml" => {
+            place.write("block.yml", &block.text);
+            // A file of unit tests, or of rules.
+            let command = if block.text.starts_with("rule_files:") { "test" } else { "check" };
+            place.run(&block.place, &call(&["sandur", "rules", command, "block.yml"]));
             1
         }
         "logql" | "promql" => {

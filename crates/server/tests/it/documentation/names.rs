@@ -35,7 +35,12 @@ const NOT_METRICS: &[&str] = &[
 ];
 
 /// Metrics with labels that are shown only after they were counted; their prefix is that of a registry.
-const SHOWN_WHEN_COUNTED: &[&str] = &["sandur_store_errors_total", "sandur_store_hedges_total"];
+const SHOWN_WHEN_COUNTED: &[&str] = &[
+    "sandur_rules_evaluation_failures_total",
+    "sandur_rules_notifications_lost_total",
+    "sandur_store_errors_total",
+    "sandur_store_hedges_total",
+];
 
 fn all_wrong(wrong: &BTreeMap<String, String>) -> String {
     wrong.iter().map(|(name, at)| format!("{at}: {name}\n")).collect()

@@ -34,6 +34,13 @@ const FILES: &[(&str, &str)] = &[
          [[stage]]\nto = [\"a\"]\n",
     ),
     ("work/ca.pem", ""),
+    ("etc/sandur/rules/rules.yml", "groups:\n- name: g\n  rules:\n  - {record: one, expr: vector(1)}\n"),
+    ("work/rules.yml", "groups:\n- name: g\n  rules:\n  - {record: one, expr: vector(1)}\n"),
+    (
+        "work/tests.yml",
+        "rule_files: [rules.yml]\ntests:\n- promql_expr_test:\n  \
+         - {expr: one, exp_samples: [{labels: one, value: 1}]}\n",
+    ),
     ("var/log/api/a.log", "{\"msg\":\"timeout\",\"status\":503,\"level\":\"error\"}\n"),
 ];
 

@@ -240,6 +240,7 @@ impl<I> Server<I> {
             shutdown: shutdown.clone(),
             ending: Default::default(),
             prepared: AtomicBool::new(false),
+            rules: Default::default(),
             scraping: Default::default(),
             carbon,
         });

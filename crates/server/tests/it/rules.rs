@@ -1,0 +1,221 @@
+//! Goal: rules of files are evaluated over stored data, survive a restart, and alerts reach an Alertmanager
+//! whatever others do.
+//!
+//! Method: the real binary, a receiver in this test, a receiver that never answers, and one that is not
+//! there.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::process::{Server, Setup, encode, now_ns};
+
+/// Far longer than an evaluation takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The alerts that a receiver got.
+type Received = Arc<Mutex<Vec<Value>>>;
+
+/// Reads a request; returns its body.
+fn read_request(stream: &mut TcpStream) -> Vec<u8> {
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4);
+        if let Some(head) = head {
+            let text = String::from_utf8_lossy(&bytes[..head]).to_lowercase();
+            let length = text.split("content-length:").nth(1).and_then(|rest| rest.lines().next());
+            let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
+            if bytes.len() >= head + length {
+                return bytes[head..head + length].to_vec();
+            }
+        }
+        match stream.read(&mut piece) {
+            Ok(0) | Err(_) => return Vec::new(),
+            Ok(n) => bytes.extend_from_slice(&piece[..n]),
+        }
+    }
+}
+
+/// A receiver that fails its first two requests.
+fn receiver() -> (SocketAddr, Received) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, received) = (listener.local_addr().unwrap(), Received::default());
+    let kept = Arc::clone(&received);
+    std::thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let Ok(mut stream) = stream else { return };
+            let body = read_request(&mut stream);
+            let status = if number < 2 { "503 Service Unavailable" } else { "200 OK" };
+            if number >= 2
+                && let Ok(Value::Array(alerts)) = serde_json::from_slice(&body)
+            {
+                kept.lock().unwrap().extend(alerts);
+            }
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    (address, received)
+}
+
+/// A receiver that accepts connections and never answers.
+fn silent() -> (SocketAddr, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    (listener.local_addr().unwrap(), listener)
+}
+
+fn soon<T>(server: &Server, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "{what}\n{}", server.log_text());
+        std::thread::sleep(Duration::from_millis(50)); // polling another process
+    }
+}
+
+fn value(server: &Server, query: &str) -> Option<String> {
+    let answer = server.get_json(&format!("/api/v1/query?query={}", encode(query)));
+    Some(answer["data"]["result"].get(0)?["value"][1].as_str()?.to_owned())
+}
+
+const RULES: &str = r#"
+groups:
+  - name: quick
+    interval: 1s
+    rules:
+      - {record: two, expr: vector(2)}
+      - {record: four, expr: two * 2, labels: {source: rules}}
+      - record: errors:count1h
+        language: logql
+        expr: sum by (app) (count_over_time({app="api"} |= "error" [1h]))
+      - alert: Errors
+        expr: errors:count1h > 1
+        labels: {severity: page, count: '{{ $value }}'}
+        annotations:
+          summary: '{{ $labels.app }}: {{ with query "four" }}{{ . | first | value | humanize }}{{ end }}'
+      - {alert: Waiting, expr: vector(1), for: 1h}
+      - {alert: Broken, expr: 'label_replace(vector(1), "a", "$1", "b", "(") > 0'}
+"#;
+
+fn start(folder: &Path, rules: &Path, urls: &str) -> Server {
+    let store = format!("file://{}", folder.join("data").display());
+    let rules = rules.to_str().unwrap();
+    let arguments = [
+        "--rules",
+        rules,
+        "--alertmanager-url",
+        urls,
+        "--ruler-external-labels",
+        "cluster=test",
+        "--memory-limit",
+        "192MiB",
+    ];
+    Setup::new(store, folder).with(&arguments).start()
+}
+
+#[test]
+fn rules_are_evaluated_stored_shown_and_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.yml");
+    std::fs::write(&rules, RULES).unwrap();
+    let ((living, received), (hanging, _held)) = (receiver(), silent());
+    // Port 9 refuses connections.
+    let urls = format!("http://127.0.0.1:9,http://{hanging},http://user:secret@{living}/prefix/");
+    let server = start(folder.path(), &rules, &urls);
+    let lines: Vec<(i64, String)> = (0..3).map(|n| (now_ns() - n, format!("error {n}"))).collect();
+    assert_eq!(server.push(&json!({"app": "api"}), &lines).unwrap().0, 204);
+
+    soon(&server, "four", || value(&server, "four{source=\"rules\"}").filter(|four| four == "4"));
+    soon(&server, "errors", || value(&server, "errors:count1h").filter(|errors| errors == "3"));
+    let alert = soon(&server, "the notification", || received.lock().unwrap().first().cloned());
+    assert_eq!(
+        alert["labels"],
+        json!({"alertname": "Errors", "app": "api", "cluster": "test", "count": "3", "severity": "page"})
+    );
+    assert_eq!(alert["annotations"]["summary"], "api: 4");
+    assert!(alert["generatorURL"].as_str().unwrap().contains("/graph?g0.expr=errors%3Acount1h+%3E+1"));
+    soon(&server, "ALERTS", || value(&server, "ALERTS{alertstate=\"firing\", alertname=\"Errors\"}"));
+
+    let shown = server.get_json("/api/v1/rules?type=alert&rule_group[]=quick");
+    let of = |name: &str| {
+        let all = shown["data"]["groups"][0]["rules"].as_array().unwrap();
+        all.iter().find(|rule| rule["name"] == name).unwrap().clone()
+    };
+    assert_eq!((&of("Errors")["state"], &of("Errors")["health"]), (&json!("firing"), &json!("ok")));
+    assert_eq!((&of("Waiting")["state"], &of("Waiting")["duration"]), (&json!("pending"), &json!(3600)));
+    assert_eq!(of("Broken")["health"], "err");
+    let alerts = server.get_json("/prometheus/api/v1/alerts");
+    assert_eq!(alerts["data"]["alerts"].as_array().unwrap().len(), 2, "{alerts}");
+    let targets = server.get_json("/api/v1/alertmanagers").to_string();
+    assert!(targets.contains("/prefix/api/v2/alerts") && !targets.contains("secret"), "{targets}");
+    let (status, groups) = server.get("/loki/api/v1/rules");
+    let groups = String::from_utf8(groups).unwrap();
+    assert!(status == 200 && groups.starts_with("\"rules.yml\":\n    - name: \"quick\"\n"), "{groups}");
+    assert!(!String::from_utf8(server.get("/config").1).unwrap().contains("secret"));
+    let metrics = String::from_utf8(server.get("/metrics").1).unwrap();
+    assert!(metrics.contains("sandur_rules_evaluation_failures_total{reason=\"query\"}"), "{metrics}");
+
+    // A broken file keeps what held before, and says so.
+    std::fs::write(&rules, RULES.replace("vector(2)", "vector(")).unwrap();
+    let warning = soon(&server, "the warning", || {
+        let shown = server.get_json("/api/v1/rules");
+        Some(shown["warnings"].get(0)?.as_str()?.to_owned())
+    });
+    assert!(warning.contains("rules.yml: line 6: could not parse expression"), "{warning}");
+    assert_eq!(value(&server, "four{source=\"rules\"}").as_deref(), Some("4"));
+    let list = Command::new(env!("CARGO_BIN_EXE_sandur"))
+        .args(["rules", "list", "--addr", &format!("http://{}", server.address)])
+        .output()
+        .unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    assert!(list.contains("firing    Errors") && list.contains("failed    Broken"), "{list}");
+
+    // A restart goes on; a changed rule ends its series.
+    std::fs::write(&rules, RULES.replace("record: four", "record: eight")).unwrap();
+    server.kill();
+    let server = start(folder.path(), &rules, &urls);
+    soon(&server, "eight", || value(&server, "eight").filter(|eight| eight == "4"));
+    std::fs::write(&rules, RULES).unwrap();
+    soon(&server, "the end of eight", || value(&server, "eight").is_none().then_some(()));
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn files_are_checked_and_tested_by_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("good.yml"), RULES).unwrap();
+    std::fs::write(path("bad.yml"), RULES.replace("record: two", "recorded: two")).unwrap();
+    let tests = "rule_files: [good.yml]\ntests:\n- promql_expr_test:\n  - expr: four\n    eval_time: 1m\n    \
+                 exp_samples: [{labels: 'four{source=\"rules\"}', value: VALUE}]\n";
+    let tests = tests.replace("good.yml", "only.yml");
+    let only = RULES.replace("      - {alert: Broken", "      # {alert: Broken");
+    std::fs::write(path("only.yml"), only).unwrap();
+    std::fs::write(path("passes.yml"), tests.replace("VALUE", "4")).unwrap();
+    std::fs::write(path("fails.yml"), tests.replace("VALUE", "5")).unwrap();
+    let run = |command: &str, file: &str| {
+        let file = path(file);
+        let arguments = ["rules", command, file.to_str().unwrap()];
+        let output = Command::new(env!("CARGO_BIN_EXE_sandur")).args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = run("check", "good.yml");
+    assert!(code == Some(0) && text.ends_with("good.yml: valid, 6 rules in 1 groups\n"), "{text}");
+    let (code, text) = run("check", "bad.yml");
+    assert!(
+        code == Some(1) && text.contains("bad.yml:6: unknown key 'recorded'; did you mean 'record'?"),
+        "{text}"
+    );
+    assert_eq!(run("test", "passes.yml").0, Some(0));
+    let (code, text) = run("test", "fails.yml");
+    assert!(code == Some(1) && text.contains("got:      {__name__=\"four\", source=\"rules\"} 4"), "{text}");
+}
