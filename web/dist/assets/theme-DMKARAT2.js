@@ -1,0 +1,1 @@
+"use strict";(()=>{var r="sandur.theme";function t(){try{let e=localStorage.getItem(r);return e==="light"||e==="dark"?e:"system"}catch{return"system"}}function m(e=t()){return e==="system"?matchMedia("(prefers-color-scheme: dark)").matches:e==="dark"}function o(e){document.documentElement.dataset.theme=m(e)?"dark":"light"}o(t());})();

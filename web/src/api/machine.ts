@@ -1,0 +1,124 @@
+// APIs about the process itself.
+
+import { ApiError, type Options, json, send, text } from "./client.ts";
+
+export interface BuildInfo {
+  version: string;
+  revision: string;
+}
+
+export async function buildInfo(options?: Options): Promise<BuildInfo> {
+  return (await json<BuildInfo>("loki/api/v1/status/buildinfo", {}, options)).body;
+}
+
+export interface RuntimeInfo {
+  startTime: string;
+  serverTime: string;
+  storageRetention: string;
+}
+
+export async function runtimeInfo(options?: Options): Promise<RuntimeInfo> {
+  return (await json<{ data: RuntimeInfo }>("api/v1/status/runtimeinfo", {}, options)).body.data;
+}
+
+/** The text of `/ready`, whatever its status. */
+export async function readiness(purpose: "" | "push" | "query", options: Options = {}): Promise<{ isReady: boolean; text: string }> {
+  const params = new URLSearchParams(purpose === "" ? {} : { for: purpose });
+  try {
+    return { isReady: true, text: (await (await send("ready", params, options)).text()).trim() };
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 503) return { isReady: false, text: error.message };
+    throw error;
+  }
+}
+
+export interface SlowQuery {
+  tenant: string;
+  ended_ms: number;
+  signal: string;
+  query_type: string;
+  query: string;
+  start_ms: number;
+  end_ms: number;
+  step_ms: number;
+  status: number;
+  error: string | null;
+  duration_ms: number;
+  queue_ms: number;
+  index_ms: number;
+  store_ms: number;
+  execution_ms: number;
+  total_bytes: number;
+  total_lines: number;
+  store_bytes: number;
+  returned_entries: number;
+  user_agent: string;
+  tags: string;
+}
+
+export async function slowQueries(ofAll: boolean, limit: number, options?: Options): Promise<SlowQuery[]> {
+  const path = ofAll ? "sandur/slow_queries/all" : "sandur/slow_queries";
+  return (await json<{ slow_queries: SlowQuery[] }>(path, { limit }, options)).body.slow_queries;
+}
+
+export interface SampleBlock {
+  ulid: string;
+  minTime: number;
+  maxTime: number;
+  stats: { numSamples?: number; numSeries?: number; numChunks?: number };
+  compaction: { level: number };
+}
+
+export async function sampleBlocks(options?: Options): Promise<SampleBlock[]> {
+  return (await json<{ data: { blocks: SampleBlock[] } }>("api/v1/status/tsdb/blocks", {}, options)).body.data.blocks ?? [];
+}
+
+export function configuration(mode: "" | "diff", options?: Options): Promise<string> {
+  return text("config", mode === "" ? {} : { mode }, options);
+}
+
+export function tenantLimits(options?: Options): Promise<string> {
+  return text("config/tenant/v1/limits", {}, options);
+}
+
+export function storeReport(options?: Options): Promise<string> {
+  return text("sandur/store", {}, options);
+}
+
+export interface OwnSample {
+  name: string;
+  labels: string;
+  value: number;
+  help: string;
+  type: string;
+}
+
+/** Longest answer that is parsed, in samples. */
+const SAMPLES_MAX = 20_000;
+
+/** The metrics of the process, from Prometheus's text format. */
+export async function ownMetrics(options?: Options): Promise<OwnSample[]> {
+  const help = new Map<string, string>();
+  const types = new Map<string, string>();
+  const samples: OwnSample[] = [];
+  const body = await text("metrics", {}, { accept: "text/plain;version=0.0.4", ...options });
+  for (const line of body.split("\n")) {
+    const about = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line);
+    if (about) {
+      (about[1] === "HELP" ? help : types).set(about[2] ?? "", about[3] ?? "");
+      continue;
+    }
+    const sample = /^([A-Za-z_:][\w:]*)(\{.*\})? (\S+)/.exec(line);
+    if (!sample || samples.length >= SAMPLES_MAX) continue;
+    const name = sample[1] ?? "";
+    const family = types.has(name) ? name : name.replace(/_(bucket|sum|count|total)$/, "");
+    samples.push({
+      name,
+      labels: sample[2] ?? "",
+      value: sample[3] === "+Inf" ? Infinity : Number(sample[3]),
+      help: help.get(family) ?? "",
+      type: types.get(family) ?? "",
+    });
+  }
+  return samples;
+}

@@ -1,0 +1,283 @@
+// The route of logs: a query, its histogram, its lines or patterns, live tail.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Series, ns, queryRange } from "../api/loki.ts";
+import { Problem, Progress, useAnswer } from "../frame/answer.tsx";
+import type { Page } from "../frame/frame.tsx";
+import { useKeys } from "../frame/keys.ts";
+import { oneLine, plural } from "../frame/text.ts";
+import { type Span, iso, niceStep, stepText } from "../frame/time.ts";
+import { change } from "../frame/url.ts";
+import { Editor } from "../editor/editor.tsx";
+import { logql } from "../editor/logql.ts";
+import { Context, contextText } from "./context.tsx";
+import { Detail } from "./detail.tsx";
+import { Download } from "./download.tsx";
+import { FieldBar } from "./field_bar.tsx";
+import { filtered } from "./filters.ts";
+import { useSought } from "./highlight.tsx";
+import { Histogram } from "./histogram.tsx";
+import { barsOf } from "./levels.ts";
+import { type End, LogList } from "./list.tsx";
+import { LogMetric } from "./log_metric.tsx";
+import { logNames } from "./names.ts";
+import { Patterns } from "./patterns.tsx";
+import { type Operator, kindOf, streamSelector, withCondition } from "./query.ts";
+import type { Field, Row } from "./rows.ts";
+import { Start } from "./start.tsx";
+import { LogStatistics } from "./statistics.tsx";
+import { useTail } from "./tail.ts";
+import { type Order, type WindowState, useWindow } from "./use_window.ts";
+
+const LEVEL = "detected_level";
+
+export default function LogsPage({ page }: { page: Page }) {
+  const { params } = page.place;
+  const query = params.get("q") ?? "";
+  const [draft, setDraft] = useState(query);
+  const [version, setVersion] = useState(0);
+  useEffect(() => setDraft(query), [query, version]);
+  const span = useRef(page.span);
+  span.current = page.span;
+  const language = useMemo(() => logql(logNames(() => span.current)), []);
+  const kind = kindOf(query);
+  const context = params.get("context");
+  const setQuery = (changed: string) => {
+    change({ q: changed.trim(), at: null });
+    setVersion((n) => n + 1);
+  };
+  const submit = () => {
+    if (draft.trim() !== query) setQuery(draft);
+    else page.run();
+  };
+  return (
+    <section class="logs">
+      <div class="query-bar">
+        <Editor value={query} version={version} label="LogQL query" hint='{service_name="api"} |= "timeout"' language={language} onChange={setDraft} onRun={submit} />
+        <button class="primary" onClick={submit}>Run</button>
+      </div>
+      {kind === "empty" && <Start span={page.span} onQuery={setQuery} />}
+      {kind === "metric" && <LogMetric page={page} query={query} />}
+      {kind === "lines" && <Lines page={page} query={query} setQuery={setQuery} />}
+      {context !== null && <Context text={context} zone={page.zone} onClose={() => change({ context: null })} />}
+    </section>
+  );
+}
+
+interface LinesProps {
+  page: Page;
+  query: string;
+  setQuery: (query: string) => void;
+}
+
+function Lines({ page, query, setQuery }: LinesProps) {
+  const { params } = page.place;
+  const view = {
+    columns: (params.get("cols") ?? "").split(",").filter((name) => name !== ""),
+    wrap: params.get("wrap") === "1",
+    order: (params.get("order") === "oldest" ? "oldest" : "newest") as Order,
+    isLive: params.get("live") === "1",
+    isPatterns: params.get("view") === "patterns",
+    at: params.get("at"),
+    by: params.get("by") ?? LEVEL,
+    fields: params.get("fields") === "1",
+  };
+  const [paused, setPaused] = useState(false);
+  const [seen, setSeen] = useState<Span | null>(null);
+  const lines = useWindow(query, page.span, view.order, view.at, page.runs, !view.isLive && !view.isPatterns);
+  const tail = useTail(query, view.isLive, paused);
+  const bars = useBars(query, page, view.by, !view.isLive);
+  const sought = useSought(query);
+  const toggle = (name: string, on: boolean) => change({ [name]: on ? "1" : null }, "replace");
+  const onColumn = (name: string) => {
+    const columns = view.columns.includes(name) ? view.columns.filter((kept) => kept !== name) : [...view.columns, name];
+    change({ cols: columns.join(",") }, "replace");
+  };
+  const onFilter = (field: Field, operator: Operator, value: string) => setQuery(filtered(query, field, operator, value));
+  const onContext = (row: Row) => change({ context: contextText(row.ns, streamSelector(row.labels)) });
+  const live = () => change({ live: view.isLive ? null : "1", view: null });
+  useKeys([
+    { key: "l", does: "Live tail on or off", run: live },
+    { key: "p", does: "Pause the live tail, or go on", run: () => setPaused(!paused) },
+    { key: "w", does: "Wrap long lines", run: () => toggle("wrap", !view.wrap) },
+    { key: "f", does: "Show the fields", run: () => toggle("fields", !view.fields) },
+  ]);
+  const detail = (row: Row) => (
+    <Detail row={row} query={query} span={page.span} zone={page.zone} columns={view.columns} onFilter={onFilter} onColumn={onColumn} onContext={onContext} />
+  );
+  const onSeen = (first: Row, last: Row) => {
+    const [start, end] = [Math.min(first.ms, last.ms), Math.max(first.ms, last.ms)];
+    setSeen((old) => (old && old.start === start && old.end === end ? old : { start, end }));
+  };
+
+  return (
+    <>
+      {!view.isLive && (
+        <div class="histogram-box">
+          <Progress on={bars.loading} />
+          <Histogram
+            bars={bars.data}
+            span={page.span}
+            zone={page.zone}
+            seen={view.isPatterns ? null : seen}
+            onZoom={(zoomed) => page.setRange({ from: iso(zoomed.start), to: iso(zoomed.end) })}
+            onJump={(ms) => change({ at: ns(ms), view: null }, "replace")}
+          />
+          {bars.error && <p class="wrong">The histogram failed: {oneLine(bars.error.message, 300)}</p>}
+        </div>
+      )}
+      <div class="toolbar">
+        <div class="tabs" role="group" aria-label="View">
+          <button aria-pressed={!view.isPatterns} class={view.isPatterns ? "" : "chosen"} onClick={() => change({ view: null })}>Lines</button>
+          <button aria-pressed={view.isPatterns} class={view.isPatterns ? "chosen" : ""} onClick={() => change({ view: "patterns", live: null })}>Patterns</button>
+        </div>
+        <button class={view.isLive ? "live on" : "live"} aria-pressed={view.isLive} onClick={live} title="Live tail (l)">● Live</button>
+        {view.isLive && <button onClick={() => setPaused(!paused)} title="Pause (p)">{paused ? `Go on (${tail.waiting} waiting)` : "Pause"}</button>}
+        {!view.isLive && <Legend bars={bars.data} onFilter={view.by === LEVEL ? (level) => setQuery(withLevel(query, level)) : null} />}
+        <span class="spring" />
+        {!view.isLive && <GroupBy by={view.by} columns={view.columns} seen={lines.window?.rows[0]} />}
+        <button aria-pressed={view.fields} class={view.fields ? "quiet chosen" : "quiet"} onClick={() => toggle("fields", !view.fields)} title="Fields (f)">Fields</button>
+        <button aria-pressed={view.wrap} class={view.wrap ? "quiet chosen" : "quiet"} onClick={() => toggle("wrap", !view.wrap)} title="Wrap long lines (w)">Wrap</button>
+        {!view.isLive && (
+          <button class="quiet" onClick={() => change({ order: view.order === "newest" ? "oldest" : null, at: null }, "replace")}>
+            {view.order === "newest" ? "Newest first" : "Oldest first"}
+          </button>
+        )}
+        <Download query={query} span={page.span} columns={view.columns} />
+      </div>
+      <div class={view.fields ? "logs-body with-fields" : "logs-body"}>
+        {view.fields && <FieldBar query={query} span={page.span} columns={view.columns} onFilter={onFilter} onColumn={onColumn} />}
+        {view.isPatterns ? (
+          <Patterns query={query} span={page.span} runs={page.runs} onQuery={(changed) => (setQuery(changed), change({ view: null }, "replace"))} />
+        ) : view.isLive ? (
+          <LiveList tail={tail} list={{ zone: page.zone, columns: view.columns, wrap: view.wrap, sought, detail, onColumn }} onScrolled={(isAtTop) => setPaused(!isAtTop)} />
+        ) : (
+          <RangeList lines={lines} order={view.order} list={{ zone: page.zone, columns: view.columns, wrap: view.wrap, sought, detail, onColumn, onSeen }} onRetry={page.run} />
+        )}
+      </div>
+      {!view.isLive && !view.isPatterns && <Status lines={lines} total={bars.data?.total ?? null} onRun={page.run} />}
+      {view.isLive && <TailStatus tail={tail} />}
+    </>
+  );
+}
+
+function withLevel(query: string, level: string): string {
+  return level === "unknown" ? query : withCondition(query, LEVEL, "=", level, null);
+}
+
+type ListChoices = Pick<Parameters<typeof LogList>[0], "zone" | "columns" | "wrap" | "sought" | "detail" | "onColumn" | "onSeen">;
+
+function RangeList({ lines, order, list, onRetry }: { lines: WindowState; order: Order; list: ListChoices; onRetry: () => void }) {
+  const { window } = lines;
+  const held = window?.rows;
+  const rows = useMemo(() => (order === "newest" ? [...(held ?? [])].reverse() : (held ?? [])), [held, order]);
+  if (!window) return null;
+  const first = window.sides[order === "newest" ? "older" : "newer"];
+  if (rows.length === 0 && first.error) return <Problem error={first.error} retry={onRetry} />;
+  if (rows.length === 0 && !lines.loading && (first.done || lines.cancelled)) {
+    return (
+      <div class="empty">
+        <h2>{lines.cancelled ? "Cancelled" : "No lines match"}</h2>
+        <p>{lines.cancelled ? "The query was cancelled, also on the server." : "Choose a longer time range, or remove a filter."}</p>
+      </div>
+    );
+  }
+  const end = (side: "older" | "newer", done: string): End => ({ state: window.sides[side], load: () => void window.load(side), done });
+  const [older, newer] = [end("older", "Beginning of the time range"), end("newer", "End of the time range")];
+  return (
+    <LogList
+      key={`${window.asked.query} ${window.asked.start} ${window.asked.end} ${order}`}
+      rows={rows}
+      {...list}
+      label="Lines"
+      top={order === "newest" ? newer : older}
+      bottom={order === "newest" ? older : newer}
+    />
+  );
+}
+
+function LiveList({ tail, list, onScrolled }: { tail: ReturnType<typeof useTail>; list: ListChoices; onScrolled: (isAtTop: boolean) => void }) {
+  if (tail.rows.length === 0) {
+    return (
+      <div class="empty" role={tail.state === "refused" ? "alert" : undefined}>
+        <h2>{tail.state === "refused" ? "The live tail was refused" : "Waiting for lines"}</h2>
+        <p>{tail.problem}</p>
+      </div>
+    );
+  }
+  return <LogList rows={tail.rows} {...list} follow label="Live lines" top={null} bottom={null} onScrolled={onScrolled} />;
+}
+
+function useBars(query: string, page: Page, by: string, on: boolean) {
+  const { span, runs } = page;
+  const step = niceStep(span, 100);
+  const first = Math.floor(span.start / step) * step + step;
+  const last = Math.ceil(span.end / step) * step;
+  return useAnswer(
+    (signal) => {
+      if (!on) return null;
+      const counted = `sum by (${by}) (count_over_time(${query} [${stepText(step)}]))`;
+      const asked = queryRange({ query: counted, start: ns(first), end: ns(last), step: stepText(step) }, { signal });
+      return asked.then(({ body }) => barsOf(body.result as Series[], by, first, last, step));
+    },
+    [query, span.start, span.end, runs, by, on],
+  );
+}
+
+function Legend({ bars, onFilter }: { bars: ReturnType<typeof barsOf> | null; onFilter: ((name: string) => void) | null }) {
+  return (
+    <div class="legend" aria-label="Groups">
+      {(bars?.groups ?? []).map(({ name, colour, total }) => {
+        const content = (
+          <>
+            <i style={{ background: colour }} /> <bdi>{oneLine(name, 40)}</bdi> <b>{total.toLocaleString("en-US")}</b>
+          </>
+        );
+        return onFilter && name !== "unknown" ? (
+          <button key={name} class="quiet" title={`Only ${name}`} onClick={() => onFilter(name)}>{content}</button>
+        ) : (
+          <span key={name}>{content}</span>
+        );
+      })}
+    </div>
+  );
+}
+
+function GroupBy({ by, columns, seen }: { by: string; columns: string[]; seen: Row | undefined }) {
+  const names = [...new Set([LEVEL, by, ...Object.keys(seen?.labels ?? {}), ...Object.keys(seen?.metadata ?? {}), ...columns])];
+  return (
+    <label class="inline">
+      <span class="muted">by</span>{" "}
+      <select aria-label="Group the histogram by" value={by} onChange={(event) => change({ by: event.currentTarget.value === LEVEL ? null : event.currentTarget.value }, "replace")}>
+        {names.filter((name) => /^[A-Za-z_]\w*$/.test(name)).map((name) => <option key={name} value={name}>{name === LEVEL ? "level" : name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function Status({ lines, total, onRun }: { lines: WindowState; total: number | null; onRun: () => void }) {
+  const { window } = lines;
+  if (!window) return null;
+  return (
+    <div class="status" role="status">
+      <span>{plural(window.rows.length, "line")} here{total !== null && ` of ${total.toLocaleString("en-US")}`}</span>
+      {window.statistics && <LogStatistics statistics={window.statistics} />}
+      {lines.loading && <button class="quiet" onClick={lines.cancel}>Cancel (Esc)</button>}
+      {lines.cancelled && <span class="wrong">Cancelled <button class="quiet" onClick={onRun}>Run again</button></span>}
+      {[...window.warnings, window.notice].filter((text) => text !== "").map((text) => <span key={text} class="warning">{oneLine(text, 300)}</span>)}
+    </div>
+  );
+}
+
+function TailStatus({ tail }: { tail: ReturnType<typeof useTail> }) {
+  const states = { connecting: "Connecting", open: "Live", lost: "Connecting again", refused: "Refused" };
+  return (
+    <div class="status">
+      <span role="status">{states[tail.state]}{tail.state === "lost" && tail.problem !== "" && `: ${tail.problem}`}</span>
+      <span>{tail.perSecond.toLocaleString("en-US")} lines/s</span>
+      <span>{plural(tail.rows.length, "line")} here</span>
+      {tail.waiting > 0 && <span>{plural(tail.waiting, "line")} waiting</span>}
+      {tail.dropped > 0 && <span class="warning">{plural(tail.dropped, "line")} left out: more lines than can be sent or held</span>}
+    </div>
+  );
+}

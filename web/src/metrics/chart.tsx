@@ -1,0 +1,229 @@
+// A plot of series over time with its legend: drag zooms, the legend chooses, the pointer reads values.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import uPlot from "uplot";
+import { number, oneLine } from "../frame/text.ts";
+import { type Span, axisLabel, dateTime } from "../frame/time.ts";
+import { useSize } from "../frame/width.ts";
+import { colourOf, resolved } from "./colours.ts";
+import { type Columns, DRAWN_MAX, type InputSeries, type Plotted, columnsOf, drawnOf, stacked } from "./frame_data.ts";
+import { Legend } from "./legend.tsx";
+
+export interface ChartProps {
+  series: InputSeries[];
+  span: Span;
+  step: number;
+  zone: string;
+  mode: "lines" | "stacked";
+  onZoom: (span: Span) => void;
+}
+
+const HEIGHT = 320;
+
+export function Chart(props: ChartProps) {
+  const { series, span, step, zone, mode } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const host = useRef<HTMLDivElement>(null);
+  const { width } = useSize(box);
+  const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
+  const [focus, setFocus] = useState<number | null>(null);
+  const [cursor, setCursor] = useState<{ index: number; left: number; top: number; near: number | null } | null>(null);
+  const [theme, setTheme] = useState(0);
+  const plot = useRef<uPlot | null>(null);
+  const onZoom = useRef(props.onZoom);
+  onZoom.current = props.onZoom;
+
+  useEffect(() => setChosen(new Set()), [series]);
+  useEffect(() => {
+    const listener = () => setTheme((n) => n + 1);
+    addEventListener("sandur-theme", listener);
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    system.addEventListener("change", listener);
+    return () => {
+      removeEventListener("sandur-theme", listener);
+      system.removeEventListener("change", listener);
+    };
+  }, []);
+  const columns = useMemo(() => columnsOf(series, span.start, span.end, step), [series, span.start, span.end, step]);
+  const drawn = useMemo(() => drawnOf(columns.series, chosen), [columns, chosen]);
+
+  const hasWidth = width > 0;
+  useEffect(() => {
+    if (!host.current || !hasWidth) return;
+    const made = new uPlot(
+      optionsOf({ drawn, columns, zone, mode, width, span, onZoom: (zoomed) => onZoom.current(zoomed), onCursor: setCursor }),
+      dataOf(columns, drawn, mode),
+      host.current,
+    );
+    plot.current = made;
+    return () => {
+      made.destroy();
+      plot.current = null;
+      setCursor(null);
+    };
+  }, [drawn, columns, zone, mode, theme, hasWidth]);
+  useEffect(() => {
+    if (hasWidth) plot.current?.setSize({ width, height: HEIGHT });
+  }, [width]);
+  useEffect(() => {
+    const index = drawn.findIndex(({ place }) => place === focus);
+    plot.current?.setSeries(index < 0 ? null : index + 1, { focus: index >= 0 });
+  }, [focus]);
+
+  const summary = `Plot of ${columns.series.length.toLocaleString("en-US")} series`;
+  return (
+    <div class="chart">
+      {columns.series.length > drawn.length && chosen.size === 0 && (
+        <p class="thinned" role="status">
+          {drawn.length} of {columns.series.length.toLocaleString("en-US")} series are drawn: those with the largest values (at most {DRAWN_MAX}). Search and choose others in the legend.
+        </p>
+      )}
+      <div ref={box} class="plot" role="img" aria-label={summary} style={{ height: `${HEIGHT}px` }}>
+        <div ref={host} />
+        {cursor && <PlotTip columns={columns} drawn={drawn} cursor={cursor} zone={zone} width={width} />}
+      </div>
+      <Legend series={columns.series} chosen={chosen} onChoose={setChosen} onFocus={setFocus} />
+    </div>
+  );
+}
+
+function dataOf(columns: Columns, drawn: Plotted[], mode: ChartProps["mode"]): uPlot.AlignedData {
+  if (mode === "lines") return [columns.times, ...drawn.map(({ values }) => values)];
+  // The sum of all is drawn first, so that the areas in front of it show the parts.
+  return [columns.times, ...stacked(drawn).reverse()];
+}
+
+interface PlotChoices {
+  drawn: Plotted[];
+  columns: Columns;
+  zone: string;
+  mode: ChartProps["mode"];
+  width: number;
+  span: Span;
+  onZoom: (span: Span) => void;
+  onCursor: (cursor: { index: number; left: number; top: number; near: number | null } | null) => void;
+}
+
+function optionsOf(choices: PlotChoices): uPlot.Options {
+  const { drawn, zone, mode, width, span } = choices;
+  const [text, line] = [resolved("--muted"), resolved("--grid")];
+  const isStacked = mode === "stacked";
+  const ordered = isStacked ? [...drawn].reverse() : drawn;
+  const font = "11px system-ui, sans-serif";
+  const axis = { stroke: text, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    focus: { alpha: 0.25 },
+    cursor: {
+      drag: { x: true, y: false, setScale: false },
+      focus: { prox: 24 },
+      points: { size: 6 },
+    },
+    scales: {
+      x: { time: false, range: () => [span.start / 1000, span.end / 1000] },
+      y: { range: (_plot, min, max) => valueRange(min, max, isStacked) },
+    },
+    axes: [
+      {
+        ...axis,
+        space: 90,
+        size: 30,
+        incrs: [1e-3, 1e-2, 0.1, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800, 2_592_000],
+        values: (_plot, splits) => {
+          const step = ((splits[1] ?? 1) - (splits[0] ?? 0)) * 1000;
+          return splits.map((at) => axisLabel(at * 1000, step, zone));
+        },
+      },
+      { ...axis, size: 64, values: (_plot, splits) => splits.map((value) => number(value)) },
+    ],
+    series: [
+      {},
+      ...ordered.map((series) => {
+        const colour = resolved(colourOf(series.place));
+        return {
+          label: series.name,
+          stroke: colour,
+          width: 1.25,
+          spanGaps: false,
+          points: { show: isLonely(series), size: 4 },
+          ...(isStacked ? { fill: `${colour}55` } : {}),
+        };
+      }),
+    ],
+    hooks: {
+      setSelect: [
+        (plot) => {
+          const { left, width: wide } = plot.select;
+          if (wide < 4) return;
+          choices.onZoom({ start: Math.floor(plot.posToVal(left, "x") * 1000), end: Math.ceil(plot.posToVal(left + wide, "x") * 1000) });
+        },
+      ],
+      setCursor: [(plot) => readCursor(plot, choices, ordered)],
+    },
+  };
+}
+
+function readCursor(plot: uPlot, choices: PlotChoices, ordered: Plotted[]): void {
+  const { idx, left, top } = plot.cursor;
+  if (idx === null || idx === undefined || left === undefined || top === undefined || left < 0) {
+    choices.onCursor(null);
+    return;
+  }
+  let near: number | null = null;
+  let best = Infinity;
+  ordered.forEach((series, n) => {
+    const value = plot.data[n + 1]?.[idx];
+    if (value === null || value === undefined) return;
+    const distance = Math.abs(plot.valToPos(value, "y") - top);
+    if (distance < best) [best, near] = [distance, series.place];
+  });
+  choices.onCursor({ index: idx, left: left + plot.bbox.left / devicePixelRatio, top, near });
+}
+
+/** A range with room above and below; one value is in the middle. */
+function valueRange(min: number | null, max: number | null, fromZero: boolean): [number, number] {
+  if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max)) return [0, 1];
+  const [low, high] = [fromZero || (min >= 0 && min < max * 0.7) ? Math.min(0, min) : min, fromZero ? Math.max(0, max) : max];
+  const room = (high - low || Math.abs(high) || 1) * 0.06;
+  return [low === 0 ? 0 : low - room, high === 0 && low < 0 ? 0 : high + room];
+}
+
+/** Whether the series has single points that a line would not show. */
+function isLonely({ values }: Plotted): boolean {
+  return values.some((value, n) => value !== null && (values[n - 1] ?? null) === null && (values[n + 1] ?? null) === null);
+}
+
+const TIP_ROWS = 12;
+
+interface TipProps {
+  columns: Columns;
+  drawn: Plotted[];
+  cursor: { index: number; left: number; top: number; near: number | null };
+  zone: string;
+  width: number;
+}
+
+function PlotTip({ columns, drawn, cursor, zone, width }: TipProps) {
+  const at = (columns.times[cursor.index] ?? 0) * 1000;
+  const here = drawn
+    .map((series) => ({ series, value: series.values[cursor.index] ?? null }))
+    .filter((entry): entry is { series: Plotted; value: number } => entry.value !== null)
+    .sort((a, b) => Number(b.series.place === cursor.near) - Number(a.series.place === cursor.near) || b.value - a.value);
+  const isRight = cursor.left > width / 2;
+  const style = isRight ? { right: `${width - cursor.left + 14}px` } : { left: `${cursor.left + 14}px` };
+  return (
+    <div class="tip" style={style}>
+      <strong>{dateTime(at, zone)}</strong>
+      {here.slice(0, TIP_ROWS).map(({ series, value }) => (
+        <span key={series.place} class={series.place === cursor.near ? "tip-row near" : "tip-row"}>
+          <i style={{ background: `var(${colourOf(series.place)})` }} />
+          <bdi>{oneLine(series.name, 90)}</bdi> <b>{number(value)}</b>
+        </span>
+      ))}
+      {here.length > TIP_ROWS && <span class="muted">and {here.length - TIP_ROWS} more</span>}
+      {here.length === 0 && <span class="muted">no values</span>}
+    </div>
+  );
+}

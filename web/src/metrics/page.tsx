@@ -1,0 +1,187 @@
+// The route of metrics: queries of PromQL as a plot, stacked, as a heatmap or as a table; names of metrics.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { isAbort } from "../api/client.ts";
+import { type Answer, type Series, queryInstant, queryRange } from "../api/prometheus.ts";
+import { Problem, Progress, asApiError, useAnswer } from "../frame/answer.tsx";
+import type { ApiError } from "../api/client.ts";
+import type { Page } from "../frame/frame.tsx";
+import { useKeys } from "../frame/keys.ts";
+import { oneLine } from "../frame/text.ts";
+import { duration, iso, length, niceStep } from "../frame/time.ts";
+import { change } from "../frame/url.ts";
+import { Editor } from "../editor/editor.tsx";
+import { promql } from "../editor/promql.ts";
+import { Chart } from "./chart.tsx";
+import { nameOf } from "./frame_data.ts";
+import { Heatmap } from "./heatmap.tsx";
+import { MetricNames } from "./metric_names.tsx";
+import { PromStatistics } from "./statistics.tsx";
+import { ValueTable } from "./value_table.tsx";
+
+const VIEWS = ["lines", "stacked", "heatmap", "table"] as const;
+type View = (typeof VIEWS)[number];
+const VIEW_NAMES: Record<View, string> = { lines: "Lines", stacked: "Stacked", heatmap: "Heatmap", table: "Table" };
+const POINTS = 300;
+const QUERIES_MAX = 20;
+
+interface One {
+  query: string;
+  answer: Answer | null;
+  error: ApiError | null;
+}
+
+export default function MetricsPage({ page }: { page: Page }) {
+  const { params } = page.place;
+  const queries = params.getAll("q");
+  const [drafts, setDrafts] = useState(queries.length > 0 ? queries : [""]);
+  useEffect(() => setDrafts(queries.length > 0 ? queries : [""]), [queries.join("\u0000")]);
+  const view = VIEWS.find((name) => name === params.get("view")) ?? "lines";
+  const stepGiven = params.get("step") ?? "";
+  const step = Math.max(1000, duration(stepGiven) ?? niceStep(page.span, POINTS));
+  const hasNames = params.get("names") === "1" || queries.length === 0;
+  const span = useRef(page.span);
+  span.current = page.span;
+  const language = useMemo(() => promql(() => span.current), []);
+  const answers = useAnswers(queries, view, page, step);
+  const submit = (changed = drafts) => {
+    const kept = changed.map((text) => text.trim()).filter((text) => text !== "");
+    if (kept.join("\u0000") === queries.join("\u0000")) page.run();
+    else change({ q: kept });
+  };
+  const set = (n: number, text: string) => setDrafts(drafts.map((draft, at) => (at === n ? text : draft)));
+  const add = (expression: string) => {
+    const kept = drafts.filter((text) => text.trim() !== "");
+    submit([...kept.slice(0, QUERIES_MAX - 1), expression]);
+  };
+  useKeys([
+    ...VIEWS.map((name, n) => ({ key: String(n + 1), does: VIEW_NAMES[name], run: () => change({ view: n === 0 ? null : name }, "replace") })),
+    { key: "n", does: "Names of metrics", run: () => change({ names: hasNames ? null : "1" }, "replace") },
+  ]);
+  return (
+    <section class={hasNames ? "metrics with-names" : "metrics"}>
+      {hasNames && <MetricNames span={page.span} onQuery={add} />}
+      <div class="metrics-main">
+        {drafts.map((_, n) => (
+          <div class="query-bar" key={n}>
+            {drafts.length > 1 && <span class="letter">{letter(n)}</span>}
+            <Editor value={queries[n] ?? ""} version={queries.join("\u0000")} label={`PromQL query ${letter(n)}`} hint="sum by (job) (rate(http_requests_total[5m]))" language={language} onChange={(text) => set(n, text)} onRun={() => submit()} />
+            {drafts.length > 1 && (
+              <button class="quiet" aria-label={`Remove query ${letter(n)}`} title="Remove the query" onClick={() => submit(drafts.filter((_, at) => at !== n))}>✕</button>
+            )}
+            {n === 0 && <button class="primary" onClick={() => submit()}>Run</button>}
+          </div>
+        ))}
+        <div class="toolbar">
+          <div class="tabs" role="group" aria-label="View">
+            {VIEWS.map((name) => (
+              <button key={name} class={view === name ? "chosen" : ""} aria-pressed={view === name} onClick={() => change({ view: name === "lines" ? null : name }, "replace")}>{VIEW_NAMES[name]}</button>
+            ))}
+          </div>
+          {drafts.length < QUERIES_MAX && <button class="quiet" onClick={() => setDrafts([...drafts, ""])}>Add a query</button>}
+          <span class="spring" />
+          <label class="inline">
+            <span class="muted">Step</span>{" "}
+            <input class="step" size={6} placeholder={length(step)} value={stepGiven} aria-label="Step, like 30s or 5m" onChange={(event) => change({ step: event.currentTarget.value.trim() }, "replace")} />
+          </label>
+          {queries.length > 0 && <button class={hasNames ? "quiet chosen" : "quiet"} aria-pressed={hasNames} onClick={() => change({ names: hasNames ? null : "1" }, "replace")}>Names</button>}
+        </div>
+        <Progress on={answers.loading} />
+        {answers.error && <Problem error={answers.error} retry={answers.retry} />}
+        {answers.cancelled && <p class="wrong pad">Cancelled, also on the server. <button onClick={page.run}>Run again</button></p>}
+        {answers.data && <Results view={view} page={page} step={step} all={answers.data} onRetry={answers.retry} />}
+        {queries.length === 0 && (
+          <div class="empty">
+            <h2>Choose a metric, or write a query</h2>
+            <p>The list has the metrics of the time range. A click plots one, as its type suggests.</p>
+          </div>
+        )}
+        {answers.data && <Statuses all={answers.data} took={answers.took} />}
+      </div>
+    </section>
+  );
+}
+
+function letter(n: number): string {
+  return String.fromCharCode(65 + n);
+}
+
+function useAnswers(queries: string[], view: View, page: Page, step: number) {
+  const { span } = page;
+  return useAnswer<One[]>(
+    (signal) => {
+      if (queries.length === 0) return null;
+      const start = Math.floor(span.start / step) * step;
+      const one = async (query: string): Promise<One> => {
+        try {
+          const asked = view === "table"
+            ? queryInstant(query, span.end, { signal })
+            : queryRange(query, start, span.end, step, { signal });
+          return { query, answer: await asked, error: null };
+        } catch (error) {
+          const failure = asApiError(error);
+          // A server that is away is asked again for all queries.
+          if (isAbort(error) || failure.status === 0 || failure.status === 503) throw error;
+          return { query, answer: null, error: failure };
+        }
+      };
+      return Promise.all(queries.map(one));
+    },
+    [queries.join("\u0000"), span.start, span.end, step, view === "table", page.runs],
+  );
+}
+
+interface ResultsProps {
+  view: View;
+  page: Page;
+  step: number;
+  all: One[];
+  onRetry: () => void;
+}
+
+function Results({ view, page, step, all, onRetry }: ResultsProps) {
+  const onZoom = (zoomed: { start: number; end: number }) => page.setRange({ from: iso(zoomed.start), to: iso(zoomed.end) });
+  const isSeveral = all.length > 1;
+  const series = useMemo(
+    () =>
+      all.flatMap(({ answer }, n) => {
+        if (answer?.data.resultType !== "matrix") return [];
+        return answer.data.result.map((entry) => {
+          const name = nameOf(entry.metric);
+          return { ...entry, title: isSeveral ? `${letter(n)} ${name}` : name };
+        });
+      }),
+    [all],
+  );
+  const matrix = all.flatMap(({ answer }): Series[] => (answer?.data.resultType === "matrix" ? answer.data.result : []));
+  return (
+    <>
+      {all.map(({ error, query }) => error && (
+        <Problem key={query} error={error} retry={onRetry}>{isSeveral && <code>{oneLine(query, 200)}</code>}</Problem>
+      ))}
+      {view === "table" && all.map(({ answer, query }) => answer && <ValueTable key={query} query={isSeveral ? query : ""} data={answer.data} zone={page.zone} />)}
+      {view === "heatmap" && matrix.length > 0 && <Heatmap series={matrix} span={page.span} step={step} zone={page.zone} />}
+      {(view === "lines" || view === "stacked") && all.some(({ answer }) => answer) && (
+        <Chart series={series} span={page.span} step={step} zone={page.zone} mode={view} onZoom={onZoom} />
+      )}
+    </>
+  );
+}
+
+function Statuses({ all, took }: { all: One[]; took: number }) {
+  return (
+    <div class="status">
+      {all.map(({ answer, query }, n) => {
+        if (!answer) return null;
+        const { data, warnings } = answer;
+        return (
+          <span key={query} class="status-one">
+            {all.length > 1 && <b>{letter(n)}</b>} {Array.isArray(data.result) && typeof data.result[0] !== "number" ? `${data.result.length.toLocaleString("en-US")} series` : data.resultType}
+            {data.stats && <PromStatistics statistics={data.stats} took={took} />}
+            {warnings.map((text) => <span key={text} class="warning">{oneLine(text, 300)}</span>)}
+          </span>
+        );
+      })}
+    </div>
+  );
+}
