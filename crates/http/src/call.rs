@@ -20,6 +20,7 @@ use super::gate::TENANT_HEADER;
 use super::marshal::Encoding;
 use super::params::Params;
 use super::route::OfSeveral;
+use super::socket_headers::ENCODING_HEADER;
 use crate::failed_request::Failure;
 
 /// A call with parameters in its URL, its form body, or both.
@@ -39,8 +40,6 @@ pub struct Call {
 /// Maximum size of a form: a query has at most 128 KiB, and escaping at most triples it.
 const FORM_MAX: u64 = 1 << 20;
 
-/// Header that requests labels by category.
-const ENCODING_HEADER: &str = "x-loki-response-encoding-flags";
 /// Header with `key=value` pairs by which clients describe their queries.
 const TAGS_HEADER: &str = "x-query-tags";
 

@@ -17,6 +17,8 @@ use url::form_urlencoded;
 
 use super::host::OwnNames;
 use super::route::{Access, Route};
+use super::socket_headers::{self, ENCODING_HEADER};
+use crate::auth::session_cookie::EXPLORER_HEADER;
 use crate::auth::{Asked, Audit, Authority, Credential, Refusal};
 use crate::failed_request::Failure;
 use crate::server_metrics::ServerMetrics;
@@ -63,7 +65,9 @@ impl Gate {
     }
 
     /// Checks a request. Writes the name of its credential to `asked`.
-    async fn check(&self, access: Access, request: &mut Request, asked: &mut Asked) -> Result<(), Refusal> {
+    async fn check(&self, route: &Route, request: &mut Request, asked: &mut Asked) -> Result<(), Refusal> {
+        let access = if (route.open_to)(request.headers()) { Access::Open } else { route.scope };
+        socket_headers::read(request, &[TENANT_HEADER, ENCODING_HEADER]);
         let (uri, headers) = (request.uri(), request.headers());
         self.names.check_host(uri, headers)?;
         // Browsers do not protect websockets and scripts from pages of other sites; they do protect other
@@ -85,13 +89,14 @@ impl Gate {
     }
 
     /// The response to a refused request; also writes the audit log.
-    fn refuse(&self, asked: &Asked, refusal: &Refusal) -> Response {
+    fn refuse(&self, asked: &Asked, refusal: &Refusal, is_page: bool) -> Response {
         self.metrics.refused_request(refusal.reason());
         self.audit.refused(asked, refusal);
         let mut response =
             Failure::invalid(format!("{refusal}\n")).with_status(status(refusal)).into_response();
         let headers = response.headers_mut();
-        for challenge in challenges(refusal) {
+        // A browser would show its own dialog for `Basic`; the explorer asks for a token itself.
+        for challenge in challenges(refusal).iter().take(if is_page { 1 } else { usize::MAX }) {
             headers.append(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
         response
@@ -121,8 +126,9 @@ fn choose_tenant(credential: &Credential, access: Access, headers: &mut HeaderMa
 pub async fn admit(State(guarded): State<Guarded>, mut request: Request, next: Next) -> Response {
     let Guarded { gate, route } = guarded;
     let mut asked = asked_of(&request, route);
-    if let Err(refusal) = gate.check(route.scope, &mut request, &mut asked).await {
-        return gate.refuse(&asked, &refusal);
+    let is_page = request.headers().contains_key(EXPLORER_HEADER);
+    if let Err(refusal) = gate.check(route, &mut request, &mut asked).await {
+        return gate.refuse(&asked, &refusal, is_page);
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
     if !(changes && matches!(route.scope, Access::Delete | Access::Admin)) {

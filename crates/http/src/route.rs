@@ -2,7 +2,7 @@
 
 use axum::extract::Request;
 pub use axum::handler::Handler;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodFilter;
 use sandur_base::BoxFuture;
@@ -20,6 +20,9 @@ pub struct Route {
     pub group: Group,
     /// The required scope, checked before a parameter or a byte of the body is read.
     pub scope: Access,
+    /// Whether a request with these headers needs no credential, whatever the scope: it gets an answer
+    /// that anyone may have.
+    pub open_to: fn(&HeaderMap) -> bool,
     /// Its purpose, in a sentence.
     pub does: &'static str,
     /// Parameters of the URL or of a form.
@@ -43,6 +46,7 @@ impl Route {
             paths: &[],
             group,
             scope: Access::Admin,
+            open_to: |_| false,
             does: "",
             parameters: &[],
             answers: "",

@@ -3,7 +3,7 @@
 //! The router and `docs/reference/http-api.md` are made from this table.
 
 use super::route::Route;
-use super::{graphite, legacy, loki, operations, prometheus, rules, write};
+use super::{explorer, graphite, legacy, loki, operations, prometheus, rules, write};
 
 /// Every endpoint, in the order of the reference.
 pub static ROUTES: &[&Route] = &[
@@ -106,6 +106,9 @@ pub static ROUTES: &[&Route] = &[
     &legacy::LABEL_NAMES,
     &legacy::LABEL_VALUES,
     &operations::front::ROUTE,
+    &explorer::pages::ROUTE,
+    &explorer::session::SIGN_IN,
+    &explorer::session::SIGN_OUT,
     &operations::ready::ROUTE,
     &operations::pages::HEALTHY,
     &operations::metrics::ROUTE,

@@ -18,6 +18,7 @@ use super::credentials::{Credentials, User};
 use super::file::{self, Error, FILE_BYTES_MAX};
 use super::refusal::Refusal;
 use super::secret::{self, Digest, PASSWORD_BYTES_MAX};
+use super::session_cookie;
 
 /// Interval at which the file is read: the time for which a removed credential still works.
 const RELOAD_EVERY: Duration = Duration::from_secs(2);
@@ -94,8 +95,10 @@ impl Authority {
     pub async fn verify(&self, headers: &HeaderMap) -> Result<Arc<Credential>, Refusal> {
         let mut given = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else {
-            let several = headers.contains_key(header::AUTHORIZATION);
-            return Err(if several { Refusal::Malformed } else { Refusal::Missing });
+            if headers.contains_key(header::AUTHORIZATION) {
+                return Err(Refusal::Malformed);
+            }
+            return session_cookie::token(headers).map_or(Err(Refusal::Missing), |token| self.token(&token));
         };
         let value = value.to_str().map_err(|_| Refusal::Malformed)?;
         let (scheme, rest) = value.trim().split_once(' ').ok_or(Refusal::Malformed)?;

@@ -5,6 +5,8 @@
 //! [`Credential`] of its token or user. [`Credential::allow`] checks the scope and determines the tenant.
 //! The protocols (HTTP, gRPC) only translate a [`Refusal`].
 //!
+//! A browser may send the token as the cookie of its session instead ([`session_cookie`]).
+//!
 //! **Invariants.** Secrets are not stored or logged, and are compared in constant time. The work for a
 //! request without a valid credential is bounded: one hash for a token, one password at a time. A file
 //! that cannot be used never changes the credentials.
@@ -17,6 +19,7 @@ mod file;
 mod refusal;
 mod scope;
 mod secret;
+pub mod session_cookie;
 mod tenants;
 
 pub use audit::{Asked, Audit, Pending};

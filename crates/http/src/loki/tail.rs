@@ -33,7 +33,8 @@ pub static ROUTE: Route = Route {
     methods: GET_POST,
     paths: &["/loki/api/v1/tail"],
     scope: Access::Read,
-    does: "Sends new lines over a websocket, after past lines.",
+    does: "Sends new lines over a websocket, after past lines. Browsers cannot set headers of websockets, \
+           so `X-Scope-OrgID` and `X-Loki-Response-Encoding-Flags` may be parameters.",
     parameters: &[
         QUERY,
         START,

@@ -1,11 +1,12 @@
-//! `/`: a page that names the program and its most important paths.
+//! `/`: for programs a text that names the most important paths, for people the explorer.
 //!
-//! It contains nothing about the data, the store or the machine, so every credential may read it.
+//! The text contains nothing about the data, the store or the machine, so every credential may read it. The
+//! redirect to the explorer needs none: the explorer asks for a token.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use bytes::Bytes;
 
+use crate::explorer::pages;
 use crate::reply;
 use crate::route::{Access, GET, Group, Handler, Route};
 
@@ -14,8 +15,10 @@ pub static ROUTE: Route = Route {
     methods: GET,
     paths: &["/"],
     scope: Access::Credential,
-    does: "The version of the program and its most important paths.",
-    answers: "200, HTML for clients that accept it, otherwise text.",
+    open_to: wants_html,
+    does: "The version of the program and its most important paths. Clients that accept HTML are sent to \
+           the explorer, without a credential.",
+    answers: "200, text; 302 to `explore/logs` for clients that accept HTML.",
     handler: |request, app| front.call(request, app),
     ..Route::of(Group::Operations)
 };
@@ -24,39 +27,35 @@ pub static ROUTE: Route = Route {
 struct Place {
     does: &'static str,
     path: &'static str,
-    is_link: bool,
 }
 
-const fn link(path: &'static str, does: &'static str) -> Place {
-    Place { does, path, is_link: true }
-}
-
-const fn word(path: &'static str, does: &'static str) -> Place {
-    Place { does, path, is_link: false }
+const fn place(path: &'static str, does: &'static str) -> Place {
+    Place { does, path }
 }
 
 /// The paths of the page.
 const PLACES: &[Place] = &[
-    word("/loki/api/v1/push", "push lines here: Promtail, Alloy, Vector, Fluent Bit, `sandur push`"),
-    word("/api/v1/write", "send metrics here: remote_write of Prometheus and others"),
-    word("/graphite/carbon", "send Graphite points here, or by carbon's protocols to `carbon.listen`"),
-    word("/otlp/v1/logs", "logs of OpenTelemetry; the collector's endpoint is /otlp"),
-    word("/otlp/v1/metrics", "metrics of OpenTelemetry"),
-    word("/loki/api/v1/query_range", "query logs here: Grafana's Loki data source, logcli, `sandur query`"),
-    word("/api/v1/query_range", "query metrics here: Grafana's Prometheus data source, promtool"),
-    word("/render", "query Graphite here: Grafana's Graphite data source, with the URL of this page"),
-    link("/loki/api/v1/labels", "labels of logs of the last hour"),
-    link("/api/v1/labels", "labels of metrics"),
-    link("/metrics/find?query=*", "the first nodes of Graphite's paths"),
-    link("/ready", "whether it is ready for requests"),
-    link("/metrics", "metrics for Prometheus"),
-    link("/config", "the configuration in effect"),
-    link("/services", "the parts of this process"),
-    link("/sandur/store", "requests to the store and their cost"),
-    link("/loki/api/v1/status/buildinfo", "version"),
-    word("docs/reference/http-api.md", "every endpoint, in the source tree"),
-    word("docs/reference/logql.md", "the query language of logs; see also promql.md and graphite.md"),
-    word("docs/operations.md", "the guide for operators"),
+    place("/explore/", "the explorer, a page for browsers"),
+    place("/loki/api/v1/push", "push lines here: Promtail, Alloy, Vector, Fluent Bit, `sandur push`"),
+    place("/api/v1/write", "send metrics here: remote_write of Prometheus and others"),
+    place("/graphite/carbon", "send Graphite points here, or by carbon's protocols to `carbon.listen`"),
+    place("/otlp/v1/logs", "logs of OpenTelemetry; the collector's endpoint is /otlp"),
+    place("/otlp/v1/metrics", "metrics of OpenTelemetry"),
+    place("/loki/api/v1/query_range", "query logs here: Grafana's Loki data source, logcli, `sandur query`"),
+    place("/api/v1/query_range", "query metrics here: Grafana's Prometheus data source, promtool"),
+    place("/render", "query Graphite here: Grafana's Graphite data source, with the URL of this page"),
+    place("/loki/api/v1/labels", "labels of logs of the last hour"),
+    place("/api/v1/labels", "labels of metrics"),
+    place("/metrics/find?query=*", "the first nodes of Graphite's paths"),
+    place("/ready", "whether it is ready for requests"),
+    place("/metrics", "metrics for Prometheus"),
+    place("/config", "the configuration in effect"),
+    place("/services", "the parts of this process"),
+    place("/sandur/store", "requests to the store and their cost"),
+    place("/loki/api/v1/status/buildinfo", "version"),
+    place("docs/reference/http-api.md", "every endpoint, in the source tree"),
+    place("docs/reference/logql.md", "the query language of logs; see also promql.md and graphite.md"),
+    place("docs/operations.md", "the guide for operators"),
 ];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -65,16 +64,16 @@ const WHAT: &str = "a database for logs, Prometheus metrics and Graphite metrics
                     Loki, Prometheus, Graphite and OpenTelemetry.";
 
 async fn front(headers: HeaderMap) -> Response {
-    let wants_html = headers.get_all(header::ACCEPT).iter().any(|accept| {
-        accept.to_str().is_ok_and(|accept| accept.split(',').any(|kind| kind.trim().starts_with("text/html")))
-    });
-    let mut response = if wants_html {
-        reply::with_type(HeaderValue::from_static("text/html; charset=utf-8"), Bytes::from(html()))
-    } else {
-        reply::text(text())
-    };
+    let mut response = if wants_html(&headers) { pages::moved("explore/logs") } else { reply::text(text()) };
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("Accept"));
     response
+}
+
+/// Whether the client is a browser that shows a page to a person.
+fn wants_html(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ACCEPT).iter().any(|accept| {
+        accept.to_str().is_ok_and(|accept| accept.split(',').any(|kind| kind.trim().starts_with("text/html")))
+    })
 }
 
 fn text() -> String {
@@ -82,20 +81,6 @@ fn text() -> String {
     let line = |place: &Place| format!("  {:width$}  {}\n", place.path, place.does);
     let lines: String = PLACES.iter().map(line).collect();
     format!("Sandur {VERSION}: {WHAT}\n\n{lines}")
-}
-
-fn html() -> String {
-    let row = |place: &Place| {
-        let Place { path, does, is_link } = place;
-        let shown =
-            if *is_link { format!("<a href=\"{path}\">{path}</a>") } else { format!("<code>{path}</code>") };
-        format!("<tr><td>{shown}</td><td>{does}</td></tr>\n")
-    };
-    let rows: String = PLACES.iter().map(row).collect();
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>Sandur</title>\n\
-         <h1>Sandur {VERSION}</h1>\n<p>{WHAT}\n<table>\n{rows}</table>\n</html>\n"
-    )
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ const TABLE: &str = "\
 DELETE /api/prom/rules/{namespace} delete
 DELETE /api/prom/rules/{namespace}/{group} delete
 DELETE /api/v1/import/prometheus/metrics/{*group} write
+DELETE /explore/session open
 DELETE /ingester/prepare_shutdown admin
 DELETE /loki/api/v1/delete delete
 DELETE /loki/api/v1/rules/{namespace} delete
@@ -73,6 +74,9 @@ GET /config/tenant/v1/limits read
 GET /distributor/ring any
 GET /events/get_data read
 GET /events/get_data/ read
+GET /explore open
+GET /explore/ open
+GET /explore/{*file} open
 GET /federate read
 GET /functions any
 GET /functions/ any
@@ -246,6 +250,7 @@ POST /events write
 POST /events/ write
 POST /events/get_data read
 POST /events/get_data/ read
+POST /explore/session any
 POST /flush admin
 POST /flush/tenant admin
 POST /functions any
@@ -425,7 +430,7 @@ fn open_server(change: impl FnOnce(&mut Settings)) -> Server {
 }
 
 /// A server with credentials, as it listens on a public address.
-async fn guarded(surface: Surface, change: impl FnOnce(&mut Settings)) -> Server {
+pub async fn guarded(surface: Surface, change: impl FnOnce(&mut Settings)) -> Server {
     let mut server = open_server(change);
     let authority = authority(&server).await;
     let address: SocketAddr = "10.0.0.1:3100".parse().unwrap();
@@ -447,14 +452,14 @@ fn watched() -> (Body, Arc<AtomicBool>) {
     (Body::from_stream(stream), read)
 }
 
-struct Tried {
-    status: u16,
-    body: String,
-    challenges: Vec<String>,
+pub struct Tried {
+    pub status: u16,
+    pub body: String,
+    pub challenges: Vec<String>,
     was_read: bool,
 }
 
-async fn try_with(server: &Server, verb: &str, path: &str, headers: &[(&str, &str)]) -> Tried {
+pub async fn try_with(server: &Server, verb: &str, path: &str, headers: &[(&str, &str)]) -> Tried {
     use http_body_util::BodyExt;
     use tower::ServiceExt;
     let (body, read) = watched();
@@ -526,7 +531,8 @@ async fn a_wrong_credential_is_401_on_all_routes_except_open_ones() {
     for (verb, path, asked) in every_path() {
         for authorization in ["Bearer other", "Basic dTpw", "Digest x", "Bearer"] {
             let tried = try_with(&server, verb, &asked, &[("authorization", authorization)]).await;
-            let open = ["/ready", "/-/ready", "/healthy", "/-/healthy"].contains(&path.as_str());
+            let open = ["/ready", "/-/ready", "/healthy", "/-/healthy"].contains(&path.as_str())
+                || (path.starts_with("/explore") && verb != "POST");
             assert_eq!(tried.status == 401, !open, "{verb} {path} {authorization}: {}", tried.status);
             assert!(open || (!tried.was_read && tried.challenges.len() == 2), "{verb} {path}");
         }

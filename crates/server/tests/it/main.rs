@@ -18,6 +18,7 @@ mod delta_temporality;
 mod demo;
 mod documentation;
 mod explain;
+mod explorer;
 mod faults;
 mod grafana;
 mod graphite_api;

@@ -35,6 +35,7 @@ pub static ROUTE: Route = Route {
     paths: &["/metrics/{*group}", "/api/v1/import/prometheus/metrics/{*group}"],
     group: Routes::Write,
     scope: Access::Write,
+    open_to: |_| false,
     does: "Accepts pushes as a Pushgateway does. The samples get the current time and the labels of the \
            path. They are stored completely or not at all, unless the text is too large to be stored at \
            once: then an error says that parts of it may be stored. Series end with stale markers: POST ends \
