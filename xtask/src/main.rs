@@ -24,6 +24,7 @@ mod suites;
 mod test;
 mod test_binaries;
 mod tidy;
+mod web;
 mod whisper_fixtures;
 
 use std::process::ExitCode;
@@ -122,6 +123,12 @@ const COMMANDS: &[Command] = &[
         arguments: "--damage N [--first SEED]",
         about: "damage copied stores in N ways; check that no undamaged row is lost and all damage is found",
         run: suites::damage,
+    },
+    Command {
+        name: "web",
+        arguments: "build [--check] | test [NAME...]",
+        about: "build the explorer, check that its committed files are current, test it in a browser",
+        run: web::run,
     },
     Command {
         name: "whisper-fixtures",

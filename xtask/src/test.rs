@@ -3,8 +3,8 @@
 //!
 //! Builds the tests and, in parallel, the peers that they need; starts a real S3 server on loopback;
 //! runs several test binaries at a time ([`crate::test_binaries`]) and, in parallel, the examples in the
-//! documentation; then runs `tidy`. The last lines of the output are the failures, then the sum: `N
-//! passed, N failed`.
+//! documentation; then checks the explorer and runs `tidy`. The last lines of the output are the failures,
+//! then the sum: `N passed, N failed`.
 
 #![allow(clippy::disallowed_methods)] // it measures programs outside the product
 
@@ -18,7 +18,7 @@ use anyhow::{Context, Result, anyhow};
 use crate::process::{root, with_tools};
 use crate::s3::TestBucket;
 use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Results, TestBinary};
-use crate::{rivals, tidy};
+use crate::{rivals, tidy, web};
 
 /// Number of cases of a property test. It replaces the number that a test sets. `cargo test` alone runs that
 /// number or 256, `cargo xtask nightly` thousands.
@@ -60,6 +60,7 @@ fn whole() -> Result<Results> {
         results.add(examples.join().map_err(|_| anyhow!("running the examples panicked"))??);
         anyhow::Ok(results)
     })?;
+    results.add(web::tested());
     results.add(tidied());
     Ok(results)
 }
