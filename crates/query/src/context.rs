@@ -1,10 +1,12 @@
 //! The resources of one query: tenant, deadline, memory budget, queue and CPU turns, and statistics.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use sandur_base::BoxFuture;
 use sandur_memory::account::Account;
 use sandur_memory::{MemoryBudget, OverBudget, Stopped};
@@ -50,6 +52,10 @@ struct Inner {
     lacks_memory: AtomicBool,
     /// Set when the query runs once more with little memory.
     saves_memory: AtomicBool,
+    /// Set when an operator ended the query.
+    ended_by_operator: AtomicBool,
+    /// Wakes a query that waits when an operator ends it.
+    ending: Notify,
     admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Warnings,
@@ -117,6 +123,8 @@ impl QueryContext {
             account: Account::default(),
             lacks_memory: AtomicBool::new(false),
             saves_memory: AtomicBool::new(false),
+            ended_by_operator: AtomicBool::new(false),
+            ending: Notify::new(),
             admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
             warnings: Warnings::default(),
@@ -300,12 +308,17 @@ impl QueryContext {
         self.shared.timeout.saturating_sub(self.elapsed())
     }
 
-    /// Awaits `work` until the deadline of the query; then drops it and fails with [`Error::Timeout`].
-    /// Allocations of the work are charged to the query.
+    /// Awaits `work` until the deadline of the query; then drops it and fails with [`Error::Timeout`]. If an
+    /// operator ends the query, drops it and fails with [`Error::Ended`]. Allocations of the work are charged
+    /// to the query.
     pub async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Error> {
         let charged = self.shared.account.charge(work);
-        let timed = self.env().timeout(self.remaining(), charged).await;
-        timed.ok_or(Error::Timeout(self.shared.timeout))
+        let timed = pin!(self.env().timeout(self.remaining(), charged));
+        let ended = pin!(self.shared.ending.notified());
+        match select(timed, ended).await {
+            Either::Left((timed, _)) => timed.ok_or(Error::Timeout(self.shared.timeout)),
+            Either::Right(_) => Err(Error::Ended),
+        }
     }
 
     /// Ends the query at its next check.
@@ -313,14 +326,24 @@ impl QueryContext {
         self.shared.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Fails when the query was cancelled, is past its deadline or uses too much memory. Called between
-    /// steps.
+    /// Ends the query at its next check or wait; its error says that an operator ended it.
+    pub fn end_by_operator(&self) {
+        self.shared.ended_by_operator.store(true, Ordering::Relaxed);
+        // A permit is stored if the query does not wait now.
+        self.shared.ending.notify_one();
+    }
+
+    /// Fails when the query was cancelled or ended, is past its deadline or uses too much memory. Called
+    /// between steps.
     pub fn check(&self) -> Result<(), Error> {
         if self.shared.cancelled.load(Ordering::Relaxed) {
             return Err(Error::Cancelled);
         }
         if self.shared.lacks_memory.load(Ordering::Relaxed) {
             return Err(Error::Starved);
+        }
+        if self.shared.ended_by_operator.load(Ordering::Relaxed) {
+            return Err(Error::Ended);
         }
         if self.elapsed() > self.shared.timeout {
             return Err(Error::Timeout(self.shared.timeout));

@@ -31,6 +31,9 @@ pub enum Error {
          (--memory-limit); narrow the request (time range, selector) or try again later"
     )]
     Starved,
+    /// An operator ended the query.
+    #[error("the query was ended by an operator (DELETE /sandur/queries/ID)")]
+    Ended,
     /// The deadline passed.
     #[error(
         "request timed out, decrease the duration of the request or add more label matchers (prefer exact \
@@ -50,7 +53,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid(_) => ErrorKind::Invalid,
-            Self::Limit(_) | Self::OverBudget(_) => ErrorKind::Limit,
+            Self::Limit(_) | Self::OverBudget(_) | Self::Ended => ErrorKind::Limit,
             Self::Unavailable(_) | Self::Starved => ErrorKind::Unavailable,
             Self::Corrupt(_) => ErrorKind::Corrupt,
             Self::Cancelled => ErrorKind::Cancelled,

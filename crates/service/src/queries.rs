@@ -20,7 +20,7 @@ use sandur_runtime::Env;
 use crate::caller::Caller;
 use crate::followers::Followers;
 use crate::metrics::QueryMetrics;
-use crate::query_log::{Pace, QueuedLines, SlowQueries};
+use crate::query_log::{OpenQueries, Pace, QueuedLines, SlowQueries};
 use crate::query_memory::QueryMemory;
 use crate::running::RunningQueries;
 use crate::visible::Visible;
@@ -82,6 +82,7 @@ pub struct Queries(Arc<Inner>);
 struct Inner {
     parts: QueryParts,
     running: RunningQueries,
+    open: OpenQueries,
     followers: Followers,
     lines: QueuedLines,
     pace: Pace,
@@ -94,6 +95,7 @@ impl Queries {
         Self(Arc::new(Inner {
             parts,
             running: RunningQueries::default(),
+            open: OpenQueries::default(),
             followers,
             lines: QueuedLines::default(),
             pace: Pace::default(),
@@ -123,6 +125,11 @@ impl Queries {
     /// Memory of all queries.
     pub fn memory(&self) -> &MemoryBudget {
         self.0.parts.memory.all()
+    }
+
+    /// The running queries with their descriptions, for operators.
+    pub fn open(&self) -> &OpenQueries {
+        &self.0.open
     }
 
     /// Running queries, of which one can be cancelled.

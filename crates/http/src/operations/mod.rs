@@ -10,6 +10,7 @@ pub mod metrics;
 pub mod pages;
 pub mod ready;
 pub mod ring;
+pub mod running_queries;
 pub mod shutdown;
 pub mod slow_queries;
 pub mod store_report;

@@ -29,6 +29,7 @@ DELETE /loki/api/v1/delete delete
 DELETE /loki/api/v1/rules/{namespace} delete
 DELETE /loki/api/v1/rules/{namespace}/{group} delete
 DELETE /metrics/{*group} write
+DELETE /sandur/queries/{id} admin
 GET / any
 GET /-/healthy open
 GET /-/ready open
@@ -193,6 +194,8 @@ GET /render read
 GET /render/ read
 GET /ring any
 GET /ruler/ring any
+GET /sandur/queries read
+GET /sandur/queries/all admin
 GET /sandur/slow_queries read
 GET /sandur/slow_queries/all admin
 GET /sandur/store admin

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::http::Method;
 use sandur_base::BoxFuture;
 use sandur_config::Settings;
 use sandur_model::{BlockedQuery, Labels, Level, TenantId};
@@ -101,6 +102,56 @@ impl Server {
 }
 
 const SLOW: &str = r#"{app="slow"}"#;
+
+/// The ids and texts of the running queries that a path lists.
+async fn listed(server: &Server, path: &str, headers: &[(&str, &str)]) -> Vec<(String, String, String)> {
+    let answer = server.get_with(path, &[], headers).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let listed: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    let text = |query: &serde_json::Value, name: &str| query[name].as_str().unwrap().to_owned();
+    let all = listed["queries"].as_array().unwrap().iter();
+    all.map(|query| (text(query, "id"), text(query, "tenant"), text(query, "query"))).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_query_is_listed_and_an_operator_can_end_it() {
+    let server = server(|_| ());
+    let ask = server.api("query_range", &[("query", SLOW)], &[("x-scope-orgid", "a")]);
+    let operate = async {
+        server.scans.waiting.notified().await;
+        let own = listed(&server, "/sandur/queries", &[("x-scope-orgid", "a")]).await;
+        assert_eq!(
+            own.iter().map(|(_, tenant, text)| (&**tenant, &**text)).collect::<Vec<_>>(),
+            [("a", SLOW)]
+        );
+        assert!(
+            listed(&server, "/sandur/queries", &[("x-scope-orgid", "b")]).await.is_empty(),
+            "another tenant"
+        );
+        assert_eq!(listed(&server, "/sandur/queries/all", &[]).await, own);
+        for unknown in ["999", "x", "-1", "18446744073709551616"] {
+            let answer = server.carry(Method::DELETE, &format!("/sandur/queries/{unknown}"), &[], "").await;
+            assert_eq!(answer.status, 404, "{unknown}");
+        }
+        server.carry(Method::DELETE, &format!("/sandur/queries/{}", own[0].0), &[], "").await.status
+    };
+    let ((status, body), ended) = tokio::join!(ask, operate);
+    assert_eq!((status, ended), (400, 204));
+    assert!(body.contains("ended by an operator"), "{body}");
+    assert_eq!(server.scans.given_up.load(Ordering::SeqCst), 1, "the scan is dropped");
+    assert!(listed(&server, "/sandur/queries/all", &[]).await.is_empty());
+    assert_eq!((server.app.queries.turns().running(), server.app.queries.turns().waiting()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_is_dropped_is_not_listed_any_more() {
+    let server = server(|_| ());
+    tokio::select! {
+        _ = server.ask(SLOW) => panic!("there is no answer"),
+        () = server.scans.waiting.notified() => {}
+    }
+    assert!(listed(&server, "/sandur/queries/all", &[]).await.is_empty());
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_query_ends_with_its_client() {

@@ -2,7 +2,8 @@
 //! dashboards over Loki's own logs work on ours. Pages count as chunks, heads as the ingester.
 //!
 //! The server's own log in its store receives every line. The log of the process receives a bounded selection
-//! ([`pace`]) unless `query.log` is `all`. The last slow queries are also kept in memory ([`slow_queries`]).
+//! ([`pace`]) unless `query.log` is `all`. The last slow queries are also kept in memory ([`slow_queries`]),
+//! and the running ones are listed ([`open_queries`]).
 //!
 //! A handler describes the request ([`Asked`]) before its work, and the outcome afterwards. If the client
 //! disconnects, the request is dropped, and the drop of [`QueryLog`] logs it with status 499. Answers do
@@ -11,6 +12,7 @@
 
 mod asked;
 mod line;
+mod open_queries;
 mod outcome;
 mod pace;
 mod queued_lines;
@@ -30,6 +32,7 @@ use crate::cost::{Cost, ResultCache};
 use crate::queries::Queries;
 
 pub use asked::{Asked, Times};
+pub use open_queries::{OpenQueries, OpenQuery};
 pub use outcome::Outcome;
 pub(crate) use pace::Pace;
 pub(crate) use queued_lines::QueuedLines;
@@ -46,6 +49,7 @@ pub struct QueryLog {
     result_cache: ResultCache,
     /// The request and its client; `None` after the query ended.
     open: Option<(Asked, Caller)>,
+    _entry: Option<open_queries::Entry>,
 }
 
 impl QueryLog {
@@ -53,8 +57,9 @@ impl QueryLog {
     pub fn begin(queries: &Queries, caller: &Caller, context: &QueryContext, asked: Asked) -> Self {
         let result_cache = asked.result_cache();
         caller.answered_by.note(context);
+        let entry = queries.open().add(&asked, caller, context);
         let open = Some((asked, caller.clone()));
-        Self { queries: queries.clone(), context: context.clone(), result_cache, open }
+        Self { queries: queries.clone(), context: context.clone(), result_cache, open, _entry: entry }
     }
 
     /// The cost of the query so far.
