@@ -2,6 +2,9 @@
 //
 //     node test/run.mjs --binary target/debug/sandur [--quick] [--browser /usr/bin/chromium] [NAME...]
 //
+// With `--files` the files of the page come from `dist/` instead of the binary, so that a change of the page
+// needs no build of the server; then there is no content security policy.
+//
 // Prints results in the words of `cargo test`, and keeps a screenshot of the end of each journey.
 
 import { readdir, mkdir } from "node:fs/promises";
@@ -9,6 +12,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Person, launch } from "./browser.mjs";
+import { startProxy } from "./proxy.mjs";
 import { Server } from "./server.mjs";
 
 /** Time of a journey after which it has failed; a busy machine needs a part of it. */
@@ -19,6 +23,7 @@ const { values: options, positionals } = parseArgs({
   options: {
     binary: { type: "string" },
     quick: { type: "boolean", default: false },
+    files: { type: "boolean", default: false },
     browser: { type: "string", default: "/usr/bin/chromium" },
     output: { type: "string", default: join(HERE, "out") },
   },
@@ -39,6 +44,11 @@ async function walk(journey, browser) {
     server: async (...settings) => {
       const server = await Server.start(options.binary, settings);
       closers.push(() => server.close());
+      if (options.files) {
+        const proxy = await startProxy({ target: server.url, files: true });
+        server.url = proxy.url;
+        closers.push(proxy.close);
+      }
       return server;
     },
     person: async (choices) => {

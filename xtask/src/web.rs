@@ -99,8 +99,7 @@ fn build(arguments: &[&str]) -> Result<()> {
 
 fn test(names: &[&str]) -> Result<()> {
     build(&["--check"])?;
-    let units = ["--test", "test/units/"];
-    run_command(Command::new("node").current_dir(folder()).args(units))?;
+    run_command(Command::new("node").current_dir(folder().join("test/units")).arg("--test"))?;
     run_command(Command::new(env!("CARGO")).current_dir(root()).args([
         "build",
         "--package",

@@ -61,6 +61,34 @@ export async function slowQueries(ofAll: boolean, limit: number, options?: Optio
   return (await json<{ slow_queries: SlowQuery[] }>(path, { limit }, options)).body.slow_queries;
 }
 
+export interface RunningQuery {
+  id: string;
+  tenant: string;
+  signal: string;
+  query_type: string;
+  query: string;
+  start_ms: number;
+  end_ms: number;
+  elapsed_ms: number;
+  queue_ms: number;
+  store_ms: number;
+  execution_ms: number;
+  memory_bytes: number;
+  total_bytes: number;
+  total_lines: number;
+  user_agent: string;
+}
+
+export async function runningQueries(ofAll: boolean, options?: Options): Promise<RunningQuery[]> {
+  const path = ofAll ? "sandur/queries/all" : "sandur/queries";
+  return (await json<{ queries: RunningQuery[] }>(path, {}, options)).body.queries;
+}
+
+/** Ends a query; it fails for its client. */
+export async function endQuery(id: string): Promise<void> {
+  await send(`sandur/queries/${encodeURIComponent(id)}`, new URLSearchParams(), { method: "DELETE" });
+}
+
 export interface SampleBlock {
   ulid: string;
   minTime: number;

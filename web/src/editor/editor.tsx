@@ -54,9 +54,9 @@ const look = EditorView.theme({
     boxShadow: "0 4px 16px var(--shadow)",
     overflow: "hidden",
   },
-  ".cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "260px" },
-  ".cm-tooltip-autocomplete > ul > li": { padding: "3px 8px !important" },
-  ".cm-tooltip-autocomplete > ul > li[aria-selected]": {
+  ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", fontSize: "12px", maxHeight: "260px" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "3px 8px !important" },
+  ".cm-tooltip.cm-tooltip-autocomplete > ul > li[aria-selected]": {
     backgroundColor: "var(--accent) !important",
     color: "var(--on-accent) !important",
   },

@@ -95,7 +95,10 @@ export function Frame({ children }: { children: (page: Page) => ComponentChildre
           </Popover>
         </div>
       </header>
-      <main>{children({ place, range, span: resolved, zone, runs, run, setRange })}</main>
+      <main>
+        <h1 class="hidden">{NAMES[place.route]}</h1>
+        {children({ place, range, span: resolved, zone, runs, run, setRange })}
+      </main>
       {help && <Keys onClose={() => setHelp(false)} />}
       {signIn && (
         <SignIn
@@ -150,7 +153,7 @@ function Settings({ place, zone, onHelp, onSignIn, onRun }: SettingsProps) {
         <legend>Time zone</legend>
         <div class="choice">
           <button class={zone === LOCAL ? "chosen" : ""} onClick={() => change({ tz: null }, "replace")}>{zoneName(LOCAL)}</button>
-          <button class={zone === "UTC" ? "chosen" : ""} onClick={() => change({ tz: "UTC" }, "replace")}>UTC</button>
+          {zoneName(LOCAL) !== "UTC" && <button class={zone === "UTC" ? "chosen" : ""} onClick={() => change({ tz: "UTC" }, "replace")}>UTC</button>}
         </div>
         <label>
           Another zone

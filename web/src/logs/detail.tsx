@@ -1,6 +1,7 @@
 // A line that is opened: its text, and its fields with what can be done with them.
 
 import { useMemo, useState } from "preact/hooks";
+import { copyText } from "../frame/clipboard.ts";
 import { oneLine, visible } from "../frame/text.ts";
 import { type Span, exact } from "../frame/time.ts";
 import { ORIGINS } from "./filters.ts";
@@ -29,7 +30,7 @@ export function Detail(props: DetailProps) {
   const [top, setTop] = useState("");
   const [copied, setCopied] = useState("");
   const copy = (what: string, text: string) => {
-    navigator.clipboard?.writeText(text).then(() => setCopied(what), () => setCopied(""));
+    void copyText(text).then((isCopied) => setCopied(isCopied ? what : ""));
   };
   return (
     <div class="detail">

@@ -64,6 +64,11 @@ export default function LogsPage({ page }: { page: Page }) {
   );
 }
 
+/** The label by which the histogram groups; a URL may contain anything. */
+function groupingOf(name: string | null): string {
+  return name !== null && /^[A-Za-z_]\w*$/.test(name) ? name : LEVEL;
+}
+
 interface LinesProps {
   page: Page;
   query: string;
@@ -79,7 +84,7 @@ function Lines({ page, query, setQuery }: LinesProps) {
     isLive: params.get("live") === "1",
     isPatterns: params.get("view") === "patterns",
     at: params.get("at"),
-    by: params.get("by") ?? LEVEL,
+    by: groupingOf(params.get("by")),
     fields: params.get("fields") === "1",
   };
   const [paused, setPaused] = useState(false);
@@ -226,7 +231,7 @@ function useBars(query: string, page: Page, by: string, on: boolean) {
 
 function Legend({ bars, onFilter }: { bars: ReturnType<typeof barsOf> | null; onFilter: ((name: string) => void) | null }) {
   return (
-    <div class="legend" aria-label="Groups">
+    <div class="legend" role="group" aria-label="Groups">
       {(bars?.groups ?? []).map(({ name, colour, total }) => {
         const content = (
           <>

@@ -135,7 +135,9 @@ class Follower {
     for (const row of fresh) this.recent.add(row.id);
     if (this.recent.size > RECENT_MAX * 2) this.recent = new Set([...this.recent].slice(-RECENT_MAX));
     const now = performance.now();
-    for (let n = 0; n < fresh.length; n += 1) this.arrived.push(now);
+    // Lines of the past come first and are not part of the rate.
+    const since = Date.now() - 10_000;
+    for (const row of fresh) if (row.ms >= since) this.arrived.push(now);
     this.waiting = merged(fresh.reverse(), this.waiting);
     if (this.waiting.length > WAITING_MAX) {
       this.dropped += this.waiting.length - WAITING_MAX;

@@ -130,10 +130,10 @@ function Memory({ samples }: { samples: OwnSample[] }) {
   return (
     <>
       <dl><Line name="Resident" value={bytes(read.sum("process_resident_memory_bytes"))} /></dl>
-      <table class="data">
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Memory budgets"><table class="data">
         <thead><tr><th>Budget</th><th class="number">Reserved</th><th class="number">Limit</th></tr></thead>
         <tbody>{budgets.map(({ name, used, limit }) => <tr key={name}><td>{name}</td><td class="number">{bytes(used)}</td><td class="number">{bytes(limit)}</td></tr>)}</tbody>
-      </table>
+      </table></div>
     </>
   );
 }
@@ -155,7 +155,7 @@ function Cache({ samples }: { samples: OwnSample[] }) {
         <Line name="Found on flash" value={share(lookups("flash"))} />
         <Line name="Not found" value={share(lookups("miss"))} />
       </dl>
-      <table class="data">
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Predicted hits by capacity"><table class="data">
         <thead><tr><th class="number">Capacity</th><th class="number">Bytes</th><th class="number">Predicted hits</th><th class="number">Requests to the store</th></tr></thead>
         <tbody>
           {scales.map(({ labels, value }) => (
@@ -167,7 +167,7 @@ function Cache({ samples }: { samples: OwnSample[] }) {
             </tr>
           ))}
         </tbody>
-      </table>
+      </table></div>
     </>
   );
 }

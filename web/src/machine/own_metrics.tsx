@@ -13,21 +13,23 @@ export function OwnMetrics({ page }: TabProps) {
   const search = page.place.params.get("search") ?? "";
   const [shown, setShown] = useState(PART);
   const answer = useAnswer((signal) => ownMetrics({ signal }), [page.runs]);
+  // Buckets are many and rarely sought.
+  const hasBuckets = search.includes("bucket");
   const words = search.toLowerCase().split(/\s+/);
   const found = (answer.data ?? []).filter(({ name, labels, help }) => {
     const text = `${name}${labels} ${help}`.toLowerCase();
-    return words.every((word) => text.includes(word));
+    return (hasBuckets || !name.endsWith("_bucket")) && words.every((word) => text.includes(word));
   });
   return (
     <section aria-label="Metrics of this process">
       <div class="row">
         <input type="search" placeholder="Search: cache hit" aria-label="Search metrics" value={search} onInput={(event) => change({ search: event.currentTarget.value }, "replace")} />
-        <span class="muted">{found.length.toLocaleString("en-US")} values; histogram buckets included.</span>
+        <span class="muted">{found.length.toLocaleString("en-US")} values. Search for <code>bucket</code> to see those of histograms.</span>
         <button onClick={page.run}>Read again</button>
       </div>
       <Progress on={answer.loading} />
       {answer.error && <Problem error={answer.error} retry={answer.retry} />}
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="Metrics">
+      <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of metrics">
         <table class="data">
           <thead><tr><th>Metric</th><th class="number">Value</th><th>Help</th></tr></thead>
           <tbody>

@@ -7,6 +7,7 @@ import { Blocks } from "./blocks.tsx";
 import { Cardinality } from "./cardinality.tsx";
 import { Overview } from "./overview.tsx";
 import { OwnMetrics } from "./own_metrics.tsx";
+import { RunningQueries } from "./running_queries.tsx";
 import { Settings } from "./settings.tsx";
 import { SlowQueries } from "./slow_queries.tsx";
 
@@ -16,6 +17,7 @@ export interface TabProps {
 
 const TABS: [string, string, ComponentType<TabProps>][] = [
   ["overview", "Overview", Overview],
+  ["running", "Running queries", RunningQueries],
   ["queries", "Slow queries", SlowQueries],
   ["cardinality", "Cardinality", Cardinality],
   ["blocks", "Blocks", Blocks],

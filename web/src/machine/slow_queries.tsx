@@ -17,6 +17,7 @@ const PHASES: [keyof SlowQuery, string][] = [
 
 /** The page that asks the query again. */
 function again(query: SlowQuery): string | null {
+  if (query.query === "") return null;
   const range: Changes = { from: iso(query.start_ms), to: iso(query.end_ms) };
   if (query.signal === "logs") return link("logs", { ...range, q: query.query });
   if (query.query_type === "render") return link("graphite", { ...range, target: query.query });
@@ -32,13 +33,14 @@ export function SlowQueries({ page }: TabProps) {
     <section aria-label="Slow queries">
       <div class="row">
         <label class="inline"><input type="checkbox" checked={ofAll} onChange={() => setOfAll(!ofAll)} /> of all tenants (needs the scope admin)</label>
+        <span class="legend">{PHASES.map(([field, name], n) => <span key={field}><i style={{ background: `var(--series-${n})` }} /> {name}</span>)}</span>
         <span class="muted">Queries that took at least <code>query.slow_threshold</code>, newest first.</span>
       </div>
       <Progress on={answer.loading} />
       {answer.error && <Problem error={answer.error} retry={answer.retry} />}
       {answer.data && found.length === 0 && <p class="empty">No slow queries since this process started.</p>}
       {found.length > 0 && (
-        <div class="scroll-x" tabIndex={0} role="region" aria-label="Slow queries">
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of slow queries">
           <table class="data">
             <thead>
               <tr><th>Ended</th><th class="number">Took</th><th>Phases</th><th>Query</th><th class="number">Read</th><th class="number">Lines</th><th class="number">Status</th><th>Tenant</th><th>Client</th></tr>

@@ -9,6 +9,7 @@ import { resolved } from "./colours.ts";
 
 const HEIGHT = 320;
 const LEFT = 64;
+const TOP = 8;
 const BOTTOM = 22;
 /** Buckets that are drawn at most; neighbours are added up beyond that. */
 const ROWS_MAX = 160;
@@ -93,7 +94,7 @@ export function Heatmap({ series, span, step, zone }: { series: Series[]; span: 
   }
   const rows = cells.bounds.length;
   const column = cursor ? Math.floor(((cursor.x - LEFT) / (width - LEFT)) * cells.columns) : -1;
-  const row = cursor ? rows - 1 - Math.floor((cursor.y / (HEIGHT - BOTTOM)) * rows) : -1;
+  const row = cursor ? rows - 1 - Math.floor(((cursor.y - TOP) / (HEIGHT - TOP - BOTTOM)) * rows) : -1;
   const isInside = column >= 0 && column < cells.columns && row >= 0 && row < rows;
   const first = Math.floor(span.start / step) * step;
   const style = cursor && cursor.x > width / 2 ? { right: `${width - cursor.x + 12}px` } : { left: `${(cursor?.x ?? 0) + 12}px` };
@@ -127,7 +128,9 @@ function draw(canvas: HTMLCanvasElement, cells: Cells, span: Span, width: number
   context.scale(scale, scale);
   context.clearRect(0, 0, width, HEIGHT);
   const rows = cells.bounds.length;
-  const [wide, high] = [(width - LEFT) / cells.columns, (HEIGHT - BOTTOM) / rows];
+  // Edges are whole pixels, so that neighbours neither overlap nor leave gaps.
+  const left = (column: number) => LEFT + Math.round((column * (width - LEFT)) / cells.columns);
+  const top = (row: number) => TOP + Math.round(((rows - 1 - row) * (HEIGHT - TOP - BOTTOM)) / rows);
   context.fillStyle = resolved("--accent");
   for (let column = 0; column < cells.columns; column += 1) {
     for (let row = 0; row < rows; row += 1) {
@@ -135,7 +138,7 @@ function draw(canvas: HTMLCanvasElement, cells: Cells, span: Span, width: number
       if (value <= 0) continue;
       // A root makes small counts visible beside large ones.
       context.globalAlpha = 0.12 + 0.88 * Math.sqrt(value / cells.most);
-      context.fillRect(LEFT + column * wide, (rows - 1 - row) * high, Math.ceil(wide), Math.ceil(high));
+      context.fillRect(left(column), top(row), left(column + 1) - left(column), top(row - 1) - top(row));
     }
   }
   context.globalAlpha = 1;
@@ -145,7 +148,7 @@ function draw(canvas: HTMLCanvasElement, cells: Cells, span: Span, width: number
   context.textBaseline = "middle";
   const each = Math.max(1, Math.ceil(rows / 14));
   for (let row = 0; row < rows; row += each) {
-    context.fillText(number(cells.bounds[row] ?? 0), LEFT - 6, (rows - 1 - row) * high + high / 2);
+    context.fillText(number(cells.bounds[row] ?? 0), LEFT - 6, (top(row) + top(row - 1)) / 2);
   }
   context.textAlign = "center";
   const step = niceStep(span, Math.max(2, Math.floor(width / 100)));

@@ -34,9 +34,10 @@ export async function walk({ server, person, shot, report }) {
     ["plot", `metrics?q=${query("rate(shop_orders_total[5m])")}&names=1`, null],
     ["table", `metrics?q=shop_orders_total&view=table`, null],
     ["graphite", "graphite?target=servers.*.load&help=1", null],
-    ...["overview", "queries", "cardinality", "blocks", "metrics", "settings"].map((tab) => [`machine-${tab}`, `machine?tab=${tab}`, null]),
+    ...["overview", "running", "queries", "cardinality", "blocks", "metrics", "settings"].map((tab) => [`machine-${tab}`, `machine?tab=${tab}`, null]),
   ];
   let checked = 0;
+  const problems = [];
   for (const theme of ["light", "dark"]) {
     for (const [name, url, prepare] of places) {
       const visitor = await person({ theme });
@@ -47,12 +48,13 @@ export async function walk({ server, person, shot, report }) {
       await visitor.page.evaluate(source);
       const { violations } = await visitor.page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
       const found = violations.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 4).map(({ html, failureSummary }) => `${html.slice(0, 200)} ${failureSummary}`).join(" | ")}`);
-      equal(found, [], `axe on ${name} (${theme})`);
+      problems.push(...found.map((text) => `${name} (${theme}): ${text}`));
       await shot(visitor, `${name}-${theme}`);
       await visitor.page.close();
       checked += 1;
     }
   }
+  equal(problems, [], "axe");
   report(`${checked} pages without violations`);
 }
 
@@ -75,6 +77,7 @@ async function keyboard(typist, sandur) {
   await until("wrapped lines", () => typist.params().get("wrap") === "1");
   await typist.key("g", "m");
   await until("the metrics", () => typist.page.url().includes("/explore/metrics"));
+  await typist.finds('[aria-label="Search metrics"]');
   await typist.key("?");
   await typist.sees("Names of metrics", "dialog");
   await typist.key("Escape");

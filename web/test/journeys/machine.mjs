@@ -1,6 +1,6 @@
-// The machine: every part shows what the server says.
+// The machine: every part shows what the server says, and a running query can be ended.
 
-import { isTrue } from "../browser.mjs";
+import { equal, isTrue } from "../browser.mjs";
 
 export async function walk({ server, person, shot }) {
   const sandur = await server("--query-slow-threshold", "1ms");
@@ -14,15 +14,33 @@ export async function walk({ server, person, shot }) {
   await operator.sees("✓ ready");
   await operator.sees("Queries since the start");
   await operator.sees("class");
-  for (const [tab, text] of [["Slow queries", "slow one"], ["Cardinality", "shop_orders_total"], ["Blocks", "blocks of samples"], ["Own metrics", "histogram buckets included"], ["Settings", "slow_threshold"]]) {
+  for (const [tab, text] of [["Slow queries", "slow one"], ["Cardinality", "shop_orders_total"], ["Blocks", "blocks of samples"], ["Own metrics", "those of histograms"], ["Settings", "slow_threshold"]]) {
     await operator.press(tab);
     await operator.sees(text, ".machine-body");
     await shot(operator, tab.replace(" ", "-"));
   }
   isTrue((await operator.count(".problem")) === 0, "a part failed");
 
+  await ended(sandur, operator, shot);
+
   // A slow query is a link to the query.
   await operator.press("Slow queries");
   await operator.press('{app="x"} |= "slow one"');
   await operator.sees("No lines match");
+}
+
+/** A query that would run for minutes is ended from the page; its client is told. */
+async function ended(sandur, operator, shot) {
+  const now = Math.floor(Date.now() / 1000);
+  const asked = new URLSearchParams({ query: "quantile_over_time(0.9, vector(time())[1d:1s])", start: now - 10_000, end: now, step: 1 });
+  const answer = fetch(`${sandur.url}/api/v1/query_range?${asked}`);
+  await operator.press("Running queries");
+  await operator.sees("vector(time())", ".machine-body");
+  await shot(operator, "Running-queries");
+  await operator.press("End");
+  await operator.press("End it now");
+  const refused = await answer;
+  equal(refused.status, 422, "the status of the ended query");
+  isTrue((await refused.text()).includes("ended by an operator"), "the client is told");
+  await operator.sees("No queries run.", ".machine-body");
 }

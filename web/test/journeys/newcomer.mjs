@@ -4,7 +4,7 @@ import { equal, isTrue } from "../browser.mjs";
 
 export const quick = true;
 
-export async function walk({ server, person }) {
+export async function walk({ server, person, report }) {
   const sandur = await server();
   const now = Date.now();
   await sandur.push({ service_name: "billing", level: "error" }, [[now - 60_000, "card declined order=17"], [now - 30_000, "card declined order=18"]]);
@@ -35,6 +35,8 @@ export async function walk({ server, person }) {
   const again = await person();
   await again.open(newcomer.page.url());
   await again.sees("card declined order=18");
+  const painted = await again.page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+  report(`first paint after ${Math.round(painted)} ms`);
   const shifts = await again.page.evaluate(() => globalThis.shifts);
   isTrue(shifts < 0.1, `the layout moved by ${shifts}`);
 }

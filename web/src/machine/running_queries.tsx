@@ -1,0 +1,75 @@
+// The queries that run now, and a button that ends one.
+
+import { useEffect, useState } from "preact/hooks";
+import { type RunningQuery, endQuery, runningQueries } from "../api/machine.ts";
+import type { ApiError } from "../api/client.ts";
+import { Problem, asApiError, useAnswer } from "../frame/answer.tsx";
+import { bytes, count, oneLine } from "../frame/text.ts";
+import { length } from "../frame/time.ts";
+import type { TabProps } from "./page.tsx";
+
+const AGAIN_MS = 2000;
+const ROWS_MAX = 500;
+
+export function RunningQueries({ page }: TabProps) {
+  const [ofAll, setOfAll] = useState(false);
+  const [asked, setAsked] = useState(0);
+  const [failure, setFailure] = useState<ApiError | null>(null);
+  const answer = useAnswer((signal) => runningQueries(ofAll, { signal }), [ofAll, page.runs, asked]);
+  useEffect(() => {
+    const timer = setInterval(() => document.visibilityState === "visible" && setAsked((n) => n + 1), AGAIN_MS);
+    return () => clearInterval(timer);
+  }, []);
+  const end = async (id: string) => {
+    try {
+      await endQuery(id);
+      setFailure(null);
+    } catch (error) {
+      setFailure(asApiError(error));
+    }
+    setAsked((n) => n + 1);
+  };
+  const found = answer.data ?? [];
+  return (
+    <section aria-label="Running queries">
+      <div class="row">
+        <label class="inline"><input type="checkbox" checked={ofAll} onChange={() => setOfAll(!ofAll)} /> of all tenants (needs the scope admin)</label>
+        <span class="muted">Read again every two seconds. Ending a query needs the scope admin.</span>
+      </div>
+      {failure && <Problem error={failure} />}
+      {answer.error && <Problem error={answer.error} retry={answer.retry} />}
+      {answer.data && found.length === 0 && <p class="empty">No queries run.</p>}
+      {found.length > 0 && (
+        <div class="scroll-x" tabIndex={0} role="region" aria-label="Table of running queries">
+          <table class="data">
+            <thead>
+              <tr><th class="number">Runs for</th><th class="number">In the queue</th><th>Query</th><th class="number">Memory</th><th class="number">Read</th><th class="number">Lines</th><th>Tenant</th><th>Client</th><th><span class="hidden">Actions</span></th></tr>
+            </thead>
+            <tbody>{found.slice(0, ROWS_MAX).map((query) => <QueryRow key={query.id} query={query} onEnd={() => void end(query.id)} />)}</tbody>
+          </table>
+        </div>
+      )}
+      {found.length > ROWS_MAX && <p class="muted pad">The {ROWS_MAX} oldest of {count(found.length)}.</p>}
+    </section>
+  );
+}
+
+/** The button asks once more, since the client of the query loses its answer. */
+function QueryRow({ query, onEnd }: { query: RunningQuery; onEnd: () => void }) {
+  const [isSure, setIsSure] = useState(false);
+  return (
+    <tr>
+      <td class="number">{length(query.elapsed_ms)}</td>
+      <td class="number">{length(query.queue_ms)}</td>
+      <td class="query"><code>{oneLine(query.query, 400) || query.query_type}</code></td>
+      <td class="number">{bytes(query.memory_bytes)}</td>
+      <td class="number">{bytes(query.total_bytes)}</td>
+      <td class="number">{count(query.total_lines)}</td>
+      <td><bdi>{oneLine(query.tenant, 60)}</bdi></td>
+      <td class="muted"><bdi>{oneLine(query.user_agent, 60)}</bdi></td>
+      <td class="actions">
+        <button onClick={() => (isSure ? onEnd() : setIsSure(true))} onBlur={() => setIsSure(false)}>{isSure ? "End it now" : "End"}</button>
+      </td>
+    </tr>
+  );
+}
