@@ -15,8 +15,14 @@ export class ApiError extends Error {
     super(message);
   }
 
+  /** Whether the server does not know whose data are asked for: without a tenant, or with one of several. */
+  get lacksTenant(): boolean {
+    return this.message === "no org id" || this.message.includes("several tenants: choose one");
+  }
+
   /** What a person can do about it. */
   get hint(): string {
+    if (this.lacksTenant) return "Name a tenant in the settings (⚙).";
     switch (this.status) {
       case 0:
         return "The server cannot be reached. It may be restarting, or the network is down.";
@@ -101,10 +107,11 @@ export async function send(path: string, params: URLSearchParams, options: Optio
     throw new ApiError(0, "No answer from the server.");
   }
   if (response.ok) return response;
-  if (response.status === 401) whenRefused();
   const retry = Number(response.headers.get("Retry-After") ?? NaN);
   const text = (await response.text().catch(() => "")).slice(0, 8192);
-  throw new ApiError(response.status, messageOf(text, response), Number.isFinite(retry) ? retry : null);
+  const failure = new ApiError(response.status, messageOf(text, response), Number.isFinite(retry) ? retry : null);
+  if (failure.status === 401 && !failure.lacksTenant) whenRefused();
+  throw failure;
 }
 
 /** The message of a failure: plain text, or the member `error` of Prometheus's format. */

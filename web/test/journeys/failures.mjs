@@ -12,7 +12,28 @@ import { join } from "node:path";
 
 export async function walk(tools) {
   await credentials(tools);
+  await tenants(tools);
   await outages(tools);
+}
+
+/** A server that requires a tenant says so, and the page takes one. */
+async function tenants({ server, person }) {
+  const sandur = await server("--auth-require-tenant", "true");
+  await sandur.push({ app: "x" }, [[Date.now() - 1000, "a line of team a"]], { "x-scope-orgid": "team-a" });
+  const member = await person();
+  member.expect(/401/);
+  await member.open(`${sandur.url}/explore/logs`);
+  await member.sees("Name a tenant in the settings");
+  isTrue((await member.count("dialog")) === 0, "no token is asked for");
+  await member.press("⚙");
+  await member.click('[placeholder^="that of the token"]');
+  await member.page.keyboard.type("team-a");
+  await member.key("Enter");
+  await member.press("x");
+  await member.sees("a line of team a");
+  equal(member.params().get("tenant"), "team-a", "the tenant in the address");
+  await member.press("● Live");
+  await member.sees("a line of team a", ".log-list");
 }
 
 async function credentials({ server, person, onEnd }) {
