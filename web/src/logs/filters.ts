@@ -19,7 +19,7 @@ export function filtered(query: string, field: { name: string; origin: Origin },
 /** The query whose rows have the field as a label. */
 export function extracted(query: string, origin: Origin): string {
   if (origin !== "json" && origin !== "logfmt") return query;
-  return new RegExp(`\\|\\s*${origin}\\b`).test(query) ? query : `${query.trim()} | ${origin}`;
+  return new RegExp(`\\|\\s*${origin}\\b`).test(query) ? query : `${query.trim()}\n| ${origin}`;
 }
 
 export const ORIGINS: Record<Field["origin"], string> = {

@@ -23,9 +23,10 @@ export interface Bars {
 }
 
 /** Groups that get a colour of their own. */
-const GROUPS_MAX = 8;
+export const GROUPS_MAX = 8;
 
-export function barsOf(series: Series[], by: string, first: number, last: number, step: number): Bars {
+/** Bars of series with the label `by`. With `all`, the number of all lines, what the series lack is a group. */
+export function barsOf(series: Series[], by: string, first: number, last: number, step: number, all: Series[] = []): Bars {
   const bars = Math.max(1, Math.round((last - first) / step) + 1);
   const groups = new Map<string, Group>();
   for (const { metric, values } of series) {
@@ -44,7 +45,7 @@ export function barsOf(series: Series[], by: string, first: number, last: number
       group.total += count;
     }
   }
-  const ordered = by === "detected_level" ? byLevel(groups) : bySize([...groups.values()], bars);
+  const ordered = by === "detected_level" ? byLevel(groups) : [...bySize([...groups.values()]), ...restOf(groups, all, first, step, bars)];
   let most = 0;
   for (let bar = 0; bar < bars; bar += 1) {
     most = Math.max(most, ordered.reduce((sum, group) => sum + (group.counts[bar] ?? 0), 0));
@@ -59,16 +60,22 @@ function byLevel(groups: Map<string, Group>): Group[] {
   });
 }
 
-/** The largest groups; the others are one. */
-function bySize(groups: Group[], bars: number): Group[] {
+function bySize(groups: Group[]): Group[] {
   const sorted = groups.filter((group) => group.total > 0).sort((a, b) => b.total - a.total);
-  const shown = sorted.slice(0, GROUPS_MAX).map((group, n) => ({ ...group, colour: `var(--series-${n})` }));
-  const rest = sorted.slice(GROUPS_MAX);
-  if (rest.length === 0) return shown;
-  const others: Group = { name: `${rest.length} others`, colour: "var(--level-unknown)", total: 0, counts: new Array<number>(bars).fill(0) };
-  for (const group of rest) {
-    others.total += group.total;
-    group.counts.forEach((count, bar) => (others.counts[bar] = (others.counts[bar] ?? 0) + count));
+  return sorted.map((group, n) => ({ ...group, colour: `var(--series-${n % 12})` }));
+}
+
+/** The lines that are in no group. */
+function restOf(groups: Map<string, Group>, all: Series[], first: number, step: number, bars: number): Group[] {
+  const rest: Group = { name: "others", colour: "var(--level-unknown)", total: 0, counts: new Array<number>(bars).fill(0) };
+  for (const [seconds, text] of all[0]?.values ?? []) {
+    const bar = Math.round((seconds * 1000 - first) / step);
+    if (bar < 0 || bar >= bars) continue;
+    const known = [...groups.values()].reduce((sum, group) => sum + (group.counts[bar] ?? 0), 0);
+    // Lines may arrive between the two queries.
+    const count = Math.max(0, (Number(text) || 0) - known);
+    rest.counts[bar] = count;
+    rest.total += count;
   }
-  return [...shown, others];
+  return rest.total > 0 ? [rest] : [];
 }

@@ -1,12 +1,12 @@
 // The route of logs: a query, its histogram, its lines or patterns, live tail.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Series, ns, queryRange } from "../api/loki.ts";
-import { Problem, Progress, useAnswer } from "../frame/answer.tsx";
+import { ns } from "../api/loki.ts";
+import { Problem, Progress } from "../frame/answer.tsx";
 import type { Page } from "../frame/frame.tsx";
 import { useKeys } from "../frame/keys.ts";
 import { oneLine, plural } from "../frame/text.ts";
-import { type Span, iso, niceStep, stepText } from "../frame/time.ts";
+import { type Span, iso } from "../frame/time.ts";
 import { change } from "../frame/url.ts";
 import { Editor } from "../editor/editor.tsx";
 import { logql } from "../editor/logql.ts";
@@ -17,19 +17,18 @@ import { FieldBar } from "./field_bar.tsx";
 import { filtered } from "./filters.ts";
 import { useSought } from "./highlight.tsx";
 import { Histogram } from "./histogram.tsx";
-import { barsOf } from "./levels.ts";
+import type { Bars } from "./levels.ts";
 import { type End, LogList } from "./list.tsx";
 import { LogMetric } from "./log_metric.tsx";
 import { logNames } from "./names.ts";
 import { Patterns } from "./patterns.tsx";
 import { type Operator, kindOf, streamSelector, withCondition } from "./query.ts";
-import type { Field, Row } from "./rows.ts";
+import { type Field, type Row, fieldsOf } from "./rows.ts";
 import { Start } from "./start.tsx";
 import { LogStatistics } from "./statistics.tsx";
 import { useTail } from "./tail.ts";
+import { type Grouping, LEVEL, groupingOf, useBars } from "./use_bars.ts";
 import { type Order, type WindowState, useWindow } from "./use_window.ts";
-
-const LEVEL = "detected_level";
 
 export default function LogsPage({ page }: { page: Page }) {
   const { params } = page.place;
@@ -62,11 +61,6 @@ export default function LogsPage({ page }: { page: Page }) {
       {context !== null && <Context text={context} zone={page.zone} onClose={() => change({ context: null })} />}
     </section>
   );
-}
-
-/** The label by which the histogram groups; a URL may contain anything. */
-function groupingOf(name: string | null): string {
-  return name !== null && /^[A-Za-z_]\w*$/.test(name) ? name : LEVEL;
 }
 
 interface LinesProps {
@@ -138,9 +132,9 @@ function Lines({ page, query, setQuery }: LinesProps) {
         </div>
         <button class={view.isLive ? "live on" : "live"} aria-pressed={view.isLive} onClick={live} title="Live tail (l)">● Live</button>
         {view.isLive && <button onClick={() => setPaused(!paused)} title="Pause (p)">{paused ? `Go on (${tail.waiting} waiting)` : "Pause"}</button>}
-        {!view.isLive && <Legend bars={bars.data} onFilter={view.by === LEVEL ? (level) => setQuery(withLevel(query, level)) : null} />}
+        {!view.isLive && <Legend bars={bars.data} onFilter={view.by.label === LEVEL ? (level) => setQuery(withLevel(query, level)) : null} />}
         <span class="spring" />
-        {!view.isLive && <GroupBy by={view.by} columns={view.columns} seen={lines.window?.rows[0]} />}
+        {!view.isLive && <GroupBy by={view.by} seen={lines.window?.rows.at(-1)} />}
         <button aria-pressed={view.fields} class={view.fields ? "quiet chosen" : "quiet"} onClick={() => toggle("fields", !view.fields)} title="Fields (f)">Fields</button>
         <button aria-pressed={view.wrap} class={view.wrap ? "quiet chosen" : "quiet"} onClick={() => toggle("wrap", !view.wrap)} title="Wrap long lines (w)">Wrap</button>
         {!view.isLive && (
@@ -213,23 +207,7 @@ function LiveList({ tail, list, onScrolled }: { tail: ReturnType<typeof useTail>
   return <LogList rows={tail.rows} {...list} follow label="Live lines" top={null} bottom={null} onScrolled={onScrolled} />;
 }
 
-function useBars(query: string, page: Page, by: string, on: boolean) {
-  const { span, runs } = page;
-  const step = niceStep(span, 100);
-  const first = Math.floor(span.start / step) * step + step;
-  const last = Math.ceil(span.end / step) * step;
-  return useAnswer(
-    (signal) => {
-      if (!on) return null;
-      const counted = `sum by (${by}) (count_over_time(${query} [${stepText(step)}]))`;
-      const asked = queryRange({ query: counted, start: ns(first), end: ns(last), step: stepText(step) }, { signal });
-      return asked.then(({ body }) => barsOf(body.result as Series[], by, first, last, step));
-    },
-    [query, span.start, span.end, runs, by, on],
-  );
-}
-
-function Legend({ bars, onFilter }: { bars: ReturnType<typeof barsOf> | null; onFilter: ((name: string) => void) | null }) {
+function Legend({ bars, onFilter }: { bars: Bars | null; onFilter: ((name: string) => void) | null }) {
   return (
     <div class="legend" role="group" aria-label="Groups">
       {(bars?.groups ?? []).map(({ name, colour, total }) => {
@@ -248,13 +226,15 @@ function Legend({ bars, onFilter }: { bars: ReturnType<typeof barsOf> | null; on
   );
 }
 
-function GroupBy({ by, columns, seen }: { by: string; columns: string[]; seen: Row | undefined }) {
-  const names = [...new Set([LEVEL, by, ...Object.keys(seen?.labels ?? {}), ...Object.keys(seen?.metadata ?? {}), ...columns])];
+/** Labels and fields of a line that is shown, by which the histogram can group. */
+function GroupBy({ by, seen }: { by: Grouping; seen: Row | undefined }) {
+  const fields = seen ? fieldsOf(seen).map(({ name, origin }) => (origin === "json" || origin === "logfmt" ? `${origin}:${name}` : name)) : [];
+  const names = [...new Set([LEVEL, by.text, ...fields])].filter((name) => groupingOf(name).text === name).slice(0, 100);
   return (
     <label class="inline">
       <span class="muted">by</span>{" "}
-      <select aria-label="Group the histogram by" value={by} onChange={(event) => change({ by: event.currentTarget.value === LEVEL ? null : event.currentTarget.value }, "replace")}>
-        {names.filter((name) => /^[A-Za-z_]\w*$/.test(name)).map((name) => <option key={name} value={name}>{name === LEVEL ? "level" : name}</option>)}
+      <select aria-label="Group the histogram by" value={by.text} onChange={(event) => change({ by: event.currentTarget.value === LEVEL ? null : event.currentTarget.value }, "replace")}>
+        {names.map((name) => <option key={name} value={name}>{name === LEVEL ? "level" : groupingOf(name).label}</option>)}
       </select>
     </label>
   );

@@ -1,7 +1,7 @@
 // Edits of LogQL by its syntax tree: what a query is, and the same query with one more condition.
 
 import type { SyntaxNode } from "@lezer/common";
-import { MetricExpr, Matcher, Selector, String as StringNode, parser } from "@grafana/lezer-logql";
+import { LineComment, MetricExpr, Matcher, Selector, String as StringNode, parser } from "@grafana/lezer-logql";
 
 export type QueryKind = "empty" | "lines" | "metric";
 
@@ -82,7 +82,14 @@ export function withCondition(
   const opposite = `| ${name}${operator === "=" ? "!=" : "="}${quoted(value)}`;
   const cleaned = base.replace(opposite, "").trim();
   const hasStage = by === null || new RegExp(`\\|\\s*${by}\\b`).test(cleaned);
-  return `${cleaned}${hasStage ? "" : ` | ${by}`} ${condition}`;
+  const separator = endsInComment(cleaned) ? "\n" : " ";
+  return `${cleaned}${separator}${hasStage ? "" : `| ${by} `}${condition}`;
+}
+
+/** Whether text behind the query would be part of a comment. */
+function endsInComment(query: string): boolean {
+  const last = parser.parse(query).resolveInner(query.length, -1);
+  return last.type.id === LineComment;
 }
 
 /** The query with a filter of lines in front of its other stages. */

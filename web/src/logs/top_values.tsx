@@ -20,7 +20,7 @@ interface TopValuesProps {
 export function TopValues({ query, span, field, onFilter }: TopValuesProps) {
   const seconds = Math.max(1, Math.ceil((span.end - span.start) / 1000));
   const lines = extracted(query, field.origin);
-  const expression = `topk(${VALUES}, sum by (${field.name}) (count_over_time(${lines} [${seconds}s])))`;
+  const expression = `topk(${VALUES}, sum by (${field.name}) (count_over_time(${lines}\n[${seconds}s])))`;
   const answer = useAnswer(
     async (signal) => (await queryInstant(expression, ns(span.end), { signal })).body.result as Series[],
     [expression, span.end],

@@ -24,6 +24,12 @@ export async function walk({ server, person }) {
   await analyst.sees("of 1,200", ".status");
   equal(analyst.page.url(), whole, "the address after Back");
 
+  // The histogram groups by a field of JSON, which the query does not extract.
+  await analyst.page.select(".toolbar select", "json:user");
+  await analyst.sees(/grace\s+800/, ".legend");
+  await analyst.sees(/ada\s+400/, ".legend");
+  await analyst.page.select(".toolbar select", "detected_level");
+
   // A level, then a field of JSON: the histogram and the list follow.
   await analyst.press("error 24");
   await analyst.sees("of 24", ".status");

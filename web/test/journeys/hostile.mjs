@@ -46,6 +46,8 @@ export async function walk({ server, person, report }) {
   await victim.sees("many\nlines", ".log-list");
   report(`${rows} hostile lines were opened`);
 
+  await wide(sandur, victim, report);
+
   // The same texts as labels, in plots, in errors, in the URL, as the context and as a column.
   await victim.open(`${sandur.url}/explore/logs?q=${encodeURIComponent(ATTACK)}`);
   await victim.sees("Error 400");
@@ -80,4 +82,22 @@ export async function walk({ server, person, report }) {
     document.body.append(script);
   }).catch(() => {});
   isTrue((await victim.page.evaluate(() => globalThis.hacked)) === undefined, "an inline handler ran");
+}
+
+const STREAMS = 3000;
+
+/** Thousands of streams, each with a label of its own, and long values. */
+async function wide(sandur, victim, report) {
+  const now = Date.now();
+  const streams = Array.from({ length: STREAMS }, (_, n) => ({ stream: { wide: `${n} ${"v".repeat(500)}`, [`label_${n}`]: "1" }, values: [[`${now - 1000}000000`, `wide ${n}`]] }));
+  await sandur.post("/loki/api/v1/push", JSON.stringify({ streams }), { "content-type": "application/json" });
+  const began = performance.now();
+  await victim.open(`${sandur.url}/explore/logs`);
+  await victim.sees("All lines");
+  await victim.press("wide 3,000");
+  await victim.sees("The 200 largest of", ".start");
+  await victim.open(`${sandur.url}/explore/logs?q=${encodeURIComponent('{wide=~".+"}')}&fields=1&by=wide`);
+  await victim.sees("search for others", ".field-bar");
+  await victim.sees("others", ".legend");
+  report(`${STREAMS} streams with labels of their own: ${Math.round(performance.now() - began)} ms for both pages`);
 }

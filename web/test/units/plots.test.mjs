@@ -20,11 +20,13 @@ test("bars add up levels that have several names", () => {
   assert.deepEqual([bars.most, bars.total], [9, 14]);
 });
 
-test("the ninth and later groups are one", () => {
-  const series = Array.from({ length: 20 }, (_, n) => ({ metric: { user: `u${n}` }, values: [[10, String(n + 1)]] }));
-  const { groups, total } = barsOf(series, "user", 10_000, 10_000, 10_000);
-  assert.equal(groups.length, 9);
-  assert.deepEqual([groups[0].name, groups[8].name, total], ["u19", "12 others", 210]);
+test("lines of no group are the others", () => {
+  const series = Array.from({ length: 3 }, (_, n) => ({ metric: { user: `u${n}` }, values: [[10, String(n + 1)]] }));
+  const all = [{ metric: {}, values: [[10, "10"], [20, "4"], [900, "7"]] }];
+  const { groups, total, most } = barsOf(series, "user", 10_000, 20_000, 10_000, all);
+  assert.deepEqual(groups.map(({ name, counts }) => [name, counts]), [["u2", [3, 0]], ["u1", [2, 0]], ["u0", [1, 0]], ["others", [4, 4]]]);
+  assert.deepEqual([total, most], [14, 10]);
+  assert.equal(barsOf(series, "user", 10_000, 10_000, 10_000, [{ metric: {}, values: [[10, "6"]] }]).groups.length, 3);
 });
 
 test("columns have gaps where the answer has none", () => {

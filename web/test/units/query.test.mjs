@@ -39,6 +39,7 @@ test("a condition comes behind the stage that makes its field, once", () => {
   const twice = filtered(filtered(base, field("logfmt"), "=", "ada"), field("logfmt"), "=", "ada");
   assert.equal(twice, '{a="b"} | logfmt | user="ada"');
   assert.equal(filtered(twice, field("logfmt"), "!=", "ada"), '{a="b"} | logfmt | user!="ada"');
+  assert.equal(filtered(`${base} # why`, field("json"), "=", "x"), '{a="b"} # why\n| json | user="x"');
   assert.equal(filtered(base, { name: "a", origin: "label" }, "!=", "b"), '{a!="b"}');
 });
 

@@ -80,28 +80,28 @@ pub static FILES: [File; 22] = [
         include_bytes!("../../../../web/dist/assets/chunk-S2JCUHWM.js"),
     ),
     file(
-        "assets/main-D7PZTVMR.js",
-        "text/javascript; charset=utf-8",
-        "W/\"d5f48b17cbbc1e16\"",
-        include_bytes!("../../../../web/dist/assets/main-D7PZTVMR.js"),
-    ),
-    file(
         "assets/main-FGAB2O3Y.css",
         "text/css; charset=utf-8",
         "W/\"6cf8f26100ee9c0c\"",
         include_bytes!("../../../../web/dist/assets/main-FGAB2O3Y.css"),
     ),
     file(
-        "assets/page-34J3BCIR.js",
+        "assets/main-G26SGMGG.js",
         "text/javascript; charset=utf-8",
-        "W/\"74716084b9b6b006\"",
-        include_bytes!("../../../../web/dist/assets/page-34J3BCIR.js"),
+        "W/\"fd35bd82c45131ab\"",
+        include_bytes!("../../../../web/dist/assets/main-G26SGMGG.js"),
     ),
     file(
         "assets/page-A5A5ZZE2.js",
         "text/javascript; charset=utf-8",
         "W/\"be9644d8ea90236a\"",
         include_bytes!("../../../../web/dist/assets/page-A5A5ZZE2.js"),
+    ),
+    file(
+        "assets/page-HT7CT7LV.js",
+        "text/javascript; charset=utf-8",
+        "W/\"f1aa590a4f506b18\"",
+        include_bytes!("../../../../web/dist/assets/page-HT7CT7LV.js"),
     ),
     file(
         "assets/page-M6Q6XKF2.js",
@@ -130,7 +130,7 @@ pub static FILES: [File; 22] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"5400ea6af8ab814d\"",
+        "W/\"183829307b5e3c59\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
