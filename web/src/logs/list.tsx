@@ -117,7 +117,8 @@ export function LogList(props: ListProps) {
   }, [rows]);
 
   useEffect(() => {
-    if (size.height === 0) return;
+    // The first page determines which row stays in its place when others are added above it.
+    if (size.height === 0 || rows.length === 0) return;
     const idle = (end: End | null) => end && !end.state.loading && !end.state.done && !end.state.error;
     if (idle(props.bottom) && scroll + size.height > total - NEAR) props.bottom?.load();
     else if (idle(props.top) && scroll < NEAR) props.top?.load();

@@ -2,14 +2,19 @@
 // directions, a page of lines per request.
 //
 // Invariants: rows are ordered by time and none occurs twice. At most `ROWS_MAX` rows and `TEXT_MAX`
-// characters are held; rows at the other end are dropped first and are read again when they are needed.
+// characters are held (or 40 rows, if these have more); rows at the other end are dropped first and are read again when they are needed.
 // Each side has at most one request at a time.
 
-import { type Result, type Statistics, type Stream, ns, nsPlus, queryRange } from "../api/loki.ts";
+import { type Result, type Statistics, type Stream, nsPlus, queryRange } from "../api/loki.ts";
 import { ApiError, isAbort } from "../api/client.ts";
 import { type Row, compareNs, rowsOf } from "./rows.ts";
 
-const PAGE = 500;
+/** Lines of a request: of the first one, of later ones at least and at most. */
+const FIRST_PAGE = 100;
+const PAGE_MIN = 20;
+const PAGE_MAX = 500;
+/** Characters of a page; lines of a megabyte are read a few at a time. */
+const PAGE_TEXT = 4 << 20;
 /** Lines of a request when a page has only one timestamp. */
 const LARGE_PAGE = 5000;
 const ROWS_MAX = 12_000;
@@ -43,13 +48,18 @@ export class LogWindow {
   /** Rows that were read in all, for the status line. */
   read = 0;
   private readonly abort = new AbortController();
+  /** Where the next page of a side begins. Lines of the first instant are on the newer side. */
+  private readonly edges: Record<Side, string>;
+  /** Lines of the next request. */
+  private limit = FIRST_PAGE;
 
   /** `from` is the instant at which reading begins; rows before it are older, the others newer. */
   constructor(
     readonly asked: Asked,
-    private readonly from: string,
+    from: string,
     private readonly changed: () => void,
   ) {
+    this.edges = { older: from, newer: from };
     if (compareNs(from, asked.end) >= 0) this.sides.newer.done = true;
     if (compareNs(from, asked.start) <= 0) this.sides.older.done = true;
   }
@@ -66,7 +76,7 @@ export class LogWindow {
     state.error = null;
     this.changed();
     try {
-      await this.page(side, PAGE);
+      await this.page(side, this.limit);
     } catch (error) {
       if (isAbort(error)) return;
       state.error = error instanceof ApiError ? error : new ApiError(0, String(error));
@@ -82,11 +92,17 @@ export class LogWindow {
       { query: this.asked.query, start, end, limit, direction },
       { signal: this.abort.signal },
     );
+    const asked = this.bounds(side);
+    // Rows on this side were dropped meanwhile: the answer does not join the others.
+    if (asked.start !== start || asked.end !== end) return;
     const result = answer.body as Result;
     if (result.resultType !== "streams") throw new ApiError(400, "This query has no lines.");
     this.statistics = result.stats;
     this.warnings = answer.warnings;
     const rows = rowsOf(result.result as Stream[], direction);
+    const text = rows.reduce((sum, row) => sum + row.line.length, 0);
+    const fitting = Math.floor(PAGE_TEXT / Math.max(1, text / Math.max(1, rows.length)));
+    this.limit = Math.min(PAGE_MAX, Math.max(PAGE_MIN, fitting));
     const added = this.add(side, rows);
     this.read += added;
     const isFull = rows.length >= limit;
@@ -103,20 +119,21 @@ export class LogWindow {
     const edge = side === "older" ? rows[0] : rows.at(-1);
     if (!edge) return;
     this.notice = `More than ${LARGE_PAGE} lines have the timestamp ${edge.ns}; some of them are not shown.`;
-    this.skipped[side] = side === "older" ? edge.ns : nsPlus(edge.ns, 1);
+    this.edges[side] = side === "older" ? edge.ns : nsPlus(edge.ns, 1);
   }
-
-  private readonly skipped: Partial<Record<Side, string>> = {};
 
   private bounds(side: Side): { start: string; end: string } {
     const { start, end } = this.asked;
-    const skipped = this.skipped[side];
-    if (side === "older") {
-      const oldest = this.rows[0];
-      // The end is exclusive; rows of the last instant are read again and recognized by their ids.
-      return { start, end: skipped ?? (oldest ? nsPlus(oldest.ns, 1) : this.from) };
-    }
-    return { start: skipped ?? this.rows.at(-1)?.ns ?? this.from, end };
+    return side === "older" ? { start, end: this.edges.older } : { start: this.edges.newer, end };
+  }
+
+  /** Notes where the next page of a side begins: with the last instant again, whose lines may be incomplete. */
+  private note(side: Side): void {
+    const [first, last] = [this.rows[0], this.rows.at(-1)];
+    if (!first || !last) return;
+    // The end of a range is exclusive; lines that are read again are recognized by their ids.
+    if (side === "older") this.edges.older = nsPlus(first.ns, 1);
+    else this.edges.newer = last.ns;
   }
 
   private add(side: Side, rows: Row[]): number {
@@ -126,7 +143,7 @@ export class LogWindow {
     const fresh = rows.filter((row) => !known.has(row.id) && known.add(row.id));
     if (fresh.length > 0) {
       this.rows = side === "older" ? [...fresh, ...this.rows] : [...this.rows, ...fresh];
-      delete this.skipped[side];
+      this.note(side);
       this.trim(side);
     }
     return fresh.length;
@@ -135,7 +152,7 @@ export class LogWindow {
   private trim(side: Side): void {
     let text = this.rows.reduce((sum, row) => sum + row.line.length, 0);
     let excess = 0;
-    const least = Math.min(this.rows.length, 2 * PAGE);
+    const least = Math.min(this.rows.length, 2 * PAGE_MIN);
     while (this.rows.length - excess > least && (this.rows.length - excess > ROWS_MAX || text > TEXT_MAX)) {
       const row = side === "older" ? this.rows[this.rows.length - 1 - excess] : this.rows[excess];
       text -= row?.line.length ?? 0;
@@ -145,12 +162,6 @@ export class LogWindow {
     const other = side === "older" ? "newer" : "older";
     this.rows = side === "older" ? this.rows.slice(0, -excess) : this.rows.slice(excess);
     this.sides[other].done = false;
-    delete this.skipped[other];
+    this.note(other);
   }
-}
-
-/** A window over a range in milliseconds that begins at one of its ends or at an instant inside. */
-export function windowOf(query: string, start: number, end: number, from: string | null, order: "newest" | "oldest", changed: () => void): LogWindow {
-  const asked = { query, start: ns(start), end: ns(end) };
-  return new LogWindow(asked, from ?? (order === "newest" ? asked.end : asked.start), changed);
 }

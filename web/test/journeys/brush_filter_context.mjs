@@ -25,6 +25,7 @@ export async function walk({ server, person }) {
   equal(analyst.page.url(), whole, "the address after Back");
 
   // The histogram groups by a field of JSON, which the query does not extract.
+  await analyst.finds('.toolbar option[value="json:user"]');
   await analyst.page.select(".toolbar select", "json:user");
   await analyst.sees(/grace\s+800/, ".legend");
   await analyst.sees(/ada\s+400/, ".legend");

@@ -86,10 +86,10 @@ pub static FILES: [File; 22] = [
         include_bytes!("../../../../web/dist/assets/main-FGAB2O3Y.css"),
     ),
     file(
-        "assets/main-G26SGMGG.js",
+        "assets/main-K4TXDTH6.js",
         "text/javascript; charset=utf-8",
-        "W/\"fd35bd82c45131ab\"",
-        include_bytes!("../../../../web/dist/assets/main-G26SGMGG.js"),
+        "W/\"b7550e611e7d11eb\"",
+        include_bytes!("../../../../web/dist/assets/main-K4TXDTH6.js"),
     ),
     file(
         "assets/page-A5A5ZZE2.js",
@@ -98,10 +98,10 @@ pub static FILES: [File; 22] = [
         include_bytes!("../../../../web/dist/assets/page-A5A5ZZE2.js"),
     ),
     file(
-        "assets/page-HT7CT7LV.js",
+        "assets/page-BO6C6JUE.js",
         "text/javascript; charset=utf-8",
-        "W/\"f1aa590a4f506b18\"",
-        include_bytes!("../../../../web/dist/assets/page-HT7CT7LV.js"),
+        "W/\"f1cd2f77f07c4cb6\"",
+        include_bytes!("../../../../web/dist/assets/page-BO6C6JUE.js"),
     ),
     file(
         "assets/page-M6Q6XKF2.js",
@@ -130,7 +130,7 @@ pub static FILES: [File; 22] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"183829307b5e3c59\"",
+        "W/\"8fd22c53ee16dba0\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
