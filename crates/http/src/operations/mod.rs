@@ -8,6 +8,7 @@ pub mod front;
 pub mod log_level;
 pub mod metrics;
 pub mod pages;
+mod query_list;
 pub mod ready;
 pub mod ring;
 pub mod running_queries;

@@ -5,21 +5,16 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use sandur_base::ErrorKind;
-use sandur_memory::Reservation;
-use sandur_model::{MILLISECOND_NS, TenantId};
+use sandur_model::MILLISECOND_NS;
 use sandur_service::Queries;
 use sandur_service::query_log::OpenQuery;
 use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::failed_request::Failure;
+use crate::operations::query_list::{self, Listed, millis};
 use crate::reply;
 use crate::route::{Access, GET, Group, Handler, Route, Verb, parameter};
-
-/// Maximum bytes of a query in an answer without its texts.
-const BYTES_OF_ONE: usize = 512;
-/// Bytes that a byte of text needs in JSON, at most: `\u0000`.
-const BYTES_OF_BYTE: usize = 6;
 
 /// The row of the endpoint for a tenant in the table of routes.
 pub static OWN: Route = Route {
@@ -62,13 +57,11 @@ pub static END: Route = Route {
 };
 
 async fn own(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
-    let (body, memory) = page(&queries, Some(&call.caller.tenant))?;
-    Ok(reply::large_json(queries.env(), &call, body, Some(memory)).await)
+    query_list::answer(&queries, &call, queries.open().all(Some(&call.caller.tenant))).await
 }
 
 async fn all(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
-    let (body, memory) = page(&queries, None)?;
-    Ok(reply::large_json(queries.env(), &call, body, Some(memory)).await)
+    query_list::answer(&queries, &call, queries.open().all(None)).await
 }
 
 async fn end(State(queries): State<Queries>, Path(id): Path<String>) -> Result<Response, Failure> {
@@ -81,50 +74,32 @@ async fn end(State(queries): State<Queries>, Path(id): Path<String>) -> Result<R
     Ok(reply::empty())
 }
 
-/// The body of the answer with its memory, which is reserved first.
-fn page(queries: &Queries, tenants: Option<&TenantId>) -> Result<(Vec<u8>, Reservation), Failure> {
-    let found = queries.open().all(tenants);
-    let bytes: usize = found.iter().map(|query| BYTES_OF_ONE + query.text_bytes() * BYTES_OF_BYTE).sum();
-    let mut memory = queries
-        .memory()
-        .reserve(bytes as u64)
-        .map_err(|short| Failure::new(ErrorKind::Busy, format!("no memory for the answer: {short}")))?;
-    let mut body = Vec::with_capacity(bytes);
-    body.extend_from_slice(b"{\"queries\":[");
-    for (n, query) in found.iter().enumerate() {
-        if n > 0 {
-            body.push(b',');
-        }
-        serde_json::to_writer(&mut body, &shown(query)).expect("writing to a Vec does not fail");
+impl Listed for OpenQuery {
+    const LIST: &str = "queries";
+    const BYTES: usize = 512;
+
+    fn text_bytes(&self) -> usize {
+        self.text_bytes()
     }
-    body.extend_from_slice(b"]}");
-    body.shrink_to_fit();
-    memory.shrink(memory.bytes().saturating_sub(body.len() as u64));
-    Ok((body, memory))
-}
 
-fn shown(query: &OpenQuery) -> Value {
-    let cost = query.cost();
-    json!({
-        "id": query.id.to_string(),
-        "tenant": query.tenant.as_str(),
-        "signal": query.signal,
-        "query_type": query.query_type,
-        "query": &*query.text,
-        "start_ms": query.start_ns / MILLISECOND_NS,
-        "end_ms": query.end_ns / MILLISECOND_NS,
-        "elapsed_ms": millis(query.elapsed()),
-        "queue_ms": millis(cost.queue()),
-        "store_ms": millis(Duration::from_nanos(cost.download_ns())),
-        "execution_ms": millis(Duration::from_nanos(cost.counters.execution_ns)),
-        "memory_bytes": query.memory_bytes(),
-        "total_bytes": cost.bytes(),
-        "total_lines": cost.lines(),
-        "user_agent": &*query.user_agent,
-    })
-}
-
-/// Milliseconds with three digits.
-fn millis(duration: Duration) -> f64 {
-    duration.as_micros() as f64 / 1_000.0
+    fn shown(&self) -> Value {
+        let (query, cost) = (self, self.cost());
+        json!({
+            "id": query.id.to_string(),
+            "tenant": query.tenant.as_str(),
+            "signal": query.signal,
+            "query_type": query.query_type,
+            "query": &*query.text,
+            "start_ms": query.start_ns / MILLISECOND_NS,
+            "end_ms": query.end_ns / MILLISECOND_NS,
+            "elapsed_ms": millis(query.elapsed()),
+            "queue_ms": millis(cost.queue()),
+            "store_ms": millis(Duration::from_nanos(cost.download_ns())),
+            "execution_ms": millis(Duration::from_nanos(cost.counters.execution_ns)),
+            "memory_bytes": query.memory_bytes(),
+            "total_bytes": cost.bytes(),
+            "total_lines": cost.lines(),
+            "user_agent": &*query.user_agent,
+        })
+    }
 }
