@@ -29,6 +29,11 @@ pub fn count(arguments: &ArgMatches, name: &str) -> u64 {
     arguments.get_one::<u64>(name).copied().unwrap_or_default()
 }
 
+/// The option for the process whose CPU time and memory are measured.
+pub fn pid_file() -> Arg {
+    text("pid-file", "FILE", "The process id of the server, for its CPU time and memory")
+}
+
 /// Returns the process whose id is in the file of `--pid-file`.
 pub fn process_of(arguments: &ArgMatches) -> Result<Option<run::Process>> {
     let Some(path) = argument(arguments, "pid-file") else { return Ok(None) };

@@ -4,8 +4,10 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use anyhow::bail;
+
 /// The longest time to wait for a part of a response.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The largest response in bytes.
 const ANSWER_MAX: u64 = 1 << 30;
 
@@ -152,6 +154,23 @@ fn read_line(from: &mut impl BufRead) -> io::Result<String> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+}
+
+/// Splits a URL `http://host:port/path` into its address and its path, which has no slash at its end.
+pub fn address_and_path(url: &str) -> (&str, &str) {
+    let rest = url.strip_prefix("http://").unwrap_or(url);
+    let (address, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    (address, path.trim_end_matches('/'))
+}
+
+/// Posts to the URL at which a server writes its rows to blocks. Fails if the server does not confirm it.
+pub fn flush(url: &str, timeout: Duration) -> anyhow::Result<()> {
+    let (address, path) = address_and_path(url);
+    let answer = Connection::new(address).with_timeout(timeout).post(path, &[], &[])?;
+    if !(200..300).contains(&answer.status) {
+        bail!("{url} was answered with {}: {}", answer.status, answer.text());
+    }
+    Ok(())
 }
 
 /// Escapes a text as a value in the query part of a path.

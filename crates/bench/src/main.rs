@@ -14,7 +14,7 @@ use sandur_bench::services::Services;
 use sandur_bench::{live, pack, run};
 use sandur_runtime::{Env, environment};
 
-use crate::arguments::{argument, count, make_data_set, number, process_of, text};
+use crate::arguments::{argument, count, make_data_set, number, pid_file, process_of, text};
 
 fn main() -> Result<()> {
     let matches = command().get_matches();
@@ -237,7 +237,7 @@ fn dash_command() -> Command {
         )
         .arg(text("push", "URL", "Where to push; default: the usual path of the protocol"))
         .arg(text("flush", "URL", "Post to this URL after the history"))
-        .arg(text("pid-file", "FILE", "The process id of the server, for its CPU time and memory"))
+        .arg(pid_file())
         .arg(duration("history", "24h", "Length of the history that is pushed first; 0s: none"))
         .arg(duration("alone", "10s", "How long data arrives without viewers"))
         .arg(duration("for", "60s", "How long viewers watch"))

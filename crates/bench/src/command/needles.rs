@@ -9,7 +9,7 @@ use sandur_base::units::{ByteSize, parse_duration};
 use sandur_bench::{pack, run};
 use sandur_runtime::Env;
 
-use crate::arguments::{argument, count, make_data_set, number, process_of, text};
+use crate::arguments::{argument, count, make_data_set, number, pid_file, process_of, text};
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// The last hours of a day have its lines.
@@ -20,7 +20,7 @@ pub fn command(data_set: [Arg; 2]) -> Command {
         .about("Push days of logs to a running server and search them for ids, present and absent")
         .args(data_set)
         .arg(text("url", "URL", "The server, http://HOST:PORT, with days of logs or without").required(true))
-        .arg(text("pid-file", "FILE", "The process id of the server, for its CPU time"))
+        .arg(pid_file())
         .arg(
             text("data", "DIR", "A data set of a day; default: some are generated in --dir")
                 .action(ArgAction::Append),

@@ -5,7 +5,7 @@ use clap::{ArgMatches, Command};
 use sandur_bench::run;
 use sandur_runtime::Env;
 
-use crate::arguments::{argument, count, number, process_of, text};
+use crate::arguments::{argument, count, number, pid_file, process_of, text};
 
 /// Returns the options of the command.
 pub fn command() -> Command {
@@ -14,7 +14,7 @@ pub fn command() -> Command {
         .arg(text("url", "URL", "The server of finds and renders, http://HOST:PORT").required(true))
         .arg(text("carbon", "ADDR", "Send points to this HOST:PORT first; default: they are stored already"))
         .arg(text("flush", "URL", "Post to this URL after each load of points"))
-        .arg(text("pid-file", "FILE", "The process id of the server, for its CPU time and memory"))
+        .arg(pid_file())
         .arg(number("services", "100", "Number of services; each has 10,000 paths"))
         .arg(number("points", "20", "Points of each path while it is new"))
         .arg(number("known-points", "0", "Further points of each path, measured apart"))

@@ -16,7 +16,7 @@ use sandur_runtime::Env;
 use super::alone::settle;
 use super::series_client::{JOBS, counter, push, rates_path};
 use super::server::{Place, Process};
-use crate::http::Connection;
+use crate::http::{Connection, flush};
 use crate::push_body::SampledSeries;
 
 const HOUR_MS: i64 = 3_600_000;
@@ -103,7 +103,7 @@ async fn measure(
         for minute in (0..60).step_by(plan.slice.clamp(1, 60) as usize) {
             let slice_ms = hour_ms + minute * MINUTE_MS;
             push(env, &place.address, living.clone(), |number| series_of(number, slice_ms, plan.slice))?;
-            flush(place)?;
+            flush(&format!("http://{}/flush", place.address), PATIENCE)?;
         }
     }
     settle(env, process).await;
@@ -130,14 +130,6 @@ async fn asked(env: &Env, process: Process, ask: impl Fn(u64) -> Result<()>) -> 
     }
     let cpu_seconds = (process.cpu_seconds() - cpu) / ASKED as f64;
     Ok(LastHour { seconds: super::median(&seconds).unwrap_or_default(), cpu_seconds })
-}
-
-fn flush(place: &Place) -> Result<()> {
-    let answer = Connection::new(&place.address).with_timeout(PATIENCE).post("/flush", &[], &[])?;
-    if !(200..300).contains(&answer.status) {
-        bail!("a flush was answered with {}: {}", answer.status, answer.text());
-    }
-    Ok(())
 }
 
 /// Returns a counter of an instance of one of the jobs, with the minutes of a slice.

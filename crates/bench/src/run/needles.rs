@@ -16,10 +16,12 @@ use sandur_runtime::Env;
 use super::alone::{push_all, settle};
 use super::report::percentile;
 use super::server::Process;
-use crate::http::{Connection, escaped};
+use crate::http::{Connection, escaped, flush};
 use crate::pack::Manifest;
 use crate::services::Random;
 
+/// The longest time to wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(600);
 /// Lines per request when ids are collected.
 const SAMPLE_LINES: u32 = 100;
 /// Requests per wanted id after which the search for present ids of a kind ends.
@@ -117,7 +119,7 @@ pub struct NeedleReport(Vec<Asked>);
 /// Runs the measurement. `report` is called with progress messages.
 pub async fn needles(env: &Env, plan: &NeedleSearch, report: impl Fn(&str)) -> Result<NeedleReport> {
     let mut range: Option<(i64, i64)> = None;
-    let mut connection = Connection::new(&plan.address).with_timeout(Duration::from_secs(600));
+    let mut connection = Connection::new(&plan.address).with_timeout(PATIENCE);
     for directory in &plan.data {
         let manifest = Manifest::load(directory).with_context(|| directory.display().to_string())?;
         let (from, to) = range.unwrap_or((manifest.from, manifest.to));
@@ -125,10 +127,7 @@ pub async fn needles(env: &Env, plan: &NeedleSearch, report: impl Fn(&str)) -> R
         if plan.pushes {
             report(&format!("pushing {} lines of {}", manifest.lines, directory.display()));
             push_all(env, &plan.address, directory, &manifest)?;
-            let flushed = connection.post("/flush", &[], &[])?;
-            if !(200..300).contains(&flushed.status) {
-                bail!("/flush was answered with {}: {}", flushed.status, flushed.text());
-            }
+            flush(&format!("http://{}/flush", plan.address), PATIENCE)?;
         }
     }
     let range = range.context("no data set is named")?;

@@ -18,7 +18,7 @@ use sandur_runtime::Env;
 use super::alone::settle;
 use super::report::percentile;
 use super::server::Process;
-use crate::http::{Connection, escaped};
+use crate::http::{Connection, escaped, flush};
 
 /// Hosts of a service, and metrics of a host.
 const HOSTS: u64 = 100;
@@ -120,11 +120,7 @@ async fn load(env: &Env, plan: &Paths, carbon: &str, rounds: std::ops::Range<u64
     compare(env, plan, rounds.end - 1).await?;
     let wall_seconds = (env.monotonic() - begun).as_secs_f64();
     if let Some(url) = &plan.flush {
-        let (host, path) = host_and_path(url);
-        let answer = Connection::new(&host).with_timeout(PATIENCE).post(&path, &[], &[])?;
-        if !(200..300).contains(&answer.status) {
-            bail!("{url} was answered with {}: {}", answer.status, answer.text());
-        }
+        flush(url, PATIENCE)?;
     }
     if let Some(process) = plan.process {
         settle(env, process).await;
@@ -284,15 +280,6 @@ async fn call(env: &Env, plan: &Paths, kind: &Kind) -> Result<Called> {
     let cpu = plan.process.map_or(0.0, Process::cpu_seconds) - cpu_before;
     called.cpu_ms = cpu * 1e3 / plan.calls.max(1) as f64;
     Ok(called)
-}
-
-/// Splits `http://host:port/path`.
-fn host_and_path(url: &str) -> (String, String) {
-    let bare = url.strip_prefix("http://").unwrap_or(url);
-    match bare.split_once('/') {
-        Some((host, path)) => (host.to_owned(), format!("/{path}")),
-        None => (bare.to_owned(), "/".to_owned()),
-    }
 }
 
 impl PathsReport {

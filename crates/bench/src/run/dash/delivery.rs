@@ -8,7 +8,7 @@ use anyhow::Result;
 use sandur_runtime::Env;
 use tokio::runtime::Runtime;
 
-use crate::http::Connection;
+use crate::http::{Connection, address_and_path};
 
 /// How often a body is sent if the server has no room for it.
 const TRIES_MAX: u32 = 300;
@@ -27,9 +27,8 @@ pub(super) struct Place {
 impl Place {
     /// The place of a URL `http://host:port/path`.
     pub(super) fn of(url: &str) -> Self {
-        let rest = url.strip_prefix("http://").unwrap_or(url);
-        let (address, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        Self { address: address.to_owned(), path: path.trim_end_matches('/').to_owned() }
+        let (address, path) = address_and_path(url);
+        Self { address: address.to_owned(), path: path.to_owned() }
     }
 }
 

@@ -32,7 +32,7 @@ use self::targets::{INTERVAL_S, Target};
 use self::viewers::Viewers;
 use super::alone::settle;
 use super::server::Process;
-use crate::http::Connection;
+use crate::http::{ANSWER_TIMEOUT, flush};
 use crate::services::Services;
 
 pub use self::dialect::Dialect;
@@ -140,11 +140,7 @@ async fn fill(env: &Env, plan: &Dash, ingest: &Ingest<'_>, end_s: i64, report: &
     let (begun, cpu_before) = (env.monotonic(), cpu());
     ingest.backfill(end_s - plan.history.as_secs().cast_signed(), end_s)?;
     if let Some(url) = &plan.flush {
-        let place = Place::of(url);
-        let answer = Connection::new(&place.address).post(&place.path, &[], &[])?;
-        if !(200..300).contains(&answer.status) {
-            bail!("{url} was answered with {}: {}", answer.status, answer.text());
-        }
+        flush(url, ANSWER_TIMEOUT)?;
     }
     let seconds = (env.monotonic() - begun).as_secs_f64();
     if let Some(process) = plan.process {
