@@ -77,7 +77,7 @@ impl RuleSpec {
         matches!(self.kind, RuleKind::Alerting { .. })
     }
 
-    /// Whether the rules differ in nothing but their lines.
+    /// Whether the rules are the same. Their lines in files are not compared.
     fn equals(&self, other: &Self) -> bool {
         let other = Self { line: self.line, ..other.clone() };
         *self == other

@@ -153,8 +153,8 @@ fn numbers_of(answer: Answer) -> Vec<Series> {
 ///
 /// Evaluations of many steps read many samples, and several at once would use the memory of all queries:
 /// those that lack memory would start again, and would delay those of few steps. Therefore they also have
-/// their own queue. Its turn is taken first, and whoever has a turn of the other queue does not wait here, so
-/// there is no deadlock.
+/// their own queue. An evaluation first waits for its turn in that queue, then for its turn in the queue of
+/// all queries. It never waits in the opposite order, so two evaluations cannot wait for each other.
 async fn evaluate(
     source: &dyn SampleSource,
     context: &QueryContext,
