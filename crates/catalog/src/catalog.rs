@@ -86,9 +86,21 @@ impl Catalog {
     }
 
     /// Reads the log to its end. The returned snapshot contains everything that any process committed
-    /// before this call. Costs two small reads when the log has not grown.
+    /// before this call. Costs three small reads when the log has not grown.
     pub async fn refresh(&self) -> Result<Arc<Snapshot>, Error> {
         self.shared.refresh().await
+    }
+
+    /// Like [`Catalog::refresh`], for calls every second or so: mostly costs one small read when the log has
+    /// not grown, and a deleted or replaced log is noticed within about ten seconds.
+    pub async fn poll(&self) -> Result<Arc<Snapshot>, Error> {
+        self.shared.poll().await
+    }
+
+    /// Returns a monotonic time, and a snapshot that contains everything that was committed before it.
+    pub fn known(&self) -> (Duration, Arc<Snapshot>) {
+        let complete_at = self.shared.complete_at();
+        (complete_at, self.snapshot())
     }
 
     /// Applies all edits or none, if the preconditions hold at that moment, on behalf of the incarnation
@@ -168,10 +180,13 @@ impl Catalog {
             return Ok(Housekeeping::default());
         }
         self.shared.look_for_checkpoints().await?;
+        let older = self.shared.checkpointed();
         if !self.shared.checkpoint_is_due() || !self.shared.write_checkpoint().await? {
             return Ok(Housekeeping::default());
         }
-        let mut done = self.truncate(false).await?;
+        // Not to a checkpoint that another process has written meanwhile: processes that poll may not have
+        // read its entries yet.
+        let mut done = self.truncate_to(older.number, false).await?;
         done.checkpoint = true;
         Ok(done)
     }
@@ -185,9 +200,14 @@ impl Catalog {
     /// Advances the boundary to the older of the two newest checkpoints and deletes entries and
     /// checkpoints that are no longer needed. A dry run only counts them.
     pub async fn truncate(&self, dry_run: bool) -> Result<Housekeeping, Error> {
+        self.truncate_to(u64::MAX, dry_run).await
+    }
+
+    /// Does the same, but advances the boundary at most to checkpoint `last`.
+    async fn truncate_to(&self, last: u64, dry_run: bool) -> Result<Housekeeping, Error> {
         let boundary = match dry_run {
             true => self.shared.read_boundary().await?,
-            false => self.shared.advance_to_older_checkpoint().await?,
+            false => self.shared.advance_to_older_checkpoint(last).await?,
         };
         let deleted = self.shared.delete_below_boundary(dry_run).await?;
         if deleted > 0 && !dry_run {

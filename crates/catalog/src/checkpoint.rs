@@ -134,7 +134,12 @@ impl Shared {
         let (snapshot, last) = (self.current(), self.checkpointed());
         let entries = snapshot.number().saturating_sub(last.number);
         let every = (snapshot.block_count() as u64 / BLOCKS_PER_ENTRY).min(ENTRIES_MAX);
-        let old = self.env.monotonic().saturating_sub(last.at) >= self.options.checkpoint_age;
+        let age = self.env.monotonic().saturating_sub(last.at);
+        if age < self.options.truncate_after && !self.is_local() {
+            // The log would be truncated to the last checkpoint, which is too young for that.
+            return false;
+        }
+        let old = age >= self.options.checkpoint_age;
         entries >= every.max(self.options.checkpoint_entries) || (entries > 0 && old)
     }
 
@@ -175,15 +180,17 @@ impl Shared {
         Ok(created == Created::New)
     }
 
-    /// Advances the boundary to the older of the two newest complete checkpoints, and returns the
-    /// boundary.
-    pub(crate) async fn advance_to_older_checkpoint(&self) -> Result<u64, Error> {
+    /// Advances the boundary to the newest complete checkpoint that has a newer one and is not after `last`,
+    /// and returns the boundary.
+    pub(crate) async fn advance_to_older_checkpoint(&self, last: u64) -> Result<u64, Error> {
         let boundary = self.read_boundary().await?;
         let listed = self.store.list(names::CHECKPOINTS, Intent::catalog()).await?;
         let mut complete = Vec::with_capacity(2);
         for number in roots(&listed).into_iter().rev().take_while(|n| *n > boundary) {
             complete.extend(self.complete(number, &listed).await?);
-            if let [_newest, older] = complete[..] {
+            if let [_newest, .., older] = complete[..]
+                && older.number <= last
+            {
                 return self.advance_boundary(older).await;
             }
         }

@@ -5,6 +5,10 @@
 //! successful read. Clocks of different machines are never compared, and a store that cannot be read
 //! makes no member silent. An observer that was suspended reads again before it reports silence.
 //!
+//! A writer whose heartbeat has just grown will write the next one only after an interval, so it is read again
+//! after two intervals. A heartbeat that did not grow is read twice per interval. So live writers cost few
+//! reads, and a silent one is noticed as early as if all were read in every interval.
+//!
 //! A heartbeat also holds the position in the catalog's log that its author has read. If that position is
 //! after the log's end, or in another log, the observers stop committing.
 //!
@@ -47,6 +51,8 @@ impl Default for MembersOptions {
 const LOOKS_MIN: u32 = 3;
 /// A heartbeat that failed is repeated after this fraction (1/5) of the interval.
 const REPEATED_AFTER_PART: u32 = 5;
+/// How often per interval the heartbeat of a writer is read whose last one did not grow.
+const LOOKS_PER_BEAT: u32 = 2;
 
 /// The own heartbeat, and the observed state of the others'. Cheap to clone: a handle.
 #[derive(Clone)]
@@ -88,10 +94,16 @@ impl Members {
             let (mut writes, mut reads) = (FirstFailure::default(), FirstFailure::default());
             loop {
                 let written = writes.log("could not write the heartbeat", members.beat().await);
-                reads.log("could not read the heartbeats of others", members.observe().await);
                 let beat = members.0.options.beat;
-                let pause = if written { beat } else { beat / REPEATED_AFTER_PART };
-                members.0.catalog.env().sleep(pause).await;
+                let (mut left, pause) = match written {
+                    true => (LOOKS_PER_BEAT, beat / LOOKS_PER_BEAT),
+                    false => (1, beat / REPEATED_AFTER_PART),
+                };
+                while left > 0 {
+                    reads.log("could not read the heartbeats of others", members.observe_due().await);
+                    members.0.catalog.env().sleep(pause).await;
+                    left -= 1;
+                }
             }
         })
     }
@@ -127,14 +139,28 @@ impl Members {
 
     /// Reads the heartbeats of all other unsealed writers once.
     pub async fn observe(&self) -> Result<(), Error> {
+        self.observe_those(|_| true).await
+    }
+
+    /// Reads the heartbeats of the other unsealed writers that may have grown, or have not grown lately.
+    async fn observe_due(&self) -> Result<(), Error> {
+        let (now, beat) = (self.0.catalog.env().monotonic(), self.0.options.beat);
+        self.observe_those(|seen| seen.looks > 0 || now.saturating_sub(seen.since) + beat / 4 >= 2 * beat).await
+    }
+
+    async fn observe_those(&self, is_due: impl Fn(&Seen) -> bool) -> Result<(), Error> {
         let snapshot = self.0.catalog.snapshot();
         let others = snapshot.writers().values().filter(|w| !w.is_sealed());
         let others: Vec<Id> =
             others.map(|w| w.incarnation).filter(|id| *id != self.0.own.incarnation).collect();
-        self.lock().retain(|id, _| others.contains(id));
         if self.0.catalog.is_local() {
             return Ok(());
         }
+        let others: Vec<Id> = {
+            let mut table = self.lock();
+            table.retain(|id, _| others.contains(id));
+            others.into_iter().filter(|id| table.get(id).is_none_or(&is_due)).collect()
+        };
         let looks = others.iter().map(|id| async move { (*id, self.look(*id).await) });
         let (mut failure, mut witnesses) = (None, Vec::new());
         for (id, result) in join_all(looks).await {

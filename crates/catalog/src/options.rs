@@ -22,6 +22,9 @@ pub struct CatalogOptions {
     pub checkpoint_entries: u64,
     /// Time after which a checkpoint is due if there is any new entry. Default: 10 min.
     pub checkpoint_age: Duration,
+    /// An entry is deleted only when a checkpoint that contains it is at least this old, so that a process
+    /// that polls for the next entry ([`crate::Catalog::poll`]) cannot miss one. Default: 60 s.
+    pub truncate_after: Duration,
     /// Most objects that one call of housekeeping deletes. Default: 10,000.
     pub deletes_max: usize,
     /// Entries that are read concurrently when catching up. Default: 16.
@@ -39,6 +42,7 @@ impl Default for CatalogOptions {
             queue_length_max: 256,
             checkpoint_entries: 64,
             checkpoint_age: Duration::from_secs(600),
+            truncate_after: Duration::from_secs(60),
             deletes_max: 10_000,
             read_ahead: 16,
             reads: Some(NEWEST_FORMS),

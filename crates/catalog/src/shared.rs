@@ -31,8 +31,11 @@ pub(crate) struct Shared {
     complete_at: Mutex<Duration>,
     /// Monotonic start of the first failed read of the log's end since the last successful one.
     unread_since: Mutex<Option<Duration>>,
+    /// Monotonic start of the last read that verified the end of the log.
+    verified_at: Mutex<Option<Duration>>,
     pub boundary_seen: AtomicU64,
     pub refreshes: Refreshes,
+    pub polls: Refreshes,
     pub checkpointed: Mutex<Checkpointed>,
     /// Why the log can no longer be followed; never reset.
     pub lost: watch::Sender<Option<Error>>,
@@ -66,8 +69,10 @@ impl Shared {
             current: watch::Sender::new(Arc::new(Snapshot::default())),
             complete_at: Mutex::new(now),
             unread_since: Mutex::default(),
+            verified_at: Mutex::default(),
             boundary_seen: AtomicU64::new(0),
             refreshes: Refreshes::default(),
+            polls: Refreshes::default(),
             checkpointed: Mutex::new(Checkpointed { number: 0, at: now }),
             lost: watch::Sender::new(None),
         }
@@ -102,6 +107,22 @@ impl Shared {
         *self.unread_since() = None;
     }
 
+    /// Returns the monotonic time before which everything that was committed is in the published snapshot.
+    pub fn complete_at(&self) -> Duration {
+        *self.complete_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records that a read that began at `began` verified the end of the log.
+    pub fn note_verified(&self, began: Duration) {
+        *self.verified_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(began);
+    }
+
+    /// Returns how long ago the last read began that verified the end of the log.
+    pub fn since_verified(&self) -> Option<Duration> {
+        let verified_at = *self.verified_at.lock().unwrap_or_else(PoisonError::into_inner);
+        verified_at.map(|at| self.env.monotonic().saturating_sub(at))
+    }
+
     /// Records that a read of the log's end that began at `began` failed.
     pub fn note_unread(&self, began: Duration) {
         self.unread_since().get_or_insert(began);
@@ -114,7 +135,7 @@ impl Shared {
     /// Returns for how long the published snapshot may have been incomplete. No other process writes to a
     /// local directory, so there the snapshot is complete until a read fails.
     pub fn age(&self) -> Duration {
-        let complete_at = *self.complete_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let complete_at = self.complete_at();
         let now = self.env.monotonic();
         let since = if self.is_local() { *self.unread_since() } else { Some(complete_at) };
         since.map_or(Duration::ZERO, |since| now.saturating_sub(since))

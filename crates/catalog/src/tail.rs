@@ -10,10 +10,18 @@
 //! When there is no new entry, the last entry is read: otherwise a log that was emptied or truncated
 //! would look like one that has not grown.
 //!
+//! **Polls.** A process that follows the log looks for the next entry every second and mostly finds none.
+//! [`Shared::poll`] asks only for that entry, and reads the boundary and the last entry as above when there
+//! is one, and every [`VERIFIED_FOR`]. In between, an absent next entry could be a deleted one only if it was
+//! created and deleted since the last complete read; entries are kept for longer
+//! ([`crate::CatalogOptions::truncate_after`]). Both times are durations by the monotonic clocks of the
+//! processes: nothing compares their clocks.
+//!
 //! A snapshot that passed the check is called verified. Only verified snapshots are published.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -25,6 +33,10 @@ use crate::names;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::witness::Witness;
+
+/// A poll that begins at most this long after a complete read of the log's end asks only for the next entry.
+/// It must be shorter than the time for which entries are kept.
+const VERIFIED_FOR: Duration = Duration::from_secs(10);
 
 /// The result of following the log.
 pub(crate) enum Tail {
@@ -49,12 +61,48 @@ impl Shared {
         Ok(snapshot)
     }
 
+    /// Like [`Shared::refresh`] with one request if there is no new entry and a complete read is not due.
+    pub(crate) async fn poll(&self) -> Result<Arc<Snapshot>, Error> {
+        let ticket = self.polls.begun.load(Ordering::Acquire);
+        let _turn = self.polls.turn.lock().await;
+        if self.polls.done.load(Ordering::Acquire) > ticket {
+            return Ok(self.current());
+        }
+        let own = self.polls.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        if !self.has_no_next_entry().await {
+            self.refresh().await?;
+        }
+        self.polls.done.store(own, Ordering::Release);
+        Ok(self.current())
+    }
+
+    /// Whether one request shows that the log has not grown.
+    async fn has_no_next_entry(&self) -> bool {
+        let is_verified = self.since_verified().is_some_and(|since| since < VERIFIED_FOR);
+        if !is_verified || self.expect_not_lost().is_err() || self.is_local() {
+            return false;
+        }
+        let began = self.env.monotonic();
+        let path = names::entry(self.current().number() + 1);
+        let absent = self.store.get(&path, Intent::catalog()).await;
+        // The process may have been suspended since the check above.
+        let is_recent = self.since_verified().is_some_and(|since| since < self.options.truncate_after);
+        let is_absent = absent.is_err_and(|error| error.is_not_found()) && is_recent;
+        if is_absent {
+            self.note_complete(began);
+        }
+        is_absent
+    }
+
     /// Like [`Shared::refresh`], but not shared with other callers.
     pub(crate) async fn catch_up(&self) -> Result<Arc<Snapshot>, Error> {
         let began = self.env.monotonic();
         let newest = self.read_to_end().await;
         match &newest {
-            Ok(_) => self.note_complete(began),
+            Ok(_) => {
+                self.note_verified(began);
+                self.note_complete(began);
+            }
             Err(_) => self.note_unread(began),
         }
         newest

@@ -21,6 +21,7 @@ use crate::blocks::bytes::BlockBytes;
 use crate::blocks::cache::BlockCache;
 use crate::blocks::reader::BlockReader;
 use crate::error::Error;
+use crate::followed::WriterShown;
 use crate::head::Head;
 use crate::metrics::Metrics;
 use crate::node::Node;
@@ -92,7 +93,7 @@ impl Engine {
         tasks.push(env.spawn("recovery", Arc::clone(&others).flush_dead(dead)));
         if !local {
             let mut follower = WriterFollower::new(others);
-            follower.tick().await?;
+            follower.start(&queries.freshness).await?;
             tasks.push(env.spawn("writer-follower", follower.run()));
         }
         let (flush_requests, requests) = mpsc::channel(FLUSH_QUEUE);
@@ -180,6 +181,11 @@ impl Engine {
         matchers: Vec<Matcher>,
     ) -> Result<Box<dyn Follow>, sandur_query::Error> {
         self.queries.follow(context, matchers)
+    }
+
+    /// How far the rows of each other writer of the bucket are known, and since when.
+    pub fn followed_writers(&self) -> Vec<WriterShown> {
+        self.node.followed.shown()
     }
 
     /// Returns the sources for queries over everything that the engine holds.

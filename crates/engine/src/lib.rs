@@ -51,6 +51,7 @@ mod engine;
 mod error;
 #[cfg(test)]
 mod fixtures;
+mod followed;
 mod growing;
 mod head;
 mod head_totals;
@@ -76,6 +77,7 @@ mod writing;
 pub use blocks::bytes::tenant_number;
 pub use engine::Engine;
 pub use error::{CancelRefusal, Error, FilterError};
+pub use followed::WriterShown;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
 pub use policy::compaction::CompactionPolicy;

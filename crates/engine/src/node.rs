@@ -9,6 +9,7 @@ use sandur_runtime::{Env, Shutdown};
 use sandur_store::Store;
 
 use crate::error::{Error, expect_catalog};
+use crate::followed::FollowedWriters;
 use crate::metrics::Metrics;
 use crate::view::Views;
 
@@ -18,6 +19,8 @@ pub(crate) struct Node {
     pub(crate) store: Store,
     pub(crate) catalog: Catalog,
     pub(crate) views: Arc<Views>,
+    /// What is known of the rows of other writers.
+    pub(crate) followed: Arc<FollowedWriters>,
     pub(crate) metrics: Metrics,
     pub(crate) shutdown: Shutdown,
 }
@@ -25,8 +28,9 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(env: Env, store: Store, catalog: Catalog) -> Arc<Self> {
         let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
+        let followed = Arc::new(FollowedWriters::new(env.clone()));
         let (metrics, shutdown) = (Metrics::default(), Shutdown::default());
-        Arc::new(Self { env, store, catalog, views, metrics, shutdown })
+        Arc::new(Self { env, store, catalog, views, followed, metrics, shutdown })
     }
 
     /// Fails once the catalog is lost, because nothing that is acknowledged or written after that could

@@ -18,7 +18,8 @@ use crate::rules::DeleteOptions;
 /// The options of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// The memory budget of pushes, heads and followed writers together. Default: 512 MiB.
+    /// The memory budget of pushes, heads and followed writers together. Processes of one bucket should have
+    /// equal budgets, because each one holds the unflushed rows of all. Default: 512 MiB.
     pub write_budget: MemoryBudget,
     /// Line bytes at which a head is flushed. Default: 64 MiB; a head is also flushed when it takes
     /// two fifths of the write budget, so that one can be flushed while the next one fills.
@@ -53,8 +54,11 @@ pub struct EngineOptions {
     pub look_interval: Duration,
     /// Interval at which the catalog and the WAL of other processes are polled. Default: 1 s.
     pub poll_interval: Duration,
-    /// Interval at which the WAL of a writer without recent segments is polled. Default: 2 s.
+    /// The longest interval at which the WAL of a writer without recent segments is polled while there are
+    /// queries. Shortened so that the age of its rows stays below `view_age_max`. Default: 3 s.
     pub poll_idle_interval: Duration,
+    /// The longest interval at which it is polled while there are no queries. Default: 1 min.
+    pub poll_unread_interval: Duration,
     /// Age of the view of the store above which answers carry a warning. At least twice `poll_interval`;
     /// 0 disables the warning. Default: 5 s.
     pub view_age_max: Duration,
@@ -102,7 +106,8 @@ impl Default for EngineOptions {
             push_timeout: Duration::from_secs(30),
             look_interval: Duration::from_secs(1),
             poll_interval: Duration::from_secs(1),
-            poll_idle_interval: Duration::from_secs(2),
+            poll_idle_interval: Duration::from_secs(3),
+            poll_unread_interval: Duration::from_secs(60),
             view_age_max: Duration::from_secs(5),
             heartbeat_interval: Duration::from_secs(10),
             dead_after: Duration::from_secs(30),
@@ -126,13 +131,24 @@ impl EngineOptions {
         self.write_budget.attainable() / 5 * 2
     }
 
-    /// The most bytes of the write budget that one push may take: half of what the budget always has.
-    pub(crate) fn push_bytes_max(&self) -> u64 {
-        let always = match self.write_budget.kept() {
+    /// Bytes of memory at which a head is flushed although it could grow, so that each of `others` processes
+    /// with the same limits can hold the unflushed rows of all writers. Twice as much is unflushed while a
+    /// head is being flushed and the next one fills.
+    pub(crate) fn shared_flush_bytes(&self, others: u64) -> u64 {
+        if others == 0 { u64::MAX } else { self.write_bytes_always() / 10 * 3 / (others + 1) }
+    }
+
+    /// The bytes that the write budget always has, whatever is lent to others.
+    pub(crate) fn write_bytes_always(&self) -> u64 {
+        match self.write_budget.kept() {
             0 => self.write_budget.limit(),
             kept => kept,
-        };
-        always / 2
+        }
+    }
+
+    /// The most bytes of the write budget that one push may take: half of what the budget always has.
+    pub(crate) fn push_bytes_max(&self) -> u64 {
+        self.write_bytes_always() / 2
     }
 }
 

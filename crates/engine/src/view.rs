@@ -28,9 +28,6 @@ pub struct View {
     pub snapshot: Arc<Snapshot>,
     /// The rows that are not in blocks yet.
     pub heads: Vec<Arc<Head>>,
-    /// What is missing, for a warning in every answer: rows of writers that cannot be read or for which
-    /// there is no memory.
-    pub missing: Vec<Arc<str>>,
 }
 
 impl View {
@@ -95,13 +92,11 @@ struct Inserter {
     start: u64,
     /// Sequence numbers below this one bring no more rows.
     void_below: u64,
-    /// Why rows of this incarnation are missing, if some are.
-    missing: Option<Arc<str>>,
 }
 
 impl Views {
     pub(crate) fn new(env: Env, snapshot: Arc<Snapshot>) -> Self {
-        let view = View { snapshot, heads: Vec::new(), missing: Vec::new() };
+        let view = View { snapshot, heads: Vec::new() };
         let (inserters, current) = (Mutex::default(), RwLock::new(Arc::new(view)));
         Self { env, inserters, current, same_rows: SameRows::default() }
     }
@@ -168,8 +163,7 @@ impl Views {
         inserter.open = Some(Arc::clone(&head));
         let mut heads = current.heads.clone();
         heads.push(Arc::clone(&head));
-        let (snapshot, missing) = (Arc::clone(&current.snapshot), current.missing.clone());
-        self.swap(View { snapshot, heads, missing });
+        self.swap(View { snapshot: Arc::clone(&current.snapshot), heads });
         head
     }
 
@@ -219,19 +213,6 @@ impl Views {
         found.into_iter().take_while(|incarnation| *incarnation <= last).collect()
     }
 
-    /// Sets why rows of an incarnation are missing from the heads; `None` if none are.
-    pub(crate) fn set_missing(&self, incarnation: Id, missing: Option<String>) {
-        let mut inserters = self.lock();
-        let inserter = inserters.entry(incarnation).or_default();
-        if inserter.missing.as_deref() == missing.as_deref() {
-            return;
-        }
-        inserter.missing = missing.map(Arc::from);
-        let current = self.current();
-        let missing = missing_of(&inserters);
-        self.swap(View { snapshot: Arc::clone(&current.snapshot), heads: current.heads.clone(), missing });
-    }
-
     /// Publishes a snapshot whose blocks hold the rows of some datasets of a sealed head, and removes
     /// these rows from the head in the same step. Returns the rest of the head.
     pub(crate) fn retire(
@@ -256,7 +237,7 @@ impl Views {
         }
         let newest =
             if snapshot.number() > current.snapshot.number() { &snapshot } else { &current.snapshot };
-        let view = View { snapshot: Arc::clone(newest), heads, missing: current.missing.clone() };
+        let view = View { snapshot: Arc::clone(newest), heads };
         self.swap(self.at_floors(&mut inserters, view));
         rest
     }
@@ -269,14 +250,14 @@ impl Views {
         if snapshot.number() <= current.snapshot.number() {
             return current;
         }
-        let (heads, missing) = (current.heads.clone(), Vec::new());
-        let view = self.at_floors(&mut inserters, View { snapshot, heads, missing });
+        let heads = current.heads.clone();
+        let view = self.at_floors(&mut inserters, View { snapshot, heads });
         self.swap(view)
     }
 
     /// Cuts the heads of a view at the floors of its snapshot.
     fn at_floors(&self, inserters: &mut BTreeMap<Id, Inserter>, view: View) -> View {
-        let View { snapshot, heads: before, .. } = view;
+        let View { snapshot, heads: before } = view;
         let mut heads = Vec::with_capacity(before.len());
         for head in &before {
             let floor = floor_of(&snapshot, head.incarnation());
@@ -294,8 +275,7 @@ impl Views {
             heads.extend(rest);
         }
         inserters.retain(|incarnation, _| floor_of(&snapshot, *incarnation) < u64::MAX);
-        let missing = missing_of(inserters);
-        View { snapshot, heads, missing }
+        View { snapshot, heads }
     }
 }
 
@@ -311,10 +291,6 @@ pub(crate) fn earlier_heads<'v>(view: &'v View, open: &Head) -> Vec<&'v Head> {
         false => head.incarnation() < open.incarnation() && has_ended(head.incarnation()),
     };
     view.heads.iter().map(|head| &**head).filter(is_earlier).collect()
-}
-
-fn missing_of(inserters: &BTreeMap<Id, Inserter>) -> Vec<Arc<str>> {
-    inserters.values().filter_map(|inserter| inserter.missing.clone()).collect()
 }
 
 /// The first sequence number of an incarnation whose rows are not in blocks. `u64::MAX` when the

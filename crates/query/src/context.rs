@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::fair_queue::{Entered, FairQueue, Permit};
 use crate::part::Part;
 use crate::results_cache::ResultsCache;
-use crate::staleness::Staleness;
+use crate::staleness::{Staleness, WriterLag};
 use crate::stats::QueryStats;
 use crate::warnings::Warnings;
 
@@ -59,6 +59,8 @@ struct Inner {
     admitted: AtomicBool,
     partial: AtomicBool,
     warnings: Warnings,
+    /// The most age of the view that the client accepts.
+    view_age_max: OnceLock<Duration>,
 }
 
 /// A job that has run for this long lets other tenants run. 20 ms is imperceptible to users, and much
@@ -128,6 +130,7 @@ impl QueryContext {
             admitted: AtomicBool::new(false),
             partial: AtomicBool::new(false),
             warnings: Warnings::default(),
+            view_age_max: OnceLock::new(),
         });
         let (queue, results, workers, earliest_ns) = (None, None, None, i64::MIN);
         let (parallelism, part) = (usize::MAX, Part::WHOLE);
@@ -468,6 +471,18 @@ impl QueryContext {
         self.shared.partial.load(Ordering::Relaxed)
     }
 
+    /// Requires that the query sees every row that any process acknowledged until `age_max` before the
+    /// query started. A source that cannot provide this fails. Later calls have no effect.
+    pub fn require_view(&self, age_max: Duration) {
+        let _ = self.shared.view_age_max.set(age_max);
+    }
+
+    /// The monotonic time until which all acknowledged rows must be visible, if the client requires it.
+    pub fn sees_until(&self) -> Option<Duration> {
+        let age_max = self.shared.view_age_max.get()?;
+        Some(self.shared.started.saturating_sub(*age_max))
+    }
+
     /// Adds a warning for the client: the result is incomplete or unusual.
     pub fn warn(&self, warning: impl Into<String>) {
         self.shared.warnings.add(warning.into());
@@ -476,6 +491,11 @@ impl QueryContext {
     /// Notes that a view of the store that the query used is too old.
     pub fn warn_of_age(&self, staleness: Staleness) {
         self.shared.warnings.add_age(staleness);
+    }
+
+    /// Notes that rows of a writer may be missing from a view that the query used.
+    pub fn warn_of_writer(&self, lag: WriterLag) {
+        self.shared.warnings.add_lag(lag);
     }
 
     /// The warnings so far.

@@ -19,6 +19,12 @@ pub enum Error {
     /// The store or a peer did not answer.
     #[error("storage unavailable: {0}")]
     Unavailable(String),
+    /// The view of other processes' rows is older than the client accepts.
+    #[error(
+        "the view of the store is older than this request accepts (X-Sandur-Min-Freshness): {0}; repeat the \
+         request, or accept an older view"
+    )]
+    StaleView(String),
     /// Stored data is damaged; the message names the object and the damage.
     #[error("{0}")]
     Corrupt(String),
@@ -54,7 +60,7 @@ impl Error {
         match self {
             Self::Invalid(_) => ErrorKind::Invalid,
             Self::Limit(_) | Self::OverBudget(_) | Self::Ended => ErrorKind::Limit,
-            Self::Unavailable(_) | Self::Starved => ErrorKind::Unavailable,
+            Self::Unavailable(_) | Self::StaleView(_) | Self::Starved => ErrorKind::Unavailable,
             Self::Corrupt(_) => ErrorKind::Corrupt,
             Self::Cancelled => ErrorKind::Cancelled,
             Self::Timeout(_) => ErrorKind::Timeout,

@@ -94,7 +94,7 @@ pub use source::{
     ScanItem, Selection, StreamCounts, StreamVolume, StreamsRequest, Versions,
 };
 pub use sources::Sources;
-pub use staleness::Staleness;
+pub use staleness::{Staleness, WriterLag};
 pub use stats::{QueryStats, StatsSnapshot};
 pub use step_cache::{HeldSeries, StepEvaluator, over_steps};
 pub use step_grid::StepTimes;

@@ -106,6 +106,7 @@ impl World {
         CatalogOptions {
             checkpoint_entries: 3 + self.env.random_below(6),
             checkpoint_age: Duration::from_secs(60),
+            truncate_after: Duration::ZERO,
             ..CatalogOptions::default()
         }
     }

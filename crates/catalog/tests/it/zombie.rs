@@ -14,7 +14,7 @@ use sandur_runtime::Env;
 use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Intent, Store};
 
-use crate::world::{START_NS, add, block, register};
+use crate::world::{START_NS, add, block, options, register};
 
 struct Scene {
     env: Env,
@@ -23,7 +23,7 @@ struct Scene {
 }
 
 fn few() -> CatalogOptions {
-    CatalogOptions { checkpoint_entries: 4, ..CatalogOptions::default() }
+    CatalogOptions { checkpoint_entries: 4, ..options() }
 }
 
 fn path(number: u64) -> String {

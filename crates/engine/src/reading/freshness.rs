@@ -1,36 +1,71 @@
 //! The age of the view: how long ago this process knew what other processes have stored.
 //!
-//! That is known as of the last successful read of the catalog's end. Beyond a bound each answer carries
-//! a warning with the age of the view. A directory has no other writers, so there the view ages only
-//! when reads fail. The age is computed when it is read, so that it is correct without a running task.
+//! The end of the catalog is known as of its last successful read, the rows of each writer as of the last
+//! read of its WAL that the catalog confirmed ([`crate::followed`]). Beyond a bound each answer carries a
+//! warning with the age. A directory has no other writers, so there the view ages only when reads fail. Ages
+//! are computed when they are read, so that they are correct without a running task.
+//!
+//! A query whose view is older than the bound first asks for newer reads and waits a short time for them:
+//! writers without new rows are polled rarely while nobody queries, and a process that was suspended has an
+//! old view. A query that waited in vain is answered with a warning, and later ones do not wait for the same
+//! writers. A query may require a view of a certain age; then it waits longer, and fails without it.
+//!
+//! **Invariant.** What is missing is determined before the view is taken, so that an answer without a warning
+//! has seen what was complete.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_base::units::format_duration;
 use sandur_catalog::Catalog;
-use sandur_query::{QueryContext, Staleness};
+use sandur_query::{Error as QueryError, QueryContext, Staleness};
+use sandur_runtime::Env;
 use sandur_store::{Class, Store};
 
 use crate::error::{Error, expect_catalog};
+use crate::followed::FollowedWriters;
 use crate::node::Node;
 use crate::options::EngineOptions;
+use crate::view::Views;
+
+/// How long a query waits for a view within the bound. Several requests to a near bucket take less.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+/// How long a query waits for the view that it requires, if its own time is not shorter.
+const REQUIRED_WAIT_MAX: Duration = Duration::from_secs(10);
+/// The pause after a failed read of the catalog.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// The age of the view of the store, and its bound.
 #[derive(Clone)]
 pub(crate) struct Freshness {
+    env: Env,
     catalog: Catalog,
     store: Store,
+    views: Arc<Views>,
+    followed: Arc<FollowedWriters>,
     bound: Duration,
+}
+
+/// Returns the largest age of a view without a warning.
+pub(crate) fn bound_of(options: &EngineOptions) -> Duration {
+    match options.view_age_max {
+        Duration::ZERO => Duration::MAX,
+        // Just before each read a view is as old as the pause between two reads, and one read may be
+        // late.
+        bound => bound.max(options.poll_interval.saturating_mul(2)),
+    }
 }
 
 impl Freshness {
     pub(crate) fn new(node: &Node, options: &EngineOptions) -> Self {
-        let bound = match options.view_age_max {
-            Duration::ZERO => Duration::MAX,
-            // Just before each read a view is as old as the pause between two reads, and one read may be
-            // late.
-            bound => bound.max(options.poll_interval.saturating_mul(2)),
-        };
-        Self { catalog: node.catalog.clone(), store: node.store.clone(), bound }
+        Self {
+            env: node.env.clone(),
+            catalog: node.catalog.clone(),
+            store: node.store.clone(),
+            views: Arc::clone(&node.views),
+            followed: Arc::clone(&node.followed),
+            bound: bound_of(options),
+        }
     }
 
     /// How long the view may have been incomplete.
@@ -44,10 +79,105 @@ impl Freshness {
         (age > bound).then_some(Staleness { age, bound })
     }
 
-    /// Adds a warning to the answer of a query if the view is too old.
+    /// Brings the view up to date if it is older than the bound or than the query requires. Fails if the
+    /// query requires more than is possible in its time.
+    pub(crate) async fn ensure(&self, context: &QueryContext) -> Result<(), QueryError> {
+        self.followed.note_query();
+        if self.catalog.is_local() {
+            return Ok(());
+        }
+        if let Some(target) = context.sees_until() {
+            return self.ensure_until(context, target).await;
+        }
+        let target = self.env.monotonic().saturating_sub(self.bound);
+        if !self.followed.is_complete(target, false) {
+            let newer = self.env.timeout(WAIT_MAX, self.bring_up_to(target, false)).await;
+            if newer.is_none() {
+                self.followed.give_up(target);
+            }
+        }
+        Ok(())
+    }
+
+    async fn ensure_until(&self, context: &QueryContext, target: Duration) -> Result<(), QueryError> {
+        let patience = context.remaining().min(REQUIRED_WAIT_MAX);
+        match self.env.timeout(patience, self.bring_up_to(target, true)).await {
+            Some(()) => Ok(()),
+            None => Err(QueryError::StaleView(self.missing_for(target))),
+        }
+    }
+
+    /// Waits until the view is complete as of `target`, and causes the reads for that. Without `all`, what
+    /// cannot be read does not count. Concurrent callers share the reads.
+    pub(crate) async fn bring_up_to(&self, target: Duration, all: bool) {
+        let mut changes = self.followed.watch();
+        while !self.followed.is_complete(target, all) {
+            self.followed.read_before(target);
+            while self.followed.awaits_reads(target, all) {
+                // The sender is alive.
+                let _ = changes.changed().await;
+            }
+            if self.followed.is_complete(target, all) {
+                return;
+            }
+            match self.catalog.poll().await {
+                Ok(_) => self.note_catalog(),
+                Err(_) => self.env.sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Has all writers read at their usual interval from now on, and adds warnings for what is missing now.
+    pub(crate) fn begin_following(&self, context: &QueryContext) {
+        self.followed.note_query();
+        self.followed.read_before(self.env.monotonic().saturating_sub(self.bound));
+        self.warn(context);
+    }
+
+    /// Publishes the newest state of the catalog, and notes what is complete with it.
+    fn note_catalog(&self) {
+        let (at, snapshot) = self.catalog.known();
+        self.views.publish(Arc::clone(&snapshot));
+        self.followed.note_catalog(at, &snapshot);
+    }
+
+    /// Says what is missing for a view as of `target`.
+    fn missing_for(&self, target: Duration) -> String {
+        let (catalog, writers) = self.followed.incomplete(target);
+        let seconds = |age: Duration| format_duration(Duration::from_secs(age.as_secs()));
+        let catalog = catalog.map(|age| {
+            let reason = self.store.latest_failure(Class::Catalog);
+            let reason = reason.unwrap_or_else(|| "the store has not answered".to_owned());
+            format!("the catalog was last read {} ago: {reason}", seconds(age))
+        });
+        let others = writers.len().saturating_sub(2);
+        let mut texts: Vec<String> = catalog.into_iter().collect();
+        texts.extend(writers.iter().take(2).map(ToString::to_string));
+        if others > 0 {
+            texts.push(format!("and those of {others} other writers"));
+        }
+        texts.join("; ")
+    }
+
+    /// Whether an answer from cached results is as good as one that reads the view: nothing is missing that
+    /// [`Freshness::ensure`] could bring, and nothing is known to be missing.
+    pub(crate) fn is_settled(&self, context: &QueryContext) -> bool {
+        self.followed.note_query();
+        if self.catalog.is_local() {
+            return true;
+        }
+        let bound = self.env.monotonic().saturating_sub(self.bound);
+        let is_required = context.sees_until().is_none_or(|target| self.followed.is_complete(target, true));
+        is_required && self.followed.is_complete(bound, false) && !self.followed.lacks_memory()
+    }
+
+    /// Adds warnings to the answer of a query for what may be missing from it.
     pub(crate) fn warn(&self, context: &QueryContext) {
         if let Some(staleness) = self.staleness() {
             context.warn_of_age(staleness);
+        }
+        if !self.catalog.is_local() {
+            self.followed.lags(self.bound).into_iter().for_each(|lag| context.warn_of_writer(lag));
         }
     }
 

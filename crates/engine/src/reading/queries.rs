@@ -54,6 +54,7 @@ impl Queries {
         context: &QueryContext,
         matchers: Vec<Matcher>,
     ) -> Result<Box<dyn Follow>, Error> {
+        self.freshness.begin_following(context);
         self.followers.follow(context, matchers)
     }
 }

@@ -73,12 +73,12 @@ impl<F: IndexedSignal> SeriesReader<F> {
         &self.reader
     }
 
-    /// The current view. Rows that are or may be missing from it add warnings.
-    pub(crate) fn view(&self, context: &QueryContext) -> Arc<View> {
+    /// The current view, brought up to date if it is too old. Rows that are or may be missing from it add
+    /// warnings. Fails if the query requires a newer view than there is.
+    pub(crate) async fn view(&self, context: &QueryContext) -> Result<Arc<View>, Error> {
+        self.freshness.ensure(context).await?;
         self.freshness.warn(context);
-        let view = self.views.current();
-        view.missing.iter().for_each(|missing| context.warn(&**missing));
-        view
+        Ok(self.views.current())
     }
 
     /// The blocks with rows in the range.
@@ -103,14 +103,15 @@ impl<F: IndexedSignal> SeriesReader<F> {
         matching::in_heads(context, &view.heads, matchers, look).await
     }
 
-    /// What holds the rows of the range; `None` while some rows cannot be read.
+    /// What holds the rows of the range; `None` while some rows cannot be read, and while the view is too old
+    /// and reading it would bring it up to date.
     pub(crate) fn holdings(&self, context: &QueryContext, range: TimeRange) -> Option<Vec<Holding>> {
+        if !self.freshness.is_settled(context) {
+            return None;
+        }
         // An answer from the step cache calls nothing else, so the warning is added here.
         self.freshness.warn(context);
         let (view, dataset) = (self.views.current(), Self::dataset(context));
-        if !view.missing.is_empty() {
-            return None;
-        }
         let mut holdings = Vec::new();
         for block in view.snapshot.blocks(&dataset, range) {
             match self.views.same_rows().of(block.id) {

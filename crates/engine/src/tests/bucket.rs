@@ -251,12 +251,12 @@ async fn a_writer_that_exceeds_memory_adds_a_warning_and_is_adopted_in_parts() {
         all.push(push_row(&one, "a", n, &line).await.unwrap());
     }
     sleep(&env, 3).await;
-    let missing = two.view().missing.clone();
+    let missing = warnings_of(&two).await;
     assert!(missing.len() == 1 && missing[0].contains("followed writers"), "{missing:?}");
     assert!(read_all(&two).await.len() < all.len());
     one.flush().await.unwrap();
     sleep(&env, 3).await;
-    assert!(two.view().missing.is_empty());
+    assert_eq!(warnings_of(&two).await, Vec::<String>::new());
     assert_eq!(read_all(&two).await, sorted([all.clone()]));
     for n in 40..80 {
         let line = format!("{n} {}", "x".repeat(50_000));
@@ -265,7 +265,7 @@ async fn a_writer_that_exceeds_memory_adds_a_warning_and_is_adopted_in_parts() {
     drop(one);
     sleep(&env, 60).await;
     assert_eq!(two.metrics().adoptions.get(), 1);
-    assert!(two.view().missing.is_empty());
+    assert_eq!(warnings_of(&two).await, Vec::<String>::new());
     assert_eq!(read_all(&two).await, sorted([all]));
 }
 

@@ -11,6 +11,7 @@ mod delete_filters;
 mod deletes;
 mod disks;
 mod flushes;
+mod freshness;
 mod lent_memory;
 mod local;
 mod long_blocks;
@@ -62,6 +63,7 @@ fn unhurried_options() -> EngineOptions {
         look_interval: minute,
         poll_interval: minute,
         poll_idle_interval: minute,
+        poll_unread_interval: minute,
         heartbeat_interval: minute,
         dead_after: 3 * minute,
         ..small_options()
@@ -89,6 +91,13 @@ fn context(env: &Env) -> QueryContext {
 /// Every row that a query finds, sorted. A row that is found twice without a suspect mark is returned twice.
 async fn read_all(engine: &Arc<Engine>) -> Vec<Row> {
     read_all_with(engine, &context(engine.env())).await
+}
+
+/// The warnings of a query over all rows.
+async fn warnings_of(engine: &Arc<Engine>) -> Vec<String> {
+    let context = context(engine.env());
+    read_all_with(engine, &context).await;
+    context.warnings()
 }
 
 /// Does the same as [`read_all`], and counts in the statistics of `context`.

@@ -87,6 +87,7 @@ impl Writer {
             host: self.options.host.clone(),
             wal: if self.local { WalKind::Local } else { WalKind::Bucket },
         };
+        node.followed.set_own(incarnation);
         let registered = node.catalog.register(own.clone()).await;
         node.views.publish(registered.map_err(|error| refused("the registration", &error))?);
         if !self.local {

@@ -111,7 +111,7 @@ impl From<Error> for Refused {
             Error::Cancelled => {
                 return Self::new(Kind::Canceled, "query was canceled in expression evaluation");
             }
-            Error::Unavailable(_) | Error::Starved => Kind::Unavailable,
+            Error::Unavailable(_) | Error::StaleView(_) | Error::Starved => Kind::Unavailable,
             Error::Busy => Kind::TooManyRequests,
             Error::Corrupt(_) | Error::Internal(_) => Kind::Internal,
             _ => Kind::Execution,

@@ -1,6 +1,7 @@
 //! Stores, blocks and helper functions for the catalog's tests.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use object_store::memory::InMemory;
@@ -23,7 +24,7 @@ pub fn memory(seed: u64) -> (Env, Store) {
 }
 
 pub fn options() -> CatalogOptions {
-    CatalogOptions::default()
+    CatalogOptions { truncate_after: Duration::ZERO, ..CatalogOptions::default() }
 }
 
 pub fn block(env: &Env, writer: Id, hour: i64) -> BlockMeta {

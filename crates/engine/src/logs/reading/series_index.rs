@@ -29,7 +29,7 @@ impl SeriesReader<Footer> {
         mut visit: impl FnMut(&OpenLogs, &RoaringBitmap) -> Result<(), Error>,
     ) -> Result<Arc<View>, Error> {
         let began = context.env().monotonic();
-        let view = self.view(context);
+        let view = self.view(context).await?;
         QueryStats::add(&context.stats().heads_asked, view.heads.len() as u64);
         let blocks = Self::blocks(&view, context, range);
         for some in blocks.chunks(OPEN_AT_ONCE) {

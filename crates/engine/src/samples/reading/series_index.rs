@@ -83,7 +83,7 @@ impl SeriesReader<Footer> {
         context: &QueryContext,
         SeriesRequest { any_of, range }: SeriesRequest,
     ) -> Result<LabelScan, Error> {
-        let view = self.view(context);
+        let view = self.view(context).await?;
         let blocks = self.in_blocks(context, &view, &any_of, range).await?;
         let mut heads = Vec::new();
         for matchers in &any_of {
@@ -101,7 +101,7 @@ impl SeriesReader<Footer> {
         SeriesRequest { any_of, range }: SeriesRequest,
     ) -> Result<Box<dyn TextScan>, Error> {
         let mut names = DistinctTexts::new(context)?;
-        let view = self.view(context);
+        let view = self.view(context).await?;
         for InBlock { index, series, .. } in self.in_blocks(context, &view, &any_of, range).await? {
             let found = or_warn(context, index.names(&series).await)?.unwrap_or_default();
             found.iter().try_for_each(|name| names.add(name))?;
@@ -120,7 +120,7 @@ impl SeriesReader<Footer> {
         name: &str,
         SeriesRequest { any_of, range }: SeriesRequest,
     ) -> Result<Box<dyn TextScan>, Error> {
-        let view = self.view(context);
+        let view = self.view(context).await?;
         let (mut streams, mut heads) = (Vec::new(), Vec::new());
         for InBlock { index, series, .. } in self.in_blocks(context, &view, &any_of, range).await? {
             streams.extend(or_warn(context, index.values(name, &series).await)?.flatten());
@@ -145,7 +145,7 @@ impl SeriesReader<Footer> {
         SeriesRequest { any_of, range }: SeriesRequest,
     ) -> Result<Box<dyn TextScan>, Error> {
         let mut texts = JoinedTexts::new(context, wanted.limit)?;
-        let view = self.view(context);
+        let view = self.view(context).await?;
         for InBlock { index, series, .. } in self.in_blocks(context, &view, &any_of, range).await? {
             or_warn(context, index.joined_values(&wanted, &series, &mut texts).await)?;
             texts.end_holder()?;

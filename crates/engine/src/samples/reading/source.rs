@@ -95,7 +95,7 @@ impl SampleSource for EngineSamples {
         selection: SampleSelection,
     ) -> BoxFuture<'a, Result<Box<dyn SampleScan>, Error>> {
         Box::pin(async move {
-            let view = self.series.view(context);
+            let view = self.series.view(context).await?;
             let dataset = SeriesReader::<Footer>::dataset(context);
             let rules = self.rulebook.hiding(&view.snapshot, &dataset).await?;
             rules.warn(context);
@@ -110,7 +110,7 @@ impl SampleSource for EngineSamples {
         request: SeriesRequest,
     ) -> BoxFuture<'a, Result<Exemplars, Error>> {
         Box::pin(async move {
-            let view = self.series.view(context);
+            let view = self.series.view(context).await?;
             let dataset = SeriesReader::<Footer>::dataset(context);
             let rules = self.rulebook.hiding(&view.snapshot, &dataset).await?;
             rules.warn(context);
@@ -124,7 +124,7 @@ impl SampleSource for EngineSamples {
         selection: MetadataSelection,
     ) -> BoxFuture<'a, Result<Metadata, Error>> {
         Box::pin(async move {
-            let view = self.series.view(context);
+            let view = self.series.view(context).await?;
             if !context.part().is_first() {
                 return Ok(Metadata::default());
             }

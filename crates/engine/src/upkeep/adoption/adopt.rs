@@ -29,6 +29,7 @@ use crate::error::Error;
 use crate::head::Head;
 use crate::upkeep::adoption::other_writers::OtherWriters;
 use crate::upkeep::adoption::read_frame::{ReadFrame, WhenFull};
+use crate::upkeep::adoption::read_slots::Speed;
 use crate::upkeep::adoption::tail::{CaughtUp, WriterTail};
 use crate::view::floor_of;
 use crate::writing::flush::outcome::{Ending, Flushed};
@@ -132,7 +133,7 @@ impl OtherWriters {
                     tracing::error!(path, sequence, %error, "acknowledged rows in a WAL frame are damaged");
                     self.keep_damaged(path, bytes.clone()).await;
                 }
-                ReadFrame::OutOfMemory => {
+                ReadFrame::OutOfMemory { .. } => {
                     let what = "the memory of a dead writer's rows was neither reserved nor refused";
                     return Err(Error::Internal(what.to_owned()));
                 }
@@ -156,13 +157,14 @@ impl OtherWriters {
     }
 
     /// Fences a silent writer of the bucket, reads its WAL to the end, flushes and seals it.
-    pub(crate) async fn adopt(&self, mut tail: WriterTail) -> Result<(), Error> {
+    pub(crate) async fn adopt(&self, tail: &mut WriterTail) -> Result<(), Error> {
         let incarnation = tail.incarnation();
         // A segment may be absent because the writer has flushed and deleted it. The newest floor shows
         // that.
         self.writer.publish(self.node.catalog.refresh().await?);
         let fence = loop {
-            if let CaughtUp::Fenced { fence } = tail.read(self, WhenFull::Flush).await? {
+            let read = tail.read(self, WhenFull::Flush, Speed::Fast).await?;
+            if let CaughtUp::Fenced { fence } = read {
                 break fence;
             }
             if floor_of(&self.node.views.current().snapshot, incarnation) == u64::MAX {
@@ -178,6 +180,7 @@ impl OtherWriters {
             }
         };
         self.take_after_fence(incarnation, fence).await?;
+        self.node.followed.note_fence(incarnation, fence);
         tracing::info!(%incarnation, fence, "a silent writer is fenced and adopted");
         self.finish(incarnation, fence).await
     }
@@ -219,7 +222,7 @@ impl OtherWriters {
             ReadFrame::Damaged(error) => {
                 return Ok(Err(Error::Damaged { path: path.to_owned(), reason: error.to_string() }));
             }
-            ReadFrame::OutOfMemory => Vec::new(),
+            ReadFrame::OutOfMemory { .. } => Vec::new(),
         };
         for (batch, memory) in batches {
             let wal = self.writer.wal();

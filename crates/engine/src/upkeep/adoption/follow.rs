@@ -1,56 +1,108 @@
 //! Follows the other processes of a bucket: their catalog commits, their WAL, their heartbeats.
 //!
-//! One task polls about once a second for the catalog's next entry and for the next WAL segment of every
-//! other unsealed writer, and puts that writer's rows into heads of this process. So queries here see
-//! the rows of all writers. A writer without a heartbeat for a long time is adopted.
+//! One task polls about once a second for the catalog's next entry. Each other unsealed writer has a task of
+//! its own, which polls for the writer's next WAL segment and puts its rows into heads of this process. So
+//! queries here see the rows of all writers, and a WAL that is read slowly delays no other one. A writer
+//! without a heartbeat for a long time is adopted by its task.
 //!
-//! **Bounds.** Rows of other writers take at most a part of the write budget. When it is used up, a
-//! writer is not followed further until its own flushes have made room. Meanwhile answers carry a
-//! warning that newer rows of it are missing.
+//! **Bounds.** Rows of other writers take at most a part of the write budget
+//! ([`crate::upkeep::adoption::memory`]). When it is used up, a writer is not followed further until its own
+//! flushes have made room. Meanwhile answers carry a warning that newer rows of it are missing. Concurrent
+//! reads are bounded ([`crate::upkeep::adoption::read_slots`]).
 //!
 //! **Invariants.** Segments are read in the order of their numbers, without a gap. The catalog's
 //! [`sandur_catalog::Members`] decides which writers are silent; clocks of processes are not compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use futures_util::future::join_all;
 use sandur_base::Id;
-use sandur_catalog::Snapshot;
-use sandur_format::catalog_entry::WalKind;
 use sandur_runtime::Task;
+use tokio::sync::Notify;
 
 use crate::error::Error;
+use crate::followed::{EndOfWal, Trouble};
+use crate::reading::freshness::Freshness;
 use crate::upkeep::adoption::other_writers::OtherWriters;
+use crate::upkeep::adoption::pace::{Intervals, Pace};
 use crate::upkeep::adoption::read_frame::WhenFull;
+use crate::upkeep::adoption::read_slots::Speed;
 use crate::upkeep::adoption::tail::{CaughtUp, WriterTail};
+use crate::view::floor_of;
 
-/// Polls without a new segment after which a writer is polled less often.
-const IDLE_POLLS: u32 = 10;
+/// How long a writer may use slots of fast reads without a new segment. Near stores answer much sooner.
+const FAST_TURN: Duration = Duration::from_secs(2);
+/// How long a read of a slow WAL is awaited: several attempts of the store's client.
+const SLOW_TURN: Duration = Duration::from_secs(30);
+/// How long a start waits until the rows of all writers are known.
+const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A live writer that is followed.
-struct Followed {
-    tail: WriterTail,
-    idle_polls: u32,
+/// The task that follows one writer.
+struct Follower {
+    _task: Task<()>,
+    adoption: Arc<Adoption>,
+}
+
+/// The request to adopt a writer.
+#[derive(Default)]
+struct Adoption {
+    requested: Notify,
+    is_under_way: AtomicBool,
 }
 
 /// Follows all other writers of the bucket.
 pub(crate) struct WriterFollower {
     others: Arc<OtherWriters>,
-    followed: BTreeMap<Id, Followed>,
-    adoptions: BTreeMap<Id, Task<()>>,
-    ticks: u64,
+    followers: BTreeMap<Id, Follower>,
 }
 
 impl WriterFollower {
     pub(crate) fn new(others: Arc<OtherWriters>) -> Self {
-        Self { others, followed: BTreeMap::new(), adoptions: BTreeMap::new(), ticks: 0 }
+        Self { others, followers: BTreeMap::new() }
+    }
+
+    /// Begins to follow all writers, and waits a bounded time until their rows are known.
+    pub(crate) async fn start(&mut self, freshness: &Freshness) -> Result<(), Error> {
+        let others = Arc::clone(&self.others);
+        let (env, followed) = (&others.node.env, &others.node.followed);
+        let began = env.monotonic();
+        self.tick().await?;
+        let whole = env.timeout(START_PATIENCE, async {
+            let mut whole = pin!(freshness.bring_up_to(began, false));
+            loop {
+                tokio::select! {
+                    () = &mut whole => return,
+                    () = followed.appeared.notified() => self.reconcile(),
+                }
+            }
+        });
+        if whole.await.is_none() {
+            let missing = followed.incomplete(began).1.len();
+            tracing::warn!(missing, "rows of other writers are not known yet, answers say so");
+        }
+        Ok(())
     }
 
     /// Polls until the engine stops.
     pub(crate) async fn run(mut self) {
         let mut is_failing = false;
-        while self.others.node.pause(self.others.writer.options.poll_interval).await {
+        let others = Arc::clone(&self.others);
+        let interval = others.writer.options.poll_interval;
+        let stops = others.node.shutdown.signal();
+        let mut due = others.node.env.monotonic() + interval;
+        loop {
+            let now = others.node.env.monotonic();
+            tokio::select! {
+                () = stops.triggered() => return,
+                () = others.node.followed.appeared.notified() => {
+                    self.reconcile();
+                    continue;
+                }
+                () = others.node.env.sleep(due.saturating_sub(now)) => {}
+            }
             match (self.tick().await, is_failing) {
                 (Ok(()), _) => is_failing = false,
                 (Err(error), false) => {
@@ -59,44 +111,37 @@ impl WriterFollower {
                 }
                 (Err(error), true) => tracing::debug!(%error, "the catalog could not be followed"),
             }
+            due = others.node.env.monotonic() + interval;
         }
     }
 
-    /// Polls the catalog and all writers once.
+    /// Polls the catalog once, and begins to follow new writers and to adopt silent ones.
     pub(crate) async fn tick(&mut self) -> Result<(), Error> {
-        self.ticks += 1;
-        let snapshot = self.others.node.catalog.refresh().await?;
+        let node = &self.others.node;
+        node.catalog.poll().await?;
+        let (at, snapshot) = node.catalog.known();
         self.others.writer.publish(Arc::clone(&snapshot));
-        self.reconcile(&snapshot);
-        let (others, ticks) = (&self.others, self.ticks);
-        let idle_ticks = idle_ticks(others);
-        let is_due =
-            |followed: &&mut Followed| followed.idle_polls < IDLE_POLLS || ticks.is_multiple_of(idle_ticks);
-        let polls = self.followed.values_mut().filter(is_due).map(|followed| followed.poll(others));
-        join_all(polls).await;
+        node.followed.note_catalog(at, &snapshot);
+        self.reconcile();
         self.adopt_silent();
         Ok(())
     }
 
-    /// Follows exactly the unsealed writers other than this process that are not being adopted.
-    fn reconcile(&mut self, snapshot: &Snapshot) {
-        let own = self.others.writer.incarnation();
-        self.adoptions.retain(|_, task| !task.is_finished());
-        let writers = snapshot.writers().values();
-        let wanted: BTreeSet<Id> = writers
-            .filter(|writer| !writer.is_sealed() && writer.incarnation != own)
-            .filter(|writer| writer.wal == WalKind::Bucket)
-            .map(|writer| writer.incarnation)
-            .filter(|incarnation| !self.adoptions.contains_key(incarnation))
-            .collect();
-        self.followed.retain(|incarnation, _| wanted.contains(incarnation));
-        for incarnation in wanted {
-            let next = || self.others.node.views.next_of(incarnation);
-            self.followed
-                .entry(incarnation)
-                .or_insert_with(|| Followed { tail: WriterTail::new(incarnation, next()), idle_polls: 0 });
+    /// Has a task for each other writer that is not sealed.
+    fn reconcile(&mut self) {
+        let others = &self.others;
+        let wanted = others.node.followed.writers();
+        let ids: Vec<Id> = wanted.iter().map(|(id, _)| *id).collect();
+        others.memory.divide(&ids);
+        self.followers.retain(|id, _| ids.contains(id));
+        for (id, read_now) in wanted {
+            self.followers.entry(id).or_insert_with(|| {
+                let adoption = Arc::<Adoption>::default();
+                let one = OneFollower::new(Arc::clone(others), id, read_now, Arc::clone(&adoption));
+                Follower { _task: others.node.env.spawn("writer-follower", one.run()), adoption }
+            });
         }
-        self.others.node.metrics.followed_writers.set(self.followed.len() as i64);
+        others.node.metrics.followed_writers.set(self.followers.len() as i64);
     }
 
     /// Starts the adoption of writers that have been silent for too long. Each live process waits longer
@@ -105,63 +150,154 @@ impl WriterFollower {
         let others = &self.others;
         let Some(members) = others.writer.membership.members() else { return };
         let own = others.writer.incarnation();
-        let alive = self.followed.keys().filter(|incarnation| !members.is_presumed_dead(**incarnation));
-        let rank = alive.filter(|incarnation| **incarnation < own).count() as u32;
+        let alive = self.followers.iter().filter(|(id, follower)| {
+            !follower.adoption.is_under_way.load(Ordering::Acquire) && !members.is_presumed_dead(**id)
+        });
+        let rank = alive.filter(|(id, _)| **id < own).count() as u32;
         let patience = others.writer.membership.silent_after + others.writer.membership.beat / 2 * rank;
         let is_silent = |incarnation: &Id| {
             members.is_presumed_dead(*incarnation)
                 && members.silent_for(*incarnation).is_some_and(|silence| silence >= patience)
         };
-        let silent: Vec<Id> = self.followed.keys().copied().filter(is_silent).collect();
-        for incarnation in silent {
-            let Some(followed) = self.followed.remove(&incarnation) else { continue };
-            let others = Arc::clone(&self.others);
-            let adoption = async move {
-                if !others.writer.await_dead_before(incarnation).await {
-                    return;
-                }
-                if let Err(error) = others.adopt(followed.tail).await {
-                    tracing::warn!(%incarnation, %error, "a silent writer could not be adopted yet");
-                }
-                others.node.views.set_missing(incarnation, None);
-            };
-            self.adoptions.insert(incarnation, self.others.node.env.spawn("adoption", adoption));
+        for (id, Follower { adoption, .. }) in &self.followers {
+            if is_silent(id) && !adoption.is_under_way.swap(true, Ordering::AcqRel) {
+                adoption.requested.notify_one();
+            }
         }
     }
 }
 
-/// An idle writer is polled once per this number of ticks.
-fn idle_ticks(others: &OtherWriters) -> u64 {
-    let interval = others.writer.options.poll_interval.as_millis().max(1);
-    (others.writer.options.poll_idle_interval.as_millis() / interval).max(1) as u64
+/// Follows one writer.
+struct OneFollower {
+    others: Arc<OtherWriters>,
+    tail: WriterTail,
+    intervals: Intervals,
+    pace: Pace,
+    speed: Speed,
+    /// Bytes of the next rows, if there was no memory for them.
+    lacks: Option<u64>,
+    is_failing: bool,
+    read_now: Arc<Notify>,
+    adoption: Arc<Adoption>,
 }
 
-impl Followed {
-    async fn poll(&mut self, others: &OtherWriters) {
-        let incarnation = self.tail.incarnation();
-        match self.tail.read(others, WhenFull::Stop).await {
-            Ok(CaughtUp::Yes { segments: 0 }) => {
-                self.idle_polls = self.idle_polls.saturating_add(1);
-                others.node.views.set_missing(incarnation, None);
-            }
-            Ok(CaughtUp::Yes { .. }) => {
-                self.idle_polls = 0;
-                others.node.views.set_missing(incarnation, None);
-            }
-            Ok(CaughtUp::Fenced { .. }) => {}
-            Ok(CaughtUp::OutOfMemory) => {
-                let limit = sandur_base::units::ByteSize(others.followed_budget.limit());
-                let missing = format!(
-                    "the newest rows of writer {incarnation} are missing: rows of other writers exceed \
-                     the memory budget 'followed writers' of {limit}; raise --memory-limit"
-                );
-                others.node.views.set_missing(incarnation, Some(missing));
-            }
-            Err(error) => {
-                tracing::warn!(%incarnation, %error, "the WAL of another writer could not be read");
-                let missing = format!("the newest rows of writer {incarnation} are missing: {error}");
-                others.node.views.set_missing(incarnation, Some(missing));
+impl OneFollower {
+    fn new(others: Arc<OtherWriters>, writer: Id, read_now: Arc<Notify>, adoption: Arc<Adoption>) -> Self {
+        let tail = WriterTail::new(writer, others.node.views.next_of(writer));
+        let (intervals, pace) = (Intervals::of(&others.writer.options), Pace::default());
+        let (speed, lacks, is_failing) = (Speed::Fast, None, false);
+        Self { others, tail, intervals, pace, speed, lacks, is_failing, read_now, adoption }
+    }
+
+    /// Polls until the task is dropped.
+    async fn run(mut self) {
+        let adoption = Arc::clone(&self.adoption);
+        loop {
+            tokio::select! {
+                biased;
+                () = adoption.requested.notified() => {
+                    self.adopt().await;
+                    adoption.is_under_way.store(false, Ordering::Release);
+                }
+                () = self.turn() => {}
             }
         }
+    }
+
+    /// Polls once, and waits until the next poll is due. May be dropped at any time.
+    async fn turn(&mut self) {
+        if self.poll().await {
+            return;
+        }
+        let others = &self.others;
+        let is_queried = others.node.followed.is_queried() || others.writer.followers.count() > 0;
+        let pause = self.pace.pause(&self.intervals, is_queried);
+        let _ = others.node.env.timeout(pause, self.read_now.notified()).await;
+    }
+
+    /// Adopts the writer, and polls as usual until earlier dead writers are sealed.
+    async fn adopt(&mut self) {
+        let (others, writer) = (Arc::clone(&self.others), self.tail.incarnation());
+        let mut is_first = pin!(others.writer.await_dead_before(writer));
+        let is_to_be_adopted = loop {
+            tokio::select! {
+                biased;
+                is_to_be_adopted = &mut is_first => break is_to_be_adopted,
+                () = self.turn() => {}
+            }
+        };
+        if is_to_be_adopted && let Err(error) = others.adopt(&mut self.tail).await {
+            tracing::warn!(incarnation = %writer, %error, "a silent writer could not be adopted yet");
+        }
+    }
+
+    /// Reads the writer's WAL for one turn. Returns whether to continue at once.
+    async fn poll(&mut self) -> bool {
+        let (others, writer) = (Arc::clone(&self.others), self.tail.incarnation());
+        if self.still_lacks_memory() {
+            return false;
+        }
+        let (env, before) = (others.node.env.clone(), self.tail.next());
+        let (began, turn) = (env.monotonic(), if self.speed == Speed::Fast { FAST_TURN } else { SLOW_TURN });
+        let read = env.timeout(turn, self.tail.read(&others, WhenFull::Stop, self.speed)).await;
+        let (ended, next) = (env.monotonic(), self.tail.next());
+        let took = ended.saturating_sub(began);
+        let Some(read) = read else {
+            if next > before {
+                // It is being read, and other writers have their turn now.
+                return true;
+            }
+            self.speed = Speed::Slow;
+            let reason = format!("its WAL is read slowly, the last read took more than {}s", took.as_secs());
+            others.node.followed.note_trouble(writer, next, Trouble::Unread(reason));
+            return true;
+        };
+        if took < FAST_TURN {
+            self.speed = Speed::Fast;
+        }
+        self.note(read, (ended, next));
+        false
+    }
+
+    /// Whether there is still no memory for the next rows. Without memory they are not read again.
+    fn still_lacks_memory(&mut self) -> bool {
+        let (writer, next) = (self.tail.incarnation(), self.tail.next());
+        let Some(bytes) = self.lacks else { return false };
+        let is_flushed = floor_of(&self.others.node.views.current().snapshot, writer) > next;
+        if is_flushed || self.others.memory.may_fit(writer, bytes) {
+            self.lacks = None;
+        }
+        self.lacks.is_some()
+    }
+
+    /// Notes the outcome of a read that ended with segment `next`.
+    fn note(&mut self, read: Result<CaughtUp, Error>, (ended, next): (Duration, u64)) {
+        let (others, writer) = (&self.others, self.tail.incarnation());
+        let followed = &others.node.followed;
+        let is_failed = read.is_err();
+        match read {
+            Ok(CaughtUp::Yes { segments, as_of }) => {
+                self.pace.polled(segments);
+                others.memory.note_fit(writer);
+                followed.note_end(writer, EndOfWal { began: as_of, ended, next });
+            }
+            Ok(CaughtUp::Fenced { fence }) => {
+                self.pace.polled(0);
+                others.memory.note_fit(writer);
+                followed.note_end(writer, EndOfWal { began: ended, ended, next: fence });
+            }
+            Ok(CaughtUp::OutOfMemory { bytes }) => {
+                self.lacks = Some(bytes);
+                followed.note_trouble(writer, next, Trouble::OutOfMemory(others.memory.refusal()));
+            }
+            Err(error) => {
+                match self.is_failing {
+                    false => tracing::warn!(incarnation = %writer, %error, "another writer's WAL cannot be read"),
+                    true => tracing::debug!(incarnation = %writer, %error, "another writer's WAL cannot be read"),
+                }
+                followed.note_trouble(writer, next, Trouble::Unread(error.to_string()));
+            }
+        }
+        self.is_failing = is_failed;
     }
 }

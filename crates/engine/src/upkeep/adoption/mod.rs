@@ -2,8 +2,11 @@
 
 mod adopt;
 mod follow;
+mod memory;
 mod other_writers;
+mod pace;
 mod read_frame;
+mod read_slots;
 mod tail;
 
 pub(crate) use follow::WriterFollower;

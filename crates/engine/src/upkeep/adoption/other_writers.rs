@@ -3,29 +3,27 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sandur_memory::MemoryBudget;
 use sandur_store::Intent;
 
 use crate::node::Node;
+use crate::upkeep::adoption::memory::FollowedMemory;
+use crate::upkeep::adoption::read_slots::ReadSlots;
 use crate::writing::writer::Writer;
-
-/// Rows of other live writers may take this fraction of the write budget (a quarter).
-const FOLLOWED_PART: u64 = 4;
 
 /// The other writers of the store: their rows come into heads of this process.
 pub(crate) struct OtherWriters {
     pub(super) node: Arc<Node>,
     pub(super) writer: Arc<Writer>,
-    /// The memory budget of rows of other live writers; a part of the write budget.
-    pub(super) followed_budget: MemoryBudget,
+    /// The memory of rows of other live writers.
+    pub(super) memory: FollowedMemory,
+    pub(super) slots: ReadSlots,
 }
 
 impl OtherWriters {
     pub(crate) fn new(writer: &Arc<Writer>) -> Arc<Self> {
-        let budget = &writer.options.write_budget;
-        let followed_budget = budget.child("followed writers", budget.limit() / FOLLOWED_PART);
+        let (memory, slots) = (FollowedMemory::new(&writer.options), ReadSlots::new(&writer.options));
         let (node, writer) = (Arc::clone(&writer.node), Arc::clone(writer));
-        Arc::new(Self { node, writer, followed_budget })
+        Arc::new(Self { node, writer, memory, slots })
     }
 
     /// Keeps a copy of a damaged WAL object for inspection, because the object is deleted with its WAL.

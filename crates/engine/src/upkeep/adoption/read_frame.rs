@@ -35,8 +35,11 @@ pub(crate) enum ReadFrame {
     Batches(Vec<(Batch, Reservation)>),
     /// A batch cannot be decoded.
     Damaged(FormatError),
-    /// There is no memory for all batches.
-    OutOfMemory,
+    /// There is no memory for all batches; the first one that does not fit needs this many bytes.
+    OutOfMemory {
+        /// Bytes of the batch.
+        bytes: u64,
+    },
 }
 
 impl OtherWriters {
@@ -52,7 +55,7 @@ impl OtherWriters {
         for record in 0..frame.len() {
             let asked = frame.memory_bytes(record);
             let Some(mut memory) = self.reserve_for(incarnation, asked, when_full).await? else {
-                return Ok(ReadFrame::OutOfMemory);
+                return Ok(ReadFrame::OutOfMemory { bytes: asked });
             };
             let source = source.clone();
             let decode = move || {
@@ -70,7 +73,7 @@ impl OtherWriters {
                 None => memory.shrink(memory.bytes() - needed),
                 Some(missing) => match self.reserve_for(incarnation, missing, when_full).await? {
                     Some(more) => memory.absorb(more),
-                    None => return Ok(ReadFrame::OutOfMemory),
+                    None => return Ok(ReadFrame::OutOfMemory { bytes: needed }),
                 },
             }
             batches.push((batch, memory));
@@ -92,7 +95,7 @@ impl OtherWriters {
                 let read = self.node.views.incarnations_until(incarnation);
                 Ok(Some(self.reserve_or_flush(&read, bytes).await?))
             }
-            WhenFull::Stop => Ok(self.followed_budget.reserve(bytes).ok()),
+            WhenFull::Stop => Ok(self.memory.reserve(incarnation, bytes)),
         }
     }
 

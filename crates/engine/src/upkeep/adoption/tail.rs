@@ -1,6 +1,9 @@
 //! Reads the WAL of another writer of the bucket into a head of this process.
 //!
-//! **Invariant.** Segments are read in the order of their numbers, without a gap.
+//! **Invariants.** Segments are read in the order of their numbers, without a gap. A segment that was read
+//! holds a slot until its rows are in memory.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
@@ -13,11 +16,9 @@ use crate::error::Error;
 use crate::head::Inserted;
 use crate::upkeep::adoption::other_writers::OtherWriters;
 use crate::upkeep::adoption::read_frame::{ReadFrame, WhenFull};
+use crate::upkeep::adoption::read_slots::Speed;
 use crate::view::floor_of;
 use crate::writing::wal::{self, frame};
-
-/// The most segments that are fetched concurrently while catching up.
-const READ_AHEAD: usize = 8;
 
 /// The position up to which a writer's WAL was read.
 pub(crate) struct WriterTail {
@@ -33,14 +34,19 @@ pub(crate) enum CaughtUp {
     Yes {
         /// The number of segments that were read.
         segments: u64,
+        /// A time after which the next segment was not there.
+        as_of: Duration,
     },
     /// The writer is fenced: no segment will follow.
     Fenced {
         /// The number of the fence.
         fence: u64,
     },
-    /// There is no memory for more rows.
-    OutOfMemory,
+    /// There is no memory for more rows; the next ones need this many bytes.
+    OutOfMemory {
+        /// Bytes of the next rows.
+        bytes: u64,
+    },
 }
 
 impl WriterTail {
@@ -58,49 +64,59 @@ impl WriterTail {
         self.next
     }
 
-    /// Reads segments into the writer's head until the next one does not exist yet.
+    /// Reads segments into the writer's head until the next one does not exist yet. When this future is
+    /// dropped, a later call continues behind the last segment whose rows are in the head.
     pub(crate) async fn read(
         &mut self,
         others: &OtherWriters,
         when_full: WhenFull,
+        speed: Speed,
     ) -> Result<CaughtUp, Error> {
         let floor = floor_of(&others.node.views.current().snapshot, self.incarnation);
         if floor == u64::MAX {
-            return Ok(CaughtUp::Yes { segments: 0 });
+            let as_of = others.node.env.monotonic();
+            return Ok(CaughtUp::Yes { segments: 0, as_of });
         }
-        self.next = self.next.max(floor);
-        let (mut segments, mut ahead) = (0, 1);
+        if floor > self.next {
+            // A fence below the floor is void: the writer had moved its floor before.
+            (self.next, self.fenced) = (floor, false);
+        }
+        let mut segments = 0;
         while !self.fenced {
-            let from = self.next;
-            let mut fetches = Vec::with_capacity(ahead);
-            for sequence in from..from + ahead as u64 {
-                fetches.push(fetch(others, self.incarnation, sequence));
+            let mut slots: Vec<_> = others.slots.one(speed).await.into_iter().collect();
+            if segments > 0 {
+                slots.extend(others.slots.more(speed));
             }
-            let mut fetched = futures_util::stream::iter(fetches).buffered(READ_AHEAD);
+            let (as_of, ahead) = (others.node.env.monotonic(), slots.len().max(1));
+            let incarnation = self.incarnation;
+            let fetches = (self.next..).take(ahead).map(|sequence| fetch(others, incarnation, sequence));
+            let fetches: Vec<_> = fetches.collect();
+            let mut fetched = futures_util::stream::iter(fetches).buffered(ahead);
             while let Some(segment) = fetched.next().await {
                 let Some(bytes) = segment? else {
-                    return Ok(CaughtUp::Yes { segments });
+                    return Ok(CaughtUp::Yes { segments, as_of });
                 };
-                if !self.take(others, bytes, when_full).await? {
-                    return Ok(CaughtUp::OutOfMemory);
+                if let Some(bytes) = self.take(others, bytes, when_full).await? {
+                    return Ok(CaughtUp::OutOfMemory { bytes });
                 }
+                slots.pop();
                 segments += 1;
                 if self.fenced {
                     break;
                 }
             }
-            ahead = READ_AHEAD;
         }
         Ok(CaughtUp::Fenced { fence: self.next })
     }
 
-    /// Puts the rows of the next segment into the head. Returns false when there is no memory for them.
+    /// Puts the rows of the next segment into the head. Returns the bytes that they need when there is no
+    /// memory for them.
     async fn take(
         &mut self,
         others: &OtherWriters,
         bytes: Bytes,
         when_full: WhenFull,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<u64>, Error> {
         let (incarnation, sequence) = (self.incarnation, self.next);
         let path = wal::path(incarnation, sequence);
         let frame = {
@@ -111,7 +127,7 @@ impl WriterTail {
         let read = match frame {
             Ok(frame) if frame::is_fence(&frame) => {
                 self.fenced = true;
-                return Ok(true);
+                return Ok(None);
             }
             Ok(frame) => others.read_frame(incarnation, frame, &bytes, when_full).await?,
             Err(error) => {
@@ -122,7 +138,7 @@ impl WriterTail {
         };
         let reserved = match read {
             ReadFrame::Batches(batches) => batches,
-            ReadFrame::OutOfMemory => return Ok(false),
+            ReadFrame::OutOfMemory { bytes } => return Ok(Some(bytes)),
             ReadFrame::Damaged(error) => {
                 tracing::error!(path, %error, "acknowledged rows in a WAL segment are damaged");
                 others.keep_damaged(&path, bytes).await;
@@ -136,7 +152,7 @@ impl WriterTail {
         }
         others.node.metrics.followed_segments.inc();
         self.next += 1;
-        Ok(true)
+        Ok(None)
     }
 }
 

@@ -16,6 +16,10 @@ use crate::writing::writer::Writer;
 /// The pauses after failed flushes.
 const FLUSHES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
+/// The least age of a head that is flushed because other processes must hold its rows. Smaller blocks would
+/// cost more requests than the memory is worth.
+const SHARED_AGE: Duration = Duration::from_secs(10);
+
 /// The reply channel of a caller that waits until everything that was acknowledged is in blocks.
 pub(crate) type Request = oneshot::Sender<Result<(), Error>>;
 
@@ -90,6 +94,15 @@ impl Writer {
             || head.flush_bytes() >= self.options.flush_bytes
             || totals.memory_bytes >= self.options.flush_memory_bytes()
             || now.saturating_sub(head.born()) >= self.options.flush_age
+            || self.others_need_a_flush(&head, now)
+    }
+
+    /// Whether processes with the same limits may lack the memory for the rows of this head.
+    fn others_need_a_flush(&self, head: &Head, now: Duration) -> bool {
+        let others = self.node.followed.count() as u64;
+        others > 0
+            && now.saturating_sub(head.born()) >= SHARED_AGE
+            && head.totals().memory_bytes >= self.options.shared_flush_bytes(others)
     }
 
     /// Seals the open head: later rows go to a new head and a new WAL file.

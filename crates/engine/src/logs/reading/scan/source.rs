@@ -221,7 +221,7 @@ impl LogSource for EngineLogs {
         selection: Selection,
     ) -> BoxFuture<'a, Result<Box<dyn Scan>, Error>> {
         Box::pin(async move {
-            let view = self.series.view(context);
+            let view = self.series.view(context).await?;
             let dataset = SeriesReader::<Footer>::dataset(context);
             let rules = self.rulebook.hiding(&view.snapshot, &dataset).await?;
             rules.warn(context);
