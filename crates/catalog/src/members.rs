@@ -145,7 +145,8 @@ impl Members {
     /// Reads the heartbeats of the other unsealed writers that may have grown, or have not grown lately.
     async fn observe_due(&self) -> Result<(), Error> {
         let (now, beat) = (self.0.catalog.env().monotonic(), self.0.options.beat);
-        self.observe_those(|seen| seen.looks > 0 || now.saturating_sub(seen.since) + beat / 4 >= 2 * beat).await
+        self.observe_those(|seen| seen.looks > 0 || now.saturating_sub(seen.since) + beat / 4 >= 2 * beat)
+            .await
     }
 
     async fn observe_those(&self, is_due: impl Fn(&Seen) -> bool) -> Result<(), Error> {

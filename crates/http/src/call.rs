@@ -1,12 +1,14 @@
 //! One call of the API as handlers see it: tenant, parameters and headers.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use sandur_base::ErrorKind;
+use sandur_base::units::parse_duration;
 use sandur_model::{TenantError, TenantId, TimeRange};
 use sandur_query::QueryContext;
 use sandur_runtime::FairReservation;
@@ -43,6 +45,9 @@ const FORM_MAX: u64 = 1 << 20;
 /// Header with `key=value` pairs by which clients describe their queries.
 const TAGS_HEADER: &str = "x-query-tags";
 
+/// Header with the most age of the view that the client accepts.
+const FRESHNESS_HEADER: &str = "x-sandur-min-freshness";
+
 /// The tenant that the headers name, or the default tenant.
 pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
     let given = headers.get(TENANT_HEADER).map(|v| v.to_str().unwrap_or("\u{fffd}"));
@@ -59,10 +64,10 @@ pub fn tenant(app: &App, headers: &HeaderMap) -> Result<TenantId, Failure> {
 
 impl Call {
     /// A call whose parameters are not in a form.
-    pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Self {
-        let (caller, headers) = (caller(tenant, parts), parts.headers.clone());
+    pub fn without_parameters(tenant: TenantId, parts: &Parts) -> Result<Self, Failure> {
+        let (caller, headers) = (caller(tenant, parts)?, parts.headers.clone());
         let peer = parts.extensions.get().copied();
-        Self { caller, params: Params::default(), headers, peer, _memory: None }
+        Ok(Self { caller, params: Params::default(), headers, peer, _memory: None })
     }
 }
 
@@ -138,25 +143,39 @@ impl FromRequest<App> for Call {
             None => tenant(app, &parts.headers)?,
         };
         let (params, memory) = read_params(app, &parts, body).await?;
-        let (caller, peer) = (caller(tenant, &parts), parts.extensions.get().copied());
+        let (caller, peer) = (caller(tenant, &parts)?, parts.extensions.get().copied());
         Ok(Self { caller, params, headers: parts.headers, peer, _memory: memory })
     }
 }
 
 /// Returns the client of a request.
-fn caller(tenant: TenantId, parts: &Parts) -> Caller {
+fn caller(tenant: TenantId, parts: &Parts) -> Result<Caller, Failure> {
     let text = |name| text_of(&parts.headers, name);
     let w3c = text("traceparent").split('-').nth(1);
     let jaeger = || text("uber-trace-id").split(':').next();
     let is_id = |id: &&str| !id.is_empty() && id.len() <= 32 && id.bytes().all(|b| b.is_ascii_hexdigit());
-    Caller {
+    Ok(Caller {
         tenant,
         tags: tag_pairs(text(TAGS_HEADER)),
         user_agent: text("user-agent").to_owned(),
         // The headers of W3C or Jaeger.
         trace: w3c.filter(is_id).or_else(|| jaeger().filter(is_id)).map(str::to_owned),
+        view_age_max: view_age_max(&parts.headers)?,
         answered_by: parts.extensions.get::<AnsweredBy>().cloned().unwrap_or_default(),
-    }
+    })
+}
+
+/// The most age of the view that the client accepts, if it says so.
+fn view_age_max(headers: &HeaderMap) -> Result<Option<Duration>, Failure> {
+    let Some(given) = headers.get(FRESHNESS_HEADER) else { return Ok(None) };
+    let parsed = given.to_str().map_err(|error| error.to_string());
+    let parsed = parsed.and_then(|text| parse_duration(text.trim()).map_err(|error| error.to_string()));
+    let failure = |error: String| {
+        let text =
+            format!("the header X-Sandur-Min-Freshness is not a duration such as 500ms or 2s: {error}\n");
+        Failure::invalid(text)
+    };
+    parsed.map(Some).map_err(failure)
 }
 
 fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {

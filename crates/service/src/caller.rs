@@ -1,6 +1,7 @@
 //! The client of a query, and the warnings of its answer.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use sandur_model::TenantId;
 use sandur_query::{QueryContext, Warnings};
@@ -16,6 +17,10 @@ pub struct Caller {
     pub user_agent: String,
     /// The id of the trace that the request belongs to.
     pub trace: Option<String>,
+    /// The most age of the view that it accepts (`X-Sandur-Min-Freshness`): the answer contains every row that
+    /// any process acknowledged until this long before the request, or the query fails. `None`: answers of any
+    /// age, with a warning if they may lack rows.
+    pub view_age_max: Option<Duration>,
     /// The warnings of the query that answers the request.
     pub answered_by: AnsweredBy,
 }
@@ -24,7 +29,8 @@ impl Caller {
     /// A caller inside this process. The purpose (`rules`, `demo`) becomes part of its user agent.
     pub fn internal(tenant: TenantId, purpose: &str) -> Self {
         let user_agent = format!("sandur {purpose}");
-        Self { tenant, tags: Vec::new(), user_agent, trace: None, answered_by: AnsweredBy::default() }
+        let (tags, trace, view_age_max, answered_by) = (Vec::new(), None, None, AnsweredBy::default());
+        Self { tenant, tags, user_agent, trace, view_age_max, answered_by }
     }
 }
 

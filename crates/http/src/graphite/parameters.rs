@@ -88,7 +88,7 @@ impl FromRequest<App> for GraphiteCall {
         let body = if is_kept { body } else { Bytes::new() };
         let held = weight.bytes() + if is_kept { body.len() as u64 } else { 0 };
         memory.shrink(memory.bytes().saturating_sub(held));
-        let call = Self { call: Call::without_parameters(tenant, &parts), pairs, body, _memory: memory };
+        let call = Self { call: Call::without_parameters(tenant, &parts)?, pairs, body, _memory: memory };
         check_callback(call.last("jsonp").unwrap_or(""))?;
         Ok(call)
     }

@@ -81,7 +81,7 @@ async fn answer(app: App, request: Request) -> Result<Response, Failure> {
             return Err(Failure::invalid(text));
         }
     };
-    let call = Call::without_parameters(tenant, &parts);
+    let call = Call::without_parameters(tenant, &parts)?;
     let log = QueryLog::begin(&app.queries, &call.caller, &context, asked(&queries));
     if kind == CHUNKS {
         return in_frames(app.queries.clone(), context, queries, log).await.map_err(in_words);

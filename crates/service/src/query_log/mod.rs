@@ -53,10 +53,13 @@ pub struct QueryLog {
 }
 
 impl QueryLog {
-    /// Begins the log of a query.
+    /// Begins the log of a query, and passes to it what the caller requires of the view.
     pub fn begin(queries: &Queries, caller: &Caller, context: &QueryContext, asked: Asked) -> Self {
         let result_cache = asked.result_cache();
         caller.answered_by.note(context);
+        if let Some(age_max) = caller.view_age_max {
+            context.require_view(age_max);
+        }
         let entry = queries.open().add(&asked, caller, context);
         let open = Some((asked, caller.clone()));
         Self { queries: queries.clone(), context: context.clone(), result_cache, open, _entry: entry }

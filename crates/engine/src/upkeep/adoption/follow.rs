@@ -292,8 +292,12 @@ impl OneFollower {
             }
             Err(error) => {
                 match self.is_failing {
-                    false => tracing::warn!(incarnation = %writer, %error, "another writer's WAL cannot be read"),
-                    true => tracing::debug!(incarnation = %writer, %error, "another writer's WAL cannot be read"),
+                    false => {
+                        tracing::warn!(incarnation = %writer, %error, "another writer's WAL cannot be read")
+                    }
+                    true => {
+                        tracing::debug!(incarnation = %writer, %error, "another writer's WAL cannot be read")
+                    }
                 }
                 followed.note_trouble(writer, next, Trouble::Unread(error.to_string()));
             }

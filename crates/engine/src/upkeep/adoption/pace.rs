@@ -69,7 +69,10 @@ mod tests {
             pace.polled(0);
         }
         assert!(pauses[..=10].iter().all(|pauses| *pauses == (1, 1)), "{pauses:?}");
-        assert_eq!(pauses[11..], [(2, 2), (3, 4), (3, 8), (3, 16), (3, 32), (3, 60), (3, 60), (3, 60), (3, 60)]);
+        assert_eq!(
+            pauses[11..],
+            [(2, 2), (3, 4), (3, 8), (3, 16), (3, 32), (3, 60), (3, 60), (3, 60), (3, 60)]
+        );
         pace.polled(1);
         assert_eq!(pace.pause(&intervals, false).as_secs(), 1);
         let minute = Duration::from_secs(60);

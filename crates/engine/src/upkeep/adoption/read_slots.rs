@@ -58,9 +58,10 @@ impl ReadSlots {
         Arc::clone(self.of(speed)).acquire_owned().await.ok()
     }
 
-    /// Takes further slots for reading ahead, as many as are free and nobody waits for.
-    pub(super) fn more(&self, speed: Speed) -> Vec<OwnedSemaphorePermit> {
+    /// Takes up to `most` further slots for reading ahead, if they are free and nobody waits for them.
+    pub(super) fn more(&self, speed: Speed, most: u64) -> Vec<OwnedSemaphorePermit> {
         let take = || Arc::clone(self.of(speed)).try_acquire_owned().ok();
-        std::iter::from_fn(take).take(READ_AHEAD - 1).collect()
+        let most = usize::try_from(most).unwrap_or(READ_AHEAD).min(READ_AHEAD - 1);
+        std::iter::from_fn(take).take(most).collect()
     }
 }

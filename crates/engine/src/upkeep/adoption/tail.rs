@@ -81,12 +81,11 @@ impl WriterTail {
             // A fence below the floor is void: the writer had moved its floor before.
             (self.next, self.fenced) = (floor, false);
         }
-        let mut segments = 0;
+        let mut segments = 0_u64;
         while !self.fenced {
             let mut slots: Vec<_> = others.slots.one(speed).await.into_iter().collect();
-            if segments > 0 {
-                slots.extend(others.slots.more(speed));
-            }
+            // Each request behind the end is in vain and billed, so only a long WAL is read far ahead.
+            slots.extend(others.slots.more(speed, segments.saturating_sub(1)));
             let (as_of, ahead) = (others.node.env.monotonic(), slots.len().max(1));
             let incarnation = self.incarnation;
             let fetches = (self.next..).take(ahead).map(|sequence| fetch(others, incarnation, sequence));
