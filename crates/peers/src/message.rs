@@ -1,0 +1,354 @@
+//! Requests and answers as protobuf messages.
+//!
+//! Unknown fields are skipped, so a message of a later version stays readable; a call that this version does
+//! not know is [`Request::Unknown`] and is answered so. Field numbers are never used again.
+//! **Invariant.** A decoded message takes no more memory than its bytes and a few words for each piece, of
+//! which there are at most [`PIECES_MAX`].
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandur_base::Id;
+use sandur_protobuf::{Malformed as BadWire, Reader, Wire, Writer as _};
+
+/// Maximum length of a request in bytes.
+pub const REQUEST_BYTES_MAX: usize = 64 << 10;
+/// Maximum number of pieces of a block, or of frames, in one call.
+pub const PIECES_MAX: usize = 1_024;
+
+/// What one process asks another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// The durable frames of the WAL that `writer` writes, from the number `from` on.
+    Frames {
+        /// The incarnation that the caller believes to be at the address.
+        writer: Id,
+        /// The number of the first frame.
+        from: u64,
+        /// How long the answer may wait for a frame if there is none yet.
+        wait: Duration,
+        /// Maximum number of bytes of all frames; the first frame may have more.
+        most_bytes: u64,
+    },
+    /// Pieces of a block that the other process has in its cache.
+    Pieces {
+        /// The block.
+        block: Id,
+        /// The ranges of the pieces in its object, in bytes.
+        ranges: Vec<Range<u64>>,
+    },
+    /// A call of a later version.
+    Unknown,
+}
+
+/// What the other process answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Frames in the order of their numbers, the first one with the number that was asked for.
+    Frames {
+        /// The newest number of the catalog's log that the process has read.
+        catalog: u64,
+        /// The number after the last durable frame: all frames before it were written.
+        end: u64,
+        /// The bytes of the frames.
+        frames: Vec<Bytes>,
+    },
+    /// The pieces in the order of the ranges; `None` for each that is not in the cache.
+    Pieces(Vec<Option<Bytes>>),
+    /// The process does not have what was asked for: another incarnation runs there, or the frames are not
+    /// in its memory any more.
+    Gone,
+    /// The process has no memory or no time for the call now.
+    Busy,
+    /// The process does not know the call.
+    Unknown,
+}
+
+/// A message that cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// It is not protobuf.
+    #[error("{0}")]
+    Wire(#[from] BadWire),
+    /// A value is not possible.
+    #[error("{0}")]
+    Value(&'static str),
+}
+
+/// Fields of a request: one call.
+mod calls {
+    pub(super) const FRAMES: u32 = 1;
+    pub(super) const PIECES: u32 = 2;
+}
+
+/// Fields of an answer.
+mod answers {
+    pub(super) const STATUS: u32 = 1;
+    pub(super) const FRAMES: u32 = 2;
+    pub(super) const PIECES: u32 = 3;
+}
+
+/// Statuses of an answer; a message without one has its content.
+const GONE: u64 = 1;
+const BUSY: u64 = 2;
+const UNKNOWN: u64 = 3;
+
+impl Request {
+    /// The name of the call, for metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Frames { .. } => "frames",
+            Self::Pieces { .. } => "pieces",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The bytes of the message.
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut message = Vec::new();
+        match self {
+            Self::Frames { writer, from, wait, most_bytes } => message.message(calls::FRAMES, |call| {
+                call.bytes(1, &writer.to_bytes());
+                call.number(2, *from);
+                call.number(3, u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+                call.number(4, *most_bytes);
+            }),
+            Self::Pieces { block, ranges } => message.message(calls::PIECES, |call| {
+                call.bytes(1, &block.to_bytes());
+                call.packed(2, ranges.iter().flat_map(|range| [range.start, range.end]));
+            }),
+            Self::Unknown => {}
+        }
+        message.into()
+    }
+}
+
+/// Decodes a request.
+pub fn decode_request(bytes: &[u8]) -> Result<Request, Malformed> {
+    let mut message = Reader::new(bytes);
+    let mut request = Request::Unknown;
+    while let Some((field, wire)) = message.key()? {
+        match (field, wire) {
+            (calls::FRAMES, Wire::Bytes) => request = frames_request(message.message()?)?,
+            (calls::PIECES, Wire::Bytes) => request = pieces_request(message.message()?)?,
+            (_, wire) => message.skip(wire)?,
+        }
+    }
+    Ok(request)
+}
+
+fn frames_request(mut call: Reader<'_>) -> Result<Request, Malformed> {
+    let (mut writer, mut from, mut wait_ms, mut most_bytes) = (None, 0, 0, 0);
+    while let Some((field, wire)) = call.key()? {
+        match (field, wire) {
+            (1, Wire::Bytes) => writer = Some(id(call.bytes()?)?),
+            (2, Wire::Varint) => from = call.varint()?,
+            (3, Wire::Varint) => wait_ms = call.varint()?,
+            (4, Wire::Varint) => most_bytes = call.varint()?,
+            (_, wire) => call.skip(wire)?,
+        }
+    }
+    let writer = writer.ok_or(Malformed::Value("a call for frames names no writer"))?;
+    Ok(Request::Frames { writer, from, wait: Duration::from_millis(wait_ms), most_bytes })
+}
+
+fn pieces_request(mut call: Reader<'_>) -> Result<Request, Malformed> {
+    let (mut block, mut ranges) = (None, Vec::new());
+    while let Some((field, wire)) = call.key()? {
+        match (field, wire) {
+            (1, Wire::Bytes) => block = Some(id(call.bytes()?)?),
+            (2, Wire::Bytes) => {
+                let mut packed = call.message()?;
+                while !packed.is_at_end() {
+                    let range = packed.varint()?..packed.varint()?;
+                    if range.start >= range.end || ranges.len() == PIECES_MAX {
+                        return Err(Malformed::Value("a call has an empty range of a block, or too many"));
+                    }
+                    ranges.push(range);
+                }
+            }
+            (_, wire) => call.skip(wire)?,
+        }
+    }
+    let block = block.ok_or(Malformed::Value("a call for pieces names no block"))?;
+    Ok(Request::Pieces { block, ranges })
+}
+
+fn id(bytes: &[u8]) -> Result<Id, Malformed> {
+    let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| Malformed::Value("an id does not have 16 bytes"))?;
+    Ok(Id::from_bytes(bytes))
+}
+
+impl Answer {
+    /// The parts of the message; long ones are not copied.
+    pub(crate) fn encode(&self) -> Vec<Bytes> {
+        let mut parts = Parts::default();
+        match self {
+            Self::Frames { catalog, end, frames } => {
+                let mut fixed = Vec::new();
+                fixed.number(1, *catalog);
+                fixed.number(2, *end);
+                parts.open(
+                    answers::FRAMES,
+                    fixed.len() + frames.iter().map(|f| field_bytes(f)).sum::<usize>(),
+                );
+                parts.text.extend_from_slice(&fixed);
+                frames.iter().for_each(|frame| parts.field(3, frame));
+            }
+            Self::Pieces(pieces) => {
+                let none = Bytes::new();
+                let of = |piece: &Option<Bytes>| piece.clone().unwrap_or_else(|| none.clone());
+                parts.open(answers::PIECES, pieces.iter().map(|piece| field_bytes(&of(piece))).sum());
+                pieces.iter().for_each(|piece| parts.field(1, &of(piece)));
+            }
+            Self::Gone => parts.text.varint(answers::STATUS, GONE),
+            Self::Busy => parts.text.varint(answers::STATUS, BUSY),
+            Self::Unknown => parts.text.varint(answers::STATUS, UNKNOWN),
+        }
+        parts.end()
+    }
+}
+
+/// The parts of a message in order.
+#[derive(Default)]
+struct Parts {
+    parts: Vec<Bytes>,
+    text: Vec<u8>,
+}
+
+impl Parts {
+    /// Begins a nested message of known length.
+    fn open(&mut self, field: u32, length: usize) {
+        self.text.raw_varint(u64::from(field) << 3 | 2);
+        self.text.raw_varint(length as u64);
+    }
+
+    /// Appends a field of bytes, which are shared.
+    fn field(&mut self, field: u32, bytes: &Bytes) {
+        self.open(field, bytes.len());
+        self.parts.push(std::mem::take(&mut self.text).into());
+        self.parts.push(bytes.clone());
+    }
+
+    fn end(mut self) -> Vec<Bytes> {
+        self.parts.push(self.text.into());
+        self.parts
+    }
+}
+
+/// The length of a field of bytes with a number below 16.
+fn field_bytes(bytes: &Bytes) -> usize {
+    let length = bytes.len();
+    1 + (usize::BITS - length.max(1).leading_zeros()).div_ceil(7) as usize + length
+}
+
+/// Decodes an answer, whose pieces are slices of `bytes`.
+pub fn decode_answer(bytes: &Bytes) -> Result<Answer, Malformed> {
+    let mut message = Reader::new(bytes);
+    let mut answer = Answer::Unknown;
+    while let Some((field, wire)) = message.key()? {
+        match (field, wire) {
+            (answers::STATUS, Wire::Varint) => {
+                answer = match message.varint()? {
+                    GONE => Answer::Gone,
+                    BUSY => Answer::Busy,
+                    _ => Answer::Unknown,
+                };
+            }
+            (answers::FRAMES, Wire::Bytes) => answer = frames_answer(message.message()?, bytes)?,
+            (answers::PIECES, Wire::Bytes) => answer = pieces_answer(message.message()?, bytes)?,
+            (_, wire) => message.skip(wire)?,
+        }
+    }
+    Ok(answer)
+}
+
+fn frames_answer(mut fields: Reader<'_>, source: &Bytes) -> Result<Answer, Malformed> {
+    let (mut catalog, mut end, mut frames) = (0, 0, Vec::new());
+    while let Some((field, wire)) = fields.key()? {
+        match (field, wire) {
+            (1, Wire::Varint) => catalog = fields.varint()?,
+            (2, Wire::Varint) => end = fields.varint()?,
+            (3, Wire::Bytes) if frames.len() < PIECES_MAX => frames.push(source.slice_ref(fields.bytes()?)),
+            (3, Wire::Bytes) => return Err(Malformed::Value("an answer has too many frames")),
+            (_, wire) => fields.skip(wire)?,
+        }
+    }
+    Ok(Answer::Frames { catalog, end, frames })
+}
+
+fn pieces_answer(mut fields: Reader<'_>, source: &Bytes) -> Result<Answer, Malformed> {
+    let mut pieces = Vec::new();
+    while let Some((field, wire)) = fields.key()? {
+        match (field, wire) {
+            (1, Wire::Bytes) if pieces.len() < PIECES_MAX => {
+                let piece = source.slice_ref(fields.bytes()?);
+                pieces.push((!piece.is_empty()).then_some(piece));
+            }
+            (1, Wire::Bytes) => return Err(Malformed::Value("an answer has too many pieces")),
+            (_, wire) => fields.skip(wire)?,
+        }
+    }
+    Ok(Answer::Pieces(pieces))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn whole(parts: Vec<Bytes>) -> Bytes {
+        parts.concat().into()
+    }
+
+    /// What version 1 wrote stays readable.
+    #[test]
+    fn messages_of_version_1_stay_readable() {
+        let frames = Request::Frames {
+            writer: Id(7),
+            from: 300,
+            wait: Duration::from_millis(1_000),
+            most_bytes: 1 << 20,
+        };
+        let pieces = Request::Pieces { block: Id(9), ranges: vec![8..100, 1_000..2_000] };
+        let id = |last: &str| format!("0a10{}{last}", "00".repeat(15));
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        assert_eq!(hex(&frames.encode()), format!("0a1c{}10ac0218e807208080 40", id("07")).replace(' ', ""));
+        assert_eq!(hex(&pieces.encode()), format!("121a{}12060864e807d00f", id("09")));
+        for request in [frames, pieces] {
+            assert_eq!(decode_request(&request.encode()), Ok(request));
+        }
+        let answer =
+            Answer::Frames { catalog: 5, end: 302, frames: vec![Bytes::from_static(b"ab"), Bytes::new()] };
+        assert_eq!(hex(&whole(answer.encode())), "120b080510ae021a0261621a00");
+        assert_eq!(hex(&whole(Answer::Busy.encode())), "0802");
+    }
+
+    #[test]
+    fn a_call_of_a_later_version_is_unknown() {
+        assert_eq!(decode_request(&[0x7a, 2, 8, 1]), Ok(Request::Unknown));
+        assert_eq!(decode_answer(&Bytes::from_static(&[8, 99])), Ok(Answer::Unknown));
+    }
+
+    proptest! {
+        #[test]
+        fn answers_come_back_unchanged(
+            (catalog, end) in (any::<u64>(), any::<u64>()),
+            pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400), 0..20),
+        ) {
+            let bytes: Vec<Bytes> = pieces.into_iter().map(Bytes::from).collect();
+            let optional = bytes.iter().map(|piece| (!piece.is_empty()).then(|| piece.clone())).collect();
+            for answer in [Answer::Frames { catalog, end, frames: bytes }, Answer::Pieces(optional)] {
+                prop_assert_eq!(decode_answer(&whole(answer.encode())), Ok(answer));
+            }
+        }
+
+        #[test]
+        fn no_bytes_make_a_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode_request(&bytes);
+            let _ = decode_answer(&bytes.into());
+        }
+    }
+}
