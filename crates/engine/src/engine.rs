@@ -3,10 +3,12 @@
 //! It connects the write half ([`crate::writing`]), the read half ([`crate::reading`]) and upkeep
 //! ([`crate::upkeep`]), and contains no work of theirs.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use sandur_base::{ErrorKind, Id};
 use sandur_cache::Cache;
 use sandur_catalog::{Catalog, Snapshot};
@@ -26,6 +28,7 @@ use crate::head::Head;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::options::EngineOptions;
+use crate::peers::PeerFrames;
 use crate::readiness::log_changes;
 use crate::reading::queries::Queries;
 use crate::upkeep;
@@ -68,8 +71,9 @@ impl Engine {
     pub async fn open(store: Store, env: Env, options: EngineOptions) -> Result<Arc<Self>, Error> {
         let local = matches!(store.kind(), StoreKind::Local { .. });
         let catalog = Catalog::open(store.clone(), env.clone(), options.catalog.clone()).await?;
-        let reader = block_reader(&store, &env, &options);
-        let node = Node::new(env.clone(), store, catalog);
+        let peers = options.peers.clone().filter(|_| !local);
+        let node = Node::new(env.clone(), store, catalog, peers);
+        let reader = block_reader(&node, &options);
         let queries = Queries::new(&node, reader, &options);
         let maintenance = options.maintenance.clone();
         let writer = Writer::new(&node, &queries.reader, Arc::clone(&queries.followers), options, local);
@@ -186,6 +190,29 @@ impl Engine {
     /// How far the rows of each other writer of the bucket are known, and since when.
     pub fn followed_writers(&self) -> Vec<WriterShown> {
         self.node.followed.shown()
+    }
+
+    /// Returns the durable frames of this process's WAL from the number `from` on, for another process. Waits
+    /// up to `wait` for the first one. `None` if `writer` is not the current incarnation, or if the frames are
+    /// not in memory any more.
+    pub async fn frames_for_peer(
+        &self,
+        writer: Id,
+        from: u64,
+        (wait, most_bytes): (Duration, u64),
+    ) -> Option<PeerFrames> {
+        let wal = self.writer.wal();
+        if wal.incarnation() != writer {
+            return None;
+        }
+        wal.recent().wait_for(&self.node.env, from, wait).await;
+        let (frames, end) = wal.recent().from(from, most_bytes)?;
+        Some(PeerFrames { catalog: self.node.catalog.snapshot().number(), end, frames })
+    }
+
+    /// Returns the pieces of a block that are in the cache, for another process: one for each range.
+    pub async fn pieces_for_peer(&self, block: Id, ranges: &[Range<u64>]) -> Vec<Option<Bytes>> {
+        self.queries.reader.bytes().for_peer(block, ranges).await
     }
 
     /// Returns the sources for queries over everything that the engine holds.
@@ -377,9 +404,10 @@ fn may_pass(error: &Error) -> bool {
 }
 
 /// The reader of stored blocks, through the cache of the options or one of its own.
-fn block_reader(store: &Store, env: &Env, options: &EngineOptions) -> BlockReader {
+fn block_reader(node: &Node, options: &EngineOptions) -> BlockReader {
+    let env = &node.env;
     let cache = options.cache.clone().unwrap_or_else(|| Cache::in_memory(env, options.cache_bytes));
-    let bytes = BlockBytes::new(env.clone(), store.clone(), cache);
+    let bytes = BlockBytes::new(env.clone(), node.store.clone(), cache).asking(node.peers.clone());
     let decoded = Arc::new(BlockCache::new(bytes.cache().clone()));
     if let Some(pool) = &options.pool {
         pool.lend_to(Arc::clone(&decoded) as Arc<dyn Lender>);

@@ -7,6 +7,9 @@
 //! the writer acknowledged before `t` are in the view: those below the floor in blocks, the others in heads.
 //! The writer is then *complete* as of `t`.
 //!
+//! A writer that sends its newest frames itself says where its WAL ends, and all frames before that end are
+//! in the view then. So its answer needs no confirmation by the catalog.
+//!
 //! All times are of the monotonic clock of this process. Ages are computed when they are asked for, so a
 //! process that was suspended knows how old its view is before any of its tasks has run again.
 //!
@@ -27,6 +30,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::view::floor_of;
 
+/// A writer that answered within this time announces commits.
+const TOLD_WITHIN: Duration = Duration::from_secs(3);
 /// If nothing was queried for this long, writers without new rows are polled rarely.
 const UNREAD_AFTER: Duration = Duration::from_secs(60);
 /// If the catalog itself could not be read, writers are named only if they are older than it by this time.
@@ -63,6 +68,8 @@ struct Known {
     /// The number of its fence, after which it acknowledges nothing.
     fence: Option<u64>,
     trouble: Option<Trouble>,
+    /// When it was last asked and answered.
+    told_at: Option<Duration>,
     /// Whether a query has waited in vain for its rows; later ones do not wait.
     is_given_up: bool,
     /// Makes its follower read now.
@@ -74,6 +81,8 @@ struct State {
     own: Option<Id>,
     /// The published snapshot contains everything that was committed before this.
     catalog_at: Option<Duration>,
+    /// The number of the published snapshot.
+    catalog_number: u64,
     is_catalog_given_up: bool,
     writers: BTreeMap<Id, Known>,
 }
@@ -86,6 +95,8 @@ pub(crate) struct FollowedWriters {
     changes: watch::Sender<u64>,
     /// Notified when the catalog lists a new writer.
     pub(crate) appeared: Notify,
+    /// Notified when another process announces a newer catalog.
+    pub(crate) announced: Notify,
     /// Monotonic time of the last query, in milliseconds, plus one; 0: none yet.
     asked_ms: AtomicU64,
 }
@@ -106,7 +117,7 @@ pub struct WriterShown {
 impl FollowedWriters {
     pub(crate) fn new(env: Env) -> Self {
         let (state, changes) = (Mutex::default(), watch::Sender::new(0));
-        Self { env, state, changes, appeared: Notify::new(), asked_ms: AtomicU64::new(0) }
+        Self { env, state, changes, appeared: Notify::new(), announced: Notify::new(), asked_ms: AtomicU64::new(0) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -153,6 +164,7 @@ impl FollowedWriters {
             known.confirm(at, floor_of(snapshot, id));
         }
         (state.catalog_at, state.is_catalog_given_up) = (Some(at), false);
+        state.catalog_number = state.catalog_number.max(snapshot.number());
         drop(state);
         if has_new {
             self.appeared.notify_one();
@@ -168,6 +180,33 @@ impl FollowedWriters {
             known.unconfirmed.truncate(1);
             known.unconfirmed.push(end);
         });
+    }
+
+    /// Notes that a writer said at `as_of` or later that segment `next` was not there, and that the rows of all
+    /// segments before it are in the view. It sent them itself, so the catalog need not confirm it.
+    pub(crate) fn note_told(&self, writer: Id, as_of: Duration, next: u64) {
+        self.update(writer, |known| {
+            known.trouble = None;
+            known.next = next;
+            known.unconfirmed.clear();
+            known.complete_at = known.complete_at.max(Some(as_of));
+            known.told_at = Some(as_of);
+            known.is_given_up = false;
+        });
+    }
+
+    /// Notes that another process has read the catalog up to this number.
+    pub(crate) fn note_announced(&self, number: u64) {
+        if number > self.lock().catalog_number {
+            self.announced.notify_one();
+        }
+    }
+
+    /// Whether all other writers answered lately, so that commits are announced.
+    pub(crate) fn are_told(&self) -> bool {
+        let (state, now) = (self.lock(), self.env.monotonic());
+        let is_told = |known: &Known| known.told_at.is_some_and(|at| now.saturating_sub(at) < TOLD_WITHIN);
+        !state.writers.is_empty() && state.writers.values().all(is_told)
     }
 
     /// Notes that rows from segment `next` on could not be read.
@@ -320,6 +359,7 @@ impl Known {
             next: 0,
             fence: None,
             trouble: None,
+            told_at: None,
             is_given_up: false,
             read_now: Arc::default(),
         }

@@ -13,7 +13,7 @@
 //! | floor | modules | contents |
 //! |---|---|---|
 //! | values | `arrivals`, `error`, `growing`, `head_totals`, `needles`, `windows` | plain values |
-//! | policy | `metrics`, `options`, `path_labels`, `policy`, `rules` | what upkeep and queries do, as data |
+//! | policy | `metrics`, `options`, `path_labels`, `peers`, `policy`, `rules` | what upkeep and queries do, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
 //! | views | `head`, `node`, `same_rows`, `view` | the heads of both signals, and what queries see |
@@ -61,6 +61,7 @@ mod needles;
 mod node;
 mod options;
 mod path_labels;
+mod peers;
 mod policy;
 mod readiness;
 mod reading;
@@ -80,6 +81,7 @@ pub use error::{CancelRefusal, Error, FilterError};
 pub use followed::WriterShown;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
+pub use peers::{PeerFrames, Peers};
 pub use policy::compaction::CompactionPolicy;
 pub use policy::retention::{LabelRetention, Retention};
 pub use policy::rollups::{RollupStep, RollupSteps, RollupsNow};

@@ -69,6 +69,8 @@ pub struct Metrics {
     pub followed_writers: Gauge,
     /// WAL segments of other writers that were read.
     pub followed_segments: Counter,
+    /// WAL segments of other processes that these processes sent themselves.
+    pub told_segments: Counter,
     /// How often this process was fenced.
     pub fenced: Counter,
     /// Bytes of footers, counts and filters in the cache.
@@ -141,6 +143,7 @@ impl Default for Metrics {
             adoptions: Counter::default(),
             followed_writers: Gauge::default(),
             followed_segments: Counter::default(),
+            told_segments: Counter::default(),
             fenced: Counter::default(),
             cache_bytes: Gauge::default(),
             cache_hits: Counter::default(),
@@ -213,6 +216,8 @@ impl Metrics {
         all.register("followed_writers", text, self.followed_writers.clone());
         let text = "WAL segments of other writers that were read";
         all.register("followed_segments", text, self.followed_segments.clone());
+        let text = "WAL segments of other processes that these processes sent themselves";
+        all.register("told_segments", text, self.told_segments.clone());
         let text = "How often another process fenced this one";
         all.register("fenced", text, self.fenced.clone());
         let text = "Bytes of footers, counts and filters in the cache";

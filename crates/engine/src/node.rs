@@ -11,6 +11,7 @@ use sandur_store::Store;
 use crate::error::{Error, expect_catalog};
 use crate::followed::FollowedWriters;
 use crate::metrics::Metrics;
+use crate::peers::{AskedPeers, Peers};
 use crate::view::Views;
 
 /// The surroundings of the parts of an engine.
@@ -23,14 +24,17 @@ pub(crate) struct Node {
     pub(crate) followed: Arc<FollowedWriters>,
     pub(crate) metrics: Metrics,
     pub(crate) shutdown: Shutdown,
+    /// The other processes of the bucket, if they are called.
+    pub(crate) peers: Option<AskedPeers>,
 }
 
 impl Node {
-    pub(crate) fn new(env: Env, store: Store, catalog: Catalog) -> Arc<Self> {
+    pub(crate) fn new(env: Env, store: Store, catalog: Catalog, peers: Option<Arc<dyn Peers>>) -> Arc<Self> {
+        let peers = peers.map(|peers| AskedPeers::new(catalog.clone(), peers));
         let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
         let followed = Arc::new(FollowedWriters::new(env.clone()));
         let (metrics, shutdown) = (Metrics::default(), Shutdown::default());
-        Arc::new(Self { env, store, catalog, views, followed, metrics, shutdown })
+        Arc::new(Self { env, store, catalog, views, followed, metrics, shutdown, peers })
     }
 
     /// Fails once the catalog is lost, because nothing that is acknowledged or written after that could

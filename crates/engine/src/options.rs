@@ -10,10 +10,14 @@ use sandur_catalog::{CatalogOptions, GcOptions};
 use sandur_memory::{MemoryBudget, MemoryPool};
 use sandur_model::Dataset;
 
+use crate::peers::Peers;
 use crate::policy::compaction::CompactionPolicy;
 use crate::policy::retention::Retention;
 use crate::policy::rollups::RollupsNow;
 use crate::rules::DeleteOptions;
+
+/// The newest frames of the WAL may take this fraction of the write budget (a sixteenth).
+const RECENT_FRAMES_PART: u64 = 16;
 
 /// The options of an engine.
 #[derive(Clone, Debug)]
@@ -70,6 +74,8 @@ pub struct EngineOptions {
     pub shutdown_timeout: Duration,
     /// The address at which this process answers peers, for the catalog. Default: empty.
     pub address: String,
+    /// Calls the other processes of a bucket. Default: none; then everything is read from the bucket.
+    pub peers: Option<Arc<dyn Peers>>,
     /// The host name, for display. Default: empty.
     pub host: String,
     /// The cache of parts of blocks; decoded indexes count against its memory too. Default: a cache in
@@ -113,6 +119,7 @@ impl Default for EngineOptions {
             dead_after: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(60),
             address: String::new(),
+            peers: None,
             host: String::new(),
             cache: None,
             cache_bytes: 256 * MIB,
@@ -125,6 +132,13 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
+    /// The budget of WAL frames that are kept for other processes: a sixteenth of the write budget, or nothing if
+    /// this process has no peers.
+    pub(crate) fn recent_frames_budget(&self) -> MemoryBudget {
+        let most = self.peers.as_ref().map_or(0, |_| self.write_budget.limit() / RECENT_FRAMES_PART);
+        self.write_budget.child("recent WAL frames", most)
+    }
+
     /// Bytes of memory at which a head is flushed even if its lines are few: a part of the memory that
     /// rows can have at the moment.
     pub(crate) fn flush_memory_bytes(&self) -> u64 {

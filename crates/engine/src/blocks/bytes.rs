@@ -3,7 +3,7 @@
 //! All reads of blocks, by queries and merges, use this module. A piece of a block (a page's columns, a
 //! segment of filters, the footer) is a value in the cache; its key is the block's id and the piece's
 //! position. Pieces that are in no tier are read from the store with as few requests as its planner
-//! finds, and cached. Blocks that this process writes pass through [`WriteThrough`], so that the first
+//! finds, and cached; before that, the process that wrote the block is asked for what it has cached. Blocks that this process writes pass through [`WriteThrough`], so that the first
 //! query for new rows finds them in the cache.
 //!
 //! **Invariants.** Blocks never change and ids are never used twice, so no cached piece is ever stale.
@@ -25,6 +25,8 @@ use sandur_query::QueryStats;
 use sandur_runtime::Env;
 use sandur_store::{Error, Intent, Store};
 
+use crate::peers::AskedPeers;
+
 /// A piece of a block.
 #[derive(Clone, Debug)]
 pub struct Stored {
@@ -44,12 +46,18 @@ pub struct BlockBytes {
     env: Env,
     store: Store,
     cache: Cache,
+    peers: Option<AskedPeers>,
 }
 
 impl BlockBytes {
     /// Reads pieces from `store` through `cache`.
     pub fn new(env: Env, store: Store, cache: Cache) -> Self {
-        Self { env, store, cache }
+        Self { env, store, cache, peers: None }
+    }
+
+    /// Asks the authors of blocks for their pieces before the store.
+    pub(crate) fn asking(self, peers: Option<AskedPeers>) -> Self {
+        Self { peers, ..self }
     }
 
     /// The cache of pieces.
@@ -115,13 +123,45 @@ impl BlockBytes {
         (stats, spent_ns): (&QueryStats, &AtomicU64),
     ) -> Result<Vec<Bytes>, Error> {
         let started = self.env.monotonic();
-        let read = self.store.get_ranges_sized(&meta.path(), meta.size, wanted, intent).await;
+        let mut pieces = self.ask_author(meta, wanted).await;
+        let left: Vec<Range<u64>> = wanted
+            .iter()
+            .zip(&pieces)
+            .filter(|(_, piece)| piece.is_none())
+            .map(|(range, _)| range.clone())
+            .collect();
+        let read = match &left[..] {
+            [] => Ok(Vec::new()),
+            left => {
+                QueryStats::add(&stats.store_requests, 1);
+                self.store.get_ranges_sized(&meta.path(), meta.size, left, intent).await
+            }
+        };
         let took = self.env.monotonic().saturating_sub(started).as_nanos() as u64;
         spent_ns.fetch_add(took, Ordering::Relaxed);
-        QueryStats::add(&stats.store_requests, 1);
         let read = read?;
         QueryStats::add(&stats.store_bytes, read.iter().map(|bytes| bytes.len() as u64).sum());
-        Ok(read)
+        let gaps = pieces.iter_mut().filter(|piece| piece.is_none());
+        gaps.zip(read).for_each(|(gap, bytes)| *gap = Some(bytes));
+        Ok(pieces.into_iter().flatten().collect())
+    }
+
+    /// The pieces that the block's author has in its cache; one for each range.
+    async fn ask_author(&self, meta: &BlockMeta, wanted: &[Range<u64>]) -> Vec<Option<Bytes>> {
+        let nothing = || vec![None; wanted.len()];
+        let Some(peers) = &self.peers else { return nothing() };
+        peers.pieces(meta.writer, meta.id, wanted).await.unwrap_or_else(nothing)
+    }
+
+    /// The pieces of a block that are in a tier, for another process. Does not count as a use of them.
+    pub(crate) async fn for_peer(&self, block: Id, ranges: &[Range<u64>]) -> Vec<Option<Bytes>> {
+        let read = Read { quiet: true, ..Read::default() };
+        let mut pieces = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let found = self.cache.get(&key(block, range), &read).wait().await;
+            pieces.push(found.map(|item| item.value.into_bytes()));
+        }
+        pieces
     }
 
     /// Returns the writer of a new block's pieces to the cache.

@@ -19,7 +19,7 @@ use crate::writing::flush::flusher::Flusher;
 use crate::writing::flush::outcome::{Ending, Flushed};
 use crate::writing::flush::signal::FlushSignal;
 use crate::writing::membership::Membership;
-use crate::writing::wal::{Context, End, Status, Wal};
+use crate::writing::wal::{Context, End, RecentFrames, Status, Wal};
 
 /// Acknowledges pushes and turns heads into blocks, under one incarnation after the other.
 pub(crate) struct Writer {
@@ -118,6 +118,7 @@ impl Writer {
             followers: Arc::clone(&self.followers),
             metrics: self.node.metrics.clone(),
             status: Arc::new(Status::default()),
+            recent: RecentFrames::new(self.options.recent_frames_budget()),
             flush_signal: Arc::clone(&self.flush_signal),
             sealed: Notify::new(),
         }

@@ -37,6 +37,8 @@ use crate::view::floor_of;
 const FAST_TURN: Duration = Duration::from_secs(2);
 /// How long a read of a slow WAL is awaited: several attempts of the store's client.
 const SLOW_TURN: Duration = Duration::from_secs(30);
+/// A writer that says sooner than this that it has no new frame is asked again after the usual pause.
+const TOLD_PAUSE: Duration = Duration::from_millis(250);
 /// How long a start waits until the rows of all writers are known.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -91,11 +93,13 @@ impl WriterFollower {
         let mut is_failing = false;
         let others = Arc::clone(&self.others);
         let interval = others.writer.options.poll_interval;
+        let told_interval = Intervals::of(&others.writer.options).told();
         let stops = others.node.shutdown.signal();
         let mut due = others.node.env.monotonic() + interval;
         loop {
             let now = others.node.env.monotonic();
             tokio::select! {
+                () = others.node.followed.announced.notified() => {}
                 () = stops.triggered() => return,
                 () = others.node.followed.appeared.notified() => {
                     self.reconcile();
@@ -111,6 +115,7 @@ impl WriterFollower {
                 }
                 (Err(error), true) => tracing::debug!(%error, "the catalog could not be followed"),
             }
+            let interval = if others.node.followed.are_told() { told_interval } else { interval };
             due = others.node.env.monotonic() + interval;
         }
     }
@@ -255,8 +260,10 @@ impl OneFollower {
         if took < FAST_TURN {
             self.speed = Speed::Fast;
         }
+        // A writer that is asked waits for its next frame, so it is asked again at once.
+        let is_told = matches!(read, Ok(CaughtUp::Yes { by_writer: true, .. }));
         self.note(read, (ended, next));
-        false
+        is_told && (next > before || took >= TOLD_PAUSE)
     }
 
     /// Whether there is still no memory for the next rows. Without memory they are not read again.
@@ -276,10 +283,13 @@ impl OneFollower {
         let followed = &others.node.followed;
         let is_failed = read.is_err();
         match read {
-            Ok(CaughtUp::Yes { segments, as_of }) => {
+            Ok(CaughtUp::Yes { segments, as_of, by_writer }) => {
                 self.pace.polled(segments);
                 others.memory.note_fit(writer);
-                followed.note_end(writer, EndOfWal { began: as_of, ended, next });
+                match by_writer {
+                    true => followed.note_told(writer, as_of, next),
+                    false => followed.note_end(writer, EndOfWal { began: as_of, ended, next }),
+                }
             }
             Ok(CaughtUp::Fenced { fence }) => {
                 self.pace.polled(0);

@@ -10,6 +10,8 @@ use std::time::Duration;
 use crate::options::EngineOptions;
 use crate::reading::freshness::bound_of;
 
+/// Upper bound of the pause between polls of the catalog while all writers answer.
+const TOLD_MAX: Duration = Duration::from_secs(5);
 /// Polls without a new segment after which a writer is polled less often.
 const IDLE_POLLS: u32 = 10;
 
@@ -22,6 +24,8 @@ pub(super) struct Intervals {
     idle_max: Duration,
     /// Between polls of such a writer while nobody queries.
     unread_max: Duration,
+    /// Between polls of the catalog while all writers answer.
+    told: Duration,
 }
 
 impl Intervals {
@@ -30,7 +34,14 @@ impl Intervals {
         // What a poll has shown counts after the next poll of the catalog, and both may be late.
         let most = bound_of(options).saturating_sub(busy.saturating_mul(2));
         let idle_max = options.poll_idle_interval.min(most).max(busy);
-        Self { busy, idle_max, unread_max: options.poll_unread_interval.max(idle_max) }
+        let unread_max = options.poll_unread_interval.max(idle_max);
+        Self { busy, idle_max, unread_max, told: (bound_of(options) / 2).min(TOLD_MAX).max(busy) }
+    }
+
+    /// The pause between polls of the catalog while all other writers answer. They announce commits, so only
+    /// the registration of a writer that nobody knows yet is seen later.
+    pub(super) fn told(&self) -> Duration {
+        self.told
     }
 }
 
@@ -77,6 +88,6 @@ mod tests {
         assert_eq!(pace.pause(&intervals, false).as_secs(), 1);
         let minute = Duration::from_secs(60);
         let rare = EngineOptions { poll_interval: minute, ..EngineOptions::default() };
-        assert_eq!(Intervals::of(&rare), Intervals { busy: minute, idle_max: minute, unread_max: minute });
+        assert_eq!(Intervals::of(&rare), Intervals { busy: minute, idle_max: minute, unread_max: minute, told: minute });
     }
 }

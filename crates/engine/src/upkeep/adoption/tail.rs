@@ -1,7 +1,10 @@
 //! Reads the WAL of another writer of the bucket into a head of this process.
 //!
+//! While the writer is alive it is asked for its newest frames; the bucket is read when it does not answer or
+//! does not have them in memory any more.
+//!
 //! **Invariants.** Segments are read in the order of their numbers, without a gap. A segment that was read
-//! holds a slot until its rows are in memory.
+//! from the bucket holds a slot until its rows are in memory.
 
 use std::time::Duration;
 
@@ -20,6 +23,9 @@ use crate::upkeep::adoption::read_slots::Speed;
 use crate::view::floor_of;
 use crate::writing::wal::{self, frame};
 
+/// How long a writer may wait for its next frame before it answers that there is none.
+const ASK_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// The position up to which a writer's WAL was read.
 pub(crate) struct WriterTail {
     incarnation: Id,
@@ -36,6 +42,8 @@ pub(crate) enum CaughtUp {
         segments: u64,
         /// A time after which the next segment was not there.
         as_of: Duration,
+        /// Whether the writer itself said so.
+        by_writer: bool,
     },
     /// The writer is fenced: no segment will follow.
     Fenced {
@@ -75,13 +83,19 @@ impl WriterTail {
         let floor = floor_of(&others.node.views.current().snapshot, self.incarnation);
         if floor == u64::MAX {
             let as_of = others.node.env.monotonic();
-            return Ok(CaughtUp::Yes { segments: 0, as_of });
+            return Ok(CaughtUp::Yes { segments: 0, as_of, by_writer: false });
         }
         if floor > self.next {
             // A fence below the floor is void: the writer had moved its floor before.
             (self.next, self.fenced) = (floor, false);
         }
         let mut segments = 0_u64;
+        if when_full == WhenFull::Stop && !self.fenced {
+            match self.ask_writer(others, &mut segments).await? {
+                Asked::ToEnd(end) => return Ok(end),
+                Asked::NoAnswer => {}
+            }
+        }
         while !self.fenced {
             let mut slots: Vec<_> = others.slots.one(speed).await.into_iter().collect();
             // Each request behind the end is in vain and billed, so only a long WAL is read far ahead.
@@ -93,9 +107,9 @@ impl WriterTail {
             let mut fetched = futures_util::stream::iter(fetches).buffered(ahead);
             while let Some(segment) = fetched.next().await {
                 let Some(bytes) = segment? else {
-                    return Ok(CaughtUp::Yes { segments, as_of });
+                    return Ok(CaughtUp::Yes { segments, as_of, by_writer: false });
                 };
-                if let Some(bytes) = self.take(others, bytes, when_full).await? {
+                if let Taken::OutOfMemory(bytes) = self.take(others, bytes, Source::Bucket(when_full)).await? {
                     return Ok(CaughtUp::OutOfMemory { bytes });
                 }
                 slots.pop();
@@ -108,14 +122,38 @@ impl WriterTail {
         Ok(CaughtUp::Fenced { fence: self.next })
     }
 
-    /// Puts the rows of the next segment into the head. Returns the bytes that they need when there is no
-    /// memory for them.
-    async fn take(
-        &mut self,
-        others: &OtherWriters,
-        bytes: Bytes,
-        when_full: WhenFull,
-    ) -> Result<Option<u64>, Error> {
+    /// Takes the frames that the writer has in memory, up to the last one that is durable. The first call waits
+    /// for a frame if there is none.
+    async fn ask_writer(&mut self, others: &OtherWriters, segments: &mut u64) -> Result<Asked, Error> {
+        let Some(peers) = &others.node.peers else { return Ok(Asked::NoAnswer) };
+        let mut wait = others.writer.options.poll_interval.min(ASK_WAIT_MAX);
+        loop {
+            let as_of = others.node.env.monotonic();
+            let Some(answer) = peers.frames(self.incarnation, self.next, wait).await else {
+                return Ok(Asked::NoAnswer);
+            };
+            others.node.followed.note_announced(answer.catalog);
+            wait = Duration::ZERO;
+            let taken = answer.frames.len() as u64;
+            for bytes in answer.frames {
+                match self.take(others, bytes, Source::Writer).await? {
+                    Taken::Rows => *segments += 1,
+                    Taken::OutOfMemory(bytes) => return Ok(Asked::ToEnd(CaughtUp::OutOfMemory { bytes })),
+                    Taken::Refused => return Ok(Asked::NoAnswer),
+                }
+            }
+            if self.next == answer.end {
+                let end = CaughtUp::Yes { segments: *segments, as_of, by_writer: true };
+                return Ok(Asked::ToEnd(end));
+            }
+            if taken == 0 {
+                return Ok(Asked::NoAnswer);
+            }
+        }
+    }
+
+    /// Puts the rows of the next segment into the head.
+    async fn take(&mut self, others: &OtherWriters, bytes: Bytes, source: Source) -> Result<Taken, Error> {
         let (incarnation, sequence) = (self.incarnation, self.next);
         let path = wal::path(incarnation, sequence);
         let frame = {
@@ -126,20 +164,23 @@ impl WriterTail {
         let read = match frame {
             Ok(frame) if frame::is_fence(&frame) => {
                 self.fenced = true;
-                return Ok(None);
+                return Ok(Taken::Rows);
             }
-            Ok(frame) => others.read_frame(incarnation, frame, &bytes, when_full).await?,
-            Err(error) => {
-                tracing::error!(%error, "acknowledged rows in a WAL segment are damaged");
-                others.keep_damaged(&path, bytes.clone()).await;
-                ReadFrame::Batches(Vec::new())
-            }
+            Ok(frame) => match others.read_frame(incarnation, frame, &bytes, source.when_full()).await? {
+                ReadFrame::Batches(batches) => Ok(batches),
+                ReadFrame::OutOfMemory { bytes } => return Ok(Taken::OutOfMemory(bytes)),
+                ReadFrame::Damaged(error) => Err(error.to_string()),
+            },
+            Err(error) => Err(error.to_string()),
         };
-        let reserved = match read {
-            ReadFrame::Batches(batches) => batches,
-            ReadFrame::OutOfMemory { bytes } => return Ok(Some(bytes)),
-            ReadFrame::Damaged(error) => {
-                tracing::error!(path, %error, "acknowledged rows in a WAL segment are damaged");
+        let reserved = match (read, source) {
+            (Ok(batches), _) => batches,
+            (Err(error), Source::Writer) => {
+                tracing::warn!(path, error, "a frame from its writer is damaged; the bucket is read instead");
+                return Ok(Taken::Refused);
+            }
+            (Err(error), Source::Bucket(_)) => {
+                tracing::error!(path, error, "acknowledged rows in a WAL segment are damaged");
                 others.keep_damaged(&path, bytes).await;
                 Vec::new()
             }
@@ -149,10 +190,45 @@ impl WriterTail {
                 others.writer.followers.deliver(batch.batch());
             }
         }
-        others.node.metrics.followed_segments.inc();
+        match source {
+            Source::Writer => others.node.metrics.told_segments.inc(),
+            Source::Bucket(_) => others.node.metrics.followed_segments.inc(),
+        };
         self.next += 1;
-        Ok(None)
+        Ok(Taken::Rows)
     }
+}
+
+/// Where a segment was read, and what to do if its rows do not fit into memory.
+#[derive(Clone, Copy)]
+enum Source {
+    Bucket(WhenFull),
+    Writer,
+}
+
+impl Source {
+    fn when_full(self) -> WhenFull {
+        match self {
+            Self::Bucket(when_full) => when_full,
+            Self::Writer => WhenFull::Stop,
+        }
+    }
+}
+
+/// What became of a segment.
+enum Taken {
+    /// Its rows are in the head, or it is a fence.
+    Rows,
+    /// There is no memory for it; it needs this many bytes.
+    OutOfMemory(u64),
+    /// It is not the expected frame. The same frame is read from the bucket.
+    Refused,
+}
+
+/// The result of asking a writer.
+enum Asked {
+    ToEnd(CaughtUp),
+    NoAnswer,
 }
 
 async fn fetch(others: &OtherWriters, incarnation: Id, sequence: u64) -> Result<Option<Bytes>, StoreError> {

@@ -54,7 +54,7 @@ struct Written {
 }
 
 enum Outcome {
-    Durable { bytes: u64 },
+    Durable { bytes: Bytes },
     Fenced,
 }
 
@@ -152,10 +152,12 @@ impl Committer {
         let Written { sequence, outcome, batches, replies } = written;
         match outcome {
             Outcome::Durable { bytes } => {
+                let length = bytes.len() as u64;
                 context.metrics.wal_frames.inc();
-                context.metrics.wal_bytes.inc_by(bytes);
+                context.metrics.wal_bytes.inc_by(length);
                 context.status.durable(sequence, context.env.monotonic());
-                let conflicts = context.apply_where_due(sequence, bytes, batches).await;
+                context.recent.add(sequence, bytes);
+                let conflicts = context.apply_where_due(sequence, length, batches).await;
                 replies.acknowledge(conflicts, &context.metrics);
                 true
             }
@@ -208,7 +210,7 @@ async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {
             Ok(Created::New) => {
                 let waited = context.env.monotonic().saturating_sub(started);
                 context.metrics.wal_seconds.observe(waited.as_secs_f64());
-                return Outcome::Durable { bytes: bytes.len() as u64 };
+                return Outcome::Durable { bytes };
             }
             Ok(Created::Exists(_)) => return Outcome::Fenced,
             Err(error) => {

@@ -11,6 +11,7 @@ use sandur_runtime::{Env, Lane};
 use sandur_store::{Class, Store};
 use tokio::sync::{Notify, oneshot};
 
+use super::recent::RecentFrames;
 use super::status::Status;
 use crate::error::Error;
 use crate::head::Inserted;
@@ -49,6 +50,7 @@ pub(crate) struct Context {
     pub(crate) followers: Arc<Followers>,
     pub(crate) metrics: Metrics,
     pub(crate) status: Arc<Status>,
+    pub(crate) recent: RecentFrames,
     pub(crate) flush_signal: Arc<FlushSignal>,
     /// Notifies the committer that the catalog lists this incarnation as sealed.
     pub(crate) sealed: Notify,

@@ -20,6 +20,7 @@ pub(crate) mod frame;
 mod group;
 mod local;
 mod pace;
+mod recent;
 mod status;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -39,6 +40,7 @@ pub(crate) use bucket::delete_segments;
 use committing::Push;
 pub(crate) use committing::{Context, End, Settled, path, sequence_of};
 pub(crate) use local::LocalFiles;
+pub(crate) use recent::RecentFrames;
 pub(crate) use status::Status;
 
 /// The WAL of one incarnation.
@@ -80,6 +82,11 @@ impl Wal {
     /// The incarnation that writes this WAL.
     pub(crate) fn incarnation(&self) -> Id {
         self.context.incarnation
+    }
+
+    /// The newest durable frames.
+    pub(crate) fn recent(&self) -> &RecentFrames {
+        &self.context.recent
     }
 
     /// Returns what this WAL's requests to a bucket cost and may cost, as text for users; empty for a

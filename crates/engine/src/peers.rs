@@ -1,0 +1,90 @@
+//! The other processes of the bucket as helpers: what they have in memory need not be read from the store.
+//!
+//! A writer sends the newest frames of its WAL, and the author of a block sends pieces of it from its cache.
+//! Everything is in the bucket as well, so an answer that does not come costs time and requests, and nothing
+//! else. Who is called follows from the catalog: only writers that are registered and not sealed.
+//!
+//! **Invariants.** A frame from a peer counts only if it is the frame with the expected number of the expected
+//! writer, and a piece only if the checksums of its block match when it is decoded. Nothing waits for a
+//! peer longer than [`Peers`] allows.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandur_base::{BoxFuture, Id};
+use sandur_catalog::Catalog;
+
+/// Calls other processes. `address` is the one in the catalog's registration.
+pub trait Peers: Send + Sync + fmt::Debug {
+    /// Returns the durable frames of the WAL of `writer` from the number `from` on. Waits up to `wait` for the
+    /// first one. `None` if the process does not answer, does not have them in memory any more, or is
+    /// not this writer.
+    fn frames<'a>(
+        &'a self,
+        address: &'a str,
+        writer: Id,
+        from: u64,
+        wait: Duration,
+    ) -> BoxFuture<'a, Option<PeerFrames>>;
+
+    /// Returns those pieces of a block that the process has in its cache, in the order of the ranges; `None`
+    /// if the process does not answer.
+    fn pieces<'a>(
+        &'a self,
+        address: &'a str,
+        block: Id,
+        ranges: &'a [Range<u64>],
+    ) -> BoxFuture<'a, Option<Vec<Option<Bytes>>>>;
+}
+
+/// Frames of a WAL, as their writer knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerFrames {
+    /// The newest number of the catalog's log that the process has read.
+    pub catalog: u64,
+    /// The number after the last durable frame.
+    pub end: u64,
+    /// Frames in the order of their numbers, from the one that was asked for.
+    pub frames: Vec<Bytes>,
+}
+
+/// The processes of a catalog that can be asked. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct AskedPeers {
+    catalog: Catalog,
+    peers: Arc<dyn Peers>,
+}
+
+impl AskedPeers {
+    pub(crate) fn new(catalog: Catalog, peers: Arc<dyn Peers>) -> Self {
+        Self { catalog, peers }
+    }
+
+    /// The frames of a writer from `from` on, if it answers.
+    pub(crate) async fn frames(&self, writer: Id, from: u64, wait: Duration) -> Option<PeerFrames> {
+        self.peers.frames(&self.address(writer)?, writer, from, wait).await
+    }
+
+    /// The pieces of a block that its author has in its cache; one for each range.
+    pub(crate) async fn pieces(
+        &self,
+        author: Id,
+        block: Id,
+        ranges: &[Range<u64>],
+    ) -> Option<Vec<Option<Bytes>>> {
+        let pieces = self.peers.pieces(&self.address(author)?, block, ranges).await?;
+        let fits = |(piece, range): (&Option<Bytes>, &Range<u64>)| {
+            piece.as_ref().is_none_or(|piece| piece.len() as u64 == range.end - range.start)
+        };
+        (pieces.len() == ranges.len() && pieces.iter().zip(ranges).all(fits)).then_some(pieces)
+    }
+
+    fn address(&self, writer: Id) -> Option<String> {
+        let snapshot = self.catalog.snapshot();
+        let writer = snapshot.writer(writer).filter(|writer| !writer.is_sealed())?;
+        (!writer.address.is_empty()).then(|| writer.address.clone())
+    }
+}
