@@ -78,6 +78,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "model",
             "protobuf",
             "format",
+            "peers",
             "query",
             "logql",
             "promql",

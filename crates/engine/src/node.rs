@@ -30,7 +30,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new(env: Env, store: Store, catalog: Catalog, peers: Option<Arc<dyn Peers>>) -> Arc<Self> {
-        let peers = peers.map(|peers| AskedPeers::new(catalog.clone(), peers));
+        let peers = peers.map(|peers| AskedPeers::new(env.clone(), catalog.clone(), peers));
         let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
         let followed = Arc::new(FollowedWriters::new(env.clone()));
         let (metrics, shutdown) = (Metrics::default(), Shutdown::default());

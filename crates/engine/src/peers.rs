@@ -5,8 +5,8 @@
 //! else. Who is called follows from the catalog: only writers that are registered and not sealed.
 //!
 //! **Invariants.** A frame from a peer counts only if it is the frame with the expected number of the expected
-//! writer, and a piece only if the checksums of its block match when it is decoded. Nothing waits for a
-//! peer longer than [`Peers`] allows.
+//! writer, and a piece only if the checksums of its block match when it is decoded. A peer is awaited for a
+//! short time; then the bucket is read.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,6 +16,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::{BoxFuture, Id};
 use sandur_catalog::Catalog;
+use sandur_runtime::Env;
+
+/// How long the answer of a writer may take, in addition to the time that it waits.
+const FRAMES_PATIENCE: Duration = Duration::from_millis(250);
+/// How long pieces of a block are awaited: not much longer than the bucket needs for a small piece.
+const PIECES_PATIENCE: Duration = Duration::from_millis(100);
+/// The speed at which pieces are expected (20 MB/s).
+const PIECES_BYTES_PER_US: u64 = 20;
 
 /// Calls other processes. `address` is the one in the catalog's registration.
 pub trait Peers: Send + Sync + fmt::Debug {
@@ -54,18 +62,21 @@ pub struct PeerFrames {
 /// The processes of a catalog that can be asked. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct AskedPeers {
+    env: Env,
     catalog: Catalog,
     peers: Arc<dyn Peers>,
 }
 
 impl AskedPeers {
-    pub(crate) fn new(catalog: Catalog, peers: Arc<dyn Peers>) -> Self {
-        Self { catalog, peers }
+    pub(crate) fn new(env: Env, catalog: Catalog, peers: Arc<dyn Peers>) -> Self {
+        Self { env, catalog, peers }
     }
 
     /// The frames of a writer from `from` on, if it answers.
     pub(crate) async fn frames(&self, writer: Id, from: u64, wait: Duration) -> Option<PeerFrames> {
-        self.peers.frames(&self.address(writer)?, writer, from, wait).await
+        let address = self.address(writer)?;
+        let answer = self.peers.frames(&address, writer, from, wait);
+        self.env.timeout(wait + FRAMES_PATIENCE, answer).await?
     }
 
     /// The pieces of a block that its author has in its cache; one for each range.
@@ -75,7 +86,11 @@ impl AskedPeers {
         block: Id,
         ranges: &[Range<u64>],
     ) -> Option<Vec<Option<Bytes>>> {
-        let pieces = self.peers.pieces(&self.address(author)?, block, ranges).await?;
+        let address = self.address(author)?;
+        let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        let patience = PIECES_PATIENCE + Duration::from_micros(bytes / PIECES_BYTES_PER_US);
+        let answer = self.peers.pieces(&address, block, ranges);
+        let pieces = self.env.timeout(patience, answer).await??;
         let fits = |(piece, range): (&Option<Bytes>, &Range<u64>)| {
             piece.as_ref().is_none_or(|piece| piece.len() as u64 == range.end - range.start)
         };

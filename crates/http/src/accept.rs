@@ -7,10 +7,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use futures_util::stream::{FuturesUnordered, Stream, StreamExt, unfold};
 use sandur_base::BoxFuture;
 use sandur_config::Http;
@@ -18,7 +17,7 @@ use sandur_listeners::{Connections, Place};
 use sandur_runtime::{Env, ShutdownSignal};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::connection::Connection;
+use super::connection::{Connection, Served};
 use super::tls::Tls;
 use crate::server_metrics::ServerMetrics;
 
@@ -40,8 +39,8 @@ pub struct Acceptor {
 
 impl Acceptor {
     /// Accepts connections until the server stops, then waits for them to end, for at most the drain
-    /// timeout. Until `router` is set, requests get 503.
-    pub async fn run(self, listener: TcpListener, router: Arc<OnceLock<Router>>) {
+    /// timeout. Until its router is set, requests get 503.
+    pub async fn run(self, listener: TcpListener, served: Arc<Served>) {
         let mut open: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
         let mut accepted = Box::pin(self.accepted(&listener));
         loop {
@@ -50,7 +49,7 @@ impl Acceptor {
                 Some(()) = open.next() => {}
                 Some(next) = accepted.next() => match next {
                     Ok((stream, peer, Some(place))) => {
-                        let serving = self.connection(stream, peer, Arc::new(place), Arc::clone(&router));
+                        let serving = self.connection(stream, peer, Arc::new(place), Arc::clone(&served));
                         let task = self.env.spawn("connection", serving);
                         open.push(Box::pin(async move { drop(task.join().await) }));
                     }
@@ -94,10 +93,10 @@ impl Acceptor {
         stream: TcpStream,
         peer: SocketAddr,
         place: Arc<Place>,
-        router: Arc<OnceLock<Router>>,
+        served: Arc<Served>,
     ) -> BoxFuture<'static, ()> {
         let (env, http, stop) = (self.env.clone(), self.http.clone(), self.stop.clone());
-        let connection = Connection { env, http, stop, peer, place: Arc::clone(&place), router };
+        let connection = Connection { env, http, stop, peer, place: Arc::clone(&place), served };
         let (gauge, tls) = (self.metrics.connections.clone(), self.tls.clone());
         Box::pin(async move {
             gauge.inc();
@@ -147,8 +146,8 @@ mod tests {
                 "done"
             }),
         );
-        let cell = Arc::new(OnceLock::from(router));
-        let task = env.spawn("acceptor", acceptor.run(listener, cell));
+        let served = Served { router: router.into(), ..Served::default() };
+        let task = env.spawn("acceptor", acceptor.run(listener, Arc::new(served)));
         (address, shutdown, task)
     }
 

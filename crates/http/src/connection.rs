@@ -23,14 +23,16 @@ use sandur_base::{BoxFuture, ErrorKind};
 use sandur_config::Http;
 use sandur_listeners::{Phase, Place};
 use sandur_memory::{MemoryBudget, Reservation};
+use sandur_peers::PeerServer;
 use sandur_runtime::{Env, ShutdownSignal};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
 
 use super::http2_heads::WatchedHeads;
-use super::sniffed::Sniffed;
+use super::sniffed::{Sniffed, Start};
 use super::streams::{InTask, Streams};
 use super::timed_stream::TimedStream;
 use super::tls::{ALPN_HTTP2, Tls};
@@ -71,8 +73,36 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// Its place among the connections.
     pub place: Arc<Place>,
-    /// The routes; unset until the server is ready.
-    pub router: Arc<OnceLock<Router>>,
+    /// What is served.
+    pub served: Arc<Served>,
+}
+
+/// What a listener serves; unset until the server is ready.
+#[derive(Default)]
+pub struct Served {
+    /// The routes.
+    pub router: OnceLock<Router>,
+    /// Calls of other processes of the cluster, if it has a secret.
+    pub peers: OnceLock<PeerServer>,
+}
+
+/// A connection that has begun.
+enum Begun {
+    Peer(Sniffed<TcpStream>),
+    Http1(Sniffed<TcpStream>),
+    Http2(Sniffed<TcpStream>),
+    Encrypted(Box<TlsStream<Sniffed<TcpStream>>>),
+}
+
+/// Waits for the first bytes, and for the handshake of TLS.
+async fn begin(stream: TcpStream, tls: Option<Arc<Tls>>) -> io::Result<Begun> {
+    let (start, stream) = Sniffed::look(stream).await?;
+    match (start, tls) {
+        (Start::Peer, _) => Ok(Begun::Peer(stream)),
+        (_, Some(tls)) => Ok(Begun::Encrypted(Box::new(tls.accept(stream).await?))),
+        (Start::Http2, None) => Ok(Begun::Http2(stream)),
+        (Start::Other, None) => Ok(Begun::Http1(stream)),
+    }
 }
 
 impl Connection {
@@ -82,22 +112,27 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         let first = self.http.header_timeout;
         let late = || io::Error::new(io::ErrorKind::TimedOut, "the client sends nothing");
-        match tls {
-            None => {
-                let looked = self.env.timeout(first, self.unless_stopped(Sniffed::look(stream))).await;
-                match looked.ok_or_else(late)?? {
-                    (true, stream) => self.http2(stream).await,
-                    (false, stream) => self.http1(stream).await,
-                }
-            }
-            Some(tls) => {
-                let handshake = self.env.timeout(first, self.unless_stopped(tls.accept(stream))).await;
-                let stream = handshake.ok_or_else(late)??;
-                match stream.get_ref().1.alpn_protocol() {
-                    Some(ALPN_HTTP2) => self.http2(stream).await,
-                    _ => self.http1(stream).await,
-                }
-            }
+        let begun = self.env.timeout(first, self.unless_stopped(begin(stream, tls))).await;
+        match begun.ok_or_else(late)?? {
+            Begun::Peer(stream) => self.peer(stream).await,
+            Begun::Http1(stream) => self.http1(stream).await,
+            Begun::Http2(stream) => self.http2(stream).await,
+            Begun::Encrypted(stream) => match stream.get_ref().1.alpn_protocol() {
+                Some(ALPN_HTTP2) => self.http2(stream).await,
+                _ => self.http1(stream).await,
+            },
+        }
+    }
+
+    /// Answers calls of another process. Without the cluster's secret no byte is answered.
+    async fn peer(self, stream: Sniffed<TcpStream>) -> Ended {
+        let Some(peers) = self.served.peers.get() else {
+            return Err("a peer called, and this process has no secret of a cluster".into());
+        };
+        self.place.set(Phase::Upgraded);
+        tokio::select! {
+            ended = peers.serve(stream) => Ok(ended?),
+            () = self.stop.triggered() => Ok(()),
         }
     }
 
@@ -113,7 +148,7 @@ impl Connection {
     /// Starts answering a request.
     fn answer(&self, mut request: Request<Body>) -> impl Future<Output = Response> + Send + use<> {
         request.extensions_mut().insert(self.peer);
-        let answering = match self.router.get() {
+        let answering = match self.served.router.get() {
             Some(router) => Either::Left(router.clone().oneshot(request)),
             None => Either::Right(std::future::ready(Ok::<_, Infallible>(not_ready()))),
         };

@@ -58,6 +58,7 @@ mod written;
 
 pub use accept::Acceptor;
 pub use app::{App, AppState};
+pub use connection::Served;
 pub use failed_request::Failure;
 pub use gate::Gate;
 pub use host::OwnNames;

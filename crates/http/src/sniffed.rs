@@ -1,5 +1,5 @@
-//! Detects the HTTP version of a connection without TLS: HTTP/2 begins with a preface that no request of
-//! HTTP/1 can begin with (RFC 9113, 3.4).
+//! Detects how a connection begins: HTTP/2 has a preface that no request of HTTP/1 can begin with (RFC 9113,
+//! 3.4), and a peer of the cluster begins with letters that are no method of HTTP and no TLS.
 //!
 //! Invariant: no byte is lost; bytes that were inspected are read again.
 
@@ -11,6 +11,19 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// Start of `PRI * HTTP/2.0`: enough to distinguish it from `POST`, `PUT` and every other method.
 const PREFACE_START: &[u8; 3] = b"PRI";
+/// Start of the magic of peer calls.
+const PEER_START: &[u8; 3] = b"SPE";
+
+/// How a connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With the preface of HTTP/2, not encrypted.
+    Http2,
+    /// As a peer of the cluster.
+    Peer,
+    /// With a request of HTTP/1 or a TLS handshake.
+    Other,
+}
 
 /// A stream whose first bytes were inspected.
 pub struct Sniffed<S> {
@@ -22,17 +35,19 @@ pub struct Sniffed<S> {
 }
 
 impl<S: AsyncRead + Unpin> Sniffed<S> {
-    /// Waits for the first bytes. Returns whether they are those of HTTP/2.
-    pub async fn look(inner: S) -> io::Result<(bool, Self)> {
+    /// Waits for the first bytes.
+    pub async fn look(inner: S) -> io::Result<(Start, Self)> {
         let mut sniffed = Self { first: [0; 3], seen: 0, given: 0, inner };
         while sniffed.seen < PREFACE_START.len() {
             let count = sniffed.inner.read(&mut sniffed.first[sniffed.seen..]).await?;
             sniffed.seen += count;
-            if count == 0 || !PREFACE_START.starts_with(&sniffed.first[..sniffed.seen]) {
-                return Ok((false, sniffed));
+            let seen = &sniffed.first[..sniffed.seen];
+            if count == 0 || !(PREFACE_START.starts_with(seen) || PEER_START.starts_with(seen)) {
+                return Ok((Start::Other, sniffed));
             }
         }
-        Ok((true, sniffed))
+        let start = if sniffed.first == *PEER_START { Start::Peer } else { Start::Http2 };
+        Ok((start, sniffed))
     }
 }
 
@@ -84,20 +99,23 @@ mod tests {
 
     #[tokio::test]
     async fn the_preface_is_recognized_and_no_byte_is_lost() {
-        for (sent, is_http2) in [
-            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", true),
-            ("PUT / HTTP/1.1\r\n", false),
-            ("POST / HTTP/1.1\r\n", false),
-            ("GET / HTTP/1.1\r\n", false),
-            ("PR", false),
-            ("P", false),
-            ("", false),
+        for (sent, start) in [
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Start::Http2),
+            ("SPER and a key", Start::Peer),
+            ("SEARCH / HTTP/1.1\r\n", Start::Other),
+            ("PUT / HTTP/1.1\r\n", Start::Other),
+            ("POST / HTTP/1.1\r\n", Start::Other),
+            ("GET / HTTP/1.1\r\n", Start::Other),
+            ("PR", Start::Other),
+            ("SP", Start::Other),
+            ("P", Start::Other),
+            ("", Start::Other),
         ] {
             let pieces = Pieces(sent.bytes().collect());
             let (found, mut stream) = Sniffed::look(pieces).await.unwrap();
             let mut again = String::new();
             stream.read_to_string(&mut again).await.unwrap();
-            assert_eq!((found, again.as_str()), (is_http2, sent));
+            assert_eq!((found, again.as_str()), (start, sent));
         }
     }
 

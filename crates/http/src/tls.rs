@@ -13,7 +13,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, version};
 use sandur_base::small_file;
 use sandur_runtime::Env;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -88,7 +88,10 @@ impl Tls {
     }
 
     /// Performs the handshake of a connection, without a timeout.
-    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let current = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
         let bounded =
             |connection: &mut rustls::ServerConnection| connection.set_buffer_limit(Some(BUFFER_BYTES));

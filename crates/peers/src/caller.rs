@@ -201,7 +201,7 @@ mod tests {
 
     use bytes::Bytes;
     use sandur_base::{BoxFuture, Id};
-    use sandur_runtime::{Shutdown, Task};
+    use sandur_runtime::{Shutdown, ShutdownSignal, Task};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
@@ -246,6 +246,19 @@ mod tests {
         ClusterSecret::parse(&letter.repeat(32)).unwrap()
     }
 
+    /// Accepts connections until the signal.
+    async fn accept(env: Env, server: PeerServer, listener: TcpListener, stop: ShutdownSignal) {
+        let mut open = Vec::new();
+        loop {
+            let accepted = tokio::select! {
+                () = stop.triggered() => return,
+                accepted = listener.accept() => accepted.unwrap().0,
+            };
+            let server = server.clone();
+            open.push(env.spawn("connection", async move { drop(server.serve(accepted).await) }));
+        }
+    }
+
     async fn ground(bounds: ServerBounds) -> Ground {
         let env = Env::system(1);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -253,7 +266,7 @@ mod tests {
         let (echo, metrics, stop) = (Arc::new(Echo::default()), PeerMetrics::default(), Shutdown::default());
         let answers: Arc<dyn Answers> = Arc::clone(&echo) as Arc<dyn Answers>;
         let server = PeerServer::new(env.clone(), secret("s"), bounds, answers).with_metrics(metrics.clone());
-        let _server = env.spawn("server", server.run(listener, stop.signal()));
+        let _server = env.spawn("server", accept(env.clone(), server, listener, stop.signal()));
         Ground { env, address, echo, metrics, stop, _server }
     }
 
@@ -288,7 +301,7 @@ mod tests {
     #[tokio::test]
     async fn a_stranger_gets_no_byte() {
         let ground =
-            ground(ServerBounds { request: Duration::from_millis(50), ..ServerBounds::default() }).await;
+            ground(ServerBounds { handshake: Duration::from_millis(50), ..ServerBounds::default() }).await;
         for sent in
             [&b""[..], b"GET /sandur/cluster HTTP/1.1\r\n\r\n", &[0; 64], b"SPER\x01\0\0\0 and then noise"]
         {
@@ -337,7 +350,7 @@ mod tests {
         let listener = TcpListener::bind(&address).await.unwrap();
         let server = PeerServer::new(env.clone(), secret("s"), ServerBounds::default(), echo);
         let again = Shutdown::default();
-        let _server = env.spawn("server", server.run(listener, again.signal()));
+        let _server = env.spawn("server", accept(env.clone(), server, listener, again.signal()));
         caller.call(&address, &pieces(1), PATIENCE, 100).await.unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Accepts connections of peers and answers their calls.
+//! Answers the calls of peers on connections that a listener accepted.
 //!
 //! **Bounds.** There are at most [`ServerBounds::connections`]; further ones are closed at once. A stranger holds a
 //! connection for the time of a handshake and gets no byte. A peer that sends half a request, or does not read
@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::BoxFuture;
-use sandur_runtime::{Env, ShutdownSignal};
+use sandur_runtime::Env;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::failure::CallError;
 use crate::handshake;
@@ -32,11 +31,11 @@ pub trait Answers: Send + Sync + 'static {
 pub struct ServerBounds {
     /// Maximum number of connections.
     pub connections: usize,
-    /// Maximum time of a handshake, and of the rest of a request whose first byte arrived.
-    pub request: Duration,
+    /// Maximum time of a handshake.
+    pub handshake: Duration,
     /// Maximum time of sending an answer.
     pub answer: Duration,
-    /// How long a connection may be idle.
+    /// How long a connection may take until its next request has arrived.
     pub idle: Duration,
 }
 
@@ -44,14 +43,14 @@ impl Default for ServerBounds {
     fn default() -> Self {
         Self {
             connections: 512,
-            request: Duration::from_secs(5),
+            handshake: Duration::from_secs(5),
             answer: Duration::from_secs(30),
             idle: Duration::from_secs(120),
         }
     }
 }
 
-/// Serves calls on one listener. Cheap to clone.
+/// Serves calls. Cheap to clone.
 #[derive(Clone)]
 pub struct PeerServer {
     env: Env,
@@ -59,12 +58,14 @@ pub struct PeerServer {
     bounds: ServerBounds,
     answers: Arc<dyn Answers>,
     metrics: PeerMetrics,
+    places: Arc<Semaphore>,
 }
 
 impl PeerServer {
     /// A server that answers with `answers`.
     pub fn new(env: Env, secret: ClusterSecret, bounds: ServerBounds, answers: Arc<dyn Answers>) -> Self {
-        Self { env, secret, bounds, answers, metrics: PeerMetrics::default() }
+        let (metrics, places) = (PeerMetrics::default(), Arc::new(Semaphore::new(bounds.connections)));
+        Self { env, secret, bounds, answers, metrics, places }
     }
 
     /// Counts with these metrics.
@@ -72,41 +73,15 @@ impl PeerServer {
         Self { metrics, ..self }
     }
 
-    /// Accepts connections until the process stops.
-    pub async fn run(self, listener: TcpListener, stop: ShutdownSignal) {
-        let places = Arc::new(Semaphore::new(self.bounds.connections));
-        let mut open = Vec::new();
-        loop {
-            let accepted = tokio::select! {
-                () = stop.triggered() => return,
-                accepted = listener.accept() => accepted,
-            };
-            open.retain(|task: &sandur_runtime::Task<()>| !task.is_finished());
-            match (accepted, Arc::clone(&places).try_acquire_owned()) {
-                (Ok((stream, peer)), Ok(place)) => {
-                    let _ = stream.set_nodelay(true);
-                    let server = self.clone();
-                    open.push(self.env.spawn("peer-connection", async move {
-                        if let Err(error) = server.serve(stream, place).await {
-                            tracing::debug!(%peer, %error, "the connection of a peer ended");
-                        }
-                    }));
-                }
-                (Ok((_, peer)), Err(_)) => tracing::debug!(%peer, "refused: all places of peers are taken"),
-                (Err(error), _) => {
-                    // No file descriptor is left, or the peer left early. Other connections stay open.
-                    tracing::warn!(%error, "cannot accept a connection of a peer");
-                    self.env.sleep(Duration::from_millis(50)).await;
-                }
-            }
-        }
-    }
-
-    async fn serve<S>(&self, stream: S, _place: OwnedSemaphorePermit) -> Result<(), CallError>
+    /// Answers the calls of one connection until it ends.
+    pub async fn serve<S>(&self, stream: S) -> Result<(), CallError>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        let opened = self.env.timeout(self.bounds.request, handshake::accept(stream, &self.secret)).await;
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(CallError::Busy { address: "of this process".to_owned() });
+        };
+        let opened = self.env.timeout(self.bounds.handshake, handshake::accept(stream, &self.secret)).await;
         let mut sealed = match opened.ok_or(CallError::Late)? {
             Ok(sealed) => sealed,
             Err(error) => {

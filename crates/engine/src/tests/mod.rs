@@ -23,6 +23,7 @@ mod needles_in_little_memory;
 mod outages;
 mod parts;
 mod parts_of_queries;
+mod peers;
 mod refused;
 mod retention;
 mod retention_seeds;

@@ -2,13 +2,13 @@
 //! or an option that says that it needs none.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use axum::Router;
 use sandur_config::Settings;
 use sandur_http::auth::Authority;
-use sandur_http::{Acceptor, App, Gate, OwnNames, ServerMetrics, Surface, Tls, router};
+use sandur_http::{Acceptor, App, Gate, OwnNames, Served, ServerMetrics, Surface, Tls, router};
 use sandur_listeners::Connections;
+use sandur_peers::PeerServer;
 use sandur_runtime::{Env, ShutdownSignal, Task};
 use sandur_terminal::Failed;
 use tokio::net::TcpListener;
@@ -22,7 +22,7 @@ pub struct Listener {
     pub address: SocketAddr,
     surface: Surface,
     /// Set when the server is ready.
-    router: Arc<OnceLock<Router>>,
+    served: Arc<Served>,
 }
 
 /// All listeners of a server.
@@ -68,9 +68,9 @@ pub async fn bind_all(
             Connections::new(env.clone(), most, shares.heads_budget(), metrics.admission.clone());
         let (world, counted, stop) = (env.clone(), metrics.clone(), stop.clone());
         let acceptor = Acceptor { env: world, http, connections, metrics: counted, tls: tls.clone(), stop };
-        let router = Arc::new(OnceLock::new());
-        accepting.push(env.spawn("acceptor", acceptor.run(listener, Arc::clone(&router))));
-        listeners.push(Listener { address, surface, router });
+        let served = Arc::<Served>::default();
+        accepting.push(env.spawn("acceptor", acceptor.run(listener, Arc::clone(&served))));
+        listeners.push(Listener { address, surface, served });
     }
     let following = tls.map(|tls| env.spawn("certificates", tls.follow()));
     Ok(Listeners { listeners, accepting, following })
@@ -78,11 +78,14 @@ pub async fn bind_all(
 
 impl Listener {
     /// Starts to answer requests.
-    pub fn open(&self, app: &App, authority: Option<&Arc<Authority>>) {
+    pub fn open(&self, app: &App, authority: Option<&Arc<Authority>>, peers: Option<&PeerServer>) {
         let names = OwnNames::new(self.address, authority.is_some(), &app.settings.http.allowed_hosts);
         let gate = Gate::new(app.env.clone(), authority.cloned(), names, app.metrics.clone());
         // Set once, here.
-        let _ = self.router.set(router(app.clone(), self.surface, gate));
+        let _ = self.served.router.set(router(app.clone(), self.surface, gate));
+        if let Some(peers) = peers.filter(|_| matches!(self.surface, Surface::Whole | Surface::Data)) {
+            let _ = self.served.peers.set(peers.clone());
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::fixtures::BatchBuilder;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
 use crate::view::Views;
-use crate::writing::wal::Status;
+use crate::writing::wal::{RecentFrames, Status};
 
 /// The scripted outcome of the next append or creation of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +174,7 @@ impl Bench {
             incarnation,
             followers: Arc::default(),
             metrics: Metrics::default(),
+            recent: RecentFrames::new(MemoryBudget::root("recent", 0)),
             status: Arc::new(Status::default()),
             flush_signal: Arc::default(),
             sealed: Notify::new(),
