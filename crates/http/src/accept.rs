@@ -114,6 +114,7 @@ impl Acceptor {
 
 #[cfg(test)]
 mod tests {
+    use axum::Router;
     use axum::routing::get;
     use sandur_runtime::Shutdown;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
