@@ -49,6 +49,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("memcached", &["base", "memory", "runtime", "cache"]),
     ("cache-sim", &["base", "cache"]),
     ("catalog", &["base", "runtime", "model", "format", "store"]),
+    ("membership", &["feature-set", "base", "runtime"]),
     ("query", &["base", "memory", "runtime", "model", "protobuf"]),
     ("engine", &["base", "memory", "runtime", "model", "format", "store", "cache", "catalog", "query"]),
     ("logql", &["base", "memory", "runtime", "model", "protobuf", "query"]),
