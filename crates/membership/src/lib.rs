@@ -54,5 +54,5 @@ pub use metrics::Metrics;
 pub use network::{DatagramSocket, Network, Udp};
 pub use replay::WINDOW;
 pub use seeds::{BucketSeeds, RESOLVED_EVERY};
-pub use state::{NodeState, Roles, STATE_BYTES_MAX};
+pub use state::{NodeState, STATE_BYTES_MAX};
 pub use view::{Liveness, Peer, View};

@@ -159,7 +159,7 @@ impl Membership {
     }
 
     /// Tells peers that this node stops, and stops gossip.
-    pub async fn leave(self) {
+    pub async fn leave(&self) {
         let (said, farewell) = oneshot::channel();
         self.shared.wishes().farewell = Some(said);
         self.shared.wake.notify_one();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  version 1                    1 byte
-//!  roles                        2 bytes   little endian
+//!  roles                        4 bytes   little endian
 //!  cache bytes                  8 bytes   little endian
 //!  writer                      16 bytes   zero: none
 //!  gossip address               1 byte 4 or 6, 4 or 16 bytes, 2 bytes of the port (little endian)
@@ -25,30 +25,6 @@ pub const STATE_BYTES_MAX: usize = 1_024;
 const NAME_BYTES_MAX: usize = 128;
 const VERSION: u8 = 1;
 
-/// The roles of a node as a set. Roles of later versions are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Roles(pub u16);
-
-impl Roles {
-    /// Takes pushes.
-    pub const INGEST: Self = Self(1);
-    /// Answers queries.
-    pub const QUERY: Self = Self(1 << 1);
-    /// Merges blocks and deletes data.
-    pub const COMPACT: Self = Self(1 << 2);
-    /// Serves cached blocks.
-    pub const CACHE: Self = Self(1 << 3);
-    /// Evaluates rules.
-    pub const RULES: Self = Self(1 << 4);
-    /// All roles of this version.
-    pub const ALL: Self = Self(0b1_1111);
-
-    /// Whether the set contains all of `other`.
-    pub fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
 /// The state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeState {
@@ -62,8 +38,8 @@ pub struct NodeState {
     pub peer_address: String,
     /// The address to which gossip for the node is sent.
     pub gossip_address: SocketAddr,
-    /// What the node does.
-    pub roles: Roles,
+    /// The roles of the node, in the bits of its description in the catalog.
+    pub roles: u32,
     /// Bytes of its cache, as the weight in placement.
     pub cache_bytes: u64,
     /// The incarnation under which it writes a WAL; `None` if it writes none.
@@ -74,7 +50,7 @@ impl NodeState {
     /// The bytes of the state.
     pub fn encode(&self) -> Result<Vec<u8>, Error> {
         let mut out = vec![VERSION];
-        out.extend_from_slice(&self.roles.0.to_le_bytes());
+        out.extend_from_slice(&self.roles.to_le_bytes());
         out.extend_from_slice(&self.cache_bytes.to_le_bytes());
         out.extend_from_slice(&self.writer.unwrap_or_default().to_bytes());
         match self.gossip_address.ip() {
@@ -118,7 +94,7 @@ impl NodeState {
         if from.u8()? != VERSION {
             return None;
         }
-        let (roles, cache_bytes, writer) = (Roles(from.u16()?), from.u64()?, from.id()?);
+        let (roles, cache_bytes, writer) = (from.u32()?, from.u64()?, from.id()?);
         let ip = match from.u8()? {
             4 => IpAddr::V4(Ipv4Addr::from(from.array::<4>()?)),
             6 => IpAddr::V6(Ipv6Addr::from(from.array::<16>()?)),
@@ -157,7 +133,7 @@ pub(crate) mod tests {
             program: "0.1.0".to_owned(),
             peer_address: format!("10.0.0.1:{number}"),
             gossip_address: SocketAddr::from(([10, 0, 0, 1], number)),
-            roles: Roles::ALL,
+            roles: 0b1_1111,
             cache_bytes: 1 << 30,
             writer: Some(Id(u128::from(number))),
         }
