@@ -9,12 +9,17 @@
 //! after two intervals. A heartbeat that did not grow is read twice per interval. So live writers cost few
 //! reads, and a silent one is noticed as early as if all were read in every interval.
 //!
+//! A writer whose process gives no sign of life outside the bucket either ([`Hints`]) is read sooner, and
+//! presumed dead after one and a half intervals without a heartbeat. Neither signal is enough by itself: a
+//! process that others do not reach writes heartbeats, and one that does not write them may only be slow.
+//!
 //! A heartbeat also holds the position in the catalog's log that its author has read. If that position is
 //! after the log's end, or in another log, the observers stop committing.
 //!
 //! In a local directory this process holds the lock, so every other writer that is not sealed is dead.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +33,7 @@ use sandur_store::{Intent, Store};
 
 use crate::catalog::{Catalog, Registration};
 use crate::error::Error;
+use crate::hints::Hints;
 use crate::names;
 use crate::witness::Witness;
 
@@ -38,17 +44,26 @@ pub struct MembersOptions {
     pub beat: Duration,
     /// Silence after which a writer is presumed dead. Default: 30 s.
     pub silent_after: Duration,
+    /// What other processes say outside the bucket. Default: nothing.
+    pub hints: Option<Arc<dyn Hints>>,
 }
 
 impl Default for MembersOptions {
     fn default() -> Self {
-        Self { beat: Duration::from_secs(10), silent_after: Duration::from_secs(30) }
+        Self { beat: Duration::from_secs(10), silent_after: Duration::from_secs(30), hints: None }
     }
 }
 
 /// Reads without a change that must have happened, in addition to the time, before a writer is presumed
 /// dead: a single read could be the first one after the observer was suspended.
 const LOOKS_MIN: u32 = 3;
+/// The same for a writer whose process is also gone outside the bucket.
+const HINTED_LOOKS_MIN: u32 = 2;
+/// How long a process must be gone outside the bucket for that to count.
+const GONE_MIN: Duration = Duration::from_secs(10);
+/// Between the address for peers and the address for hints in a heartbeat. Earlier versions only show the
+/// text.
+const HINTS_AT: &str = " gossip=";
 /// A heartbeat that failed is repeated after this fraction (1/5) of the interval.
 const REPEATED_AFTER_PART: u32 = 5;
 /// How often per interval the heartbeat of a writer is read whose last one did not grow.
@@ -66,6 +81,8 @@ struct Inner {
     /// Monotonic start of the first failed heartbeat since the last successful one.
     unwritten_since: Mutex<Option<Duration>>,
     seen: Mutex<BTreeMap<Id, Seen>>,
+    /// Where others get hints, by their heartbeats.
+    hinted_at: Mutex<BTreeMap<Id, SocketAddr>>,
 }
 
 #[derive(Clone, Copy)]
@@ -84,7 +101,8 @@ impl Members {
     /// Returns the members as seen by the process that registered as `own`. Writes nothing yet.
     pub fn new(catalog: Catalog, own: Registration, options: MembersOptions) -> Self {
         let (counter, unwritten_since, seen) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { catalog, own, options, counter, unwritten_since, seen }))
+        let hinted_at = Mutex::default();
+        Self(Arc::new(Inner { catalog, own, options, counter, unwritten_since, seen, hinted_at }))
     }
 
     /// Writes and reads heartbeats until the task is dropped. Failures are logged and retried.
@@ -131,6 +149,10 @@ impl Members {
         let Registration { incarnation, address, host, .. } = self.0.own.clone();
         let counter = self.0.counter.fetch_add(1, Ordering::Relaxed) + 1;
         let seen = self.0.catalog.snapshot().position();
+        let address = match self.0.options.hints.as_ref().and_then(|hints| hints.address()) {
+            Some(hints) => format!("{address}{HINTS_AT}{hints}"),
+            None => address,
+        };
         let bytes = Bytes::from(Member { incarnation, counter, address, host, seen }.encode()?);
         let store = self.0.catalog.store();
         store.put(&names::member(incarnation), bytes, Intent::member()).await?;
@@ -139,17 +161,17 @@ impl Members {
 
     /// Reads the heartbeats of all other unsealed writers once.
     pub async fn observe(&self) -> Result<(), Error> {
-        self.observe_those(|_| true).await
+        self.observe_those(|_, _| true).await
     }
 
     /// Reads the heartbeats of the other unsealed writers that may have grown, or have not grown lately.
     async fn observe_due(&self) -> Result<(), Error> {
         let (now, beat) = (self.0.catalog.env().monotonic(), self.0.options.beat);
-        self.observe_those(|seen| seen.looks > 0 || now.saturating_sub(seen.since) + beat / 4 >= 2 * beat)
-            .await
+        let is_due = |seen: &Seen| seen.looks > 0 || now.saturating_sub(seen.since) + beat / 4 >= 2 * beat;
+        self.observe_those(|id, seen| is_due(seen) || self.is_gone(id)).await
     }
 
-    async fn observe_those(&self, is_due: impl Fn(&Seen) -> bool) -> Result<(), Error> {
+    async fn observe_those(&self, is_due: impl Fn(Id, &Seen) -> bool) -> Result<(), Error> {
         let snapshot = self.0.catalog.snapshot();
         let others = snapshot.writers().values().filter(|w| !w.is_sealed());
         let others: Vec<Id> =
@@ -160,7 +182,7 @@ impl Members {
         let others: Vec<Id> = {
             let mut table = self.lock();
             table.retain(|id, _| others.contains(id));
-            others.into_iter().filter(|id| table.get(id).is_none_or(&is_due)).collect()
+            others.into_iter().filter(|id| table.get(id).is_none_or(|seen| is_due(*id, seen))).collect()
         };
         let looks = others.iter().map(|id| async move { (*id, self.look(*id).await) });
         let (mut failure, mut witnesses) = (None, Vec::new());
@@ -168,12 +190,14 @@ impl Members {
             match result {
                 Ok(member) => {
                     self.note(id, member.as_ref().map(|member| member.counter));
+                    self.note_address(id, member.as_ref());
                     let object = names::member(id);
                     witnesses.extend(member.map(|member| Witness { object, seen: member.seen }));
                 }
                 Err(error) => failure = Some(error),
             }
         }
+        self.pass_addresses_on();
         self.0.catalog.check_witnesses(&witnesses).await?;
         failure.map_or(Ok(()), Err)
     }
@@ -199,6 +223,44 @@ impl Members {
         }
     }
 
+    fn note_address(&self, incarnation: Id, member: Option<&Member>) {
+        let text = member.and_then(|member| Some(member.address.split_once(HINTS_AT)?.1));
+        let mut addresses = self.0.hinted_at.lock().unwrap_or_else(PoisonError::into_inner);
+        match text.and_then(|text| text.parse().ok()) {
+            Some(address) => drop(addresses.insert(incarnation, address)),
+            None => drop(addresses.remove(&incarnation)),
+        }
+    }
+
+    /// Passes on where other processes get hints: those whose writers are registered and not sealed.
+    fn pass_addresses_on(&self) {
+        let Some(hints) = &self.0.options.hints else { return };
+        let mut addresses = self.0.hinted_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let table = self.lock();
+        addresses.retain(|id, _| table.contains_key(id));
+        hints.note_addresses(addresses.values().copied().collect());
+    }
+
+    /// Whether the process of a writer is gone outside the bucket.
+    fn is_gone(&self, incarnation: Id) -> bool {
+        let gone = self.0.options.hints.as_ref().and_then(|hints| hints.gone_for(incarnation));
+        gone.is_some_and(|gone| gone >= GONE_MIN)
+    }
+
+    /// The silence after which a writer is presumed dead, and the reads without a change that it takes.
+    fn patience(&self, incarnation: Id) -> (Duration, u32) {
+        let MembersOptions { beat, silent_after, .. } = self.0.options;
+        match self.is_gone(incarnation) {
+            true => ((beat + beat / 2).min(silent_after), HINTED_LOOKS_MIN),
+            false => (silent_after, LOOKS_MIN),
+        }
+    }
+
+    /// The silence after which a writer is presumed dead.
+    pub fn silent_after(&self, incarnation: Id) -> Duration {
+        self.patience(incarnation).0
+    }
+
     /// Returns for how long a writer has certainly not written a heartbeat; `None` for one that was not
     /// read yet, is sealed, or is this process.
     pub fn silent_for(&self, incarnation: Id) -> Option<Duration> {
@@ -217,9 +279,10 @@ impl Members {
         if sealed || self.0.catalog.is_local() {
             return true;
         }
+        let (silent_after, looks_min) = self.patience(incarnation);
         let table = self.lock();
-        let silent = |seen: &Seen| seen.looked.saturating_sub(seen.since) >= self.0.options.silent_after;
-        table.get(&incarnation).is_some_and(|seen| seen.looks >= LOOKS_MIN && silent(seen))
+        let silent = |seen: &Seen| seen.looked.saturating_sub(seen.since) >= silent_after;
+        table.get(&incarnation).is_some_and(|seen| seen.looks >= looks_min && silent(seen))
     }
 
     /// Deletes the own heartbeat at a clean stop.

@@ -195,6 +195,21 @@ impl FollowedWriters {
         });
     }
 
+    /// Makes the followers read whose writers announced segments that are not known.
+    pub(crate) fn read_announced(&self, next_segment: impl Fn(Id) -> Option<u64>) {
+        let state = self.lock();
+        let has_more = |id: &Id, known: &Known| next_segment(*id).is_some_and(|next| next > known.next);
+        state.writers.iter().filter(|(id, known)| has_more(id, known)).for_each(|(_, known)| {
+            known.read_now.notify_one();
+        });
+    }
+
+    /// Whether there are other writers and all of them match.
+    pub(crate) fn are_all(&self, matches: impl Fn(Id) -> bool) -> bool {
+        let state = self.lock();
+        !state.writers.is_empty() && state.writers.keys().all(|id| matches(*id))
+    }
+
     /// Notes that another process has read the catalog up to this number.
     pub(crate) fn note_announced(&self, number: u64) {
         if number > self.lock().catalog_number {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sandur_base::units::MIB;
 use sandur_cache::Cache;
-use sandur_catalog::{CatalogOptions, GcOptions};
+use sandur_catalog::{CatalogOptions, GcOptions, Hints};
 use sandur_memory::{MemoryBudget, MemoryPool};
 use sandur_model::Dataset;
 
@@ -76,6 +76,11 @@ pub struct EngineOptions {
     pub address: String,
     /// Calls the other processes of a bucket. Default: none; then everything is read from the bucket.
     pub peers: Option<Arc<dyn Peers>>,
+    /// Tells and hears when there is something new in the bucket. Default: none; then the bucket is polled.
+    pub hints: Option<Arc<dyn Hints>>,
+    /// The longest interval at which the catalog is polled while all other writers announce commits. At most
+    /// half of `view_age_max`. Default: 5 s.
+    pub poll_told_interval: Duration,
     /// The host name, for display. Default: empty.
     pub host: String,
     /// The cache of parts of blocks; decoded indexes count against its memory too. Default: a cache in
@@ -120,6 +125,8 @@ impl Default for EngineOptions {
             shutdown_timeout: Duration::from_secs(60),
             address: String::new(),
             peers: None,
+            hints: None,
+            poll_told_interval: Duration::from_secs(5),
             host: String::new(),
             cache: None,
             cache_bytes: 256 * MIB,

@@ -1,10 +1,10 @@
 //! The membership of this process in a bucket: its heartbeats, and those of the other members.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use sandur_catalog::{Catalog, Members, MembersOptions, Registration};
+use sandur_catalog::{Catalog, Hints, Members, MembersOptions, Registration};
 use sandur_runtime::{Env, Task};
 
 use crate::error::Error;
@@ -19,18 +19,21 @@ pub(crate) struct Membership {
     /// When the current incarnation was registered: monotonic time in milliseconds.
     registered_ms: AtomicU64,
     current: RwLock<Option<(Members, Task<()>)>>,
+    hints: Option<Arc<dyn Hints>>,
 }
 
 impl Membership {
     pub(crate) fn new(options: &EngineOptions) -> Self {
         let (beat, silent_after) = (options.heartbeat_interval, options.dead_after);
-        Self { beat, silent_after, registered_ms: AtomicU64::new(0), current: RwLock::default() }
+        let (registered_ms, current, hints) = (AtomicU64::new(0), RwLock::default(), options.hints.clone());
+        Self { beat, silent_after, registered_ms, current, hints }
     }
 
     /// Starts heartbeats for this incarnation and the observation of other members' heartbeats.
     pub(crate) async fn start(&self, catalog: &Catalog, own: Registration) {
         let (beat, silent_after) = (self.beat, self.silent_after);
-        let members = Members::new(catalog.clone(), own, MembersOptions { beat, silent_after });
+        let hints = self.hints.clone();
+        let members = Members::new(catalog.clone(), own, MembersOptions { beat, silent_after, hints });
         if let Err(error) = members.beat().await {
             tracing::warn!(%error, "the first heartbeat could not be written");
         }

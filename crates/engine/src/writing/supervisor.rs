@@ -18,8 +18,11 @@ const RESTARTS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_se
 /// Publishes snapshots that other parts of this process committed or read.
 pub(crate) async fn publish_snapshots(writer: Arc<Writer>) {
     let mut snapshots = writer.node.catalog.watch();
+    let announce = |number| writer.options.hints.iter().for_each(|hints| hints.announce_catalog(number));
+    announce(snapshots.borrow().number());
     while snapshots.changed().await.is_ok() {
         let snapshot = Arc::clone(&snapshots.borrow_and_update());
+        announce(snapshot.number());
         writer.publish(snapshot);
     }
 }

@@ -94,6 +94,9 @@ impl Writer {
             self.membership.start(&node.catalog, own).await;
         }
         self.membership.note_registration(&node.env);
+        if let Some(hints) = self.options.hints.as_ref().filter(|_| !self.local) {
+            hints.announce_segment(incarnation, 0);
+        }
         let (wal, committer) = Wal::start(self.context(incarnation), self.local);
         *self.wal.write().unwrap_or_else(PoisonError::into_inner) = Some(wal);
         tracing::info!(%incarnation, store = node.store.url(), "the WAL accepts pushes");

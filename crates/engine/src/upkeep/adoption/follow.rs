@@ -5,6 +5,9 @@
 //! queries here see the rows of all writers, and a WAL that is read slowly delays no other one. A writer
 //! without a heartbeat for a long time is adopted by its task.
 //!
+//! Processes that hear announcements of others ([`sandur_catalog::Hints`]) read when something is announced.
+//! They poll what is announced by a live process at the longest interval that keeps its age within its bound.
+//!
 //! **Bounds.** Rows of other writers take at most a part of the write budget
 //! ([`crate::upkeep::adoption::memory`]). When it is used up, a writer is not followed further until its own
 //! flushes have made room. Meanwhile answers carry a warning that newer rows of it are missing. Concurrent
@@ -14,6 +17,7 @@
 //! [`sandur_catalog::Members`] decides which writers are silent; clocks of processes are not compared.
 
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +25,7 @@ use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_runtime::Task;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::error::Error;
 use crate::followed::{EndOfWal, Trouble};
@@ -96,9 +100,14 @@ impl WriterFollower {
         let told_interval = Intervals::of(&others.writer.options).told();
         let stops = others.node.shutdown.signal();
         let mut due = others.node.env.monotonic() + interval;
+        let mut news = others.writer.options.hints.as_ref().map(|hints| hints.news());
         loop {
             let now = others.node.env.monotonic();
             tokio::select! {
+                () = heard(&mut news) => {
+                    others.read_announced();
+                    continue;
+                }
                 () = others.node.followed.announced.notified() => {}
                 () = stops.triggered() => return,
                 () = others.node.followed.appeared.notified() => {
@@ -115,7 +124,8 @@ impl WriterFollower {
                 }
                 (Err(error), true) => tracing::debug!(%error, "the catalog could not be followed"),
             }
-            let interval = if others.node.followed.are_told() { told_interval } else { interval };
+            let is_told = others.node.followed.are_told() || others.are_announcing();
+            let interval = if is_told { told_interval } else { interval };
             due = others.node.env.monotonic() + interval;
         }
     }
@@ -159,16 +169,27 @@ impl WriterFollower {
             !follower.adoption.is_under_way.load(Ordering::Acquire) && !members.is_presumed_dead(**id)
         });
         let rank = alive.filter(|(id, _)| **id < own).count() as u32;
-        let patience = others.writer.membership.silent_after + others.writer.membership.beat / 2 * rank;
-        let is_silent = |incarnation: &Id| {
-            members.is_presumed_dead(*incarnation)
-                && members.silent_for(*incarnation).is_some_and(|silence| silence >= patience)
+        let patience = |id| members.silent_after(id) + others.writer.membership.beat / 2 * rank;
+        let is_silent = |id: &Id| {
+            members.is_presumed_dead(*id)
+                && members.silent_for(*id).is_some_and(|silence| silence >= patience(*id))
         };
         for (id, Follower { adoption, .. }) in &self.followers {
             if is_silent(id) && !adoption.is_under_way.swap(true, Ordering::AcqRel) {
                 adoption.requested.notify_one();
             }
         }
+    }
+}
+
+/// Completes when other processes announce something.
+async fn heard(news: &mut Option<watch::Receiver<u64>>) {
+    let is_heard = match news {
+        Some(news) => news.changed().await.is_ok(),
+        None => false,
+    };
+    if !is_heard {
+        pending::<()>().await;
     }
 }
 
@@ -216,7 +237,10 @@ impl OneFollower {
         }
         let others = &self.others;
         let is_queried = others.node.followed.is_queried() || others.writer.followers.count() > 0;
-        let pause = self.pace.pause(&self.intervals, is_queried);
+        let pause = match others.announces(self.tail.incarnation()) {
+            true => self.intervals.longest(is_queried),
+            false => self.pace.pause(&self.intervals, is_queried),
+        };
         let _ = others.node.env.timeout(pause, self.read_now.notified()).await;
     }
 

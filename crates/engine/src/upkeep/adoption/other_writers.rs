@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use sandur_base::Id;
 use sandur_store::Intent;
 
 use crate::node::Node;
@@ -24,6 +25,23 @@ impl OtherWriters {
         let (memory, slots) = (FollowedMemory::new(&writer.options), ReadSlots::new(&writer.options));
         let (node, writer) = (Arc::clone(&writer.node), Arc::clone(writer));
         Arc::new(Self { node, writer, memory, slots })
+    }
+
+    /// Reads what live processes announced and is not known here.
+    pub(super) fn read_announced(&self) {
+        let Some(hints) = &self.writer.options.hints else { return };
+        self.node.followed.note_announced(hints.catalog());
+        self.node.followed.read_announced(|writer| hints.next_segment(writer));
+    }
+
+    /// Whether a writer announces its segments.
+    pub(super) fn announces(&self, writer: Id) -> bool {
+        self.writer.options.hints.as_ref().is_some_and(|hints| hints.next_segment(writer).is_some())
+    }
+
+    /// Whether all other writers announce what they do, and there are others.
+    pub(super) fn are_announcing(&self) -> bool {
+        self.node.followed.are_all(|writer| self.announces(writer))
     }
 
     /// Keeps a copy of a damaged WAL object for inspection, because the object is deleted with its WAL.

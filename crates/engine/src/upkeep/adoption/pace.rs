@@ -10,8 +10,6 @@ use std::time::Duration;
 use crate::options::EngineOptions;
 use crate::reading::freshness::bound_of;
 
-/// Upper bound of the pause between polls of the catalog while all writers answer.
-const TOLD_MAX: Duration = Duration::from_secs(5);
 /// Polls without a new segment after which a writer is polled less often.
 const IDLE_POLLS: u32 = 10;
 
@@ -35,7 +33,12 @@ impl Intervals {
         let most = bound_of(options).saturating_sub(busy.saturating_mul(2));
         let idle_max = options.poll_idle_interval.min(most).max(busy);
         let unread_max = options.poll_unread_interval.max(idle_max);
-        Self { busy, idle_max, unread_max, told: (bound_of(options) / 2).min(TOLD_MAX).max(busy) }
+        Self { busy, idle_max, unread_max, told: (bound_of(options) / 2).min(options.poll_told_interval).max(busy) }
+    }
+
+    /// The longest pause between polls of a writer: that of one that announces its segments.
+    pub(super) fn longest(&self, is_queried: bool) -> Duration {
+        if is_queried { self.idle_max } else { self.unread_max }
     }
 
     /// The pause between polls of the catalog while all other writers answer. They announce commits, so only
@@ -61,8 +64,7 @@ impl Pace {
     /// The pause before the next poll.
     pub(super) fn pause(&self, intervals: &Intervals, is_queried: bool) -> Duration {
         let doublings = self.idle_polls.saturating_sub(IDLE_POLLS).min(30);
-        let most = if is_queried { intervals.idle_max } else { intervals.unread_max };
-        intervals.busy.saturating_mul(1 << doublings).min(most)
+        intervals.busy.saturating_mul(1 << doublings).min(intervals.longest(is_queried))
     }
 }
 

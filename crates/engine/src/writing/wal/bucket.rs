@@ -157,6 +157,9 @@ impl Committer {
                 context.metrics.wal_bytes.inc_by(length);
                 context.status.durable(sequence, context.env.monotonic());
                 context.recent.add(sequence, bytes);
+                if let Some(hints) = &context.options.hints {
+                    hints.announce_segment(context.incarnation, sequence + 1);
+                }
                 let conflicts = context.apply_where_due(sequence, length, batches).await;
                 replies.acknowledge(conflicts, &context.metrics);
                 true
