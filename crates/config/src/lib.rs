@@ -15,6 +15,7 @@ mod error;
 mod file;
 pub mod foreign;
 mod foreign_names;
+mod gossip_table;
 mod layers;
 mod limits_table;
 mod option_spec;

@@ -384,6 +384,20 @@ pub struct Cluster {
     pub heartbeat_interval: Duration,
     /// Silence after which another process is considered dead and its WAL is adopted.
     pub dead_after: Duration,
+    /// The longest interval of `poll_interval` while all other processes announce changes.
+    pub poll_interval_idle: Duration,
+    /// The name of the cluster in gossip; empty: the store.
+    pub name: String,
+    /// The file of the secret of the cluster.
+    pub secret_file: String,
+    /// Whether to gossip: auto, on, off.
+    pub gossip: String,
+    /// The address of the socket of gossip.
+    pub gossip_listen: String,
+    /// The address of gossip that others are told.
+    pub gossip_advertise: String,
+    /// Addresses of gossip of other nodes.
+    pub seeds: Vec<String>,
 }
 
 /// Deletion of data.
@@ -491,6 +505,13 @@ impl Default for Settings {
                 poll_interval: Duration::from_secs(1),
                 heartbeat_interval: Duration::from_secs(10),
                 dead_after: Duration::from_secs(30),
+                poll_interval_idle: Duration::from_secs(5),
+                name: String::new(),
+                secret_file: String::new(),
+                gossip: "auto".to_owned(),
+                gossip_listen: String::new(),
+                gossip_advertise: String::new(),
+                seeds: Vec::new(),
             },
             limits: Limits::default(),
             tenants: BTreeMap::new(),

@@ -3,6 +3,7 @@
 //! Flag and environment variable follow from the key: `flush.max_age` is `--flush-max-age` and
 //! `SANDUR_FLUSH_MAX_AGE`. Defaults are those of [`Settings::default`].
 
+use super::gossip_table::GOSSIP;
 use super::limits_table::{LIMITS, LimitSpec};
 use super::option_spec::{OptionSpec, option};
 use super::ruler_table::RULER;
@@ -21,7 +22,7 @@ pub const QUERY_LOG_CHOICES: &[&str] = &["selected", "all"];
 /// Values of `cache.flash`.
 pub const FLASH_CHOICES: &[&str] = &["auto", "on", "off"];
 
-/// All options except those of the ruler and limits.
+/// All options except those of gossip, the ruler and limits.
 pub static OPTIONS: &[OptionSpec] = &[
     option(
         "store",
@@ -511,7 +512,7 @@ impl Named {
     pub fn every() -> Vec<Self> {
         let mut defaults = Settings::default();
         let mut all = Vec::new();
-        for spec in OPTIONS.iter().chain(RULER) {
+        for spec in OPTIONS.iter().chain(GOSSIP).chain(RULER) {
             let slot = (spec.slot)(&mut defaults);
             let default = spec.default.map_or_else(|| slot.print(), str::to_owned);
             let kind = slot.kind();

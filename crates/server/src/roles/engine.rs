@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, ErrorKind, Id};
 use sandur_cache::Cache;
-use sandur_catalog::GcOptions;
+use sandur_catalog::{GcOptions, Hints};
 use sandur_config::{Settings, Storage, TenantLimits};
 use sandur_engine::{
     CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
@@ -25,6 +25,7 @@ use sandur_terminal::Failed;
 
 use crate::block_cache::{self, CacheMemory};
 use crate::memory::Shares;
+use crate::roles::gossip::{self, Gossip};
 use crate::roles::retention::Kept;
 
 /// Maximum size of an object that is sent in one request, when memory is scarce and otherwise.
@@ -81,6 +82,11 @@ pub async fn open_over(
         has_bucket,
     );
     let mut options = engine_options(settings, shares, (Arc::clone(limits), kept), address);
+    let gossip = match has_bucket {
+        true => gossip::start(env, settings, store.url(), address).await?,
+        false => None,
+    };
+    options.hints = gossip.clone().map(|gossip| gossip as Arc<dyn Hints>);
     let filters = shares.filters.clone();
     (options.cache, options.deletes.filter_budget) = (Some(cache.clone()), filters.clone());
     let engine = Engine::open(store.clone(), env.clone(), options).await;
@@ -90,10 +96,11 @@ pub async fn open_over(
     engine.catalog().metrics().register(&mut registry);
     engine.metrics().register(&mut registry);
     cache.register(&mut registry);
+    gossip.iter().for_each(|gossip| gossip.register(&mut registry));
     let sources = engine.sources().of_several_tenants();
     let (write, compaction) = (shares.write.clone(), shares.compaction.clone());
     let budgets = vec![filters, write, compaction, shares.cache.clone(), shares.pool.all().clone()];
-    let intake = Arc::new(EngineIntake { engine: Arc::clone(&engine), cache, budgets });
+    let intake = Arc::new(EngineIntake { engine: Arc::clone(&engine), cache, budgets, gossip });
     Ok(Opened { engine, sources, intake, registry, durability })
 }
 
@@ -160,6 +167,7 @@ fn engine_options(
         wal_requests_per_second: settings.wal.requests_per_second,
         wal_requests_burst: settings.wal.requests_burst as f64,
         poll_interval: settings.cluster.poll_interval,
+        poll_told_interval: settings.cluster.poll_interval_idle,
         view_age_max: settings.query.max_view_age,
         heartbeat_interval: settings.cluster.heartbeat_interval,
         dead_after: settings.cluster.dead_after,
@@ -188,6 +196,8 @@ struct EngineIntake {
     /// Memory of compiled queries of delete requests.
     /// The budgets of the engine, for metrics.
     budgets: Vec<MemoryBudget>,
+    /// The gossip with other processes of the bucket.
+    gossip: Option<Arc<Gossip>>,
 }
 
 /// How long a shutdown waits until the memory tier of the cache is written to flash.
@@ -270,7 +280,11 @@ impl Intake for EngineIntake {
 
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move {
+            self.gossip.iter().for_each(|gossip| gossip.drain());
             let ended = self.engine.shutdown().await.map_err(failure);
+            if let Some(gossip) = &self.gossip {
+                gossip.leave().await;
+            }
             let cache = self.cache.clone();
             self.engine.env().run_blocking(move || cache.close(CACHE_PATIENCE)).await;
             ended

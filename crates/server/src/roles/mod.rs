@@ -1,6 +1,7 @@
 //! The roles of a process: one so far, the server with all functions.
 
 mod engine;
+mod gossip;
 mod listen;
 mod relay;
 mod retention;
