@@ -10,6 +10,7 @@ mod catalog;
 mod chains;
 mod codec;
 mod counted;
+mod gossip;
 mod graphite;
 mod log_block;
 mod logql;
@@ -62,6 +63,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "catalog", run: catalog::run },
     Target { name: "memcached", run: memcached::run },
     Target { name: "partials", run: partials::run },
+    Target { name: "gossip", run: gossip::run },
 ];
 
 /// Runs the target with this name on an input.

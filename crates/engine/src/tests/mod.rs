@@ -12,6 +12,7 @@ mod deletes;
 mod disks;
 mod flushes;
 mod freshness;
+mod hints;
 mod lent_memory;
 mod local;
 mod long_blocks;
