@@ -59,7 +59,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("ingest", &["base", "memory", "runtime", "model", "protobuf", "format", "carbon"]),
     ("yaml", &["base"]),
     ("scrape", &["base", "memory", "runtime", "model", "ingest", "yaml"]),
-    ("peers", &["base", "runtime", "protobuf"]),
+    ("peers", &["base", "memory", "runtime", "protobuf"]),
     ("relay", &["base", "memory", "runtime", "model", "carbon"]),
     ("terminal", &["runtime", "model"]),
     ("cli", &["base", "runtime", "model", "logql", "promql", "ingest", "terminal"]),

@@ -117,7 +117,14 @@ pub struct WriterShown {
 impl FollowedWriters {
     pub(crate) fn new(env: Env) -> Self {
         let (state, changes) = (Mutex::default(), watch::Sender::new(0));
-        Self { env, state, changes, appeared: Notify::new(), announced: Notify::new(), asked_ms: AtomicU64::new(0) }
+        Self {
+            env,
+            state,
+            changes,
+            appeared: Notify::new(),
+            announced: Notify::new(),
+            asked_ms: AtomicU64::new(0),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

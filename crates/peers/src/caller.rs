@@ -201,6 +201,7 @@ mod tests {
 
     use bytes::Bytes;
     use sandur_base::{BoxFuture, Id};
+    use sandur_memory::Reservation;
     use sandur_runtime::{Shutdown, ShutdownSignal, Task};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -217,7 +218,7 @@ mod tests {
     }
 
     impl Answers for Echo {
-        fn answer(&self, request: Request) -> BoxFuture<'_, Answer> {
+        fn answer(&self, request: Request) -> BoxFuture<'_, (Answer, Option<Reservation>)> {
             self.calls.fetch_add(1, Ordering::Relaxed);
             Box::pin(async move {
                 match request {
@@ -225,7 +226,7 @@ mod tests {
                         let of = |range: &std::ops::Range<u64>| {
                             Bytes::from(vec![7; (range.end - range.start) as usize])
                         };
-                        Answer::Pieces(ranges.iter().map(|range| Some(of(range))).collect())
+                        (Answer::Pieces(ranges.iter().map(|range| Some(of(range))).collect()), None)
                     }
                     _ => std::future::pending().await,
                 }

@@ -45,7 +45,7 @@ where
     sent.extend_from_slice(&[VERSION, 0, 0, 0]);
     sent.extend_from_slice(&key.id);
     sent.extend_from_slice(&own.public);
-    let own_tag = tag(key, &sent);
+    let own_tag = tag(&key, &sent);
     sent.extend_from_slice(&own_tag);
     stream.write_all(&sent).await?;
     stream.flush().await?;
@@ -55,8 +55,8 @@ where
     stream.read_exact(&mut reply).await.map_err(|_| CallError::Stranger)?;
     let (public, said) = reply.split_at(PUBLIC_BYTES);
     sent.extend_from_slice(public);
-    verify(key, &sent, said)?;
-    let (to_server, to_caller) = own.agree(public, key, &sent)?;
+    verify(&key, &sent, said)?;
+    let (to_server, to_caller) = own.agree(public, &key, &sent)?;
     Ok(Sealed::new(stream, Direction::new(to_server), Direction::new(to_caller)))
 }
 
@@ -69,14 +69,14 @@ where
     stream.read_exact(&mut hello).await?;
     let is_known = hello.starts_with(MAGIC) && hello[MAGIC.len()] == VERSION;
     let key = secret.with_id(&hello[KEY_AT..PUBLIC_AT]).filter(|_| is_known).ok_or(CallError::Stranger)?;
-    verify(key, &hello[..CALLER_TAG_AT], &hello[CALLER_TAG_AT..])?;
+    verify(&key, &hello[..CALLER_TAG_AT], &hello[CALLER_TAG_AT..])?;
 
     let own = KeyPair::new()?;
     let mut sent = hello.to_vec();
     sent.extend_from_slice(&own.public);
     let mut reply = own.public.clone();
-    reply.extend_from_slice(&tag(key, &sent));
-    let (to_server, to_caller) = own.agree(&hello[PUBLIC_AT..CALLER_TAG_AT], key, &sent)?;
+    reply.extend_from_slice(&tag(&key, &sent));
+    let (to_server, to_caller) = own.agree(&hello[PUBLIC_AT..CALLER_TAG_AT], &key, &sent)?;
     stream.write_all(&reply).await?;
     stream.flush().await?;
     Ok(Sealed::new(stream, Direction::new(to_caller), Direction::new(to_server)))

@@ -8,6 +8,7 @@
 //! from it in one direction.
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use ring::hkdf;
 use sandur_base::small_file;
@@ -21,9 +22,9 @@ const FILE_BYTES_MAX: u64 = 4_096;
 /// Separates these keys from keys that are derived from the same secret for another purpose.
 const PURPOSE: &[u8] = b"sandur peer calls 1";
 
-/// The keys of a cluster.
+/// The keys of a cluster. Cheap to clone: clones are replaced together.
 #[derive(Clone)]
-pub struct ClusterSecret(Vec<Key>);
+pub struct ClusterSecret(Arc<RwLock<Vec<Key>>>);
 
 /// A key that is derived from a secret.
 #[derive(Clone)]
@@ -82,23 +83,33 @@ impl ClusterSecret {
         if let Some(at) = short {
             return Err(BadSecret::Short { line: at + 1, bytes: lines[at].len() });
         }
-        Ok(Self(lines.iter().map(|line| Key::of(line.as_bytes())).collect()))
+        Ok(Self(Arc::new(RwLock::new(lines.iter().map(|line| Key::of(line.as_bytes())).collect()))))
+    }
+
+    /// Uses the keys of another secret from now on, for new connections.
+    pub fn replace(&self, other: Self) {
+        let keys = other.keys().clone();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
     /// The key that this process proves itself with.
-    pub(crate) fn own(&self) -> &Key {
-        &self.0[0]
+    pub(crate) fn own(&self) -> Key {
+        self.keys()[0].clone()
     }
 
     /// The key with this id, if this process accepts it.
-    pub(crate) fn with_id(&self, id: &[u8]) -> Option<&Key> {
-        self.0.iter().find(|key| key.id == *id)
+    pub(crate) fn with_id(&self, id: &[u8]) -> Option<Key> {
+        self.keys().iter().find(|key| key.id == *id).cloned()
+    }
+
+    fn keys(&self) -> RwLockReadGuard<'_, Vec<Key>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for ClusterSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ClusterSecret({} keys)", self.0.len())
+        write!(f, "ClusterSecret({} keys)", self.keys().len())
     }
 }
 
@@ -148,5 +159,7 @@ mod tests {
         let three = format!("{first}\n{second}\n{first}");
         assert_eq!(ClusterSecret::parse(&three).unwrap_err(), BadSecret::Many(3));
         assert!(!format!("{both:?}").contains("aaa"));
+        both.clone().replace(one.clone());
+        assert_eq!(both.own().key, one.own().key, "clones are replaced together");
     }
 }

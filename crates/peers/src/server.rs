@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_base::BoxFuture;
+use sandur_memory::Reservation;
 use sandur_runtime::Env;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Semaphore;
@@ -22,8 +23,8 @@ use crate::secret::ClusterSecret;
 /// Answers the calls of other processes.
 pub trait Answers: Send + Sync + 'static {
     /// Answers a call. It takes no longer than the caller's wait and a moment, and the answer is no larger than
-    /// the request allows.
-    fn answer(&self, request: Request) -> BoxFuture<'_, Answer>;
+    /// the request allows. The memory of the answer is held until it is sent.
+    fn answer(&self, request: Request) -> BoxFuture<'_, (Answer, Option<Reservation>)>;
 }
 
 /// Bounds of a server.
@@ -107,8 +108,8 @@ impl PeerServer {
             let Some(bytes) = received.ok_or(CallError::Late)?? else { return Ok(()) };
             let request = decode_request(&bytes)?;
             let name = request.name();
-            let answer = match request {
-                Request::Unknown => Answer::Unknown,
+            let (answer, _memory) = match request {
+                Request::Unknown => (Answer::Unknown, None),
                 request => self.answers.answer(request).await,
             };
             let outcome = match &answer {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_membership::{
-    Gossip, Header, Message, NODES_MAX, NodeState, Opened, PAYLOAD_BYTES_MAX, Refused, STATE_BYTES_MAX, open_once,
+    Gossip, Header, Message, NODES_MAX, NodeState, Opened, PAYLOAD_BYTES_MAX, Refused, STATE_BYTES_MAX,
+    open_once,
 };
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -32,7 +33,8 @@ fn datagram(bytes: &[u8]) {
     };
     match open_once(SECRET, header.sent_ms, bytes) {
         Ok(payload) => {
-            let ring = sandur_membership::KeyRing::from_lines(SECRET, "fuzzing").expect("the secret is valid");
+            let ring =
+                sandur_membership::KeyRing::from_lines(SECRET, "fuzzing").expect("the secret is valid");
             let opened = Opened::new(&ring, &header, bytes).map(|opened| opened.payload().to_vec());
             assert_eq!(opened.ok(), Some(payload.clone()));
             let _ = Message::parse(&payload);
@@ -70,7 +72,9 @@ fn payloads(mut bytes: &[u8]) {
         sent.extend(gossip.tick(now, &[from], &mut |_| 0));
         sent.extend(gossip.push(now, &mut |_| 0));
         for outgoing in sent {
-            assert!(outgoing.payload.len() <= PAYLOAD_BYTES_MAX && Message::parse(&outgoing.payload).is_some());
+            assert!(
+                outgoing.payload.len() <= PAYLOAD_BYTES_MAX && Message::parse(&outgoing.payload).is_some()
+            );
         }
         assert!(gossip.view(now).peers.len() <= NODES_MAX);
     }
@@ -99,10 +103,14 @@ mod tests {
     fn inputs() -> Vec<Vec<u8>> {
         let with = |choice: u8, bytes: &[u8]| [&[choice], bytes].concat();
         let ring = KeyRing::from_lines(SECRET, "fuzzing").unwrap();
-        let beat = |number: u128, counter| Beat { id: Id(number), counter, state_version: 1, ..Beat::default() };
+        let beat =
+            |number: u128, counter| Beat { id: Id(number), counter, state_version: 1, ..Beat::default() };
         let messages = [
             Message::Beats { asks: true, beats: vec![beat(2, 1), beat(3, 7), beat(1, 99)] },
-            Message::States(vec![(Id(2), 1, node(2).encode().unwrap()), (Id(3), 1, node(3).encode().unwrap())]),
+            Message::States(vec![
+                (Id(2), 1, node(2).encode().unwrap()),
+                (Id(3), 1, node(3).encode().unwrap()),
+            ]),
             Message::Beats { asks: false, beats: vec![beat(2, 2), Beat { has_left: true, ..beat(3, 8) }] },
             Message::Wanted(vec![Id(1), Id(2), Id(9)]),
         ];

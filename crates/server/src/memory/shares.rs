@@ -20,6 +20,8 @@ const FIXED: u64 = 40 * MIB;
 /// Estimated buffers of one block that is being flushed, together with concurrent usage of other parts.
 const FLUSHED_BLOCK: u64 = 128 * MIB;
 
+/// Pieces of blocks for other processes may take this fraction of the memory of queries (an eighth).
+const PIECES_FOR_PEERS_PART: u64 = 8;
 /// Memory of an idle connection: its first buffer, its state, its timers.
 const CONNECTION_BYTES: u64 = 16 << 10;
 
@@ -120,6 +122,11 @@ impl Shares {
         let cache = ResultsCache::new(self.results.clone());
         self.pool.lend_to(Arc::new(cache.clone()));
         cache
+    }
+
+    /// The memory of pieces of blocks that are being sent to other processes: a part of that of queries.
+    pub fn pieces_for_peers(&self) -> MemoryBudget {
+        self.query.child("pieces for other processes", self.query.limit() / PIECES_FOR_PEERS_PART)
     }
 
     /// The memory that request bodies share.

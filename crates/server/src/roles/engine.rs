@@ -16,8 +16,9 @@ use sandur_logql::DeleteQuery;
 use sandur_memory::MemoryBudget;
 use sandur_model::go_text::format_go_duration;
 use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
+use sandur_peers::PeerServer;
 use sandur_query::Sources;
-use sandur_runtime::{Env, FairReservation};
+use sandur_runtime::{Env, FairReservation, Task};
 use sandur_service::promql;
 use sandur_service::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
@@ -26,6 +27,7 @@ use sandur_terminal::Failed;
 use crate::block_cache::{self, CacheMemory};
 use crate::memory::Shares;
 use crate::roles::gossip::{self, Gossip};
+use crate::roles::peers::PeerCalls;
 use crate::roles::retention::Kept;
 
 /// Maximum size of an object that is sent in one request, when memory is scarce and otherwise.
@@ -44,6 +46,10 @@ pub struct Opened {
     pub registry: Registry,
     /// What an acknowledgement means, for the message at the start.
     pub durability: String,
+    /// Answers other processes of the bucket, if they share a secret.
+    pub peers: Option<PeerServer>,
+    /// Reads the secret again when it changes.
+    pub following: Option<Task<()>>,
 }
 
 /// Opens the store and the engine.
@@ -86,6 +92,8 @@ pub async fn open_over(
         true => gossip::start(env, settings, store.url(), address).await?,
         false => None,
     };
+    let calls = if has_bucket { PeerCalls::open(env, settings)? } else { None };
+    options.peers = calls.as_ref().map(PeerCalls::peers);
     options.hints = gossip.clone().map(|gossip| gossip as Arc<dyn Hints>);
     let filters = shares.filters.clone();
     (options.cache, options.deletes.filter_budget) = (Some(cache.clone()), filters.clone());
@@ -97,11 +105,14 @@ pub async fn open_over(
     engine.metrics().register(&mut registry);
     cache.register(&mut registry);
     gossip.iter().for_each(|gossip| gossip.register(&mut registry));
+    calls.iter().for_each(|calls| calls.register(&mut registry));
+    let peers = calls.as_ref().map(|calls| calls.server(Arc::clone(&engine), shares.pieces_for_peers()));
+    let following = calls.as_ref().map(PeerCalls::follow);
     let sources = engine.sources().of_several_tenants();
     let (write, compaction) = (shares.write.clone(), shares.compaction.clone());
     let budgets = vec![filters, write, compaction, shares.cache.clone(), shares.pool.all().clone()];
     let intake = Arc::new(EngineIntake { engine: Arc::clone(&engine), cache, budgets, gossip });
-    Ok(Opened { engine, sources, intake, registry, durability })
+    Ok(Opened { engine, sources, intake, registry, durability, peers, following })
 }
 
 fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> RequestLimits {

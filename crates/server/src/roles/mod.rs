@@ -3,6 +3,7 @@
 mod engine;
 mod gossip;
 mod listen;
+mod peers;
 mod relay;
 mod retention;
 mod rules;

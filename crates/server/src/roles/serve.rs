@@ -119,7 +119,7 @@ impl Server {
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
         let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
-        let Opened { sources, intake, registry, durability, .. } = opened;
+        let Opened { sources, intake, registry, durability, peers, following: secret, .. } = opened;
         let queries = queries(&env, &settings, &shares, (sources, &limits, &graphite));
         let writes = writes(&env, &shares, (intake, &limits, &pressure));
         let carbon = carbon_of(&settings, &writes, &stopping);
@@ -143,7 +143,7 @@ impl Server {
             rules: Default::default(),
             carbon: carbon.clone(),
         });
-        listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref()));
+        listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));
         let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };
         let mut background = vec![following, env.spawn("memory governor", govern(env.clone(), governed))];
@@ -155,7 +155,7 @@ impl Server {
         background.extend(scrape::start(&app, scraped));
         background.extend(rules::start(&app, ruled, rule_metrics, address));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
-        background.extend(certificates.into_iter().chain(credentials));
+        background.extend(certificates.into_iter().chain(credentials).chain(secret));
         let addresses =
             listeners.iter().map(|listener| listener.address).chain(bound.iter().map(|bound| bound.address));
         let listening = addresses.chain(relaying.iter().flat_map(|all| all.listening.clone())).collect();

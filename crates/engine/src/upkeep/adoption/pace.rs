@@ -33,7 +33,12 @@ impl Intervals {
         let most = bound_of(options).saturating_sub(busy.saturating_mul(2));
         let idle_max = options.poll_idle_interval.min(most).max(busy);
         let unread_max = options.poll_unread_interval.max(idle_max);
-        Self { busy, idle_max, unread_max, told: (bound_of(options) / 2).min(options.poll_told_interval).max(busy) }
+        Self {
+            busy,
+            idle_max,
+            unread_max,
+            told: (bound_of(options) / 2).min(options.poll_told_interval).max(busy),
+        }
     }
 
     /// The longest pause between polls of a writer: that of one that announces its segments.
@@ -90,6 +95,9 @@ mod tests {
         assert_eq!(pace.pause(&intervals, false).as_secs(), 1);
         let minute = Duration::from_secs(60);
         let rare = EngineOptions { poll_interval: minute, ..EngineOptions::default() };
-        assert_eq!(Intervals::of(&rare), Intervals { busy: minute, idle_max: minute, unread_max: minute, told: minute });
+        assert_eq!(
+            Intervals::of(&rare),
+            Intervals { busy: minute, idle_max: minute, unread_max: minute, told: minute }
+        );
     }
 }

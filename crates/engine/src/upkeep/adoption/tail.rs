@@ -109,7 +109,8 @@ impl WriterTail {
                 let Some(bytes) = segment? else {
                     return Ok(CaughtUp::Yes { segments, as_of, by_writer: false });
                 };
-                if let Taken::OutOfMemory(bytes) = self.take(others, bytes, Source::Bucket(when_full)).await? {
+                if let Taken::OutOfMemory(bytes) = self.take(others, bytes, Source::Bucket(when_full)).await?
+                {
                     return Ok(CaughtUp::OutOfMemory { bytes });
                 }
                 slots.pop();
