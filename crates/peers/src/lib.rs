@@ -42,5 +42,18 @@ pub use server::{Answers, PeerServer, ServerBounds};
 pub mod fuzzing {
     //! What fuzz targets call.
 
+    use bytes::Bytes;
+
+    use crate::message::{Answer, Request};
     pub use crate::message::{decode_answer, decode_request};
+
+    /// The bytes of a request.
+    pub fn encode_request(request: &Request) -> Bytes {
+        request.encode()
+    }
+
+    /// The bytes of an answer.
+    pub fn encode_answer(answer: &Answer) -> Bytes {
+        answer.encode().concat().into()
+    }
 }

@@ -17,6 +17,7 @@ mod logql;
 mod memcached;
 mod otlp;
 mod partials;
+mod peer_calls;
 pub mod promql;
 mod push;
 mod sample_block;
@@ -64,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "memcached", run: memcached::run },
     Target { name: "partials", run: partials::run },
     Target { name: "gossip", run: gossip::run },
+    Target { name: "peer_calls", run: peer_calls::run },
 ];
 
 /// Runs the target with this name on an input.

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::process::{Server, Setup, now_ns, s3_store};
+use crate::process::{Server, Setup, now_ns, request, s3_store};
 use serde_json::json;
 
 fn push_lines(server: &Server, from: &str, count: usize, base_ns: i64) {
@@ -59,4 +59,60 @@ fn each_process_answers_for_both_and_for_a_killed_one() {
     assert_eq!(one.terminate(), Some(0));
     until(&three, base_ns, 650);
     assert_eq!(three.terminate(), Some(0));
+}
+
+/// The value of a counter with these labels; 0 if it is absent.
+fn counter(server: &Server, name: &str) -> u64 {
+    let (status, body) = server.get("/metrics");
+    assert_eq!(status, 200);
+    let text = String::from_utf8(body).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.map_or(0, |value| value.parse().unwrap())
+}
+
+/// Processes with one secret send each other frames of their WALs and pieces of blocks. One with another
+/// secret gets nothing from them and reads the bucket.
+#[test]
+fn processes_with_one_secret_ask_each_other_before_the_bucket() {
+    let Some(store) = s3_store("peers") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name: &str, secret: &str| {
+        let home = folder.path().join(name);
+        std::fs::create_dir_all(&home).unwrap();
+        let file = home.join("secret");
+        std::fs::write(&file, secret.repeat(32)).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        Setup::new(&store, &home).with(&["--cluster-secret-file", &file]).start()
+    };
+    let (one, two, stranger) = (start("one", "s"), start("two", "s"), start("stranger", "t"));
+    let base_ns = now_ns();
+    until(&two, base_ns, 0);
+    push_lines(&one, "one", 300, base_ns);
+    for server in [&one, &two, &stranger] {
+        until(server, base_ns, 300);
+    }
+    let frames = r#"sandur_peer_calls_total{call="frames",outcome="ok"}"#;
+    let pieces = r#"sandur_peer_calls_total{call="pieces",outcome="ok"}"#;
+    assert!(counter(&two, frames) > 0);
+    assert!(counter(&two, "sandur_engine_told_segments_total") > 0);
+    assert_eq!(counter(&stranger, frames), 0);
+    assert!(counter(&one, "sandur_peer_strangers_total") > 0);
+    let (status, _) = request(one.address, "POST", "/flush", &[], b"").unwrap();
+    assert_eq!(status, 204);
+    let started = Instant::now();
+    while counter(&two, pieces) == 0 {
+        until(&two, base_ns, 300);
+        assert!(started.elapsed() < Duration::from_secs(20), "no piece of a block came from its author");
+    }
+    until(&stranger, base_ns, 300);
+    assert_eq!(counter(&stranger, pieces), 0);
+    push_lines(&one, "one again", 100, base_ns);
+    one.kill();
+    for server in [&two, &stranger] {
+        println!("the dead one's last lines are seen after {:?}", until(server, base_ns, 400));
+        let (status, _) = server.get("/ready");
+        assert_eq!(status, 200);
+    }
+    assert_eq!(two.terminate(), Some(0));
+    assert_eq!(stranger.terminate(), Some(0));
 }
