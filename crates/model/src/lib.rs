@@ -57,6 +57,7 @@ mod page;
 mod plain_pattern;
 mod retention;
 mod rfc3339;
+mod roles;
 mod rollup;
 mod sample_conflicts;
 mod samples;
@@ -93,6 +94,7 @@ pub use metric_metadata::{MetricKind, MetricMetadata};
 pub use page::{LineColumn, LogPage, MetadataColumn, MetadataValues, StreamRun, Suspect};
 pub use retention::{RETENTION_RULES_MAX, RetentionRule, RetentionRuleError, RetentionRules};
 pub use rfc3339::Rfc3339;
+pub use roles::{Role, RoleError, Roles};
 pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup, RollupLabels};
 pub use sample_conflicts::{SampleConflict, SampleConflicts};
 pub use samples::{
