@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sandur_base::Id;
-use sandur_format::catalog_entry::{Edit, Entry, Precondition, WalKind};
+use sandur_format::catalog_entry::{
+    EDITS_OF_NODES, Edit, Entry, NodeDescription, NodePhase, Precondition, WalKind,
+};
 use sandur_runtime::{Env, Task};
 use sandur_store::Store;
 use tokio::sync::{mpsc, watch};
@@ -38,6 +40,8 @@ pub struct Registration {
     pub host: String,
     /// Kind of storage of its WAL.
     pub wal: WalKind,
+    /// The node that runs it; `None` describes none.
+    pub node: Option<NodeDescription>,
 }
 
 /// The result of one call of [`Catalog::keep_house`].
@@ -122,19 +126,55 @@ impl Catalog {
 
     /// Registers a process. It must not acknowledge any push before this returns.
     pub async fn register(&self, registration: Registration) -> Result<Arc<Snapshot>, CommitError> {
-        let Registration { incarnation, address, host, wal } = registration;
+        let Registration { incarnation, address, host, wal, node } = registration;
         let started_ms = self.shared.env.now_ns() / 1_000_000;
-        let reads = self.shared.options.reads;
-        let register = Edit::Register { incarnation, address, host, started_ms, wal, reads };
-        if let Some(activate) = self.activation() {
-            let both = vec![register.clone(), activate];
-            match self.commit(incarnation, both, Vec::new()).await {
+        let (edits, reads) = (self.shared.options.edits, self.shared.options.reads);
+        let register = Edit::Register { incarnation, address, host, started_ms, wal, edits, reads };
+        let mut with_rest = vec![register.clone()];
+        with_rest.extend(self.activation());
+        let node = node.filter(|_| self.describes_nodes());
+        with_rest.extend(node.map(|node| Edit::DescribeNode { incarnation, node }));
+        if with_rest.len() > 1 {
+            match self.commit(incarnation, with_rest, Vec::new()).await {
                 // Another process may have registered meanwhile that does not read these versions.
                 Err(CommitError::Rejected { .. }) => {}
                 registered => return registered,
             }
         }
         self.commit(incarnation, vec![register], Vec::new()).await
+    }
+
+    /// Whether, as far as this process knows, every writer reads descriptions of nodes.
+    fn describes_nodes(&self) -> bool {
+        let is_read = self.snapshot().writers().values().all(|writer| writer.reads_edits(EDITS_OF_NODES));
+        self.shared.options.edits >= EDITS_OF_NODES && is_read
+    }
+
+    /// Describes the node of a registered process, if the catalog has no description and every registered
+    /// writer reads descriptions. Returns whether it did. If nothing is due it makes no request.
+    pub async fn describe_node(&self, author: Id, node: &NodeDescription) -> Result<bool, CommitError> {
+        let snapshot = self.snapshot();
+        let is_known = snapshot.writer(author).is_none_or(|writer| writer.node.is_some());
+        if is_known || !self.describes_nodes() {
+            return Ok(false);
+        }
+        let describe = Edit::DescribeNode { incarnation: author, node: node.clone() };
+        match self.commit(author, vec![describe], vec![Precondition::Live { incarnation: author }]).await {
+            Ok(_) => Ok(true),
+            Err(CommitError::Rejected { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes the phase of the node of another process, on behalf of `author`: asks it to drain, or to go
+    /// on. Returns whether the catalog has such a node that is not sealed.
+    pub async fn set_phase(&self, author: Id, of: Id, phase: NodePhase) -> Result<bool, CommitError> {
+        let snapshot = self.refresh().await.map_err(CommitError::Failed)?;
+        let Some(writer) = snapshot.writer(of).filter(|writer| !writer.is_sealed()) else { return Ok(false) };
+        let Some(node) = writer.node.clone() else { return Ok(false) };
+        let describe = Edit::DescribeNode { incarnation: of, node: NodeDescription { phase, ..node } };
+        let alive = vec![Precondition::Live { incarnation: of }];
+        self.commit(author, vec![describe], alive).await.map(|_| true)
     }
 
     /// Allows blocks of the newest versions that this process reads, if every registered writer reads them

@@ -88,6 +88,17 @@ pub enum Error {
         /// The versions that this program reads.
         reads: BlockForms,
     },
+    /// The log may have edits that this program does not read.
+    #[error(
+        "the catalog has edits of version {written}, this program reads up to version {reads}: start a newer \
+         version of the program"
+    )]
+    NewerEdits {
+        /// The version of the edits in the log.
+        written: u16,
+        /// The version that this program reads.
+        reads: u16,
+    },
     /// A value does not fit the format and was not written.
     #[error("catalog: {0}")]
     Format(#[from] FormatError),
@@ -99,8 +110,12 @@ pub enum Error {
 impl Error {
     /// Whether a newer version of the program wrote the object. Then it is not damaged.
     pub(crate) fn is_of_newer_program(&self) -> bool {
-        let Self::Corrupt { reason, .. } = self else { return matches!(self, Self::NewerForms { .. }) };
+        let Self::Corrupt { reason, .. } = self else { return self.asks_for_a_newer_program() };
         matches!(reason, FormatError::Version { .. } | FormatError::UnknownTag { .. })
+    }
+
+    fn asks_for_a_newer_program(&self) -> bool {
+        matches!(self, Self::NewerForms { .. } | Self::NewerEdits { .. })
     }
 
     /// Returns the kind of failure, for statuses and retries.
@@ -108,7 +123,8 @@ impl Error {
         match self {
             Self::Store(error) => error.kind(),
             Self::Corrupt { .. } | Self::Misplaced { .. } => ErrorKind::Corrupt,
-            Self::Broken { .. } | Self::Lost { .. } | Self::NewerForms { .. } => ErrorKind::Corrupt,
+            Self::Broken { .. } | Self::Lost { .. } => ErrorKind::Corrupt,
+            Self::NewerForms { .. } | Self::NewerEdits { .. } => ErrorKind::Corrupt,
             Self::Unloadable { .. } => ErrorKind::Unavailable,
             Self::Format(error) => error.kind(),
             Self::Commit(error) => error.kind(),
@@ -208,6 +224,9 @@ pub enum EditFault {
     /// A writer that is not sealed does not read the versions of blocks.
     #[error("a registered writer does not read these versions of blocks: upgrade it, or stop it")]
     UnreadForms,
+    /// A writer that is not sealed does not read the edit.
+    #[error("a registered writer does not read this edit: upgrade it, or stop it")]
+    UnreadEdits,
     /// The new writer does not read the versions of blocks that may be written.
     #[error("the store has blocks of newer versions than the process reads: start a newer version of it")]
     NewerForms,

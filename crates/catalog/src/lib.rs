@@ -54,7 +54,7 @@
 //! // What one commits the other reads when it follows the log.
 //! let incarnation = env.new_id();
 //! let (address, host, wal) = (String::new(), "example".to_owned(), WalKind::Bucket);
-//! first.register(Registration { incarnation, address, host, wal }).await?;
+//! first.register(Registration { incarnation, address, host, wal, node: None }).await?;
 //! assert!(second.snapshot().writer(incarnation).is_none());
 //! second.refresh().await?;
 //! assert!(second.snapshot().writer(incarnation).is_some());
@@ -86,6 +86,7 @@ mod metrics;
 mod names;
 mod options;
 mod orphans;
+pub mod placement;
 mod position;
 mod repair;
 mod shared;
@@ -113,7 +114,7 @@ pub use orphans::{OrphanReport, OwnBlocks};
 pub use position::PositionCheck;
 pub use repair::Repair;
 pub use sandur_format::catalog_entry::{
-    BlockForms, DeleteProgress, DeleteRecord, DeleteRequest, LogPosition, Writer,
+    BlockForms, DeleteProgress, DeleteRecord, DeleteRequest, LogPosition, NodeDescription, NodePhase, Writer,
 };
 pub use snapshot::{RemovedBlock, Snapshot};
 pub use state::{Outcome, SESSION_ENTRIES};

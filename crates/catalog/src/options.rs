@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandur_format::catalog_entry::BlockForms;
+use sandur_format::catalog_entry::{BlockForms, EDITS_NEWEST};
 use sandur_format::{log_block, sample_block};
 
 /// The versions of blocks that this program reads.
@@ -32,6 +32,9 @@ pub struct CatalogOptions {
     /// The versions of blocks that this process reads and states when it registers. `None` states none, as
     /// programs from before versions were stated. Default: [`NEWEST_FORMS`].
     pub reads: Option<BlockForms>,
+    /// The version of edits that this process reads and states when it registers. Default: [`EDITS_NEWEST`];
+    /// less only in tests, as an earlier program.
+    pub edits: u16,
 }
 
 impl Default for CatalogOptions {
@@ -46,6 +49,7 @@ impl Default for CatalogOptions {
             deletes_max: 10_000,
             read_ahead: 16,
             reads: Some(NEWEST_FORMS),
+            edits: EDITS_NEWEST,
         }
     }
 }

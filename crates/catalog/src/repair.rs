@@ -23,7 +23,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
-    BlockMeta, BlockName, Boundary, LogChain, WalKind, Writer, entry_checksum,
+    BlockMeta, BlockName, Boundary, EDITS_UNSTATED, LogChain, WalKind, Writer, entry_checksum,
 };
 use sandur_format::wal_segment::{FrameKind, FrameReader};
 use sandur_model::TimeRange;
@@ -245,7 +245,9 @@ impl Repair {
                 floor: 0,
                 fence: None,
                 orphan_floor: None,
+                edits: EDITS_UNSTATED,
                 reads: None,
+                node: None,
             });
             let limit = writer.fence.unwrap_or(u64::MAX);
             writer.floor = writer.floor.max(first.min(limit));

@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
-    BlockForms, BlockMeta, Edit, Entry, Precondition, Session, Transaction, Verdict, WritePlace, Writer,
+    BlockForms, BlockMeta, EDITS_OF_NODES, Edit, Entry, NodeDescription, Precondition, Session, Transaction,
+    Verdict, WritePlace, Writer,
 };
 use sandur_model::Signal;
 
@@ -264,6 +265,7 @@ impl Plan<'_> {
             }
             Edit::Deleted { .. } => Ok(()),
             Edit::ActivateForms(forms) => self.check_activate(*forms),
+            Edit::DescribeNode { incarnation, node } => self.check_describe(*incarnation, node),
             Edit::CreateDelete(_)
             | Edit::StartDelete { .. }
             | Edit::CancelDelete { .. }
@@ -276,17 +278,31 @@ impl Plan<'_> {
     /// transaction changes count as they are after its earlier edits.
     fn check_activate(&mut self, forms: BlockForms) -> Result<(), EditFault> {
         let forms = self.forms.or_later(forms);
-        let known = self.state.writers.keys().filter(|id| !self.writers.contains_key(id));
-        let known = known.filter_map(|id| self.state.writers.get(id));
-        if !known.chain(self.writers.values().flatten()).all(|writer| writer.allows(forms)) {
+        if !self.all_writers().all(|writer| writer.allows(forms)) {
             return Err(EditFault::UnreadForms);
         }
         self.forms = forms;
         Ok(())
     }
 
+    /// All writers, those that this transaction changes as they are now.
+    fn all_writers(&self) -> impl Iterator<Item = &Writer> {
+        let known = self.state.writers.iter().filter(|(id, _)| !self.writers.contains_key(id));
+        known.map(|(_, writer)| writer).chain(self.writers.values().flatten())
+    }
+
+    /// A program that does not know the edit stops at it, so every writer that may still read the log must
+    /// know it.
+    fn check_describe(&mut self, incarnation: Id, node: &NodeDescription) -> Result<(), EditFault> {
+        if !self.all_writers().all(|writer| writer.reads_edits(EDITS_OF_NODES)) {
+            return Err(EditFault::UnreadEdits);
+        }
+        self.change(incarnation)?.node = Some(node.clone());
+        Ok(())
+    }
+
     fn check_register(&mut self, edit: &Edit) -> Result<(), EditFault> {
-        let Edit::Register { incarnation, address, host, started_ms, wal, reads } = edit else {
+        let Edit::Register { incarnation, address, host, started_ms, wal, edits, reads } = edit else {
             return Ok(());
         };
         let new = Writer {
@@ -298,17 +314,22 @@ impl Plan<'_> {
             floor: 0,
             fence: None,
             orphan_floor: None,
+            edits: *edits,
             reads: *reads,
+            node: None,
         };
         match self.writer(*incarnation) {
             None if !new.allows(self.forms) => Err(EditFault::NewerForms),
+            None if !new.reads_edits(EDITS_OF_NODES) && self.all_writers().any(|w| w.node.is_some()) => {
+                Err(EditFault::NewerForms)
+            }
             None => {
                 self.writers.insert(*incarnation, Some(new));
                 Ok(())
             }
             Some(known) => {
                 let Writer { floor, fence, orphan_floor, .. } = *known;
-                let same = *known == Writer { floor, fence, orphan_floor, ..new };
+                let same = *known == Writer { floor, fence, orphan_floor, node: known.node.clone(), ..new };
                 if same && !known.is_sealed() { Ok(()) } else { Err(EditFault::Registered) }
             }
         }

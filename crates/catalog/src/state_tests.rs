@@ -2,8 +2,10 @@
 //! that is written twice or late changes nothing. Method: handwritten entries, and random entries of
 //! which each is also delivered again later.
 
-use sandur_format::catalog_entry::{DeleteProgress, DeleteRequest, TenantDeletes, WalKind};
-use sandur_model::{Dataset, TenantId};
+use sandur_format::catalog_entry::{
+    DeleteProgress, DeleteRequest, EDITS_NEWEST, EDITS_UNSTATED, NodePhase, TenantDeletes, WalKind,
+};
+use sandur_model::{Dataset, Roles, TenantId};
 
 use super::*;
 use crate::test_blocks::{WRITER, block};
@@ -16,7 +18,15 @@ fn register(incarnation: Id) -> Edit {
 
 fn register_reader(incarnation: Id, reads: Option<BlockForms>) -> Edit {
     let (address, host) = ("a:1".to_owned(), "h".to_owned());
-    Edit::Register { incarnation, address, host, started_ms: 5, wal: WalKind::Bucket, reads }
+    Edit::Register {
+        incarnation,
+        address,
+        host,
+        started_ms: 5,
+        wal: WalKind::Bucket,
+        edits: EDITS_NEWEST,
+        reads,
+    }
 }
 
 /// A snapshot in which `WRITER` is registered, and methods to commit to it.
@@ -120,8 +130,8 @@ fn registering_twice_is_idempotent_or_an_error() {
     log.applied(vec![register(WRITER)], vec![]);
     assert_eq!(log.state.writer(WRITER).unwrap().floor, 4);
     let (address, host) = ("b:2".to_owned(), "h".to_owned());
-    let (started_ms, wal, reads) = (5, WalKind::Bucket, None);
-    let other = Edit::Register { incarnation: WRITER, address, host, started_ms, wal, reads };
+    let (started_ms, wal, edits, reads) = (5, WalKind::Bucket, EDITS_NEWEST, None);
+    let other = Edit::Register { incarnation: WRITER, address, host, started_ms, wal, edits, reads };
     assert_eq!(log.fault(vec![other]), EditFault::Registered);
     log.applied(vec![Edit::Seal { incarnation: WRITER, fence: 4 }], vec![]);
     assert_eq!(log.fault(vec![register(WRITER)]), EditFault::Registered);
@@ -499,6 +509,48 @@ fn versions_of_blocks_are_activated_when_all_writers_read_them() {
     assert_eq!(log.fault(vec![Edit::ActivateForms(newest)]), EditFault::UnreadForms);
     let root = log.state.root(Id(1), Vec::new());
     assert_eq!(Snapshot::restore(root, log.state.rows()), log.state);
+}
+
+fn describe(incarnation: Id, phase: NodePhase) -> Edit {
+    let (id, zone, version) = ("n-1".to_owned(), "a".to_owned(), "1".to_owned());
+    let node = NodeDescription { id, zone, roles: Roles::ALL, cache_bytes: 5, phase, version };
+    Edit::DescribeNode { incarnation, node }
+}
+
+/// A registration of a program that does not read descriptions of nodes.
+fn register_before_nodes(incarnation: Id) -> Edit {
+    let Edit::Register { address, host, started_ms, wal, reads, .. } = register(incarnation) else {
+        panic!("it registers")
+    };
+    Edit::Register { incarnation, address, host, started_ms, wal, edits: EDITS_UNSTATED, reads }
+}
+
+/// Goal: a node is described only when every writer that is not sealed reads that, and afterwards no writer
+/// registers that does not.
+#[test]
+fn nodes_are_described_when_all_writers_read_descriptions() {
+    let mut log = Log::new();
+    let (old, third) = (Id(900), Id(901));
+    log.applied(vec![register_before_nodes(old)], vec![]);
+    let serving = || describe(WRITER, NodePhase::Serving);
+    assert_eq!(log.fault(vec![serving()]), EditFault::UnreadEdits);
+    let both = vec![register(third), describe(third, NodePhase::Serving)];
+    assert_eq!(log.fault(both.clone()), EditFault::UnreadEdits);
+    log.applied(vec![Edit::Seal { incarnation: old, fence: 0 }], vec![]);
+    assert_eq!(log.fault(vec![serving(), register_before_nodes(Id(902))]), EditFault::NewerForms);
+    log.applied(both, vec![]);
+    log.applied(vec![serving()], vec![]);
+    assert_eq!(log.fault(vec![register_before_nodes(Id(902))]), EditFault::NewerForms);
+    assert_eq!(log.fault(vec![describe(Id(77), NodePhase::Serving)]), EditFault::Unregistered);
+    log.applied(vec![describe(WRITER, NodePhase::Draining)], vec![]);
+    let node = log.state.writer(WRITER).unwrap().node.clone().unwrap();
+    assert_eq!((node.phase, node.zone.as_str()), (NodePhase::Draining, "a"));
+    // A repeated registration keeps the description, a checkpoint too.
+    log.applied(vec![register(WRITER)], vec![]);
+    assert_eq!(log.state.writer(WRITER).unwrap().node.as_ref(), Some(&node));
+    let root = log.state.root(Id(1), Vec::new());
+    let stored = sandur_format::catalog_entry::CheckpointRoot::decode(&root.encode().unwrap()).unwrap();
+    assert_eq!(Snapshot::restore(stored, log.state.rows()), log.state);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use sandur_format::catalog_entry::{BlockForms, Entry, entry_checksum};
+use sandur_format::catalog_entry::{BlockForms, EDITS_OF_NODES, EDITS_UNSTATED, Entry, entry_checksum};
 use sandur_store::Intent;
 
 use crate::error::Error;
@@ -156,7 +156,15 @@ impl Shared {
     /// Fails if blocks may be written of newer versions than this process reads.
     pub(crate) fn expect_readable(&self, state: &Snapshot) -> Result<(), Error> {
         let (active, reads) = (state.forms(), self.options.reads.unwrap_or(BlockForms::UNSTATED));
-        if reads.include(active) { Ok(()) } else { Err(Error::NewerForms { active, reads }) }
+        if !reads.include(active) {
+            return Err(Error::NewerForms { active, reads });
+        }
+        let reads = self.options.edits;
+        // Earlier programs stop when they decode the entry; this is for tests of them.
+        if reads < EDITS_OF_NODES && state.writers().values().any(|writer| writer.node.is_some()) {
+            return Err(Error::NewerEdits { written: EDITS_OF_NODES, reads: reads.max(EDITS_UNSTATED) });
+        }
+        Ok(())
     }
 
     async fn read_on(&self, from: &Arc<Snapshot>) -> Result<Arc<Snapshot>, Error> {

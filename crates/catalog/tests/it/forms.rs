@@ -3,8 +3,12 @@
 //! state what they read and of one that does not, over one store.
 
 use sandur_base::Id;
-use sandur_catalog::{BlockForms, Catalog, CatalogOptions, Error, NEWEST_FORMS, Repair, check};
-use sandur_format::catalog_entry::Edit;
+use sandur_catalog::{
+    BlockForms, Catalog, CatalogOptions, Error, NEWEST_FORMS, NodeDescription, NodePhase, Registration,
+    Repair, check,
+};
+use sandur_format::catalog_entry::{EDITS_OF_NODES, EDITS_UNSTATED, Edit, WalKind};
+use sandur_model::Roles;
 use sandur_runtime::Env;
 use sandur_store::Store;
 
@@ -79,4 +83,53 @@ async fn a_store_of_a_newer_program_is_neither_used_nor_repaired() {
     for refused in refusals {
         assert!(matches!(refused, Some(Error::NewerForms { .. })), "{refused:?}");
     }
+}
+
+fn node(id: &str) -> NodeDescription {
+    let (id, zone, version) = (id.to_owned(), "zone-1".to_owned(), "0.1.0".to_owned());
+    NodeDescription { id, zone, roles: Roles::ALL, cache_bytes: 1 << 30, phase: NodePhase::Serving, version }
+}
+
+fn of_node(incarnation: Id) -> Registration {
+    let (address, host, wal) = ("10.0.0.1:3100".to_owned(), "host".to_owned(), WalKind::Bucket);
+    Registration { incarnation, address, host, wal, node: Some(node("n-1")) }
+}
+
+/// Goal: nodes are described from the moment at which no program is registered that cannot read that, and
+/// such a program works on undisturbed until then. Method: a catalog that states earlier edits.
+#[tokio::test(start_paused = true)]
+async fn nodes_are_described_once_the_last_older_program_has_ended() {
+    let (env, store) = memory(34);
+    let earlier = CatalogOptions { edits: EDITS_UNSTATED, ..options() };
+    let before = Catalog::open(store.clone(), env.clone(), earlier.clone()).await.unwrap();
+    let (old, new) = (env.new_id(), env.new_id());
+    register(&before, old).await.unwrap();
+    let modern = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    let registered = modern.register(of_node(new)).await.unwrap();
+    assert_eq!(registered.writer(new).unwrap().node, None, "the older program could not read it");
+    assert!(!modern.describe_node(new, &node("n-1")).await.unwrap());
+    // The older program reads on, and writes checkpoints that keep what the newer one stated.
+    before.refresh().await.unwrap();
+    assert!(before.checkpoint().await.unwrap());
+    let third = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    assert_eq!(third.snapshot().writer(new).unwrap().edits, EDITS_OF_NODES);
+    third.seal(new, old, 0, Vec::new()).await.unwrap();
+    modern.refresh().await.unwrap();
+    assert!(modern.describe_node(new, &node("n-1")).await.unwrap());
+    assert!(!modern.describe_node(new, &node("n-1")).await.unwrap(), "once");
+    let stopped = before.refresh().await.unwrap_err();
+    assert!(stopped.to_string().contains("start a newer version of the program"), "{stopped}");
+    // The checkpoint keeps the description, and stops older programs too.
+    assert!(modern.checkpoint().await.unwrap());
+    let again = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    assert_eq!(again.snapshot().writer(new).unwrap().node, Some(node("n-1")));
+    assert!(Catalog::open(store.clone(), env.clone(), earlier).await.is_err());
+    // With its registration, and from another process.
+    let fourth = env.new_id();
+    again.register(of_node(fourth)).await.unwrap();
+    assert!(again.set_phase(fourth, new, NodePhase::Draining).await.unwrap());
+    modern.refresh().await.unwrap();
+    assert_eq!(modern.snapshot().writer(new).unwrap().node.as_ref().unwrap().phase, NodePhase::Draining);
+    assert!(!again.set_phase(fourth, env.new_id(), NodePhase::Draining).await.unwrap());
+    assert!(check(&store, &env).await.unwrap().is_undamaged());
 }

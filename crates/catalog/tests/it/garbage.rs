@@ -120,7 +120,11 @@ async fn files_of_a_local_writer_are_deleted_once_it_is_drained() {
     let scene = scene(3).await;
     let dead = scene.env.new_id();
     let (address, host, kind) = (String::new(), String::new(), WalKind::Local);
-    scene.catalog.register(Registration { incarnation: dead, address, host, wal: kind }).await.unwrap();
+    scene
+        .catalog
+        .register(Registration { incarnation: dead, address, host, wal: kind, node: None })
+        .await
+        .unwrap();
     put(&scene.store, &wal(dead, 0)).await;
     scene.commit(vec![Edit::Seal { incarnation: dead, fence: 900 }]).await;
     scene.commit(vec![Edit::Floor { incarnation: dead, from: 0, to: 899 }]).await;
@@ -186,6 +190,7 @@ async fn silence_is_measured_only_by_the_observers_clock() {
         address: String::new(),
         host: "h".into(),
         wal: WalKind::Bucket,
+        node: None,
     };
     let members = |id| Members::new(scene.catalog.clone(), registration(id), MembersOptions::default());
     let (observer, observed) = (members(scene.own), members(other));
@@ -226,7 +231,7 @@ async fn on_a_local_directory_every_other_writer_is_dead() {
         register(&catalog, incarnation).await.unwrap();
     }
     let (address, host, wal) = (String::new(), String::new(), WalKind::Local);
-    let registration = Registration { incarnation: own, address, host, wal };
+    let registration = Registration { incarnation: own, address, host, wal, node: None };
     let members = Members::new(catalog.clone(), registration, MembersOptions::default());
     assert!(members.is_presumed_dead(other) && !members.is_presumed_dead(own));
     // No query can use a block that was removed before this process started.

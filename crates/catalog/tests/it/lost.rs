@@ -12,7 +12,7 @@ use sandur_catalog::{
     Catalog, CatalogOptions, Collector, CommitError, Error, GcOptions, Members, MembersOptions, Registration,
     Repair, check,
 };
-use sandur_format::catalog_entry::{BlockMeta, Edit, Entry, Transaction, WalKind};
+use sandur_format::catalog_entry::{BlockMeta, EDITS_UNSTATED, Edit, Entry, Transaction, WalKind};
 use sandur_runtime::Env;
 use sandur_store::{Intent, Store};
 
@@ -207,7 +207,7 @@ async fn heartbeats_and_blocks_are_witnesses() {
     let (scene, catalog) = Scene::new(4, 5, options()).await;
     scene.delete("witness").await;
     let (address, host, wal) = (String::new(), "h".to_owned(), WalKind::Bucket);
-    let own = Registration { incarnation: scene.writer, address, host, wal };
+    let own = Registration { incarnation: scene.writer, address, host, wal, node: None };
     Members::new(catalog.clone(), own, MembersOptions::default()).beat().await.unwrap();
     scene.delete(&entry_path(6)).await;
     let error = scene.refused().await;
@@ -309,6 +309,7 @@ async fn a_log_from_before_the_chain_continues_with_one() {
     let writer = env.new_id();
     // Entries of version 1: the same bytes without the checksum of the entry before.
     let registration = Edit::Register {
+        edits: EDITS_UNSTATED,
         reads: None,
         incarnation: writer,
         address: String::new(),

@@ -134,6 +134,7 @@ impl World {
                 address: String::new(),
                 host: "test".to_owned(),
                 wal: WalKind::Bucket,
+                node: None,
             };
             let members = Members::new(catalog.clone(), own, MembersOptions::default());
             let process =

@@ -12,17 +12,24 @@ use super::entry::WalKind;
 use super::forms::BlockForms;
 use super::frame::{self, Kind};
 use super::log_chain::LogChain;
+use super::node_description::NodeDescription;
 use super::wire::{NAME_BYTES_MAX, Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
 
-const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, metrics: 4, newest: 5, name: "checkpoint root" };
+const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, metrics: 4, newest: 6, name: "checkpoint root" };
 /// The version since which roots hold delete requests.
 const DELETES_SINCE: u8 = 2;
 /// The version since which roots hold checksums of the log.
 const CHAIN_SINCE: u8 = 3;
 /// The version of roots that hold active versions of blocks, and of later ones.
 const FORMS_SINCE: u8 = 5;
+/// The version of roots that describe nodes, and of later ones.
+const NODES_SINCE: u8 = 6;
+/// Flags of a writer: it is sealed, it has an orphan floor, its node is described.
+const SEALED: u8 = 1;
+const FLOORED: u8 = 2;
+const DESCRIBED: u8 = 4;
 const PART: Kind = Kind { magic: *b"SDCP", version: 1, metrics: 3, newest: 3, name: "checkpoint part" };
 /// Flags of a row: the block is removed, it is clean of deletes, it has a place in the order of writing.
 const REMOVED: u8 = 1;
@@ -55,14 +62,23 @@ pub struct Writer {
     pub fence: Option<u64>,
     /// Blocks of this writer with an id at or below this one can never be added any more.
     pub orphan_floor: Option<Id>,
+    /// The version of edits that it reads.
+    pub edits: u16,
     /// The versions of blocks that it reads; `None` if it states none.
     pub reads: Option<BlockForms>,
+    /// Its node; `None` while a writer is registered that does not read descriptions.
+    pub node: Option<NodeDescription>,
 }
 
 impl Writer {
     /// Whether blocks of these versions may be written while it is registered.
     pub fn allows(&self, forms: BlockForms) -> bool {
         self.is_sealed() || self.reads.unwrap_or(BlockForms::UNSTATED).include(forms)
+    }
+
+    /// Whether edits of this version may be written while it is registered.
+    pub fn reads_edits(&self, version: u16) -> bool {
+        self.is_sealed() || self.edits >= version
     }
 
     /// Whether it is fenced and so can acknowledge nothing any more.
@@ -166,9 +182,10 @@ impl CheckpointRoot {
             deletes.encode(&mut out);
         }
         self.chain.encode(&mut out);
-        // As long as none was activated, earlier programs read the root.
-        if self.forms != BlockForms::UNSTATED {
-            out.least = FORMS_SINCE;
+        // As long as none was activated and no node is described, earlier programs read the root.
+        let describes = self.writers.iter().any(|writer| writer.node.is_some());
+        if describes || self.forms != BlockForms::UNSTATED {
+            out.least = if describes { NODES_SINCE } else { FORMS_SINCE };
             out.forms(self.forms);
         }
         Ok(frame::seal(&ROOT, out))
@@ -181,7 +198,7 @@ impl CheckpointRoot {
         let (number, id) = (from.u64()?, from.id()?);
         let mut writers = Vec::new();
         for _ in 0..from.count_of(30)? {
-            writers.push(Writer::decode(&mut from)?);
+            writers.push(Writer::decode(&mut from, version)?);
         }
         let mut sessions = Vec::new();
         for _ in 0..from.count_of(19)? {
@@ -214,43 +231,55 @@ impl Writer {
     fn encode(&self, out: &mut Sink) -> Result<(), Error> {
         out.id(self.incarnation);
         out.text(&self.address);
-        out.host(&self.host, self.reads)?;
+        out.host(&self.host, self.edits, self.reads)?;
         out.i64(self.started_ms);
         self.wal.encode(out);
         out.varint(self.floor);
-        out.u8(u8::from(self.fence.is_some()) | u8::from(self.orphan_floor.is_some()) << 1);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        out.u8(flag(self.fence.is_some(), SEALED)
+            | flag(self.orphan_floor.is_some(), FLOORED)
+            | flag(self.node.is_some(), DESCRIBED));
         if let Some(fence) = self.fence {
             out.varint(fence);
         }
         if let Some(id) = self.orphan_floor {
             out.id(id);
         }
+        if let Some(node) = &self.node {
+            node.encode(out)?;
+        }
         Ok(())
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Error> {
+    fn decode(from: &mut Reader<'_>, version: u8) -> Result<Self, Error> {
         let (incarnation, address) = (from.id()?, from.text_within("address", NAME_BYTES_MAX)?.to_owned());
-        let (host, reads) = from.host()?;
+        let (host, edits, reads) = from.host()?;
         let mut writer = Self {
             incarnation,
             address,
             host,
+            edits,
             reads,
             started_ms: from.i64()?,
             wal: WalKind::decode(from)?,
             floor: from.varint()?,
             fence: None,
             orphan_floor: None,
+            node: None,
         };
         let flags = from.u8()?;
-        if flags > 3 {
+        let known = if version >= NODES_SINCE { SEALED | FLOORED | DESCRIBED } else { SEALED | FLOORED };
+        if flags & !known != 0 {
             return Err(from.malformed("the flags of a writer are unknown"));
         }
-        if flags & 1 != 0 {
+        if flags & SEALED != 0 {
             writer.fence = Some(from.varint()?);
         }
-        if flags & 2 != 0 {
+        if flags & FLOORED != 0 {
             writer.orphan_floor = Some(from.id()?);
+        }
+        if flags & DESCRIBED != 0 {
+            writer.node = Some(NodeDescription::decode(from)?);
         }
         Ok(writer)
     }

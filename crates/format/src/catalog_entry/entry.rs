@@ -14,6 +14,7 @@ use super::block_meta::BlockMeta;
 use super::delete_request::DeleteRequest;
 use super::forms::BlockForms;
 use super::frame::{self, Kind};
+use super::node_description::NodeDescription;
 use super::wire::{NAME_BYTES_MAX, Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
@@ -52,8 +53,18 @@ pub enum Edit {
         started_ms: i64,
         /// Kind of storage of its WAL.
         wal: WalKind,
+        /// The version of edits that it reads.
+        edits: u16,
         /// The versions of blocks that it reads; `None` if it states none.
         reads: Option<BlockForms>,
+    },
+    /// Describes the node of a registered process; a later description replaces an earlier one. Void if a
+    /// writer that is not sealed does not read this edit.
+    DescribeNode {
+        /// The process.
+        incarnation: Id,
+        /// Its node.
+        node: NodeDescription,
     },
     /// From now on processes may write blocks of these versions. Void if a writer that is not sealed does not
     /// read them.
@@ -318,12 +329,12 @@ impl Precondition {
 impl Edit {
     fn encode(&self, out: &mut Sink) -> Result<(), Error> {
         match self {
-            Self::Register { incarnation, address, host, started_ms, wal, reads } => {
+            Self::Register { incarnation, address, host, started_ms, wal, edits, reads } => {
                 bounded(KIND.name, "the length of an address", address.len(), NAME_BYTES_MAX)?;
                 out.u8(1);
                 out.id(*incarnation);
                 out.text(address);
-                out.host(host, *reads)?;
+                out.host(host, *edits, *reads)?;
                 out.i64(*started_ms);
                 wal.encode(out);
             }
@@ -368,6 +379,11 @@ impl Edit {
             Self::ActivateForms(forms) => {
                 out.u8(15);
                 out.forms(*forms);
+            }
+            Self::DescribeNode { incarnation, node } => {
+                out.u8(16);
+                out.id(*incarnation);
+                node.encode(out)?;
             }
             Self::CreateDelete(_)
             | Self::StartDelete { .. }
@@ -423,6 +439,7 @@ impl Edit {
             7 => Self::OrphanFloor { incarnation: from.id()?, id: from.id()? },
             8 => Self::Deleted { ids: decode_ids(from)? },
             15 => Self::ActivateForms(from.forms()?),
+            16 => Self::DescribeNode { incarnation: from.id()?, node: NodeDescription::decode(from)? },
             tag => return Self::decode_of_deletes(tag, from),
         })
     }
@@ -430,9 +447,9 @@ impl Edit {
     fn decode_register(from: &mut Reader<'_>) -> Result<Self, Error> {
         let incarnation = from.id()?;
         let address = from.text_within("address", NAME_BYTES_MAX)?.to_owned();
-        let (host, reads) = from.host()?;
+        let (host, edits, reads) = from.host()?;
         let (started_ms, wal) = (from.i64()?, WalKind::decode(from)?);
-        Ok(Self::Register { incarnation, address, host, started_ms, wal, reads })
+        Ok(Self::Register { incarnation, address, host, started_ms, wal, edits, reads })
     }
 
     /// Decodes the edits of delete requests.

@@ -40,6 +40,7 @@ fn sample_entry() -> Entry {
         host: "host-a".into(),
         started_ms: 1_795_219_200_000,
         wal: WalKind::Bucket,
+        edits: EDITS_UNSTATED,
         reads: None,
     };
     let ids = vec![Id(5), Id(6)];
@@ -75,7 +76,9 @@ fn sample_root() -> CheckpointRoot {
         floor: 9,
         fence,
         orphan_floor,
+        edits: EDITS_UNSTATED,
         reads: None,
+        node: None,
     };
     let verdicts = vec![(6, Verdict::Applied), (7, Verdict::Precondition(2)), (8, Verdict::Edit(1))];
     CheckpointRoot {
@@ -143,6 +146,58 @@ fn sample_root_with_forms() -> CheckpointRoot {
     let mut root = sample_root_with_deletes();
     (root.forms, root.writers[0].reads) = (FORMS, Some(FORMS));
     root
+}
+
+fn sample_node() -> NodeDescription {
+    NodeDescription {
+        id: "sandur-0".into(),
+        zone: "eu-1a".into(),
+        roles: sandur_model::Roles::from_bits(0b1_0101),
+        cache_bytes: 100 << 30,
+        phase: NodePhase::Draining,
+        version: "0.1.0".into(),
+    }
+}
+
+/// A registration that states the edits that it reads, and the description of its node.
+fn sample_entry_of_nodes() -> Entry {
+    let mut entry = sample_entry_of_forms();
+    let Edit::Register { edits, incarnation, .. } = &mut entry.transactions[0].edits[0] else {
+        panic!("it registers")
+    };
+    *edits = EDITS_OF_NODES;
+    let describe = Edit::DescribeNode { incarnation: *incarnation, node: sample_node() };
+    entry.transactions[0].edits.push(describe);
+    entry
+}
+
+fn sample_root_with_nodes() -> CheckpointRoot {
+    let mut root = sample_root_with_forms();
+    (root.writers[0].edits, root.writers[0].node) = (EDITS_OF_NODES, Some(sample_node()));
+    root
+}
+
+/// Programs from before edits were stated find the versions of blocks where they were.
+#[test]
+fn the_version_of_edits_is_a_part_of_the_host_name_to_earlier_programs() {
+    let (stated, mut before) = (sample_entry_of_nodes(), sample_entry_of_forms());
+    let Edit::Register { host, .. } = &mut before.transactions[0].edits[0] else { panic!("it registers") };
+    host.push_str(" [catalog 2]");
+    let mut registers = stated.clone();
+    registers.transactions[0].edits.pop();
+    assert_eq!(registers.encode().unwrap(), before.encode().unwrap());
+    let (mut root, mut before) = (sample_root_with_forms(), sample_root_with_forms());
+    root.writers[0].edits = EDITS_OF_NODES;
+    before.writers[0].host.push_str(" [catalog 2]");
+    assert_eq!(root.encode().unwrap(), before.encode().unwrap(), "without a description the version is 5");
+    assert_eq!(root.encode().unwrap()[4], 5);
+    assert_eq!(sample_root_with_nodes().encode().unwrap()[4], 6);
+    let mut long = stated;
+    long.transactions[0].edits.push(Edit::DescribeNode {
+        incarnation: Id(1),
+        node: NodeDescription { zone: "z".repeat(129), ..sample_node() },
+    });
+    assert!(long.encode().unwrap_err().to_string().contains("zone"));
 }
 
 /// Programs from before versions were stated read such a registration: to them, the versions are a part of
@@ -239,6 +294,7 @@ fn fixtures_equal_the_encoded_objects() {
         ("entry-v2", sample_entry()),
         ("entry-deletes-v2", sample_entry_of_deletes()),
         ("entry-forms-v2", sample_entry_of_forms()),
+        ("entry-nodes-v2", sample_entry_of_nodes()),
     ] {
         assert_eq!(entry.encode().unwrap(), fixture(name));
         assert_eq!(Entry::decode(&fixture(name)).unwrap(), entry);
@@ -246,6 +302,7 @@ fn fixtures_equal_the_encoded_objects() {
     let roots = [
         ("checkpoint-root-v3", sample_root_with_deletes()),
         ("checkpoint-root-v5", sample_root_with_forms()),
+        ("checkpoint-root-v6", sample_root_with_nodes()),
     ];
     for (name, root) in roots {
         assert_eq!(root.encode().unwrap(), fixture(name));
@@ -432,7 +489,9 @@ fn write_fixtures() {
         ("entry-deletes-v2", sample_entry_of_deletes().encode().unwrap()),
         ("checkpoint-root-v3", sample_root_with_deletes().encode().unwrap()),
         ("entry-forms-v2", sample_entry_of_forms().encode().unwrap()),
+        ("entry-nodes-v2", sample_entry_of_nodes().encode().unwrap()),
         ("checkpoint-root-v5", sample_root_with_forms().encode().unwrap()),
+        ("checkpoint-root-v6", sample_root_with_nodes().encode().unwrap()),
         ("boundary-v2", Boundary { at: sample_position() }.encode()),
         ("member-v2", sample_member().encode().unwrap()),
         ("witness-v1", sample_position().encode_witness()),

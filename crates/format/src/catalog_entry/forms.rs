@@ -1,7 +1,8 @@
-//! Versions of blocks: those that a process reads, and those that processes may write.
+//! Versions of blocks and of edits: those that a process reads, and those that processes may write.
 //!
 //! A registered writer states the versions that it reads at the end of its host name, because programs from
-//! before they were stated read every text there, and no further field.
+//! before they were stated read every text there, and no further field. What the edits are comes first,
+//! because programs from before look for the versions of blocks at the very end.
 
 use std::fmt;
 
@@ -12,6 +13,32 @@ pub struct BlockForms {
     pub logs: u16,
     /// The version of blocks of samples.
     pub samples: u16,
+}
+
+/// The version of edits that writers read that state none: the edits 1 to 15.
+pub const EDITS_UNSTATED: u16 = 1;
+/// The version since which a node describes itself by edit 16.
+pub const EDITS_OF_NODES: u16 = 2;
+/// The version of edits that this program reads.
+pub const EDITS_NEWEST: u16 = EDITS_OF_NODES;
+
+/// The text of a host name that states a version of edits.
+pub(super) fn with_edits(host: &str, edits: u16) -> String {
+    match edits {
+        EDITS_UNSTATED => host.to_owned(),
+        _ => format!("{host} [catalog {edits}]"),
+    }
+}
+
+/// Splits a text into a host name and the version of edits that it states. A text that [`with_edits`] does
+/// not write is a host name.
+pub(super) fn split_edits(text: &str) -> (&str, u16) {
+    let stated = || {
+        let (host, edits) = text.strip_suffix(']')?.rsplit_once(" [catalog ")?;
+        let edits = edits.parse().ok()?;
+        (edits != EDITS_UNSTATED && with_edits(host, edits) == text).then_some((host, edits))
+    };
+    stated().unwrap_or((text, EDITS_UNSTATED))
 }
 
 impl BlockForms {
@@ -81,6 +108,20 @@ mod tests {
         }
         assert_eq!(stated, 3);
         assert_eq!(BlockForms::split("web-1 [log blocks 6, sample blocks 7]"), ("web-1", Some(forms)));
+    }
+
+    #[test]
+    fn a_version_of_edits_comes_before_those_of_blocks() {
+        let forms = BlockForms { logs: 6, samples: 7 };
+        let text = forms.at_end_of(&with_edits("web-1", 2));
+        assert_eq!(text, "web-1 [catalog 2] [log blocks 6, sample blocks 7]");
+        let (rest, blocks) = BlockForms::split(&text);
+        assert_eq!((split_edits(rest), blocks), (("web-1", 2), Some(forms)));
+        for text in
+            ["web-1", "web-1 [catalog 1]", "web-1 [catalog 02]", "web-1 [catalog 70000]", "[catalog 2]"]
+        {
+            assert_eq!(split_edits(text), (text, EDITS_UNSTATED));
+        }
     }
 
     #[test]

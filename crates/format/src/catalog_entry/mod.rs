@@ -16,6 +16,7 @@ mod forms;
 mod frame;
 mod log_chain;
 mod member;
+mod node_description;
 mod wire;
 mod write_place;
 
@@ -28,7 +29,8 @@ pub use delete_request::{
     DELETE_QUERY_BYTES_MAX, DeleteProgress, DeleteRecord, DeleteRequest, TenantDeletes,
 };
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
-pub use forms::BlockForms;
+pub use forms::{BlockForms, EDITS_NEWEST, EDITS_OF_NODES, EDITS_UNSTATED};
 pub use log_chain::{CHAIN_LENGTH_MAX, LogChain, LogPosition, entry_checksum};
 pub use member::Member;
+pub use node_description::{NODE_TEXT_BYTES_MAX, NodeDescription, NodePhase};
 pub use write_place::WritePlace;

@@ -4,7 +4,7 @@ use sandur_base::Id;
 
 use sandur_model::{Dataset, Signal, TenantId};
 
-use super::forms::BlockForms;
+use super::forms::{BlockForms, split_edits, with_edits};
 use crate::codec::Reader;
 use crate::codec::varint::put_varint;
 use crate::error::Error;
@@ -65,10 +65,11 @@ impl Sink {
         self.varint(forms.samples.into());
     }
 
-    /// Appends a host name and the versions of blocks that its process reads. Fails if the text would be too
-    /// long to be read.
-    pub fn host(&mut self, host: &str, reads: Option<BlockForms>) -> Result<(), Error> {
-        let text = reads.map_or_else(|| host.to_owned(), |reads| reads.at_end_of(host));
+    /// Appends a host name and the versions of edits and blocks that its process reads. Fails if the text
+    /// would be too long to be read.
+    pub fn host(&mut self, host: &str, edits: u16, reads: Option<BlockForms>) -> Result<(), Error> {
+        let host = with_edits(host, edits);
+        let text = reads.map_or_else(|| host.clone(), |reads| reads.at_end_of(&host));
         bounded("catalog", "the length of a host name", text.len(), NAME_BYTES_MAX)?;
         self.text(&text);
         Ok(())
@@ -96,10 +97,11 @@ impl Reader<'_> {
         Ok(BlockForms { logs: version()?, samples: version()? })
     }
 
-    /// Reads a host name and the versions of blocks that its process reads.
-    pub(super) fn host(&mut self) -> Result<(String, Option<BlockForms>), Error> {
-        let (host, reads) = BlockForms::split(self.text_within("host name", NAME_BYTES_MAX)?);
-        Ok((host.to_owned(), reads))
+    /// Reads a host name and the versions of edits and blocks that its process reads.
+    pub(super) fn host(&mut self) -> Result<(String, u16, Option<BlockForms>), Error> {
+        let (text, reads) = BlockForms::split(self.text_within("host name", NAME_BYTES_MAX)?);
+        let (host, edits) = split_edits(text);
+        Ok((host.to_owned(), edits, reads))
     }
 
     /// Reads a dataset as written by [`Sink::dataset`].

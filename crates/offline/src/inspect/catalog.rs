@@ -44,10 +44,14 @@ pub fn show_entry(entry: &Entry) {
 
 fn edit_text(edit: &Edit) -> String {
     match edit {
-        Edit::Register { incarnation, address, host, started_ms, wal, reads } => {
+        Edit::Register { incarnation, address, host, started_ms, wal, reads, .. } => {
             let started = moment::show(started_ms.saturating_mul(1_000_000));
             let reads = reads.map_or_else(String::new, |reads| format!(", reads {reads}"));
             format!("register {incarnation}: {host} {address}, {wal:?} WAL, started {started}{reads}")
+        }
+        Edit::DescribeNode { incarnation, node } => {
+            let (phase, zone) = (node.phase.name(), &node.zone);
+            format!("{incarnation} runs node '{}', zone '{zone}', roles {}, {phase}", node.id, node.roles)
         }
         Edit::ActivateForms(forms) => format!("from now on may be written: {forms}"),
         Edit::AddBlock(block) => format!(

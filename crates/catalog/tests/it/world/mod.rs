@@ -84,5 +84,5 @@ pub fn add(meta: &BlockMeta) -> Edit {
 
 pub async fn register(catalog: &Catalog, incarnation: Id) -> Result<Arc<Snapshot>, CommitError> {
     let (address, host, wal) = (String::new(), "test".to_owned(), WalKind::Bucket);
-    catalog.register(Registration { incarnation, address, host, wal }).await
+    catalog.register(Registration { incarnation, address, host, wal, node: None }).await
 }

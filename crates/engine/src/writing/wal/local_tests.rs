@@ -164,7 +164,8 @@ impl Bench {
         let store = Store::open("memory://", env.clone(), StoreOptions::default()).await.unwrap();
         let catalog = Catalog::open(store.clone(), env.clone(), CatalogOptions::default()).await.unwrap();
         let (incarnation, wal) = (Id(1), WalKind::Local);
-        let registration = Registration { incarnation, address: String::new(), host: String::new(), wal };
+        let registration =
+            Registration { incarnation, address: String::new(), host: String::new(), wal, node: None };
         let snapshot = catalog.register(registration).await.unwrap();
         let context = Arc::new(Context {
             views: Arc::new(Views::new(env.clone(), snapshot)),
