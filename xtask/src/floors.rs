@@ -21,11 +21,11 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("policy", &["metrics", "options", "path_labels", "policy", "rules"]),
     ("blocks", &["blocks"]),
     ("signals", &["logs", "samples"]),
-    ("views", &["head", "node", "same_rows", "view"]),
+    ("views", &["head", "node", "place", "same_rows", "view"]),
     ("reading", &["logs::reading", "reading", "samples::reading"]),
     ("writing", &["writing"]),
     ("upkeep", &["upkeep"]),
-    ("engine", &["engine", "readiness"]),
+    ("engine", &["cluster_report", "engine", "readiness"]),
 ];
 
 /// Returns the imports from higher floors, as path of the file and what is wrong.

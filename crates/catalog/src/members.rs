@@ -64,9 +64,10 @@ const GONE_MIN: Duration = Duration::from_secs(10);
 /// Between the address for peers and the address for hints in a heartbeat. Earlier versions only show the
 /// text.
 const HINTS_AT: &str = " gossip=";
-/// A heartbeat that failed is repeated after this fraction (1/5) of the interval.
+/// A heartbeat that failed is repeated, and the heartbeat of a writer that is late is read again, after this
+/// fraction (1/5) of the interval.
 const REPEATED_AFTER_PART: u32 = 5;
-/// How often per interval the heartbeat of a writer is read whose last one did not grow.
+/// How many reads per interval count that saw no growth.
 const LOOKS_PER_BEAT: u32 = 2;
 
 /// The own heartbeat, and the observed state of the others'. Cheap to clone: a handle.
@@ -93,8 +94,14 @@ struct Seen {
     since: Duration,
     /// The latest successful read.
     looked: Duration,
-    /// Reads since then that saw no growth.
+    /// Reads since then that saw no growth, at most two per interval of heartbeats.
     looks: u32,
+    /// The latest read that was counted.
+    counted: Duration,
+    /// The number of the last catalog entry that the writer had read; 0 without a heartbeat.
+    position: u64,
+    /// Whether the counter has grown since the first read: the writer was alive while this process was.
+    has_grown: bool,
 }
 
 impl Members {
@@ -110,17 +117,17 @@ impl Members {
         let members = self.clone();
         self.0.catalog.env().spawn("catalog-members", async move {
             let (mut writes, mut reads) = (FirstFailure::default(), FirstFailure::default());
+            let (env, beat) = (members.0.catalog.env(), members.0.options.beat);
             loop {
                 let written = writes.log("could not write the heartbeat", members.beat().await);
-                let beat = members.0.options.beat;
-                let (mut left, pause) = match written {
-                    true => (LOOKS_PER_BEAT, beat / LOOKS_PER_BEAT),
-                    false => (1, beat / REPEATED_AFTER_PART),
-                };
-                while left > 0 {
+                let until = env.monotonic() + if written { beat } else { beat / REPEATED_AFTER_PART };
+                loop {
                     reads.log("could not read the heartbeats of others", members.observe_due().await);
-                    members.0.catalog.env().sleep(pause).await;
-                    left -= 1;
+                    let rest = until.saturating_sub(env.monotonic());
+                    env.sleep(rest.min(beat / REPEATED_AFTER_PART)).await;
+                    if env.monotonic() >= until {
+                        break;
+                    }
                 }
             }
         })
@@ -189,7 +196,7 @@ impl Members {
         for (id, result) in join_all(looks).await {
             match result {
                 Ok(member) => {
-                    self.note(id, member.as_ref().map(|member| member.counter));
+                    self.note(id, member.as_ref());
                     self.note_address(id, member.as_ref());
                     let object = names::member(id);
                     witnesses.extend(member.map(|member| Witness { object, seen: member.seen }));
@@ -211,15 +218,20 @@ impl Members {
         }
     }
 
-    fn note(&self, incarnation: Id, counter: Option<u64>) {
+    fn note(&self, incarnation: Id, member: Option<&Member>) {
+        let (counter, position) = (member.map(|m| m.counter), member.map_or(0, |m| m.seen.number));
         let now = self.0.catalog.env().monotonic();
         let mut table = self.lock();
-        let first = Seen { counter, since: now, looked: now, looks: 0 };
+        let first =
+            Seen { counter, since: now, looked: now, looks: 0, counted: now, position, has_grown: false };
         let seen = table.entry(incarnation).or_insert(first);
         if counter > seen.counter {
-            *seen = first;
-        } else {
-            (seen.looked, seen.looks) = (now, seen.looks.saturating_add(1));
+            *seen = Seen { has_grown: true, ..first };
+            return;
+        }
+        seen.looked = now;
+        if now.saturating_sub(seen.counted) >= self.0.options.beat / LOOKS_PER_BEAT {
+            (seen.looks, seen.counted) = (seen.looks.saturating_add(1), now);
         }
     }
 
@@ -267,6 +279,17 @@ impl Members {
         let table = self.lock();
         let seen = table.get(&incarnation)?;
         Some(seen.looked.saturating_sub(seen.since))
+    }
+
+    /// Whether a writer has certainly been alive since this process reads its heartbeats.
+    pub fn has_grown(&self, incarnation: Id) -> bool {
+        self.lock().get(&incarnation).is_some_and(|seen| seen.has_grown)
+    }
+
+    /// Returns the number of the last catalog entry that a writer had read at its last heartbeat; `None` if
+    /// that is not known.
+    pub fn seen_by(&self, incarnation: Id) -> Option<u64> {
+        self.lock().get(&incarnation).map(|seen| seen.position).filter(|number| *number > 0)
     }
 
     /// Whether to adopt a writer: it was silent for long enough, or it cannot be alive. A wrong answer

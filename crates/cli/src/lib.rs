@@ -1,7 +1,7 @@
 //! Commands that send requests to a server.
 //!
 //! **What it is.** The client of the command line ([`client`]) and the commands that use it: `query`, `tail`,
-//! `labels`, `series`, `stats`, `volume` and `delete`, with their output (lines, tables, charts). Each
+//! `labels`, `series`, `stats`, `volume`, `delete` and `cluster`, with their output (lines, tables, charts). Each
 //! command is a module with `command`, which clap parses, and `run`.
 //!
 //! **What it is not.** It has no engine and no store: a client binary can be built from this crate and
@@ -17,6 +17,7 @@ extern crate sandur_terminal;
 pub mod caret;
 mod chart;
 pub mod client;
+pub mod cluster;
 pub mod delete;
 pub mod escape;
 mod graphite_query;

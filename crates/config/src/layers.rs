@@ -38,7 +38,8 @@ fn flag(named: &Named) -> Arg {
         | "otlp_grpc_listen"
         | "carbon.listen"
         | "carbon.pickle_listen"
-        | "carbon.protobuf_listen" => "ADDR".to_owned(),
+        | "carbon.protobuf_listen"
+        | "cluster.advertise_address" => "ADDR".to_owned(),
         "auth.file" | "tls.cert_file" | "tls.key_file" | "tls.client_ca_file" => "FILE".to_owned(),
         _ => named.kind.to_ascii_uppercase(),
     };
@@ -53,6 +54,7 @@ fn flag(named: &Named) -> Arg {
         .help(help)
         .help_heading(heading)
         .action(ArgAction::Set);
+    let arg = if named.key == "cluster.roles" { arg.visible_alias("roles") } else { arg };
     match named.kind {
         "true|false" => arg.num_args(0..=1).default_missing_value("true"),
         "shares" => arg.action(ArgAction::Append),

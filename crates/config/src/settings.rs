@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sandur_base::units::{GIB, KIB, MIB};
-use sandur_model::{Limits, TenantId};
+use sandur_model::{Limits, Roles, TenantId};
 use sandur_runtime::machine;
 use sandur_store::Prices;
 use sandur_terminal::logging::Log;
@@ -378,6 +378,14 @@ pub struct Compaction {
 /// Processes that share a bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
+    /// Stable id of this node; empty: kept in a file of the cache or store directory.
+    pub node_id: String,
+    /// Address at which others reach this process; empty: derived from `listen`.
+    pub advertise_address: String,
+    /// Failure domain; empty: none.
+    pub zone: String,
+    /// The work that this process does.
+    pub roles: Roles,
     /// Interval at which the changes of other processes are read.
     pub poll_interval: Duration,
     /// Interval of heartbeats.
@@ -502,6 +510,10 @@ impl Default for Settings {
                 delete_delay: Duration::from_secs(3_600),
             },
             cluster: Cluster {
+                node_id: String::new(),
+                advertise_address: String::new(),
+                zone: String::new(),
+                roles: Roles::ALL,
                 poll_interval: Duration::from_secs(1),
                 heartbeat_interval: Duration::from_secs(10),
                 dead_after: Duration::from_secs(30),

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use sandur_base::units::{ByteSize, format_duration, parse_duration};
-use sandur_model::{BlockedQuery, DeletionMode, RetentionRules, Signal, TranslationStrategy};
+use sandur_model::{BlockedQuery, DeletionMode, RetentionRules, Role, Roles, Signal, TranslationStrategy};
 
 use super::retention_rules;
 use super::tenant_shares::TenantShares;
@@ -37,6 +37,8 @@ pub enum Slot<'a> {
     Switch(&'a mut bool),
     /// Words separated by commas.
     List(&'a mut Vec<String>),
+    /// Roles of a node, separated by commas.
+    Roles(&'a mut Roles),
     /// Shares of tenants.
     Shares(&'a mut TenantShares),
     /// Policies that block queries; as text a JSON array, in a file an array of tables.
@@ -56,7 +58,7 @@ impl Slot<'_> {
             Self::Count(_) | Self::Rate(_) => "number",
             Self::Price(_) => "dollars",
             Self::Switch(_) => "true|false",
-            Self::List(_) => "list",
+            Self::List(_) | Self::Roles(_) => "list",
             Self::Shares(_) => "shares",
             Self::Policies(_) => "policies",
             Self::Retention(..) => "rules",
@@ -114,6 +116,7 @@ impl Slot<'_> {
                 let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
                 *slot = words.map(str::to_owned).collect();
             }
+            Self::Roles(slot) => *slot = roles(text)?,
             Self::Shares(slot) => *slot = text.parse()?,
             Self::Policies(slot) => *slot = policies(text)?,
             Self::Retention(slot, signal) => *slot = retention_rules::read(text, signal)?,
@@ -135,6 +138,7 @@ impl Slot<'_> {
             Self::Price(dollars) => dollars.to_string(),
             Self::Switch(on) => on.to_string(),
             Self::List(words) => words.join(","),
+            Self::Roles(roles) => roles.to_string(),
             Self::Shares(shares) => shares.to_string(),
             Self::Retention(rules, _) => retention_rules::print(rules),
             Self::Policies(policies) if policies.is_empty() => String::new(),
@@ -142,6 +146,17 @@ impl Slot<'_> {
                 serde_json::to_string(policies).expect("texts and numbers are always JSON")
             }
         }
+    }
+}
+
+fn roles(text: &str) -> Result<Roles, String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let roles: Roles = words
+        .map(|word| word.parse::<Role>().map_err(|error| error.to_string()))
+        .collect::<Result<_, _>>()?;
+    match roles == Roles::NONE {
+        true => Err("a process needs at least one role; leave the option out for all".to_owned()),
+        false => Ok(roles),
     }
 }
 
@@ -190,6 +205,11 @@ mod tests {
         let mut list = Vec::new();
         Slot::List(&mut list).set("a, b,,c").unwrap();
         assert_eq!(Slot::List(&mut list).print(), "a,b,c");
+        let mut roles = Roles::ALL;
+        Slot::Roles(&mut roles).set("query, compact").unwrap();
+        assert_eq!(Slot::Roles(&mut roles).print(), "query,compact");
+        assert!(Slot::Roles(&mut roles).set("store").unwrap_err().contains("no role 'store'"));
+        assert!(Slot::Roles(&mut roles).set("").unwrap_err().contains("at least one"));
         let mut policies = Vec::new();
         Slot::Policies(&mut policies).set(r#"[{"pattern":".*","regex":true,"types":["metric"]}]"#).unwrap();
         assert_eq!(

@@ -445,7 +445,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     }),
     option(
         "compaction.block_max",
-        "A block with at least this many raw bytes is no longer merged; 0: this process merges nothing.",
+        "A block with at least this many raw bytes is no longer merged; 0: this process merges nothing, and \
+         other nodes of the bucket take over.",
         |s| Slot::Size(&mut s.compaction.block_max),
     ),
     option(
@@ -474,6 +475,32 @@ pub static OPTIONS: &[OptionSpec] = &[
         "How long a removed block stays in the store for readers that still use it; must be longer than any \
          query.",
         |s| Slot::Duration(&mut s.retention.delete_delay),
+    ),
+    option(
+        "cluster.node_id",
+        "Stable id of this node: letters, digits, '-', '_' and '.', at most 64. Each process of a bucket needs \
+         its own. Empty: it is made once and kept in the file node_id of cache.dir, or of the directory of a \
+         local store; without either, each start has a new one.",
+        |s| Slot::Text(&mut s.cluster.node_id),
+    ),
+    option(
+        "cluster.advertise_address",
+        "Address HOST:PORT at which other nodes reach this process. Empty: the address of listen; if that is \
+         0.0.0.0 or [::], the address of the interface with the default route.",
+        |s| Slot::Text(&mut s.cluster.advertise_address),
+    ),
+    option(
+        "cluster.zone",
+        "Failure domain of this node, such as the availability zone. The second choice for a piece of work is \
+         a node in another zone.",
+        |s| Slot::Text(&mut s.cluster.zone),
+    ),
+    option(
+        "cluster.roles",
+        "The work that this process does: ingest (takes pushes), query (answers queries), compact (merges, \
+         retention, deletes, rollups), cache (keeps parts of blocks for other nodes; nothing depends on it \
+         yet), rules (evaluates rules). The flag is also called --roles.",
+        |s| Slot::Roles(&mut s.cluster.roles),
     ),
     option("cluster.poll_interval", "How often the bucket is polled for changes by other processes.", |s| {
         Slot::Duration(&mut s.cluster.poll_interval)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::{ErrorKind, Id};
 use sandur_cache::Cache;
-use sandur_catalog::{Catalog, Snapshot};
+use sandur_catalog::{Catalog, NodePhase, Snapshot};
 use sandur_memory::Lender;
 use sandur_model::{Batch, Dataset, Matcher, SampleConflicts};
 use sandur_query::{Follow, QueryContext, Sources};
@@ -22,13 +22,15 @@ use tokio::sync::{mpsc, oneshot};
 use crate::blocks::bytes::BlockBytes;
 use crate::blocks::cache::BlockCache;
 use crate::blocks::reader::BlockReader;
-use crate::error::Error;
+use crate::cluster_report::ClusterReport;
+use crate::error::{Error, refused};
 use crate::followed::WriterShown;
 use crate::head::Head;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::options::EngineOptions;
 use crate::peers::PeerFrames;
+use crate::place::NodePlace;
 use crate::readiness::log_changes;
 use crate::reading::queries::Queries;
 use crate::upkeep;
@@ -72,7 +74,9 @@ impl Engine {
         let local = matches!(store.kind(), StoreKind::Local { .. });
         let catalog = Catalog::open(store.clone(), env.clone(), options.catalog.clone()).await?;
         let peers = options.peers.clone().filter(|_| !local);
-        let node = Node::new(env.clone(), store, catalog, peers);
+        let merges = options.maintenance.compaction.block_raw_bytes_max > 0;
+        let place = NodePlace::new(&options.node, merges);
+        let node = Node::new(env.clone(), store, catalog, (place, peers));
         let reader = block_reader(&node, &options);
         let queries = Queries::new(&node, reader, &options);
         let maintenance = options.maintenance.clone();
@@ -86,6 +90,7 @@ impl Engine {
             }
             Err(error) => return Err(error),
         };
+        writer.observe_nodes();
         let freshness = queries.freshness.clone();
         let mut tasks = vec![
             env.spawn("view-publisher", publish_snapshots(Arc::clone(&writer))),
@@ -316,6 +321,38 @@ impl Engine {
         born.map_or(Duration::ZERO, |born| self.node.env.monotonic().saturating_sub(born))
     }
 
+    /// Describes the nodes that share the store, as this process sees them.
+    pub fn report_nodes(&self) -> ClusterReport {
+        self.writer.report_nodes()
+    }
+
+    /// Whether this node drains: others have taken over its work, and it waits to be stopped.
+    pub fn is_draining(&self) -> bool {
+        self.node.place.phase() == NodePhase::Draining
+    }
+
+    /// Marks this node as draining, or as serving again: other nodes take over its work at once. It keeps
+    /// taking pushes and answering queries until it is stopped.
+    pub async fn drain(&self, leaves: bool) -> Result<(), Error> {
+        let phase = if leaves { NodePhase::Draining } else { NodePhase::Serving };
+        self.writer.enter_phase(phase).await?;
+        if leaves { self.flush().await } else { Ok(()) }
+    }
+
+    /// Marks another node as draining, or as serving again; it flushes by itself. Returns whether a live
+    /// node has this id.
+    pub async fn drain_node(&self, id: &str, leaves: bool) -> Result<bool, Error> {
+        let phase = if leaves { NodePhase::Draining } else { NodePhase::Serving };
+        let snapshot = self.node.catalog.refresh().await?;
+        let is_meant = |writer: &&sandur_catalog::Writer| {
+            !writer.is_sealed() && writer.node.as_ref().is_some_and(|node| node.id == id)
+        };
+        // The newest process of the node.
+        let Some(of) = snapshot.writers().values().rfind(is_meant) else { return Ok(false) };
+        let set = self.node.catalog.set_phase(self.writer.incarnation(), of.incarnation, phase).await;
+        set.map_err(|error| refused("the phase of a node", &error))
+    }
+
     /// Accepts no more pushes, settles the waiting ones, flushes everything, seals the incarnation, so
     /// that the next start has nothing to adopt, and ends all tasks. If the timeout expires first, the
     /// remaining rows stay in the WAL, and the error says so.
@@ -350,6 +387,9 @@ impl Engine {
             ended.map_err(|error| Error::Internal(error.to_string()))?;
         }
         let Stage::Closed(next) = *stage else { return Ok(()) };
+        if let Err(error) = self.writer.leave_place().await {
+            tracing::warn!(%error, "other nodes do not know yet that this one stops");
+        }
         if !self.writer.is_registered() {
             // This process acknowledged nothing, and nothing can be written.
             return Err(self.writer.wal().status().end_reason());

@@ -16,11 +16,11 @@
 //! | policy | `metrics`, `options`, `path_labels`, `peers`, `policy`, `rules` | what upkeep and queries do, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
-//! | views | `head`, `node`, `same_rows`, `view` | the heads of both signals, and what queries see |
+//! | views | `head`, `node`, `place`, `same_rows`, `view` | the heads of both signals, and what queries see |
 //! | reading | `logs::reading`, `reading`, `samples::reading` | queries over a view |
 //! | writing | `writing` | pushes, the WAL, flushes |
 //! | upkeep | `upkeep` | adoption, compaction, retention, rollups, deletes |
-//! | engine | `engine`, `readiness` | connects the others |
+//! | engine | `cluster_report`, `engine`, `readiness` | connects the others |
 //!
 //! **Two signals, one engine.** Lines and samples share one WAL, one head per writer, one floor of the
 //! WAL and one commit ([`sandur_model::Batch`]). How a signal encodes its rows is in `logs` and in
@@ -47,6 +47,7 @@
 
 mod arrivals;
 mod blocks;
+mod cluster_report;
 mod engine;
 mod error;
 #[cfg(test)]
@@ -62,6 +63,7 @@ mod node;
 mod options;
 mod path_labels;
 mod peers;
+mod place;
 mod policy;
 mod readiness;
 mod reading;
@@ -76,11 +78,12 @@ mod windows;
 mod writing;
 
 pub use blocks::bytes::tenant_number;
+pub use cluster_report::{ClusterReport, NodeReport};
 pub use engine::Engine;
 pub use error::{CancelRefusal, Error, FilterError};
 pub use followed::WriterShown;
 pub use metrics::Metrics;
-pub use options::{EngineOptions, MaintenanceOptions, RetentionOf};
+pub use options::{EngineOptions, MaintenanceOptions, NodeOptions, RetentionOf};
 pub use peers::{PeerFrames, Peers};
 pub use policy::compaction::CompactionPolicy;
 pub use policy::retention::{LabelRetention, Retention};

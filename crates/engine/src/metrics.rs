@@ -65,6 +65,12 @@ pub struct Metrics {
     pub heads: Gauge,
     /// Writers that were adopted.
     pub adoptions: Counter,
+    /// Adoptions that were left to another process, which had fenced the writer before.
+    pub adoptions_left: Counter,
+    /// Live nodes by `role`.
+    pub role_nodes: Family<[(&'static str, &'static str); 1], Gauge>,
+    /// 1 while the last known nodes keep their work because fewer than half of them are alive.
+    pub nodes_held: Gauge,
     /// Other writers that are followed.
     pub followed_writers: Gauge,
     /// WAL segments of other writers that were read.
@@ -141,6 +147,9 @@ impl Default for Metrics {
             head_line_bytes: Gauge::default(),
             heads: Gauge::default(),
             adoptions: Counter::default(),
+            adoptions_left: Counter::default(),
+            role_nodes: Family::default(),
+            nodes_held: Gauge::default(),
             followed_writers: Gauge::default(),
             followed_segments: Counter::default(),
             told_segments: Counter::default(),
@@ -226,6 +235,7 @@ impl Metrics {
         all.register("cache_hits", text, self.cache_hits.clone());
         let text = "Requests that the cache could not answer, since the start";
         all.register("cache_misses", text, self.cache_misses.clone());
+        self.register_nodes(all);
         self.register_deletes(all);
         self.register_retention(all);
         self.register_rollups(all);
@@ -241,6 +251,16 @@ impl Metrics {
     /// Counts blocks by the outcome of retention.
     pub(crate) fn note_retention(&self, outcome: &'static str, blocks: u64) {
         self.retention_blocks.get_or_create(&[("outcome", outcome)]).inc_by(blocks);
+    }
+
+    fn register_nodes(&self, all: &mut Registry) {
+        let text = "Adoptions that were left to another process, which had fenced the writer before";
+        all.register("adoptions_left", text, self.adoptions_left.clone());
+        let text = "Live nodes that do the work of a role; 0 means that the work waits";
+        all.register("role_nodes", text, self.role_nodes.clone());
+        let text =
+            "1 while fewer than half of the nodes are alive, so that the last known nodes keep their work";
+        all.register("nodes_held", text, self.nodes_held.clone());
     }
 
     fn register_retention(&self, all: &mut Registry) {

@@ -12,6 +12,7 @@ use crate::error::{Error, expect_catalog};
 use crate::followed::FollowedWriters;
 use crate::metrics::Metrics;
 use crate::peers::{AskedPeers, Peers};
+use crate::place::NodePlace;
 use crate::view::Views;
 
 /// The surroundings of the parts of an engine.
@@ -23,18 +24,24 @@ pub(crate) struct Node {
     /// What is known of the rows of other writers.
     pub(crate) followed: Arc<FollowedWriters>,
     pub(crate) metrics: Metrics,
+    pub(crate) place: NodePlace,
     pub(crate) shutdown: Shutdown,
     /// The other processes of the bucket, if they are called.
     pub(crate) peers: Option<AskedPeers>,
 }
 
 impl Node {
-    pub(crate) fn new(env: Env, store: Store, catalog: Catalog, peers: Option<Arc<dyn Peers>>) -> Arc<Self> {
+    pub(crate) fn new(
+        env: Env,
+        store: Store,
+        catalog: Catalog,
+        (place, peers): (NodePlace, Option<Arc<dyn Peers>>),
+    ) -> Arc<Self> {
         let peers = peers.map(|peers| AskedPeers::new(env.clone(), catalog.clone(), peers));
         let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
         let followed = Arc::new(FollowedWriters::new(env.clone()));
         let (metrics, shutdown) = (Metrics::default(), Shutdown::default());
-        Arc::new(Self { env, store, catalog, views, followed, metrics, shutdown, peers })
+        Arc::new(Self { env, store, catalog, views, followed, metrics, place, shutdown, peers })
     }
 
     /// Fails once the catalog is lost, because nothing that is acknowledged or written after that could

@@ -8,7 +8,7 @@ use sandur_base::units::MIB;
 use sandur_cache::Cache;
 use sandur_catalog::{CatalogOptions, GcOptions, Hints};
 use sandur_memory::{MemoryBudget, MemoryPool};
-use sandur_model::Dataset;
+use sandur_model::{Dataset, Roles};
 
 use crate::peers::Peers;
 use crate::policy::compaction::CompactionPolicy;
@@ -83,6 +83,8 @@ pub struct EngineOptions {
     pub poll_told_interval: Duration,
     /// The host name, for display. Default: empty.
     pub host: String,
+    /// The node that this process runs on.
+    pub node: NodeOptions,
     /// The cache of parts of blocks; decoded indexes count against its memory too. Default: a cache in
     /// memory alone, of `cache_bytes`.
     pub cache: Option<Cache>,
@@ -128,6 +130,7 @@ impl Default for EngineOptions {
             hints: None,
             poll_told_interval: Duration::from_secs(5),
             host: String::new(),
+            node: NodeOptions::default(),
             cache: None,
             cache_bytes: 256 * MIB,
             pool: None,
@@ -170,6 +173,28 @@ impl EngineOptions {
     /// The most bytes of the write budget that one push may take: half of what the budget always has.
     pub(crate) fn push_bytes_max(&self) -> u64 {
         self.write_bytes_always() / 2
+    }
+}
+
+/// The node that a process runs on.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// The id, which stays the same when the process restarts. Default: empty, an id per process.
+    pub id: String,
+    /// The failure domain. Default: empty.
+    pub zone: String,
+    /// The work that the node does. Default: all.
+    pub roles: Roles,
+    /// Bytes of the cache: the weight of the node. Default: 0.
+    pub cache_bytes: u64,
+    /// The version of the program, for display. Default: empty.
+    pub version: String,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        let none = String::new;
+        Self { id: none(), zone: none(), roles: Roles::ALL, cache_bytes: 0, version: none() }
     }
 }
 

@@ -40,6 +40,7 @@ mod receive;
 mod reference;
 mod refused_parts;
 mod reply;
+mod role_gate;
 mod route;
 mod router;
 mod routes;

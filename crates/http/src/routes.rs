@@ -117,6 +117,8 @@ pub static ROUTES: &[&Route] = &[
     &operations::tenant_limits::ROUTE,
     &operations::pages::BUILD_INFO,
     &operations::log_level::ROUTE,
+    &operations::cluster::STATUS,
+    &operations::cluster::DRAIN,
     &operations::store_report::ROUTE,
     &operations::running_queries::OWN,
     &operations::running_queries::ALL,

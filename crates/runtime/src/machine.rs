@@ -1,6 +1,7 @@
 //! The resources of the machine: memory (or the limit of the cgroup), processors and open files.
 
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -38,6 +39,19 @@ pub fn raise_open_files_max(wanted: Option<u64>) -> u64 {
         set(limit.maximum, limit.maximum);
     }
     open_files_max()
+}
+
+/// The address of the interface that has the default route. Sends nothing: connecting a socket of UDP only
+/// chooses its own address.
+pub fn default_route_address() -> Option<IpAddr> {
+    // Addresses that are reserved for documentation are reached by the default route.
+    let of = |local: &str, remote: &str| {
+        let socket = UdpSocket::bind(local).ok()?;
+        socket.connect(remote).ok()?;
+        Some(socket.local_addr().ok()?.ip())
+            .filter(|address| !address.is_unspecified() && !address.is_loopback())
+    };
+    of("0.0.0.0:0", "192.0.2.1:9").or_else(|| of("[::]:0", "[2001:db8::1]:9"))
 }
 
 fn total_memory() -> Option<u64> {

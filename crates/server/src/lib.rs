@@ -23,5 +23,6 @@ mod block_cache;
 pub mod cli;
 pub mod graphite_rules;
 pub mod memory;
+mod node_identity;
 mod open_files;
 pub mod roles;

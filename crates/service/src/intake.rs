@@ -10,6 +10,7 @@ use sandur_runtime::FairReservation;
 
 use crate::deletes::Deletes;
 use crate::failure::Failure;
+use crate::nodes::ClusterShown;
 
 /// Where accepted batches of logs and samples go: the engine in a server, a recorder in tests.
 pub trait Intake: Send + Sync {
@@ -62,6 +63,19 @@ pub trait Intake: Send + Sync {
     /// A report in plain text of requests to the store and what they cost.
     fn store_report(&self) -> String {
         String::new()
+    }
+    /// The nodes that share the store.
+    fn cluster(&self) -> ClusterShown {
+        ClusterShown::default()
+    }
+    /// Whether this node drains and waits to be stopped.
+    fn is_draining(&self) -> bool {
+        false
+    }
+    /// Lets a node leave, or stay if `leaves` is false; `None` is this node. Returns whether a live node has
+    /// this id.
+    fn drain<'a>(&'a self, _node: Option<&'a str>, _leaves: bool) -> BoxFuture<'a, Result<bool, Failure>> {
+        Box::pin(async { Ok(false) })
     }
     /// Refuses further batches, flushes, and ends all tasks.
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>>;

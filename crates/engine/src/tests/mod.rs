@@ -25,6 +25,7 @@ mod outages;
 mod parts;
 mod parts_of_queries;
 mod peers;
+mod placement;
 mod refused;
 mod retention;
 mod retention_seeds;

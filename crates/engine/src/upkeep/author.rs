@@ -17,6 +17,9 @@ pub(crate) trait Author: Send + Sync {
 
     /// Makes a snapshot visible.
     fn publish(&self, snapshot: Arc<Snapshot>);
+
+    /// Observes which nodes live.
+    fn observe_nodes(&self);
 }
 
 impl Author for Writer {
@@ -30,5 +33,9 @@ impl Author for Writer {
 
     fn publish(&self, snapshot: Arc<Snapshot>) {
         Writer::publish(self, snapshot);
+    }
+
+    fn observe_nodes(&self) {
+        Writer::observe_nodes(self);
     }
 }

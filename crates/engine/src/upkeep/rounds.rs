@@ -39,12 +39,14 @@ pub(crate) async fn run(context: UpkeepContext, local: bool) {
             // Every commit needs a registered writer as its author.
             continue;
         }
+        context.author.observe_nodes();
         warn("activating versions of blocks", activate_forms(&context).await);
+        warn("describing this node", describe_node(&context).await);
         compact_all(&context, &compactor, &mut deletes, &mut retention).await;
         let incarnation = context.incarnation();
-        let (env, catalog, views) = (&context.node.env, &context.node.catalog, &context.node.views);
+        let (env, catalog) = (&context.node.env, &context.node.catalog);
         let due = retention.look(env, &catalog.snapshot(), &options);
-        let removed = remove_expired(env, catalog, views, &context.node.metrics, (&due, incarnation)).await;
+        let removed = remove_expired(&context.node, (&due, incarnation)).await;
         warn("removing old blocks", removed.map(drop));
         series.round(&compactor, &due).await;
         rollups.round(&compactor).await;
@@ -67,6 +69,14 @@ pub(crate) async fn run(context: UpkeepContext, local: bool) {
 async fn activate_forms(context: &UpkeepContext) -> Result<(), Error> {
     let activated = context.node.catalog.activate_forms(context.incarnation()).await;
     activated.map(drop).map_err(|error| refused("versions of blocks", &error))
+}
+
+/// Describes this node once the last writer that does not read descriptions has ended. Otherwise it makes no
+/// request.
+async fn describe_node(context: &UpkeepContext) -> Result<(), Error> {
+    let (node, own) = (&context.node, context.incarnation());
+    let described = node.catalog.describe_node(own, &node.place.description()).await;
+    described.map(drop).map_err(|error| refused("the description of this node", &error))
 }
 
 /// Detects that the catalog was emptied or replaced while this process runs.

@@ -2,6 +2,7 @@
 
 pub(crate) mod flush;
 pub(crate) mod membership;
+mod nodes;
 pub(crate) mod order_of_writers;
 mod push;
 mod push_parts;

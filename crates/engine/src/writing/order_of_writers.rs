@@ -60,7 +60,7 @@ impl Writer {
         let since = self.membership.since_registration(self.node.env.monotonic());
         let seems_dead = |id: &Id| match members.silent_for(*id) {
             // A live writer has sent a heartbeat by then.
-            Some(silence) => since < 3 * beat || silence >= 2 * beat,
+            Some(silence) => since < 3 * beat && !members.has_grown(*id) || silence >= 2 * beat,
             None => since < self.membership.silent_after,
         };
         let earlier = view.snapshot.writers().range(..incarnation).filter(|(_, writer)| !writer.is_sealed());

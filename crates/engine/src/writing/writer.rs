@@ -86,10 +86,12 @@ impl Writer {
             address: self.options.address.clone(),
             host: self.options.host.clone(),
             wal: if self.local { WalKind::Local } else { WalKind::Bucket },
+            node: Some(node.place.register_as(&node.catalog.snapshot(), incarnation)),
         };
         node.followed.set_own(incarnation);
         let registered = node.catalog.register(own.clone()).await;
         node.views.publish(registered.map_err(|error| refused("the registration", &error))?);
+        node.place.note_registered(incarnation);
         if !self.local {
             self.membership.start(&node.catalog, own).await;
         }

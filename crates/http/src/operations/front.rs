@@ -51,6 +51,7 @@ const PLACES: &[Place] = &[
     place("/metrics", "metrics for Prometheus"),
     place("/config", "the configuration in effect"),
     place("/services", "the parts of this process"),
+    place("/sandur/cluster", "the nodes that share the store"),
     place("/sandur/store", "requests to the store and their cost"),
     place("/loki/api/v1/status/buildinfo", "version"),
     place("docs/reference/http-api.md", "every endpoint, in the source tree"),

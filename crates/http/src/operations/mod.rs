@@ -2,6 +2,7 @@
 //! file per endpoint.
 
 pub mod carbon_rejected;
+pub mod cluster;
 pub mod config;
 pub mod flush;
 pub mod front;

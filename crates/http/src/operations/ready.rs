@@ -10,6 +10,7 @@ use axum::extract::State;
 use axum::response::Response;
 use sandur_base::ErrorKind;
 use sandur_base::units::format_duration;
+use sandur_model::Role;
 
 use crate::app::{App, AppState};
 use crate::failed_request::Failure;
@@ -31,7 +32,8 @@ pub static ROUTE: Route = Route {
     answers: "200, the text `ready`, or `ready (...)` with what does not work: pushes (`pushes are refused: \
               REASON`), the view of other processes (`answers may lack rows: REASON`), flushes to blocks \
               (`flushes fail for DURATION: ...`).",
-    fails: "503 with the reason and `Retry-After`, also while the server starts or stops; 400: an unknown \
+    fails: "503 with the reason and `Retry-After`, also while the server starts, stops or drains, and for work that \
+            `cluster.roles` excludes; 400: an unknown \
             value of `for`.",
     handler: |request, app| ready.call(request, app),
     ..Route::of(Group::Operations)
@@ -60,15 +62,15 @@ async fn ready(State(app): State<App>, params: Params) -> Result<Response, Failu
     if !app.is_ready() {
         return Err(not_ready("starting or stopping"));
     }
-    let pushes =
-        app.writes.intake().writable().map_err(|refusal| format!("pushes are refused: {}", refusal.message));
-    let view = app
-        .writes
-        .intake()
-        .has_fresh_view()
-        .map_err(|stale| format!("answers may lack rows: {}", stale.message));
+    if app.writes.intake().is_draining() {
+        return Err(not_ready("this node drains: it waits to be stopped"));
+    }
+    let pushes = pushes(&app);
+    let view = queries(&app);
     let failure = match (wanted, &pushes, &view) {
         (ReadyFor::Push, Err(reason), _) | (ReadyFor::Query, _, Err(reason)) => Some(reason.clone()),
+        // A process that by its roles does neither is ready to do its other work.
+        (ReadyFor::Any, ..) if !has(&app, Role::Ingest) && !has(&app, Role::Query) => None,
         (ReadyFor::Any, Err(refused), Err(stale)) => Some(format!("{refused}; {stale}")),
         _ => None,
     };
@@ -80,6 +82,28 @@ async fn ready(State(app): State<App>, params: Params) -> Result<Response, Failu
         true => "ready\n".to_owned(),
         false => format!("ready ({})\n", limits.join("; ")),
     }))
+}
+
+fn has(app: &AppState, role: Role) -> bool {
+    app.settings.cluster.roles.has(role)
+}
+
+/// Why pushes are refused, if they are.
+fn pushes(app: &AppState) -> Result<(), String> {
+    if !has(app, Role::Ingest) {
+        return Err("pushes are refused: the process has no role 'ingest'".to_owned());
+    }
+    let able = app.writes.intake().writable();
+    able.map_err(|refusal| format!("pushes are refused: {}", refusal.message))
+}
+
+/// Why answers are refused or may lack rows, if so.
+fn queries(app: &AppState) -> Result<(), String> {
+    if !has(app, Role::Query) {
+        return Err("queries are refused: the process has no role 'query'".to_owned());
+    }
+    let fresh = app.writes.intake().has_fresh_view();
+    fresh.map_err(|stale| format!("answers may lack rows: {}", stale.message))
 }
 
 fn not_ready(reason: &str) -> Failure {

@@ -24,7 +24,7 @@ use clap::{ArgMatches, Command};
 use futures_util::future::LocalBoxFuture;
 use sandur_agent::{import, push};
 use sandur_base::nesting::STACK_BYTES;
-use sandur_cli::{delete, labels, query, series, stats, tail, volume};
+use sandur_cli::{cluster, delete, labels, query, series, stats, tail, volume};
 use sandur_offline::{check, inspect, repair, rules};
 use sandur_runtime::{Env, machine};
 use sandur_terminal as failed_command;
@@ -105,6 +105,7 @@ static COMMANDS: &[Entry] = &[
     Entry { command: stats::command, run: |m| Box::pin(stats::run(env(), m)) },
     Entry { command: volume::command, run: |m| Box::pin(volume::run(env(), m)) },
     Entry { command: delete::command, run: |m| Box::pin(delete::run(env(), m)) },
+    Entry { command: cluster::command, run: |m| Box::pin(cluster::run(env(), m)) },
     Entry { command: inspect::command, run: |m| Box::pin(inspect::run(env(), m)) },
     Entry { command: check::command, run: |m| Box::pin(check::run(env(), m)) },
     Entry { command: repair::command, run: |m| Box::pin(repair::run(env(), m)) },

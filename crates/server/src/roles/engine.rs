@@ -10,7 +10,8 @@ use sandur_cache::Cache;
 use sandur_catalog::{GcOptions, Hints};
 use sandur_config::{Settings, Storage, TenantLimits};
 use sandur_engine::{
-    CancelRefusal, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions, MaintenanceOptions,
+    CancelRefusal, ClusterReport, CompactionPolicy, DeleteOptions, DeleteStatus, Engine, EngineOptions,
+    MaintenanceOptions, NodeOptions, NodeReport,
 };
 use sandur_logql::DeleteQuery;
 use sandur_memory::MemoryBudget;
@@ -20,12 +21,15 @@ use sandur_peers::PeerServer;
 use sandur_query::Sources;
 use sandur_runtime::{Env, FairReservation, Task};
 use sandur_service::promql;
-use sandur_service::{BlockShown, DeleteShown, Deletes, Failure, Intake, no_such_delete};
+use sandur_service::{
+    BlockShown, ClusterShown, DeleteShown, Deletes, Failure, Intake, NodeShown, no_such_delete,
+};
 use sandur_store::{RequestLimits, Store, StoreKind, StoreOptions, TenantRates};
 use sandur_terminal::Failed;
 
 use crate::block_cache::{self, CacheMemory};
 use crate::memory::Shares;
+use crate::node_identity::{NodeIdentity, advertised};
 use crate::roles::gossip::{self, Gossip};
 use crate::roles::peers::PeerCalls;
 use crate::roles::retention::Kept;
@@ -81,13 +85,25 @@ pub async fn open_over(
         StoreKind::Memory => "none: the store is this process's memory".to_owned(),
     };
     let has_bucket = matches!(store.kind(), StoreKind::Bucket);
+    let identity = NodeIdentity::of(env, settings, store.kind())?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let address = advertised(settings, address, &host)?;
     let cache = block_cache::open(
         env,
         &settings.cache,
         CacheMemory { budget: shares.cache.clone(), nominal: shares.cache_nominal },
         has_bucket,
     );
-    let mut options = engine_options(settings, shares, (Arc::clone(limits), kept), address);
+    let mut options = engine_options(settings, shares, (Arc::clone(limits), kept));
+    (options.address, options.host) = (address, host);
+    let flash_bytes = cache.stats().flash.map_or(0, |flash| flash.device.capacity_bytes);
+    options.node = NodeOptions {
+        id: identity.id.clone(),
+        zone: settings.cluster.zone.clone(),
+        roles: settings.cluster.roles,
+        cache_bytes: shares.cache_nominal.saturating_add(flash_bytes),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
     let gossip = match has_bucket {
         true => gossip::start(env, settings, store.url(), address).await?,
         false => None,
@@ -111,7 +127,8 @@ pub async fn open_over(
     let sources = engine.sources().of_several_tenants();
     let (write, compaction) = (shares.write.clone(), shares.compaction.clone());
     let budgets = vec![filters, write, compaction, shares.cache.clone(), shares.pool.all().clone()];
-    let intake = Arc::new(EngineIntake { engine: Arc::clone(&engine), cache, budgets, gossip });
+    let parts = EngineIntake { engine: Arc::clone(&engine), cache, budgets, gossip, _identity: identity };
+    let intake = Arc::new(parts);
     Ok(Opened { engine, sources, intake, registry, durability, peers, following })
 }
 
@@ -150,7 +167,6 @@ fn engine_options(
     settings: &Settings,
     shares: &Shares,
     (limits, (retention_of, rollups)): (Arc<TenantLimits>, Kept),
-    address: SocketAddr,
 ) -> EngineOptions {
     let defaults = MaintenanceOptions::default();
     let maintenance = MaintenanceOptions {
@@ -182,8 +198,6 @@ fn engine_options(
         view_age_max: settings.query.max_view_age,
         heartbeat_interval: settings.cluster.heartbeat_interval,
         dead_after: settings.cluster.dead_after,
-        address: address.to_string(),
-        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         maintenance,
         deletes: delete_options(settings, limits),
         ..EngineOptions::default()
@@ -204,11 +218,12 @@ fn delete_options(settings: &Settings, limits: Arc<TenantLimits>) -> DeleteOptio
 struct EngineIntake {
     engine: Arc<Engine>,
     cache: Cache,
-    /// Memory of compiled queries of delete requests.
     /// The budgets of the engine, for metrics.
     budgets: Vec<MemoryBudget>,
     /// The gossip with other processes of the bucket.
     gossip: Option<Arc<Gossip>>,
+    /// Keeps the id of this node from other processes.
+    _identity: NodeIdentity,
 }
 
 /// How long a shutdown waits until the memory tier of the cache is written to flash.
@@ -289,6 +304,23 @@ impl Intake for EngineIntake {
         self.engine.store_report()
     }
 
+    fn cluster(&self) -> ClusterShown {
+        cluster_shown(self.engine.report_nodes())
+    }
+
+    fn is_draining(&self) -> bool {
+        self.engine.is_draining()
+    }
+
+    fn drain<'a>(&'a self, node: Option<&'a str>, leaves: bool) -> BoxFuture<'a, Result<bool, Failure>> {
+        Box::pin(async move {
+            match node {
+                None => self.engine.drain(leaves).await.map(|()| true).map_err(failure),
+                Some(id) => self.engine.drain_node(id, leaves).await.map_err(failure),
+            }
+        })
+    }
+
     fn shutdown(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(async move {
             self.gossip.iter().for_each(|gossip| gossip.drain());
@@ -300,6 +332,40 @@ impl Intake for EngineIntake {
             self.engine.env().run_blocking(move || cache.close(CACHE_PATIENCE)).await;
             ended
         })
+    }
+}
+
+fn cluster_shown(report: ClusterReport) -> ClusterShown {
+    ClusterShown {
+        node: report.own,
+        catalog: report.catalog,
+        catalog_age: report.catalog_age,
+        writes: report.forms.to_string(),
+        is_held: report.is_held,
+        unowned: report.unowned,
+        nodes: report.nodes.into_iter().map(node_shown).collect(),
+    }
+}
+
+fn node_shown(node: NodeReport) -> NodeShown {
+    NodeShown {
+        state: if node.silent_for.is_none() { "ended" } else { node.phase.name() },
+        id: node.id,
+        zone: node.zone,
+        roles: node.roles,
+        version: node.version,
+        reads: node.reads.to_string(),
+        edits: node.edits,
+        host: node.host,
+        address: node.address,
+        incarnation: node.incarnation.to_string(),
+        started_ms: node.started_ms,
+        cache_bytes: node.cache_bytes,
+        silent_for: node.silent_for,
+        catalog: node.seen,
+        is_member: node.is_member,
+        shares: node.shares,
+        windows: node.windows,
     }
 }
 

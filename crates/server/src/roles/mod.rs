@@ -10,6 +10,7 @@ mod rules;
 mod scrape;
 mod self_logs_shipper;
 mod serve;
+mod work_of_roles;
 
 pub use engine::{Opened, open_over};
 pub use relay::check_listener;

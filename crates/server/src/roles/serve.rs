@@ -39,6 +39,7 @@ use super::retention::kept;
 use super::rules;
 use super::scrape;
 use super::self_logs_shipper::Shipper;
+use super::work_of_roles::work_of_roles;
 use crate::graphite_rules::GraphiteRules;
 use crate::memory::{Governed, Shares, govern, tune_allocator};
 use crate::open_files::OpenFiles;
@@ -99,6 +100,7 @@ pub fn environment(settings: &Settings) -> Env {
 impl Server {
     /// Opens the store, recovers, and serves. Lines in `self_logs` are stored from then on.
     pub async fn start(env: Env, settings: Settings, self_logs: Option<SelfLogs>) -> Result<Self, Failed> {
+        let settings = work_of_roles(settings);
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
         let (scraped, ruled) = (scrape::file(&settings)?, rules::configured(&settings)?);

@@ -10,6 +10,9 @@
 //! Segments after the fence are not part of the WAL, but their rows are not discarded: they go through
 //! our own WAL, because if a segment was lost from the middle, the later ones were acknowledged.
 //!
+//! The process that creates the fence adopts the writer. Others that find it leave the writer to that process
+//! for as long as a silence, so that its blocks are written once.
+//!
 //! In both cases one commit seals the writer, adds the blocks and moves its floor to the end. Losing
 //! that race to another adopter, or to the writer's own flush, is normal: by then the view has dropped
 //! the rows that are in blocks, and the adoption tries again with the rest.
@@ -165,6 +168,10 @@ impl OtherWriters {
         let fence = loop {
             let read = tail.read(self, WhenFull::Flush, Speed::Fast).await?;
             if let CaughtUp::Fenced { fence } = read {
+                if self.note_fence(incarnation) {
+                    self.node.metrics.adoptions_left.inc();
+                    return Ok(());
+                }
                 break fence;
             }
             if floor_of(&self.node.views.current().snapshot, incarnation) == u64::MAX {
@@ -174,7 +181,10 @@ impl OtherWriters {
             let path = wal::path(incarnation, sequence);
             let bytes = encode_fence(FrameId { incarnation, sequence });
             match self.node.store.create(&path, bytes, Intent::wal()).await? {
-                Created::New => break sequence,
+                Created::New => {
+                    self.claim(incarnation);
+                    break sequence;
+                }
                 // A segment that was created first, or another process's fence: the tail reads it.
                 Created::Exists(_) => {}
             }

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sandur_base::Id;
+use sandur_catalog::Snapshot;
 use sandur_runtime::Task;
 use tokio::sync::{Notify, watch};
 
@@ -130,15 +131,17 @@ impl WriterFollower {
         }
     }
 
-    /// Polls the catalog once, and begins to follow new writers and to adopt silent ones.
+    /// Polls the catalog once, and begins to follow new writers and to adopt dead ones.
     pub(crate) async fn tick(&mut self) -> Result<(), Error> {
         let node = &self.others.node;
         node.catalog.poll().await?;
         let (at, snapshot) = node.catalog.known();
         self.others.writer.publish(Arc::clone(&snapshot));
+        self.others.writer.observe_nodes();
+        self.others.forget_sealed(&snapshot);
         node.followed.note_catalog(at, &snapshot);
         self.reconcile();
-        self.adopt_silent();
+        self.adopt_dead(&snapshot);
         Ok(())
     }
 
@@ -159,23 +162,14 @@ impl WriterFollower {
         others.node.metrics.followed_writers.set(self.followers.len() as i64);
     }
 
-    /// Starts the adoption of writers that have been silent for too long. Each live process waits longer
-    /// than the one before it, so that usually only one of them does the work.
-    fn adopt_silent(&mut self) {
+    /// Starts the adoption of dead writers. Placement chooses the process that begins; the second choice and
+    /// the others wait longer, in case that it does not.
+    fn adopt_dead(&mut self, snapshot: &Snapshot) {
         let others = &self.others;
         let Some(members) = others.writer.membership.members() else { return };
-        let own = others.writer.incarnation();
-        let alive = self.followers.iter().filter(|(id, follower)| {
-            !follower.adoption.is_under_way.load(Ordering::Acquire) && !members.is_presumed_dead(**id)
-        });
-        let rank = alive.filter(|(id, _)| **id < own).count() as u32;
-        let patience = |id| members.silent_after(id) + others.writer.membership.beat / 2 * rank;
-        let is_silent = |id: &Id| {
-            members.is_presumed_dead(*id)
-                && members.silent_for(*id).is_some_and(|silence| silence >= patience(*id))
-        };
         for (id, Follower { adoption, .. }) in &self.followers {
-            if is_silent(id) && !adoption.is_under_way.swap(true, Ordering::AcqRel) {
+            let is_due = others.adopts(snapshot, &members, *id);
+            if is_due && !adoption.is_under_way.swap(true, Ordering::AcqRel) {
                 adoption.requested.notify_one();
             }
         }
@@ -316,6 +310,7 @@ impl OneFollower {
                 }
             }
             Ok(CaughtUp::Fenced { fence }) => {
+                others.note_fence(writer);
                 self.pace.polled(0);
                 others.memory.note_fit(writer);
                 followed.note_end(writer, EndOfWal { began: ended, ended, next: fence });

@@ -6,9 +6,9 @@
 //! Any number of processes may compact the same bucket: of two merges of one block only one is
 //! committed, and the other's object is deleted.
 //!
-//! Several processes share the work: rendezvous hashing assigns each window to a live writer. The
-//! assignment only avoids duplicate work; correctness does not depend on it. A wrong view of who is
-//! alive costs a merge that is not committed.
+//! Several processes share the work: placement ([`sandur_catalog::placement`]) assigns each window to a live
+//! node. The assignment only avoids duplicate work; correctness does not depend on it. A wrong view of who
+//! is alive costs a merge that is not committed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +28,7 @@ use crate::blocks::upload::{BlockUpload, delete_unneeded};
 use crate::error::{Error, refused};
 use crate::logs::LogMerging;
 use crate::node::Node;
+use crate::place::Duty;
 use crate::policy::compaction::CompactionPolicy;
 use crate::policy::expired::{ExpiredRows, ExpiredSeries};
 use crate::policy::retention::Expiry;
@@ -39,7 +40,6 @@ use crate::upkeep::compaction::exclusions::Exclusions;
 use crate::upkeep::compaction::merge_backoff::MergeBackoff;
 use crate::upkeep::compaction::merge_policy::{due_merges, is_settled};
 use crate::upkeep::compaction::outcome::{Cleaned, Expired};
-use crate::upkeep::compaction::owner::is_owner;
 use crate::upkeep::context::UpkeepContext;
 use crate::upkeep::retention::due::Expiries;
 use crate::windows::{day_of, is_long};
@@ -81,7 +81,7 @@ impl Compactor {
             let blocks: Vec<_> = snapshot.blocks(&dataset, TimeRange::ALL).cloned().collect();
             let mut due = due_merges(&self.policy, dataset.signal, now_ns, &blocks, &excluded);
             // A merge that another writer owns must not block ours.
-            let ours = due.find(|merge| is_owner(&snapshot, &dataset, merge.window, incarnation));
+            let ours = due.find(|merge| self.owns(&dataset, merge.window));
             let Some(merge) = ours else { continue };
             match self.merge(incarnation, &snapshot, (&dataset, kept.get(&dataset)), merge).await {
                 Ok(()) => return Ok(true),
@@ -298,6 +298,11 @@ impl Compactor {
     /// Whether a block was recently found damaged or missing.
     pub(crate) fn is_damaged(&self, id: Id) -> bool {
         self.backoff().is_damaged(id)
+    }
+
+    /// Whether this node merges and cuts the blocks of a window.
+    pub(crate) fn owns(&self, dataset: &Dataset, window: TimeRange) -> bool {
+        self.node.place.owns(Duty::Merge, dataset, window)
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

@@ -21,7 +21,6 @@ use crate::samples::SampleMerging;
 use crate::upkeep::compaction::compactor::{Compactor, Made, Work};
 use crate::upkeep::compaction::due_merge::DueMerge;
 use crate::upkeep::compaction::long_blocks::{due_cuts, parts_of};
-use crate::upkeep::compaction::owner::is_owner;
 use crate::upkeep::retention::due::Expiries;
 
 impl Compactor {
@@ -35,7 +34,7 @@ impl Compactor {
             let blocks: Vec<_> = snapshot.blocks(&dataset, TimeRange::ALL).cloned().collect();
             let expiry = kept.get(&dataset).map(|expiry| &**expiry);
             let mut due = due_cuts((&self.policy, self.now_ns()), expiry, &blocks, &excluded);
-            let ours = due.find(|block| is_owner(&snapshot, &dataset, block.window, incarnation));
+            let ours = due.find(|block| self.owns(&dataset, block.window));
             let Some(block) = ours else { continue };
             match self.cut_long(incarnation, &snapshot, block).await {
                 Ok(true) => return Ok(true),

@@ -9,4 +9,3 @@ pub(crate) mod merge_backoff;
 pub(crate) mod merge_policy;
 pub(crate) mod merge_runs;
 pub(crate) mod outcome;
-pub(crate) mod owner;

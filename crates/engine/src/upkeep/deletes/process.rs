@@ -21,9 +21,9 @@ use sandur_model::{Dataset, DeletionMode, TimeRange};
 use sandur_store::Intent;
 
 use crate::error::{Error, refused};
+use crate::place::Duty;
 use crate::upkeep::compaction::compactor::Compactor;
 use crate::upkeep::compaction::outcome::Cleaned;
-use crate::upkeep::compaction::owner::is_owner;
 use crate::upkeep::context::UpkeepContext;
 use crate::view::floor_of;
 use crate::writing::wal;
@@ -79,10 +79,9 @@ impl DeleteProcessor {
         dataset: &Dataset,
         records: Vec<DeleteRecord>,
     ) -> Result<(), Error> {
-        let (incarnation, mut failed) = (self.context.incarnation(), None);
+        let mut failed = None;
         for record in records.iter().filter(|r| r.progress == DeleteProgress::Received) {
-            let own =
-                is_owner(&self.context.node.catalog.snapshot(), dataset, record.request.range(), incarnation);
+            let own = self.context.node.place.owns(Duty::Removal, dataset, record.request.range());
             if own && self.is_due(record) {
                 let edit = Edit::StartDelete { dataset: dataset.clone(), id: record.request.id };
                 let started = self.commit("the start of a delete request", vec![edit], Vec::new()).await;
@@ -125,7 +124,9 @@ impl DeleteProcessor {
             }
             let incarnation = self.context.incarnation();
             let now = self.context.node.catalog.snapshot();
-            if now.block(block.id).is_none() || !is_owner(&now, dataset, block.window, incarnation) {
+            if now.block(block.id).is_none()
+                || !self.context.node.place.owns(Duty::Removal, dataset, block.window)
+            {
                 continue;
             }
             // A block that cannot be cleaned must not prevent the cleaning of others.
@@ -160,7 +161,7 @@ impl DeleteProcessor {
     async fn finish(&mut self, dataset: &Dataset, record: &DeleteRecord) -> Result<(), Error> {
         let (request, incarnation) = (&record.request, self.context.incarnation());
         let snapshot = self.context.node.catalog.snapshot();
-        if !is_owner(&snapshot, dataset, request.range(), incarnation) {
+        if !self.context.node.place.owns(Duty::Removal, dataset, request.range()) {
             return Ok(());
         }
         if !self.targets.contains_key(&request.id) {

@@ -3,29 +3,24 @@
 //! Garbage collection deletes the objects later, after the removal was announced.
 
 use sandur_base::Id;
-use sandur_catalog::{Catalog, Snapshot};
+use sandur_catalog::Snapshot;
 use sandur_format::catalog_entry::{Edit, Precondition};
 use sandur_model::TimeRange;
-use sandur_runtime::Env;
 
 use super::due::Expiries;
 use crate::error::{Error, refused};
-use crate::metrics::Metrics;
+use crate::node::Node;
+use crate::place::{Duty, NodePlace};
 use crate::policy::expired::{ExpiredRows, Reason};
-use crate::view::Views;
 
 /// The most blocks that one commit removes.
 const REMOVALS_MAX: usize = 256;
 
-/// Removes blocks past their retention, on behalf of `incarnation`. Returns their number.
-pub(crate) async fn remove_expired(
-    env: &Env,
-    catalog: &Catalog,
-    views: &Views,
-    metrics: &Metrics,
-    (due, incarnation): (&Expiries, Id),
-) -> Result<usize, Error> {
-    let (expired, rows) = expired(&catalog.snapshot(), due);
+/// Removes blocks of this node's windows past their retention, on behalf of `incarnation`. Returns their
+/// number.
+pub(crate) async fn remove_expired(node: &Node, (due, incarnation): (&Expiries, Id)) -> Result<usize, Error> {
+    let Node { env, catalog, views, metrics, place, .. } = node;
+    let (expired, rows) = expired(&catalog.snapshot(), due, place);
     if expired.is_empty() {
         return Ok(0);
     }
@@ -40,8 +35,8 @@ pub(crate) async fn remove_expired(
     Ok(expired.len())
 }
 
-/// The blocks past their retention, at most [`REMOVALS_MAX`], and their rows.
-fn expired(snapshot: &Snapshot, due: &Expiries) -> (Vec<Id>, ExpiredRows) {
+/// The blocks of this node's windows past their retention, at most [`REMOVALS_MAX`], and their rows.
+fn expired(snapshot: &Snapshot, due: &Expiries, place: &NodePlace) -> (Vec<Id>, ExpiredRows) {
     let (mut expired, mut rows) = (Vec::new(), ExpiredRows::default());
     for dataset in snapshot.datasets() {
         let Some(expiry) = due.get(dataset) else { continue };
@@ -49,6 +44,9 @@ fn expired(snapshot: &Snapshot, due: &Expiries) -> (Vec<Id>, ExpiredRows) {
         for block in snapshot.blocks(dataset, TimeRange::ALL).filter(|block| expiry.ends_block(block)) {
             if expired.len() == REMOVALS_MAX {
                 return (expired, rows);
+            }
+            if !place.owns(Duty::Removal, dataset, block.window) {
+                continue;
             }
             expired.push(block.id);
             rows.add(reason, block.rows);

@@ -16,10 +16,10 @@ use sandur_format::catalog_entry::BlockMeta;
 use sandur_model::{Dataset, TimeRange};
 
 use super::due::Expiries;
+use crate::place::Duty;
 use crate::policy::retention::{ExpiredPeriods, Expiry};
 use crate::upkeep::compaction::compactor::Compactor;
 use crate::upkeep::compaction::outcome::Expired;
-use crate::upkeep::compaction::owner::is_owner;
 use crate::upkeep::context::UpkeepContext;
 
 /// A round begins no further block after this time, because merges and garbage collection wait for it.
@@ -64,7 +64,7 @@ impl SeriesRetention {
             // A merge or a delete may have replaced it meanwhile.
             let now = self.context.node.catalog.snapshot();
             let Some(block) = now.block(block.id).cloned() else { continue };
-            let own = is_owner(&now, &block.dataset, block.window, self.context.incarnation());
+            let own = self.context.node.place.owns(Duty::Removal, &block.dataset, block.window);
             if own && !compactor.awaits_merge(&now, &block) {
                 self.work_on(compactor, &now, (block, set, expiry)).await;
             }

@@ -17,10 +17,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::groups::Group;
 use crate::error::Error;
+use crate::place::Duty;
 use crate::policy::rollups::{DayRollup, RollupSteps};
 use crate::upkeep::compaction::compactor::Compactor;
 use crate::upkeep::compaction::outcome::Rolled;
-use crate::upkeep::compaction::owner::is_owner;
 use crate::upkeep::context::UpkeepContext;
 use crate::upkeep::retention::clock::RetentionClock;
 use crate::windows::{day_of, is_long};
@@ -138,7 +138,7 @@ impl RollupDays {
         };
         let has_open = |record: &DeleteRecord| record.is_open() && touches(record.request.range(), window);
         let is_open = now.deletes(dataset).any(has_open);
-        let is_own = is_owner(&now, dataset, window, own);
+        let is_own = self.context.node.place.owns(Duty::Merge, dataset, window);
         if !is_own || is_open || compactor.group_awaits_merge(&now, &group.blocks) {
             return;
         }

@@ -1,0 +1,153 @@
+//! What this process knows of the nodes that share its store, for operators.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use sandur_base::Id;
+use sandur_catalog::placement::{PlaceKey, Placement, SLOTS};
+use sandur_catalog::{BlockForms, NodePhase, Snapshot, Writer as Registered};
+use sandur_model::{Role, Roles, TimeRange};
+
+use crate::place::node_of;
+use crate::writing::writer::Writer;
+
+/// The nodes of a store, as one process sees them.
+#[derive(Clone, Debug)]
+pub struct ClusterReport {
+    /// The id of the node that made the report.
+    pub own: String,
+    /// The number of the last catalog entry that the process has read.
+    pub catalog: u64,
+    /// How old this state may be.
+    pub catalog_age: Duration,
+    /// The versions of blocks that are written.
+    pub forms: BlockForms,
+    /// Whether the last known nodes keep their work because fewer than half of them seem to be alive.
+    pub is_held: bool,
+    /// Roles that no live node has.
+    pub unowned: Vec<Role>,
+    /// One per process that is registered and not sealed, by node and process.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// A process and its node.
+#[derive(Clone, Debug)]
+pub struct NodeReport {
+    /// The stable id of the node.
+    pub id: String,
+    /// The failure domain; empty if it is not configured.
+    pub zone: String,
+    /// The work that the node does.
+    pub roles: Roles,
+    /// Whether the node stays.
+    pub phase: NodePhase,
+    /// The version of its program; empty if it is not stated.
+    pub version: String,
+    /// The versions of blocks that the process reads.
+    pub reads: BlockForms,
+    /// The version of catalog edits that the process reads.
+    pub edits: u16,
+    /// Host name.
+    pub host: String,
+    /// The address for peers.
+    pub address: String,
+    /// The id of the process.
+    pub incarnation: Id,
+    /// When the process started by its own clock, in milliseconds since the epoch.
+    pub started_ms: i64,
+    /// Bytes of the cache.
+    pub cache_bytes: u64,
+    /// For how long no heartbeat has been seen to grow; `None` if the process has certainly ended.
+    pub silent_for: Option<Duration>,
+    /// The last catalog entry that the process had read at its last heartbeat; `None` if it is not known.
+    pub seen: Option<u64>,
+    /// Whether the node has a share of the work.
+    pub is_member: bool,
+    /// Percent of the work that it owns, by role.
+    pub shares: Vec<(Role, f64)>,
+    /// The number of windows with blocks that it merges.
+    pub windows: u64,
+}
+
+impl Writer {
+    /// Describes all nodes that are registered.
+    pub(crate) fn report_nodes(&self) -> ClusterReport {
+        self.observe_nodes();
+        let (catalog, place) = (&self.node.catalog, &self.node.place);
+        let snapshot = catalog.snapshot();
+        let (placement, is_held) = place.placement();
+        let windows = windows_of(&snapshot, &placement);
+        let unsealed = snapshot.writers().values().filter(|writer| !writer.is_sealed());
+        let mut nodes: Vec<NodeReport> =
+            unsealed.map(|writer| self.report(writer, &placement, &windows)).collect();
+        nodes.sort_by(|a, b| (&a.id, a.incarnation).cmp(&(&b.id, b.incarnation)));
+        let own = snapshot.writer(self.incarnation());
+        ClusterReport {
+            own: own.map_or_else(|| place.description().id, |writer| node_of(writer).id),
+            catalog: snapshot.number(),
+            catalog_age: catalog.age(),
+            forms: snapshot.forms(),
+            is_held,
+            unowned: Role::ALL.into_iter().filter(|role| placement.ring(*role).is_empty()).collect(),
+            nodes,
+        }
+    }
+
+    fn report(
+        &self,
+        writer: &Registered,
+        placement: &Placement,
+        windows: &BTreeMap<String, u64>,
+    ) -> NodeReport {
+        let (live, members) = (node_of(writer), self.membership.members());
+        let is_own = writer.incarnation == self.incarnation();
+        let silent_for = match is_own {
+            true => Some(Duration::ZERO),
+            false => self.silence_of(writer),
+        };
+        let seen = match is_own {
+            true => Some(self.node.catalog.snapshot().number()),
+            false => members.and_then(|members| members.seen_by(writer.incarnation)),
+        };
+        let share = |role: &Role| {
+            let slots = placement.ring(*role).slots_of(&live.id);
+            (slots > 0).then(|| (*role, slots as f64 / SLOTS as f64 * 100.0))
+        };
+        NodeReport {
+            is_member: placement.nodes().iter().any(|node| node.id == live.id),
+            shares: Role::ALL.iter().filter_map(share).collect(),
+            windows: windows.get(&live.id).copied().unwrap_or(0),
+            phase: writer.node.as_ref().map(|node| node.phase).unwrap_or_default(),
+            version: writer.node.as_ref().map(|node| node.version.clone()).unwrap_or_default(),
+            id: live.id,
+            zone: live.zone,
+            roles: live.roles,
+            cache_bytes: live.cache_bytes,
+            reads: writer.reads.unwrap_or(BlockForms::UNSTATED),
+            edits: writer.edits,
+            host: writer.host.clone(),
+            address: writer.address.clone(),
+            incarnation: writer.incarnation,
+            started_ms: writer.started_ms,
+            silent_for,
+            seen,
+        }
+    }
+}
+
+/// The number of windows with blocks that each node merges.
+fn windows_of(snapshot: &Snapshot, placement: &Placement) -> BTreeMap<String, u64> {
+    let (mut seen, mut windows) = (HashSet::new(), BTreeMap::new());
+    for dataset in snapshot.datasets() {
+        for block in snapshot.blocks(dataset, TimeRange::ALL) {
+            let key = PlaceKey::of_window(dataset, block.window);
+            if !seen.insert(key) {
+                continue;
+            }
+            if let Some(owner) = placement.owner(Role::Compact, key) {
+                *windows.entry(owner.id.clone()).or_default() += 1;
+            }
+        }
+    }
+    windows
+}
