@@ -87,7 +87,7 @@ pub async fn open_over(
     let has_bucket = matches!(store.kind(), StoreKind::Bucket);
     let identity = NodeIdentity::of(env, settings, store.kind())?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let address = advertised(settings, address, &host)?;
+    let (listens_on, address) = (address.ip(), advertised(settings, address, &host)?);
     let cache = block_cache::open(
         env,
         &settings.cache,
@@ -105,7 +105,7 @@ pub async fn open_over(
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let gossip = match has_bucket {
-        true => gossip::start(env, settings, store.url(), address).await?,
+        true => gossip::start(env, settings, store.url(), (listens_on, &options.address, &identity.id)).await?,
         false => None,
     };
     let calls = if has_bucket { PeerCalls::open(env, settings)? } else { None };

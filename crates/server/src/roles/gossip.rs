@@ -19,8 +19,6 @@ use tokio::sync::watch;
 
 /// The port of gossip if none is configured.
 const PORT: u16 = 3101;
-/// The roles of a process: all of them.
-const ALL_ROLES: u32 = 0b1_1111;
 /// How long a stopping process tries to tell the others.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -46,7 +44,7 @@ pub async fn start(
     env: &Env,
     settings: &Settings,
     store_url: &str,
-    address: SocketAddr,
+    (listens_on, peer_address, node): (IpAddr, &str, &str),
 ) -> Result<Option<Arc<Gossip>>, Failed> {
     let cluster = &settings.cluster;
     let has_secret = !cluster.secret_file.is_empty();
@@ -58,14 +56,14 @@ pub async fn start(
     if !is_wanted {
         return Ok(None);
     }
-    let (listen, may_use_free_port) = listen_address(cluster, address.ip())?;
+    let (listen, may_use_free_port) = listen_address(cluster, listens_on)?;
     let state = NodeState {
-        node: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-        zone: String::new(),
+        node: node.to_owned(),
+        zone: cluster.zone.clone(),
         program: env!("CARGO_PKG_VERSION").to_owned(),
-        peer_address: address.to_string(),
+        peer_address: peer_address.to_owned(),
         gossip_address: listen,
-        roles: ALL_ROLES,
+        roles: cluster.roles.bits(),
         cache_bytes: settings.cache.size,
         writer: None,
     };
