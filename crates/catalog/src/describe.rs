@@ -117,7 +117,11 @@ impl fmt::Display for Description {
             let Writer { incarnation, host, address, floor, wal, reads, .. } = writer;
             let reads = reads.unwrap_or(BlockForms::UNSTATED);
             write!(f, "writer      {incarnation}  {host} {address}  {wal:?} WAL from {floor}, {state}")?;
-            writeln!(f, ", reads {reads}")?;
+            write!(f, ", reads {reads}")?;
+            if let Some(node) = &writer.node {
+                write!(f, ", node {} ({})", node.id, node.phase.name())?;
+            }
+            writeln!(f)?;
         }
         for (dataset, levels) in &self.datasets {
             let (tenant, signal) = (&dataset.tenant, dataset.signal);

@@ -45,6 +45,8 @@ use crate::writing::writer::Writer;
 
 /// The most flush requests that wait in the queue.
 const FLUSH_QUEUE: usize = 16;
+/// How long a stop tries to tell the others.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// An engine over one store. Dropping it without [`Engine::shutdown`] is equivalent to a crash: no
 /// acknowledged row is lost.
@@ -387,7 +389,9 @@ impl Engine {
             ended.map_err(|error| Error::Internal(error.to_string()))?;
         }
         let Stage::Closed(next) = *stage else { return Ok(()) };
-        if let Err(error) = self.writer.leave_place().await {
+        // Only a hint for others: a store that is slow must not take the time of the flush.
+        let left = self.node.env.timeout(LEAVE_PATIENCE, self.writer.leave_place()).await;
+        if let Some(Err(error)) = left {
             tracing::warn!(%error, "other nodes do not know yet that this one stops");
         }
         if !self.writer.is_registered() {

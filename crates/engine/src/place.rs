@@ -173,7 +173,7 @@ impl NodePlace {
 
     /// Whether this node does a piece of work on a window of a dataset.
     pub(crate) fn owns(&self, duty: Duty, dataset: &Dataset, window: TimeRange) -> bool {
-        if !self.options.roles.has(Role::Compact) {
+        if !self.options.roles.has(Role::Compact) || self.phase() == NodePhase::Draining {
             return false;
         }
         let current = self.current();
@@ -224,14 +224,14 @@ impl NodePlace {
 /// before descriptions, or such a program is registered.
 pub(crate) fn node_of(writer: &Registered) -> LiveNode {
     match &writer.node {
-        Some(node) => LiveNode {
+        Some(node) if !node.id.is_empty() => LiveNode {
             id: node.id.clone(),
             zone: node.zone.clone(),
             roles: node.roles,
             cache_bytes: node.cache_bytes,
             draining: node.phase == NodePhase::Draining,
         },
-        None => LiveNode {
+        _ => LiveNode {
             id: writer.incarnation.to_string(),
             zone: String::new(),
             roles: Roles::ALL,

@@ -84,6 +84,8 @@ impl Node {
     /// Starts an engine over a client of the shared store. Fails if the store fails.
     pub async fn start(name: String, env: &Env, world: &FaultStore, shape: Shape) -> Result<Self> {
         let mut options = options();
+        // The processes of one place have one node: `node-PLACE-NUMBER`.
+        options.node.id = name.rsplit_once('-').map_or(&*name, |(node, _)| node).to_owned();
         options.maintenance.compaction.block_raw_bytes_max = shape.block_max;
         if shape.is_thin {
             options.flush_commit_blocks = 1;

@@ -72,7 +72,11 @@ impl Writer {
     /// States in the catalog that this node begins to leave, or stays. Without an effect while a program is
     /// registered that does not read it.
     pub(crate) async fn enter_phase(&self, phase: NodePhase) -> Result<(), Error> {
-        if !self.is_registered() || self.node.place.phase() == phase {
+        if self.node.place.phase() == phase {
+            return Ok(());
+        }
+        if !self.is_registered() {
+            self.node.place.set_phase(phase);
             return Ok(());
         }
         let own = self.incarnation();

@@ -31,6 +31,7 @@ mod listeners;
 mod logcli;
 mod memcached_clients;
 mod memory;
+mod nodes;
 mod open_files;
 mod operations;
 mod otlp_grpc;
