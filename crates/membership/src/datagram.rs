@@ -258,6 +258,19 @@ mod tests {
         assert_eq!(open(&ring(OLD), &longer), Err(Refused::Length));
     }
 
+    /// Measure with `time cargo test -p sandur-membership --lib -- --ignored cost_of_sealing`.
+    #[test]
+    #[ignore = "a measurement: 100,000 datagrams are sealed and opened"]
+    fn cost_of_sealing() {
+        let ring = ring(OLD);
+        for number in 0..100_000_u64 {
+            let mut header = header();
+            header.nonce[..8].copy_from_slice(&number.to_le_bytes());
+            let sealed = Sealed::new(&ring, header, &[7; PAYLOAD_BYTES_MAX]);
+            assert!(Opened::new(&ring, &header, sealed.as_bytes()).is_ok());
+        }
+    }
+
     proptest! {
         #[test]
         fn arbitrary_bytes_are_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..1_500), begins: bool) {

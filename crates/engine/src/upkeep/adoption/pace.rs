@@ -33,12 +33,8 @@ impl Intervals {
         let most = bound_of(options).saturating_sub(busy.saturating_mul(2));
         let idle_max = options.poll_idle_interval.min(most).max(busy);
         let unread_max = options.poll_unread_interval.max(idle_max);
-        Self {
-            busy,
-            idle_max,
-            unread_max,
-            told: (bound_of(options) / 2).min(options.poll_told_interval).max(busy),
-        }
+        let told = (bound_of(options) / 2).min(options.poll_told_interval).max(busy);
+        Self { busy, idle_max, unread_max, told }
     }
 
     /// The longest pause between polls of a writer: that of one that announces its segments.
