@@ -12,6 +12,7 @@ mod feature_set;
 mod floors;
 mod fuzz;
 mod graphite_clients;
+mod helm;
 mod memcached;
 mod nightly;
 mod process;
@@ -123,6 +124,12 @@ const COMMANDS: &[Command] = &[
         arguments: "--damage N [--first SEED]",
         about: "damage copied stores in N ways; check that no undamaged row is lost and all damage is found",
         run: suites::damage,
+    },
+    Command {
+        name: "helm",
+        arguments: "[--program FILE]",
+        about: "check the Helm chart: lint, objects as the Kubernetes API reads them, options",
+        run: helm::run,
     },
     Command {
         name: "web",

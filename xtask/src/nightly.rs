@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{root, run as run_command};
-use crate::{attack, fuzz, suites};
+use crate::{attack, fuzz, helm, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
@@ -35,6 +35,7 @@ const PARTS: &[Part] = &[
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
+    Part { name: "Helm chart", arguments: &[], run: helm::run },
     Part { name: "attacks", arguments: &[], run: attack::run },
     Part { name: "memory cgroups", arguments: &[], run: memory_cgroups },
 ];

@@ -126,6 +126,20 @@ const PROGRAMS: &[Program] = &[
         },
     },
     Program {
+        name: "helm",
+        about: "renders and checks the chart in packaging/helm",
+        origin: Origin::Published {
+            module: "helm.sh/helm/v3",
+            version: "v3.22.0",
+            package: "helm.sh/helm/v3/cmd/helm",
+        },
+    },
+    Program {
+        name: "kubecheck",
+        about: "decodes the chart's objects into the types of the Kubernetes API",
+        origin: Origin::Ours { folder: "packaging/helm/check" },
+    },
+    Program {
         name: "victoria-metrics",
         about: "the server, for benchmarks",
         origin: Origin::Published {

@@ -24,7 +24,9 @@ use shell::{Call, lines, pipeline};
 /// Other programs, and what their command lines were checked against.
 const OTHERS: &[(&str, &str)] = &[
     ("curl", "curl's manual; the route is checked"),
+    ("helm", "the help of helm 3.22; `cargo xtask helm` renders the chart with these values"),
     ("journalctl", "the manual of systemd 252"),
+    ("kubectl", "the documentation of Kubernetes 1.34"),
     ("logcli", "the help of logcli 3.7, which `cargo xtask clients` builds"),
     ("mc", "the documentation of MinIO's client"),
     ("oauth2-proxy", "the documentation of oauth2-proxy 7.14"),
