@@ -2,14 +2,15 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test quick check bench help
+.PHONY: demo cluster-demo test quick check bench help
 
 help:
-	@echo "make demo    build, start on a local directory, ship real logs into it, print queries to try"
-	@echo "make test    every test, against a real S3 server too"
-	@echo "make quick   the unit tests and the repository's own rules: about a minute once built"
-	@echo "make check   formatting, lints, the repository's own rules"
-	@echo "make bench   measure ingest and queries on generated data"
+	@echo "make demo           build, start on a local directory, ship real logs into it, print queries to try"
+	@echo "make cluster-demo   three nodes on one bucket: one is killed, one is stopped, and nothing is lost"
+	@echo "make test           every test, against a real S3 server too"
+	@echo "make quick          the unit tests and the repository's own rules: about a minute once built"
+	@echo "make check          formatting, lints, the repository's own rules"
+	@echo "make bench          measure ingest and queries on generated data"
 
 need-cargo:
 	@command -v $(CARGO) >/dev/null 2>&1 || { echo "cargo is missing: install Rust 1.95 or newer with rustup (Debian: apt-get install rustup && rustup default stable)"; exit 1; }
@@ -21,6 +22,10 @@ need-go:
 demo: need-cargo
 	$(CARGO) build --profile demo --package sandur-server
 	./target/demo/sandur demo
+
+cluster-demo: need-cargo need-go
+	$(CARGO) build --profile demo --package sandur-server
+	$(CARGO) xtask cluster-demo
 
 test: need-cargo need-go
 	$(CARGO) xtask test

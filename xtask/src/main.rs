@@ -5,6 +5,7 @@
 
 mod attack;
 mod circles;
+mod cluster_demo;
 mod commit_titles;
 mod differential;
 mod doc_paths;
@@ -13,6 +14,7 @@ mod floors;
 mod fuzz;
 mod graphite_clients;
 mod helm;
+mod http;
 mod memcached;
 mod nightly;
 mod process;
@@ -76,6 +78,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--carbonapi PROGRAM]",
         about: "run senders and readers of Graphite with our server: statsd, graphite-web, carbonapi",
         run: graphite_clients::run,
+    },
+    Command {
+        name: "cluster-demo",
+        arguments: "[--short] [--program FILE]",
+        about: "three nodes, a bucket and a load balancer: one node is killed, one stopped, nothing is lost",
+        run: cluster_demo::run,
     },
     Command {
         name: "crash",

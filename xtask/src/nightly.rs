@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{root, run as run_command};
-use crate::{attack, fuzz, helm, suites};
+use crate::{attack, cluster_demo, fuzz, helm, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
@@ -35,7 +35,9 @@ const PARTS: &[Part] = &[
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
-    Part { name: "Helm chart", arguments: &[], run: helm::run },
+    Part { name: "program of the demo", arguments: &[], run: demo_program },
+    Part { name: "cluster demo", arguments: &["--short"], run: cluster_demo::run },
+    Part { name: "Helm chart", arguments: &[], run: helm_chart },
     Part { name: "attacks", arguments: &[], run: attack::run },
     Part { name: "memory cgroups", arguments: &[], run: memory_cgroups },
 ];
@@ -99,6 +101,23 @@ fn cache(_: &[String]) -> Result<()> {
     command.env("SANDUR_CACHE_FLASH_RACES", "300").env("SANDUR_CACHE_KILLS", "250");
     command.env("SANDUR_CACHE_STOPS", "100");
     run_command(&mut command).context("the cache under kills and races")
+}
+
+/// Builds the program of `make demo`, with which the parts after it work.
+fn demo_program(_: &[String]) -> Result<()> {
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root()).args(["build", "--profile", "demo", "--package", "sandur-server"]);
+    run_command(&mut command).context("the program of the demo")
+}
+
+/// Adds the option that names the program of the demo.
+fn with_demo_program(arguments: &[String]) -> Vec<String> {
+    let program = root().join("target/demo/sandur").display().to_string();
+    arguments.iter().cloned().chain(["--program".to_owned(), program]).collect()
+}
+
+fn helm_chart(arguments: &[String]) -> Result<()> {
+    helm::run(&with_demo_program(arguments))
 }
 
 /// Compares queries of fields with queries of complete lines: 100,000 random pipelines.
