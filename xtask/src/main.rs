@@ -7,6 +7,7 @@ mod attack;
 mod circles;
 mod cluster_demo;
 mod commit_titles;
+mod dashboards;
 mod differential;
 mod doc_paths;
 mod feature_set;
@@ -15,6 +16,7 @@ mod fuzz;
 mod graphite_clients;
 mod helm;
 mod http;
+mod local_server;
 mod memcached;
 mod nightly;
 mod process;
@@ -132,6 +134,12 @@ const COMMANDS: &[Command] = &[
         arguments: "--damage N [--first SEED]",
         about: "damage copied stores in N ways; check that no undamaged row is lost and all damage is found",
         run: suites::damage,
+    },
+    Command {
+        name: "dashboards",
+        arguments: "[--check] [--program FILE]",
+        about: "write Grafana's dashboards of Sandur; ask a server every query of every panel",
+        run: dashboards::run,
     },
     Command {
         name: "helm",

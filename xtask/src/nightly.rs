@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{root, run as run_command};
-use crate::{attack, cluster_demo, fuzz, helm, suites};
+use crate::{attack, cluster_demo, dashboards, fuzz, helm, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
@@ -38,6 +38,7 @@ const PARTS: &[Part] = &[
     Part { name: "program of the demo", arguments: &[], run: demo_program },
     Part { name: "cluster demo", arguments: &["--short"], run: cluster_demo::run },
     Part { name: "Helm chart", arguments: &[], run: helm_chart },
+    Part { name: "dashboards", arguments: &["--check"], run: all_dashboards },
     Part { name: "attacks", arguments: &[], run: attack::run },
     Part { name: "memory cgroups", arguments: &[], run: memory_cgroups },
 ];
@@ -118,6 +119,10 @@ fn with_demo_program(arguments: &[String]) -> Vec<String> {
 
 fn helm_chart(arguments: &[String]) -> Result<()> {
     helm::run(&with_demo_program(arguments))
+}
+
+fn all_dashboards(arguments: &[String]) -> Result<()> {
+    dashboards::run(&with_demo_program(arguments))
 }
 
 /// Compares queries of fields with queries of complete lines: 100,000 random pipelines.
