@@ -25,6 +25,7 @@ mod rings;
 mod rival_environments;
 mod rivals;
 mod s3;
+mod snippets;
 mod suites;
 mod test;
 mod test_binaries;
@@ -140,6 +141,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--check] [--program FILE]",
         about: "write Grafana's dashboards of Sandur; ask a server every query of every panel",
         run: dashboards::run,
+    },
+    Command {
+        name: "snippets",
+        arguments: "[--program FILE]",
+        about: "run clients with the configurations of docs/clients.md",
+        run: snippets::run,
     },
     Command {
         name: "helm",

@@ -140,6 +140,11 @@ const PROGRAMS: &[Program] = &[
         origin: Origin::Ours { folder: "packaging/helm/check" },
     },
     Program {
+        name: "collector",
+        about: "an OpenTelemetry collector with the components of docs/clients.md",
+        origin: Origin::Ours { folder: "xtask/collector" },
+    },
+    Program {
         name: "victoria-metrics",
         about: "the server, for benchmarks",
         origin: Origin::Published {

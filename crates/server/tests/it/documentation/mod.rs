@@ -34,6 +34,12 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// Blocks for other programs: page, a part of the block, and why it is right.
 const EXPLAINED: &[(&str, &str, &str)] = &[
+    ("docs/clients.md", "// config.alloy", "Alloy's; checked against the reference of its components"),
+    ("docs/clients.md", "# otel-collector.yaml", "`cargo xtask snippets` runs a collector with it"),
+    ("docs/clients.md", "# prometheus.yml", "`cargo xtask snippets` runs Prometheus with it"),
+    ("docs/clients.md", "# vector.yaml", "Vector's; checked against the sources of its sinks"),
+    ("docs/clients.md", "# fluent-bit.yaml", "Fluent Bit's; checked against the manual of Fluent Bit 4.2"),
+    ("docs/clients.md", "# promtail.yaml", "Promtail's; checked against its reference"),
     (
         "docs/production.md",
         "remote_write:",

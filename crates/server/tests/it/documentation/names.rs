@@ -16,6 +16,10 @@ const FOREIGN_FLAGS: &[&str] = &[
     "--strict",
 ];
 
+/// Programs whose flags are not ours.
+const OTHER_PROGRAMS: &[&str] =
+    &["alloy", "cargo", "curl", "helm", "kubectl", "logcli", "oauth2-proxy", "podman", "prometheus"];
+
 /// Names with dots that look like options but are not.
 const NOT_OPTIONS: &[&str] = &[
     "auth.toml",   // a file
@@ -166,10 +170,7 @@ fn flags_in_the_documentation_exist() {
     assert!(known.len() > 150, "{} flags", known.len());
     let mut wrong = BTreeMap::new();
     let mut look = |at: &str, text: &str| {
-        let is_ours = |call: &super::shell::Call| {
-            let others = ["cargo", "curl", "helm", "kubectl", "logcli", "oauth2-proxy", "podman"];
-            !others.contains(&call.program())
-        };
+        let is_ours = |call: &super::shell::Call| !OTHER_PROGRAMS.contains(&call.program());
         for call in pipeline(text).iter().filter(|call| is_ours(call)) {
             for flag in flags(&call.words.join(" ")) {
                 if !known.contains(&flag) && !FOREIGN_FLAGS.contains(&flag.as_str()) {
