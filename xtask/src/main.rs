@@ -24,6 +24,7 @@ mod record;
 mod rings;
 mod rival_environments;
 mod rivals;
+mod rootfs;
 mod s3;
 mod snippets;
 mod suites;
@@ -147,6 +148,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--program FILE]",
         about: "run clients with the configurations of docs/clients.md",
         run: snippets::run,
+    },
+    Command {
+        name: "rootfs",
+        arguments: "[--program FILE]",
+        about: "assemble the image's root file system and start it by chroot, read-only, as user 65532",
+        run: rootfs::run,
     },
     Command {
         name: "helm",

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{root, run as run_command};
-use crate::{attack, cluster_demo, dashboards, fuzz, helm, snippets, suites};
+use crate::{attack, cluster_demo, dashboards, fuzz, helm, rootfs, snippets, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
@@ -37,6 +37,7 @@ const PARTS: &[Part] = &[
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
     Part { name: "program of the demo", arguments: &[], run: demo_program },
     Part { name: "cluster demo", arguments: &["--short"], run: cluster_demo::run },
+    Part { name: "image", arguments: &[], run: rootfs::run },
     Part { name: "configurations of clients", arguments: &[], run: snippets::run },
     Part { name: "Helm chart", arguments: &[], run: helm_chart },
     Part { name: "dashboards", arguments: &["--check"], run: all_dashboards },
