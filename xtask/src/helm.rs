@@ -3,8 +3,8 @@
 //! For each file of values in `packaging/helm/ci`: `helm lint --strict` accepts the chart, the rendered
 //! objects are decoded strictly into the types of the Kubernetes API and belong together (`kubecheck`),
 //! every variable of the container is an option of `sandur serve`, and with `--program` a server accepts
-//! the configuration. Values that cannot work are refused with a message that names them. Without Go
-//! nothing is checked, and the command says so.
+//! the configuration. Values that cannot work are refused with a message that names them. Without Go or
+//! its module registry nothing is checked, and the command says so.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{find, root};
+use crate::process::{find, require, root, run as run_command};
 use crate::rivals;
 
 /// The version of Kubernetes for which objects are rendered.
@@ -38,11 +38,11 @@ pub fn run(arguments: &[String]) -> Result<()> {
         [name, program] if name == "--program" => Some(PathBuf::from(program)),
         _ => bail!("usage: cargo xtask helm [--program FILE]"),
     };
-    if find("go").is_none() && find("helm").is_none() {
-        println!("SKIPPED: the Helm chart is not checked, because there is neither Go nor helm");
+    if let Err(error) = have_tools() {
+        println!("SKIPPED: the Helm chart is not checked: {error:#}");
         return Ok(());
     }
-    rivals::ensure(&["helm", "kubecheck"])?;
+    rivals::ensure(&["kubecheck"])?;
     check_versions()?;
     for values in values()? {
         let name = values.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -68,6 +68,14 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     println!("{} values that cannot work are refused", REFUSED.len());
     Ok(())
+}
+
+/// Fetches what the check needs from the Go module registry.
+fn have_tools() -> Result<()> {
+    require("go", "install Go 1.24 or newer")?;
+    rivals::ensure(&["helm"])?;
+    let folder = root().join("packaging/helm/check");
+    run_command(Command::new("go").current_dir(folder).env("GOWORK", "off").args(["mod", "download"]))
 }
 
 /// The files of values.

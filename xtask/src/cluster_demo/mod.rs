@@ -6,7 +6,7 @@
 //! found twice, and says how long pushes and queries had to wait. `--short` waits less between the steps;
 //! nightly tests run it.
 //!
-//! Invariant: all processes that it starts end with it.
+//! Invariant: all processes that it starts have ended when it returns. Ctrl-C in a terminal ends them, too.
 
 #![allow(clippy::disallowed_methods)] // it waits for other programs, outside the product
 
@@ -31,7 +31,7 @@ use crate::rivals;
 use balancer::Balancer;
 use node::Node;
 use questions::{Rows, Watcher, ask};
-use senders::{SIGNALS, Sender, now_s};
+use senders::{SIGNALS, Sender, Signal, now_s};
 
 const NODES: usize = 3;
 /// A node that was just started or cut off shows all rows within this time, or the demo fails.
@@ -171,26 +171,31 @@ impl Demo {
             }
             let mut row = format!("  {:<18}{:>14}", signal.name(), thousands(expected.count));
             for node in &running {
-                let found = loop {
-                    let found = ask(node.address, signal, self.start, seconds)?;
-                    if found.count > expected.count {
-                        bail!("{} of {}: {found:?}, more than {expected:?}", signal.name(), node.name);
-                    }
-                    if found == expected {
-                        break found;
-                    }
-                    if began.elapsed() > PATIENCE {
-                        bail!("{} of {}: {found:?} instead of {expected:?}", signal.name(), node.name);
-                    }
-                    sleep(LOOK_EVERY);
-                };
-                row.push_str(&format!("{:>12}", thousands(found.count)));
+                self.wait_for_rows(node, signal, seconds, began)?;
+                row.push_str(&format!("{:>12}", thousands(expected.count)));
             }
             println!("{row}");
         }
         println!();
         self.say(&format!("Right: {title} (found after {:.1} s).", began.elapsed().as_secs_f64()));
         Ok(())
+    }
+
+    /// Asks a node for the rows of the first seconds until it finds exactly these. More rows are an error
+    /// at once; fewer rows and queries that fail are one after [`PATIENCE`].
+    fn wait_for_rows(&self, node: &Node, signal: Signal, seconds: u64, began: Instant) -> Result<()> {
+        let expected = Rows::of(signal, seconds);
+        loop {
+            let found = ask(node.address, signal, self.start, seconds);
+            if found.as_ref().is_ok_and(|found| *found == expected) {
+                return Ok(());
+            }
+            let is_more = found.as_ref().is_ok_and(|found| found.count > expected.count);
+            if is_more || began.elapsed() > PATIENCE {
+                bail!("{} of {}: {found:?} instead of {expected:?}", signal.name(), node.name);
+            }
+            sleep(LOOK_EVERY);
+        }
     }
 
     /// Waits until a push is under way to a node.

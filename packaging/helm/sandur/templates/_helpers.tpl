@@ -48,7 +48,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - name: otlp-grpc
   port: {{ .Values.otlpGrpc.port }}
   targetPort: otlp-grpc
+  {{- if not .Values.tls.existingSecret }}
   appProtocol: kubernetes.io/h2c
+  {{- end }}
 {{- end }}
 {{- if .Values.carbon.enabled }}
 - name: carbon
