@@ -115,14 +115,14 @@ fn kubecheck(objects: &str, arguments: &[&str]) -> Result<String> {
     succeeded(&child.wait_with_output()?)
 }
 
-/// Checks that the variables of the container are options of the server.
+/// Checks that the variables of the container that begin with SANDUR_ are options of the server.
 fn check_variables(variables: &str) -> Result<()> {
     let page = fs::read_to_string(root().join("docs/reference/options.md"))?;
     let keys = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let known: Vec<String> =
         keys.map(|key| format!("SANDUR_{}", key.replace('.', "_").to_uppercase())).collect();
     for (name, value) in variables.lines().filter_map(|line| line.split_once('=')) {
-        if !known.iter().any(|known| known == name) {
+        if name.starts_with("SANDUR_") && !known.iter().any(|known| known == name) {
             bail!("{name} is not a variable of `sandur serve`");
         }
         if value.is_empty() {

@@ -301,7 +301,11 @@ func printEnvironment(objects []runtime.Object) {
 	for _, set := range all[*apps.StatefulSet](objects) {
 		for _, container := range set.Spec.Template.Spec.Containers {
 			for _, variable := range container.Env {
-				fmt.Printf("%s=%s\n", variable.Name, variable.Value)
+				value := variable.Value
+				if variable.ValueFrom != nil {
+					value = "(of the pod or a secret)"
+				}
+				fmt.Printf("%s=%s\n", variable.Name, value)
 			}
 		}
 	}
