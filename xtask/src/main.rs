@@ -85,7 +85,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "cluster-demo",
-        arguments: "[--short] [--program FILE]",
+        arguments: "[--short | --pause SECONDS]",
         about: "three nodes, a bucket and a load balancer: one node is killed, one stopped, nothing is lost",
         run: cluster_demo::run,
     },
@@ -210,6 +210,6 @@ fn dispatch(arguments: &[String]) -> Result<()> {
 fn help() {
     println!("cargo xtask <command>\n");
     for command in COMMANDS {
-        println!("  {:<12}{:<28}{}", command.name, command.arguments, command.about);
+        println!("  {:<18}{:<34}{}", command.name, command.arguments, command.about);
     }
 }

@@ -1,10 +1,11 @@
-//! `cargo xtask cluster-demo [--short] [--program FILE]`: three nodes on one bucket, on this machine.
+//! `cargo xtask cluster-demo [--short | --pause SECONDS] [--program FILE]`: three nodes on one bucket, on
+//! this machine.
 //!
 //! It starts a real S3 server, three Sandur processes and a load balancer, sends log lines, samples and
 //! Graphite points through the load balancer, kills one process (`kill -9`), stops another one (SIGTERM),
 //! and asks every node after each step for the acknowledged rows. It fails if a row is missing or is
 //! found twice, and says how long pushes and queries had to wait. `--short` waits less between the steps;
-//! nightly tests run it.
+//! nightly tests run it. With a long `--pause` there is time to look at the explorer.
 //!
 //! Invariant: all processes that it starts have ended when it returns. Ctrl-C in a terminal ends them, too.
 
@@ -55,8 +56,12 @@ impl Options {
         while let Some(argument) = rest.next() {
             match argument.as_str() {
                 "--short" => options.pause = Duration::from_secs(3),
+                "--pause" => {
+                    let seconds = rest.next().context("--pause needs a number of seconds")?;
+                    options.pause = Duration::from_secs(seconds.parse().context("--pause")?);
+                }
                 "--program" => options.program = rest.next().context("--program needs a file")?.into(),
-                _ => bail!("usage: cargo xtask cluster-demo [--short] [--program FILE]"),
+                _ => bail!("usage: cargo xtask cluster-demo [--short | --pause SECONDS] [--program FILE]"),
             }
         }
         if !options.program.is_file() {
