@@ -7,7 +7,7 @@
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail};
 use sandur_s3_server::S3Server;
 
 use crate::http;
+use crate::process::bound_to_us;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -39,7 +40,7 @@ impl LocalServer {
         let log = folder.join("server.log");
         let output = File::create(&log)?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let mut command = Command::new(program);
+        let mut command = bound_to_us(program);
         command.args(["serve", "--store", store, "--listen", &address.to_string()]);
         command.args(more(address)).envs(S3Server::credentials()).stdin(Stdio::null());
         let process = command.stdout(output.try_clone()?).stderr(output).spawn();

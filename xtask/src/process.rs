@@ -51,6 +51,19 @@ pub fn require(program: &str, advice: &str) -> Result<()> {
     Ok(())
 }
 
+/// Returns a command for a program that the kernel kills when the calling thread ends, so that it does not
+/// outlive a command that is interrupted. Without `setpriv` (of util-linux) it may outlive it.
+pub fn bound_to_us(program: &Path) -> Command {
+    match find("setpriv") {
+        Some(setpriv) => {
+            let mut command = Command::new(setpriv);
+            command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
+}
+
 /// Puts `.tools/bin` first on the command's PATH, so that our builds are found before other programs of
 /// the same name.
 pub fn with_tools(command: &mut Command) {

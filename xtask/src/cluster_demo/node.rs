@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use sandur_s3_server::S3Server;
 
 use crate::http;
+use crate::process::bound_to_us;
 
 /// The longest time that a start or a stop may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,7 +45,7 @@ impl Node {
     /// Starts the process; [`Node::wait_until_ready`] waits for it.
     pub fn start(&mut self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.log())?;
-        let mut command = Command::new(&self.program);
+        let mut command = bound_to_us(&self.program);
         command.args(["serve", "--store", &self.store, "--listen", &self.address.to_string()]);
         command.args(["--memory-limit", "256MiB", "--graphite-schemas"]);
         command.arg(self.folder.join("storage-schemas.conf"));
