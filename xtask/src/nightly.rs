@@ -37,6 +37,7 @@ const PARTS: &[Part] = &[
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
     Part { name: "program of the demo", arguments: &[], run: demo_program },
     Part { name: "cluster demo", arguments: &["--short"], run: cluster_demo::run },
+    Part { name: "cluster demo with HAProxy", arguments: &["--short", "--haproxy"], run: demo_with_haproxy },
     Part { name: "image", arguments: &[], run: rootfs::run },
     Part { name: "configurations of clients", arguments: &[], run: snippets::run },
     Part { name: "Helm chart", arguments: &[], run: helm_chart },
@@ -117,6 +118,15 @@ fn demo_program(_: &[String]) -> Result<()> {
 fn with_demo_program(arguments: &[String]) -> Vec<String> {
     let program = root().join("target/demo/sandur").display().to_string();
     arguments.iter().cloned().chain(["--program".to_owned(), program]).collect()
+}
+
+/// Runs the cluster demo behind HAProxy, if it is installed.
+fn demo_with_haproxy(arguments: &[String]) -> Result<()> {
+    if !cluster_demo::has_haproxy() {
+        println!("SKIPPED: haproxy is not installed (Debian: apt-get install haproxy)");
+        return Ok(());
+    }
+    cluster_demo::run(arguments)
 }
 
 fn helm_chart(arguments: &[String]) -> Result<()> {

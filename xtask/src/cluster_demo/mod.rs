@@ -1,17 +1,20 @@
-//! `cargo xtask cluster-demo [--short | --pause SECONDS] [--program FILE]`: three nodes on one bucket, on
-//! this machine.
+//! `cargo xtask cluster-demo [--short | --pause SECONDS] [--haproxy] [--program FILE]`: three nodes on one
+//! bucket, on this machine.
 //!
 //! It starts a real S3 server, three Sandur processes and a load balancer, sends log lines, samples and
 //! Graphite points through the load balancer, kills one process (`kill -9`), stops another one (SIGTERM),
 //! and asks every node after each step for the acknowledged rows. It fails if a row is missing or is
 //! found twice, and says how long pushes and queries had to wait. `--short` waits less between the steps;
-//! nightly tests run it. With a long `--pause` there is time to look at the explorer.
+//! nightly tests run it. With a long `--pause` there is time to look at the explorer. `--haproxy` uses
+//! HAProxy with `packaging/haproxy.cfg`.
 //!
 //! Invariant: all processes that it starts have ended when it returns. Ctrl-C in a terminal ends them, too.
 
 #![allow(clippy::disallowed_methods)] // it waits for other programs, outside the product
 
 mod balancer;
+mod front;
+mod haproxy;
 mod node;
 mod questions;
 mod senders;
@@ -29,7 +32,7 @@ use sandur_s3_server::S3Server;
 
 use crate::process::{find, output, root};
 use crate::rivals;
-use balancer::Balancer;
+use front::Front;
 use node::Node;
 use questions::{Rows, Watcher, ask};
 use senders::{SIGNALS, Sender, Signal, now_s};
@@ -38,30 +41,32 @@ const NODES: usize = 3;
 /// A node that was just started or cut off shows all rows within this time, or the demo fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The address of queries, which is also that of the explorer.
-const QUERIES: &str = "127.0.0.1:3100";
-const PUSHES: &str = "127.0.0.1:3101";
-
 /// The arguments.
 struct Options {
     /// How long rows are sent between two steps.
     pause: Duration,
     program: PathBuf,
+    /// Use HAProxy with `packaging/haproxy.cfg` instead of the own load balancer.
+    with_haproxy: bool,
 }
 
 impl Options {
     fn parse(arguments: &[String]) -> Result<Self> {
-        let mut options = Self { pause: Duration::from_secs(12), program: root().join("target/demo/sandur") };
+        let program = root().join("target/demo/sandur");
+        let mut options = Self { pause: Duration::from_secs(12), program, with_haproxy: false };
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             match argument.as_str() {
                 "--short" => options.pause = Duration::from_secs(3),
+                "--haproxy" => options.with_haproxy = true,
                 "--pause" => {
                     let seconds = rest.next().context("--pause needs a number of seconds")?;
                     options.pause = Duration::from_secs(seconds.parse().context("--pause")?);
                 }
                 "--program" => options.program = rest.next().context("--program needs a file")?.into(),
-                _ => bail!("usage: cargo xtask cluster-demo [--short | --pause SECONDS] [--program FILE]"),
+                _ => bail!(
+                    "usage: cargo xtask cluster-demo [--short | --pause SECONDS] [--haproxy] [--program FILE]"
+                ),
             }
         }
         if !options.program.is_file() {
@@ -70,6 +75,11 @@ impl Options {
         }
         Ok(options)
     }
+}
+
+/// Whether `--haproxy` can be used.
+pub fn has_haproxy() -> bool {
+    haproxy::program().is_some()
 }
 
 /// Runs the demo.
@@ -95,8 +105,7 @@ struct Demo {
     /// The first second of the rows.
     start: u64,
     nodes: Vec<Node>,
-    pushes: Balancer,
-    queries: Balancer,
+    front: Front,
     senders: Vec<Sender>,
     watcher: Watcher,
     program: PathBuf,
@@ -112,18 +121,20 @@ impl Demo {
         nodes.iter_mut().try_for_each(Node::start)?;
         nodes.iter_mut().try_for_each(Node::wait_until_ready)?;
         let addresses: Vec<SocketAddr> = nodes.iter().map(|node| node.address).collect();
-        let pushes = Balancer::start(PUSHES.parse()?, "/ready?for=push", &addresses)?;
-        let queries = Balancer::start(QUERIES.parse()?, "/ready?for=query", &addresses)?;
+        let front = match options.with_haproxy {
+            true => Front::haproxy(&addresses, folder)?,
+            false => Front::own(&addresses)?,
+        };
         let start = now_s();
-        let senders = SIGNALS.map(|signal| Sender::start(signal, pushes.address, start)).into();
-        let watcher = Watcher::start(queries.address);
-        let demo = Self { began, start, nodes, pushes, queries, senders, watcher, program, store };
+        let senders = SIGNALS.map(|signal| Sender::start(signal, front.pushes(), start)).into();
+        let watcher = Watcher::start(front.queries());
+        let demo = Self { began, start, nodes, front, senders, watcher, program, store };
         demo.say(&format!("A bucket of a real S3 server (versitygw) at {}.", bucket.address()));
         for node in &demo.nodes {
             demo.say(&format!("{} is process {} at http://{}.", node.name, node.pid(), node.address));
         }
-        demo.say(&format!("The load balancer takes pushes at http://{},", demo.pushes.address));
-        demo.say(&format!("queries at http://{}: open it in a browser.", demo.queries.address));
+        demo.say(&format!("The load balancer takes pushes at http://{},", demo.front.pushes()));
+        demo.say(&format!("queries at http://{}: open it in a browser.", demo.front.queries()));
         Ok(demo)
     }
 
@@ -206,7 +217,7 @@ impl Demo {
     /// Waits until a push is under way to a node.
     fn wait_for_push(&self, node: usize) -> Result<()> {
         let began = Instant::now();
-        while self.pushes.open(node) == 0 {
+        while self.front.open_pushes(node)? == 0 {
             if began.elapsed() > PATIENCE {
                 bail!("{} gets no pushes", self.nodes[node].name);
             }
@@ -218,9 +229,9 @@ impl Demo {
     /// Waits until both listeners of the load balancer see these nodes as ready.
     fn wait_for_ready(&self, wanted: &[bool]) -> Result<()> {
         let began = Instant::now();
-        while self.pushes.ready() != wanted || self.queries.ready() != wanted {
+        while !self.front.sees(wanted)? {
             if began.elapsed() > PATIENCE {
-                bail!("the load balancer still sees {:?} as ready", self.pushes.ready());
+                bail!("the load balancer does not see that {wanted:?} are ready");
             }
             sleep(LOOK_EVERY);
         }
