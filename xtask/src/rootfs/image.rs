@@ -1,12 +1,4 @@
-//! `cargo xtask rootfs [--program FILE]`: starts what the image contains, without podman or docker.
-//!
-//! It assembles the root file system of the image with `packaging/rootfs.sh`, mounts it read-only in a
-//! mount namespace of its own, with a writable `/data`, and starts the command of the Containerfile in it
-//! by `chroot` as user 65532. The server must be ready, refuse a push without a token, store one with a
-//! token and find it after a restart; a store beside `/data` must be refused, because nothing else can be
-//! written. It needs root, `unshare` and `chroot`, and says so if they are missing.
-
-#![allow(clippy::disallowed_methods)] // it waits for another program, outside the product
+//! The root file system of the image, and programs in it.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
@@ -21,9 +13,9 @@ use anyhow::{Context, Result, bail};
 use crate::http::{self, encode};
 use crate::process::{output, root, run as run_command};
 
-const USER: u32 = 65532;
-const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub const USER: u32 = 65532;
+pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Mounts the file system ($1) read-only, with the folder of the data ($2) in it, and runs the rest.
 const CONTAIN: &str = "set -eu
 mount --bind \"$1\" \"$1\"
@@ -34,60 +26,20 @@ image=$1
 shift 2
 exec chroot --userspec=65532:65532 --groups= \"$image\" \"$@\"";
 
-/// Runs the test.
-pub fn run(arguments: &[String]) -> Result<()> {
-    let program = match arguments {
-        [] => root().join("target/demo/sandur"),
-        [name, program] if name == "--program" => PathBuf::from(program),
-        _ => bail!("usage: cargo xtask rootfs [--program FILE]"),
-    };
-    let allowed = Command::new("unshare").args(["--mount", "--", "chroot", "/", "/bin/true"]).output();
-    if !allowed.is_ok_and(|output| output.status.success()) {
-        println!("SKIPPED: the image is not started: this needs root with `unshare --mount` and `chroot`");
-        return Ok(());
-    }
-    let image = Image::assemble(&program)?;
-    let token = image.add_credentials()?;
-    let line = format!("written at {}", now_ns());
-    let mut server = image.start()?;
-    let push = serde_json::json!({"streams": [{"stream": {"app": "image"},
-        "values": [[now_ns().to_string(), line]]}]});
-    let push = push.to_string();
-    for (header, wanted) in [("", 401), (token.as_str(), 204)] {
-        let status = push_with(server.address, header, push.as_bytes())?;
-        if status != wanted {
-            bail!("a push got {status} instead of {wanted}: {}", image.log());
-        }
-    }
-    image.find(server.address, &token, &line)?;
-    server.terminate()?;
-    println!("the command of the image starts as {USER} on a read-only root, and takes a push with a token");
-    let mut server = image.start()?;
-    image.find(server.address, &token, &line)?;
-    server.terminate()?;
-    println!("after SIGTERM and a start the line is found");
-    image.refuses_other_directories()
-}
-
-fn now_ns() -> u128 {
+pub fn now_ns() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_nanos())
 }
 
-fn push_with(server: SocketAddr, token: &str, body: &[u8]) -> Result<u16> {
-    let bearer = format!("Bearer {token}");
-    let headers: &[(&str, &str)] = if token.is_empty() { &[] } else { &[("Authorization", &bearer)] };
-    let body = ("application/json", body);
-    Ok(http::post_with(server, "/loki/api/v1/push", headers, body, PATIENCE)?.status)
-}
-
-struct Image {
-    root: PathBuf,
-    data: PathBuf,
-    log: PathBuf,
+/// The assembled file system.
+pub struct Image {
+    pub root: PathBuf,
+    /// What is mounted at `/data`.
+    pub data: PathBuf,
+    pub log: PathBuf,
 }
 
 impl Image {
-    fn assemble(program: &Path) -> Result<Self> {
+    pub fn assemble(program: &Path) -> Result<Self> {
         let folder = root().join("target/rootfs");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
@@ -109,7 +61,7 @@ impl Image {
     }
 
     /// Makes a token with the program of the image, and mounts its `auth.toml` as a secret is mounted.
-    fn add_credentials(&self) -> Result<String> {
+    pub fn add_credentials(&self) -> Result<String> {
         let words = "/usr/bin/sandur token create --tenant team-a --scopes read,write --name agents";
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let text = output(&mut self.command(&words))?;
@@ -123,7 +75,7 @@ impl Image {
     }
 
     /// Starts the command of the Containerfile, on a free port of loopback.
-    fn start(&self) -> Result<Running> {
+    pub fn start(&self) -> Result<Running> {
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let containerfile = fs::read_to_string(root().join("packaging/Containerfile"))?;
         let list = |word: &str| -> Result<Vec<String>> {
@@ -135,10 +87,7 @@ impl Image {
         words.extend(list("CMD ")?);
         let listen = words.iter_mut().find(|word| *word == "0.0.0.0:3100").context("no address")?;
         *listen = address.to_string();
-        let log = File::options().create(true).append(true).open(&self.log)?;
-        let mut command = self.command(&words);
-        let process = command.stdout(log.try_clone()?).stderr(log).spawn()?;
-        let mut running = Running { address, process };
+        let mut running = Running { address, process: self.spawn(&words, &[])? };
         let began = Instant::now();
         while !http::get(address, "/ready", PATIENCE).is_ok_and(|answer| answer.status == 200) {
             if running.process.try_wait()?.is_some() || began.elapsed() > PATIENCE {
@@ -149,7 +98,15 @@ impl Image {
         Ok(running)
     }
 
-    fn find(&self, server: SocketAddr, token: &str, line: &str) -> Result<()> {
+    /// Starts a command in the image, with variables; its output is appended to the log.
+    pub fn spawn(&self, words: &[String], variables: &[(String, String)]) -> Result<Child> {
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let mut command = self.command(words);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        Ok(command.stdout(log.try_clone()?).stderr(log).spawn()?)
+    }
+
+    pub fn find(&self, server: SocketAddr, token: &str, line: &str) -> Result<()> {
         let path = format!("/loki/api/v1/query_range?since=1h&query={}", encode("{app=\"image\"}"));
         let bearer = format!("Bearer {token}");
         let answer = http::get_with(server, &path, &[("Authorization", &bearer)], PATIENCE)?.json()?;
@@ -160,7 +117,7 @@ impl Image {
         Ok(())
     }
 
-    fn refuses_other_directories(&self) -> Result<()> {
+    pub fn refuses_other_directories(&self) -> Result<()> {
         let words = "/usr/bin/sandur serve --store /elsewhere --listen 127.0.0.1:0";
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
         let output = self.command(&words).output()?;
@@ -172,20 +129,20 @@ impl Image {
         Ok(())
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
 
 /// A server that is killed when this is dropped.
-struct Running {
-    address: SocketAddr,
-    process: Child,
+pub struct Running {
+    pub address: SocketAddr,
+    pub process: Child,
 }
 
 impl Running {
     /// Sends SIGTERM and waits for an end with code 0.
-    fn terminate(&mut self) -> Result<()> {
+    pub fn terminate(&mut self) -> Result<()> {
         let pid = self.process.id().to_string();
         run_command(Command::new("kill").args(["-s", "TERM", &pid]))?;
         let began = Instant::now();
