@@ -245,14 +245,14 @@ impl Demo {
         for sender in &self.senders {
             let (repeats, longest) = sender.repeats();
             self.say(&format!(
-                "{}: {repeats} pushes were sent again; the longest wait for an acknowledgement was {:.1} s.",
+                "{}: pushes sent again: {repeats}; the longest wait for an acknowledgement was {:.1} s.",
                 sender.signal.name(),
                 longest.as_secs_f64()
             ));
         }
         let watched = self.watcher.stop();
         self.say(&format!(
-            "Queries: {} asked, {} asked again after an error; the longest wait for an answer was {:.1} s.",
+            "Queries: {}, of which asked again: {}; the longest wait for an answer was {:.1} s.",
             watched.asked,
             watched.failed,
             watched.longest.as_secs_f64()
@@ -269,7 +269,7 @@ impl Demo {
         command.args(["check", "--store", &self.store]).envs(S3Server::credentials());
         let text = output(&mut command)?;
         text.lines().for_each(|line| self.say(&format!("check: {line}")));
-        self.step("Nothing was lost, and nothing was stored twice.");
+        self.step("Nothing was lost, and nothing is found twice.");
         Ok(())
     }
 
