@@ -17,7 +17,7 @@ const TABLE = join(HERE, "../crates/http/src/explorer/files.rs");
 /** Maximum sizes after gzip, in bytes: everything that the first route loads, and each chunk of the others. */
 const FIRST_ROUTE_MAX = 250 << 10;
 const CHUNK_MAX = 60 << 10;
-const ROUTES = ["logs", "metrics", "graphite", "machine"];
+const ROUTES = ["logs", "metrics", "graphite", "alerts", "dashboards", "machine"];
 
 /** Returns the files of the explorer by their names below `dist/`. */
 async function files() {

@@ -2,6 +2,8 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import "./alerts/style.css";
+import "./dashboards/style.css";
 import { type ComponentType, render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Frame, type Page } from "./frame/frame.tsx";
@@ -14,6 +16,8 @@ const LOADERS: Record<RouteName, () => Promise<{ default: RouteView }>> = {
   logs: () => import("./logs/page.tsx"),
   metrics: () => import("./metrics/page.tsx"),
   graphite: () => import("./graphite/page.tsx"),
+  alerts: () => import("./alerts/page.tsx"),
+  dashboards: () => import("./dashboards/page.tsx"),
   machine: () => import("./machine/page.tsx"),
 };
 

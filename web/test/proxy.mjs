@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 
 const DIST = join(dirname(fileURLToPath(import.meta.url)), "../dist");
 const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
-const DOCUMENTS = ["logs", "metrics", "graphite", "machine"];
+const DOCUMENTS = ["logs", "metrics", "graphite", "alerts", "dashboards", "machine"];
 
 /**
  * Starts a proxy. `behaviour(path)` may return `{ status, body, headers }` to answer instead of the server,

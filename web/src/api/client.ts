@@ -74,6 +74,8 @@ export interface Options {
   method?: "GET" | "POST" | "DELETE";
   body?: URLSearchParams;
   accept?: string;
+  /** The request asks whether there is a session, so a refusal does not open the dialog. */
+  isProbe?: boolean;
 }
 
 /** Longest query of a URL; longer ones are sent as a form. */
@@ -110,7 +112,7 @@ export async function send(path: string, params: URLSearchParams, options: Optio
   const retry = Number(response.headers.get("Retry-After") ?? NaN);
   const text = (await response.text().catch(() => "")).slice(0, 8192);
   const failure = new ApiError(response.status, messageOf(text, response), Number.isFinite(retry) ? retry : null);
-  if (failure.status === 401 && !failure.lacksTenant) whenRefused();
+  if (failure.status === 401 && !failure.lacksTenant && options.isProbe !== true) whenRefused();
   throw failure;
 }
 

@@ -7,7 +7,8 @@ import { Dialog } from "./dialog.tsx";
 import { announcedKeys, useKeys } from "./keys.ts";
 import { Popover } from "./popover.tsx";
 import { RangePicker } from "./range_picker.tsx";
-import { SignIn, signOut } from "./session.tsx";
+import { type Session, SignIn, sessionState, signOut } from "./session.tsx";
+import { oneLine } from "./text.ts";
 import { type Theme, applyTheme, chooseTheme, chosenTheme } from "./theme.ts";
 import { LOCAL, type Range, type Span, isZone, span, zoneName } from "./time.ts";
 import { type Changes, type Place, ROUTES, type RouteName, change, follow, link, show, usePlace } from "./url.ts";
@@ -25,9 +26,16 @@ export interface Page {
   setRange: (range: Range) => void;
 }
 
-const NAMES: Record<RouteName, string> = { logs: "Logs", metrics: "Metrics", graphite: "Graphite", machine: "Machine" };
+const NAMES: Record<RouteName, string> = {
+  logs: "Logs",
+  metrics: "Metrics",
+  graphite: "Graphite",
+  alerts: "Alerts",
+  dashboards: "Dashboards",
+  machine: "Machine",
+};
 /** The second key of `g` and a letter. */
-const LETTERS: Record<RouteName, string> = { logs: "l", metrics: "m", graphite: "g", machine: "s" };
+const LETTERS: Record<RouteName, string> = { logs: "l", metrics: "m", graphite: "g", alerts: "a", dashboards: "d", machine: "s" };
 /** Parameters that every route has; links between routes keep them. */
 const SHARED = ["from", "to", "tz", "tenant"];
 const DEFAULT_RANGE: Range = { from: "now-1h", to: "now" };
@@ -131,6 +139,8 @@ function Settings({ place, zone, onHelp, onSignIn, onRun }: SettingsProps) {
   const [theme, setTheme] = useState<Theme>(chosenTheme());
   const [tenant, setTenant] = useState(place.params.get("tenant") ?? "");
   const [zoneText, setZoneText] = useState(zone);
+  const [session, setSession] = useState<Session | null>(null);
+  useEffect(() => void sessionState().then(setSession), []);
   const zones = useMemo(() => Intl.supportedValuesOf("timeZone"), []);
   const choose = (chosen: Theme) => {
     setTheme(chosen);
@@ -183,9 +193,12 @@ function Settings({ place, zone, onHelp, onSignIn, onRun }: SettingsProps) {
       </form>
       <div class="choice">
         <button onClick={onHelp}>Keys</button>
-        <button onClick={onSignIn}>Sign in</button>
-        <button onClick={() => void signOut().then(onRun, onRun)}>Sign out</button>
+        {session?.kind === "unknown" && <button onClick={onSignIn}>Sign in</button>}
+        {session?.kind === "signed-in" && <button onClick={onSignIn}>Use another token</button>}
+        {session?.kind === "signed-in" && <button onClick={() => void signOut().then(onRun, onRun)}>Sign out</button>}
       </div>
+      {session?.kind === "signed-in" && <p class="muted">Signed in: <bdi>{oneLine(session.credential, 80)}</bdi></p>}
+      {session?.kind === "none" && <p class="muted">This server requires no credentials.</p>}
     </div>
   );
 }

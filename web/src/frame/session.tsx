@@ -1,7 +1,7 @@
 // Signing in: a token is entered once and exchanged for a cookie that scripts cannot read.
 
 import { useState } from "preact/hooks";
-import { ApiError, send } from "../api/client.ts";
+import { ApiError, json, send } from "../api/client.ts";
 import { asApiError } from "./answer.tsx";
 import { Dialog } from "./dialog.tsx";
 import { root } from "./url.ts";
@@ -11,6 +11,19 @@ const SESSION = "explore/session";
 /** The requests to which the browser shall add the cookie: those to the API of this server. */
 function scope(): URLSearchParams {
   return new URLSearchParams({ path: root(), secure: String(location.protocol === "https:") });
+}
+
+/** Whether requests need a credential, and which one those of this browser have. */
+export type Session = { kind: "none" } | { kind: "signed-in"; credential: string } | { kind: "unknown" };
+
+/** A server that does not answer this may need a token, so the page offers to sign in. */
+export async function sessionState(): Promise<Session> {
+  try {
+    const { credential } = (await json<{ credential: string | null }>(SESSION, {}, { isProbe: true })).body;
+    return typeof credential === "string" ? { kind: "signed-in", credential } : { kind: "none" };
+  } catch {
+    return { kind: "unknown" };
+  }
 }
 
 /** Ends the session of this browser. */

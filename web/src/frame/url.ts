@@ -6,7 +6,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 
-export const ROUTES = ["logs", "metrics", "graphite", "machine"] as const;
+export const ROUTES = ["logs", "metrics", "graphite", "alerts", "dashboards", "machine"] as const;
 export type RouteName = (typeof ROUTES)[number];
 
 export interface Place {

@@ -153,14 +153,18 @@ function Results({ view, page, step, all, onRetry }: ResultsProps) {
       }),
     [all],
   );
-  const matrix = all.flatMap(({ answer }): Series[] => (answer?.data.resultType === "matrix" ? answer.data.result : []));
   return (
     <>
       {all.map(({ error, query }) => error && (
         <Problem key={query} error={error} retry={onRetry}>{isSeveral && <code>{oneLine(query, 200)}</code>}</Problem>
       ))}
       {view === "table" && all.map(({ answer, query }) => answer && <ValueTable key={query} query={isSeveral ? query : ""} data={answer.data} zone={page.zone} />)}
-      {view === "heatmap" && matrix.length > 0 && <Heatmap series={matrix} span={page.span} step={step} zone={page.zone} />}
+      {view === "heatmap" && all.map(({ answer, query }, n) => answer?.data.resultType === "matrix" && (
+        <section key={query} class="heatmap">
+          {isSeveral && <h2>{letter(n)} <code>{oneLine(query, 300)}</code></h2>}
+          <Heatmap series={answer.data.result as Series[]} span={page.span} step={step} zone={page.zone} />
+        </section>
+      ))}
       {(view === "lines" || view === "stacked") && all.some(({ answer }) => answer) && (
         <Chart series={series} span={page.span} step={step} zone={page.zone} mode={view} onZoom={onZoom} />
       )}

@@ -33,6 +33,8 @@ export async function walk({ server, person, shot, report }) {
     ["metrics", "metrics", null],
     ["plot", `metrics?q=${query("rate(shop_orders_total[5m])")}&names=1`, null],
     ["table", `metrics?q=shop_orders_total&view=table`, null],
+    ["alerts", "alerts", null],
+    ["rules", "alerts?tab=rules", (visitor) => visitor.click('[aria-label="Details of HighOrders"]')],
     ["graphite", "graphite?target=servers.*.load&help=1", null],
     ...["overview", "running", "queries", "cardinality", "blocks", "metrics", "settings"].map((tab) => [`machine-${tab}`, `machine?tab=${tab}`, null]),
   ];

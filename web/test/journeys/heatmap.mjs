@@ -26,6 +26,14 @@ export async function walk({ server, person }) {
   equal(await read(0.5), "0.1 to 1 12", "the middle bucket: 6 of each 30 s in a minute");
   equal(await read(0.8), "up to 0.1 6", "the lowest bucket");
   equal(await read(0.1), "1 to +Inf 0", "the highest bucket");
+  // Each of several queries has a heatmap of its own, with only its values.
+  await analyst.open(`${sandur.url}/explore/metrics?q=${query}&q=${query.replace("%5B1m", "%5B2m")}&view=heatmap&from=now-20m`);
+  await analyst.finds(".heatmap canvas", 2);
+  await analyst.sees(/^A sum by/, ".heatmap h2");
+  const first = await (await analyst.page.$(".heatmap .plot")).boundingBox();
+  await analyst.page.mouse.move(first.x + first.width * 0.7, first.y + first.height * 0.5);
+  await analyst.finds(".tip");
+  equal((await analyst.text(".tip .tip-row")).replace(/\s+/g, " "), "0.1 to 1 12", "the first of two heatmaps");
   await analyst.open(`${sandur.url}/explore/metrics?q=${encodeURIComponent("vector(1)")}&view=heatmap`);
   await analyst.sees("A heatmap needs histograms");
 }

@@ -1,0 +1,1 @@
+function a(){return null}export{a as default};
