@@ -22,6 +22,7 @@ export function Dialog(props: { title: string; wide?: boolean; onClose: () => vo
       ref={dialog}
       class={props.wide ? "wide" : ""}
       aria-label={props.title}
+      onClose={props.onClose}
       onCancel={(event) => {
         event.preventDefault();
         props.onClose();

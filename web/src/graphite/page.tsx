@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Target, render } from "../api/graphite.ts";
 import { Problem, Progress, useAnswer } from "../frame/answer.tsx";
+import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
 import type { Page } from "../frame/frame.tsx";
 import { useKeys } from "../frame/keys.ts";
 import { oneLine } from "../frame/text.ts";
@@ -61,6 +62,7 @@ export default function GraphitePage({ page }: { page: Page }) {
             <button class={mode === "stacked" ? "chosen" : ""} aria-pressed={mode === "stacked"} onClick={() => change({ view: "stacked" }, "replace")}>Stacked</button>
           </div>
           {drafts.length < TARGETS_MAX && <button class="quiet" onClick={() => setDrafts([...drafts, ""])}>Add a target</button>}
+          {targets.length > 0 && <AddToDashboard panel={{ language: "graphite", queries: targets, kind: mode }} />}
           <span class="spring" />
           <button class={hasHelp ? "quiet chosen" : "quiet"} aria-pressed={hasHelp} title="Functions (h)" onClick={() => change({ help: hasHelp ? null : "1" }, "replace")}>Functions</button>
         </div>

@@ -4,6 +4,7 @@ import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { type Series, ns, queryRange } from "../api/loki.ts";
 import { Problem, Progress, useAnswer } from "../frame/answer.tsx";
+import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
 import type { Page } from "../frame/frame.tsx";
 import { iso, niceStep, stepText } from "../frame/time.ts";
 import type { ChartProps } from "../metrics/chart.tsx";
@@ -43,6 +44,7 @@ export function LogMetric({ page, query }: { page: Page; query: string }) {
         <div class="status">
           <span>{answer.data.result.length} series</span>
           <LogStatistics statistics={answer.data.stats} />
+          <AddToDashboard panel={{ language: "logql", queries: [query], kind: "lines" }} />
         </div>
       )}
     </section>

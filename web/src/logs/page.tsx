@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ns } from "../api/loki.ts";
 import { Problem, Progress } from "../frame/answer.tsx";
+import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
 import type { Page } from "../frame/frame.tsx";
 import { useKeys } from "../frame/keys.ts";
 import { oneLine, plural } from "../frame/text.ts";
@@ -142,6 +143,7 @@ function Lines({ page, query, setQuery }: LinesProps) {
             {view.order === "newest" ? "Newest first" : "Oldest first"}
           </button>
         )}
+        {!view.isLive && <AddToDashboard panel={{ language: "logql", queries: [query], kind: "logs" }} />}
         <Download query={query} span={page.span} columns={view.columns} />
       </div>
       <div class={view.fields ? "logs-body with-fields" : "logs-body"}>

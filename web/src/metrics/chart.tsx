@@ -1,5 +1,6 @@
 // A plot of series over time with its legend: drag zooms, the legend chooses, the pointer reads values.
 
+import type { ComponentType } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { number, oneLine } from "../frame/text.ts";
@@ -7,7 +8,7 @@ import { type Span, axisLabel, dateTime } from "../frame/time.ts";
 import { useSize } from "../frame/width.ts";
 import { colourOf, resolved } from "./colours.ts";
 import { type Columns, DRAWN_MAX, type InputSeries, type Plotted, columnsOf, drawnOf, stacked } from "./frame_data.ts";
-import { Legend } from "./legend.tsx";
+import { Legend, type LegendProps } from "./legend.tsx";
 
 export interface ChartProps {
   series: InputSeries[];
@@ -16,12 +17,16 @@ export interface ChartProps {
   zone: string;
   mode: "lines" | "stacked";
   onZoom: (span: Span) => void;
+  height?: number;
+  /** How values are shown. */
+  format?: (value: number) => string;
+  legend?: ComponentType<LegendProps>;
 }
 
 const HEIGHT = 320;
 
 export function Chart(props: ChartProps) {
-  const { series, span, step, zone, mode } = props;
+  const { series, span, step, zone, mode, height = HEIGHT, format = number, legend: SeriesLegend = Legend } = props;
   const box = useRef<HTMLDivElement>(null);
   const host = useRef<HTMLDivElement>(null);
   const { width } = useSize(box);
@@ -51,7 +56,7 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     if (!host.current || !hasWidth) return;
     const made = new uPlot(
-      optionsOf({ drawn, columns, zone, mode, width, span, onZoom: (zoomed) => onZoom.current(zoomed), onCursor: setCursor }),
+      optionsOf({ drawn, columns, zone, mode, width, height, format, span, onZoom: (zoomed) => onZoom.current(zoomed), onCursor: setCursor }),
       dataOf(columns, drawn, mode),
       host.current,
     );
@@ -63,8 +68,8 @@ export function Chart(props: ChartProps) {
     };
   }, [drawn, columns, zone, mode, theme, hasWidth]);
   useEffect(() => {
-    if (hasWidth) plot.current?.setSize({ width, height: HEIGHT });
-  }, [width]);
+    if (hasWidth) plot.current?.setSize({ width, height });
+  }, [width, height]);
   useEffect(() => {
     const index = drawn.findIndex(({ place }) => place === focus);
     plot.current?.setSeries(index < 0 ? null : index + 1, { focus: index >= 0 });
@@ -78,11 +83,11 @@ export function Chart(props: ChartProps) {
           {drawn.length} of {columns.series.length.toLocaleString("en-US")} series are drawn: those with the largest values (at most {DRAWN_MAX}). Search and choose others in the legend.
         </p>
       )}
-      <div ref={box} class="plot" role="img" aria-label={summary} style={{ height: `${HEIGHT}px` }}>
+      <div ref={box} class="plot" role="img" aria-label={summary} style={{ height: `${height}px` }}>
         <div ref={host} />
-        {cursor && <PlotTip columns={columns} drawn={drawn} cursor={cursor} zone={zone} width={width} />}
+        {cursor && <PlotTip columns={columns} drawn={drawn} cursor={cursor} zone={zone} width={width} format={format} />}
       </div>
-      <Legend series={columns.series} chosen={chosen} onChoose={setChosen} onFocus={setFocus} />
+      <SeriesLegend series={columns.series} chosen={chosen} onChoose={setChosen} onFocus={setFocus} />
     </div>
   );
 }
@@ -99,13 +104,15 @@ interface PlotChoices {
   zone: string;
   mode: ChartProps["mode"];
   width: number;
+  height: number;
+  format: (value: number) => string;
   span: Span;
   onZoom: (span: Span) => void;
   onCursor: (cursor: { index: number; left: number; top: number; near: number | null } | null) => void;
 }
 
 function optionsOf(choices: PlotChoices): uPlot.Options {
-  const { drawn, zone, mode, width, span } = choices;
+  const { drawn, zone, mode, width, height, format, span } = choices;
   const [text, line] = [resolved("--muted"), resolved("--grid")];
   const isStacked = mode === "stacked";
   const ordered = isStacked ? [...drawn].reverse() : drawn;
@@ -113,7 +120,7 @@ function optionsOf(choices: PlotChoices): uPlot.Options {
   const axis = { stroke: text, font, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1, size: 4 } };
   return {
     width,
-    height: HEIGHT,
+    height,
     legend: { show: false },
     focus: { alpha: 0.25 },
     cursor: {
@@ -136,7 +143,7 @@ function optionsOf(choices: PlotChoices): uPlot.Options {
           return splits.map((at) => axisLabel(at * 1000, step, zone));
         },
       },
-      { ...axis, size: 64, values: (_plot, splits) => splits.map((value) => number(value)) },
+      { ...axis, size: (_plot, values) => axisWidth(values), values: (_plot, splits) => splits.map((value) => format(value)) },
     ],
     series: [
       {},
@@ -182,6 +189,12 @@ function readCursor(plot: uPlot, choices: PlotChoices, ordered: Plotted[]): void
   choices.onCursor({ index: idx, left: left + plot.bbox.left / devicePixelRatio, top, near });
 }
 
+/** Width of the axis of values, so that its longest label is not cut. */
+function axisWidth(labels: string[] | null): number {
+  const longest = (labels ?? []).reduce((most, label) => Math.max(most, label?.length ?? 0), 0);
+  return Math.min(130, Math.max(64, longest * 6.4 + 14));
+}
+
 /** A range with room above and below; one value is in the middle. */
 function valueRange(min: number | null, max: number | null, fromZero: boolean): [number, number] {
   if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max)) return [0, 1];
@@ -203,9 +216,10 @@ interface TipProps {
   cursor: { index: number; left: number; top: number; near: number | null };
   zone: string;
   width: number;
+  format: (value: number) => string;
 }
 
-function PlotTip({ columns, drawn, cursor, zone, width }: TipProps) {
+function PlotTip({ columns, drawn, cursor, zone, width, format }: TipProps) {
   const at = (columns.times[cursor.index] ?? 0) * 1000;
   const here = drawn
     .map((series) => ({ series, value: series.values[cursor.index] ?? null }))
@@ -219,7 +233,7 @@ function PlotTip({ columns, drawn, cursor, zone, width }: TipProps) {
       {here.slice(0, TIP_ROWS).map(({ series, value }) => (
         <span key={series.place} class={series.place === cursor.near ? "tip-row near" : "tip-row"}>
           <i style={{ background: `var(${colourOf(series.place)})` }} />
-          <bdi>{oneLine(series.name, 90)}</bdi> <b>{number(value)}</b>
+          <bdi>{oneLine(series.name, 90)}</bdi> <b>{format(value)}</b>
         </span>
       ))}
       {here.length > TIP_ROWS && <span class="muted">and {here.length - TIP_ROWS} more</span>}

@@ -74,7 +74,15 @@ function gathered(sums: Map<number, Float64Array>, columns: number): Cells {
   return { bounds, values, columns, most };
 }
 
-export function Heatmap({ series, span, step, zone }: { series: Series[]; span: Span; step: number; zone: string }) {
+export interface HeatmapProps {
+  series: Series[];
+  span: Span;
+  step: number;
+  zone: string;
+  height?: number;
+}
+
+export function Heatmap({ series, span, step, zone, height = HEIGHT }: HeatmapProps) {
   const box = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const { width } = useSize(box);
@@ -87,19 +95,19 @@ export function Heatmap({ series, span, step, zone }: { series: Series[]; span: 
     return () => removeEventListener("sandur-theme", listener);
   }, []);
   useEffect(() => {
-    if (canvas.current && cells && width > 0) draw(canvas.current, cells, span, width, zone);
-  }, [cells, width, theme, zone]);
+    if (canvas.current && cells && width > 0) draw(canvas.current, cells, span, { width, height }, zone);
+  }, [cells, width, height, theme, zone]);
   if (!cells) {
     return <p class="empty">A heatmap needs histograms: <code>sum by (le) (increase(NAME_bucket[5m]))</code>, or <code>sum(increase(NAME[5m]))</code> of native ones.</p>;
   }
   const rows = cells.bounds.length;
   const column = cursor ? Math.floor(((cursor.x - LEFT) / (width - LEFT)) * cells.columns) : -1;
-  const row = cursor ? rows - 1 - Math.floor(((cursor.y - TOP) / (HEIGHT - TOP - BOTTOM)) * rows) : -1;
+  const row = cursor ? rows - 1 - Math.floor(((cursor.y - TOP) / (height - TOP - BOTTOM)) * rows) : -1;
   const isInside = column >= 0 && column < cells.columns && row >= 0 && row < rows;
   const first = Math.floor(span.start / step) * step;
   const style = cursor && cursor.x > width / 2 ? { right: `${width - cursor.x + 12}px` } : { left: `${(cursor?.x ?? 0) + 12}px` };
   return (
-    <div ref={box} class="plot" style={{ height: `${HEIGHT}px` }} role="img" aria-label={`Heatmap of ${rows} buckets`}
+    <div ref={box} class="plot" style={{ height: `${height}px` }} role="img" aria-label={`Heatmap of ${rows} buckets`}
       onPointerMove={(event) => {
         const bounds = event.currentTarget.getBoundingClientRect();
         setCursor({ x: event.clientX - bounds.left, y: event.clientY - bounds.top });
@@ -117,20 +125,20 @@ export function Heatmap({ series, span, step, zone }: { series: Series[]; span: 
   );
 }
 
-function draw(canvas: HTMLCanvasElement, cells: Cells, span: Span, width: number, zone: string): void {
+function draw(canvas: HTMLCanvasElement, cells: Cells, span: Span, { width, height }: { width: number; height: number }, zone: string): void {
   const scale = devicePixelRatio;
   canvas.width = width * scale;
-  canvas.height = HEIGHT * scale;
+  canvas.height = height * scale;
   canvas.style.width = `${width}px`;
-  canvas.style.height = `${HEIGHT}px`;
+  canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d");
   if (!context) return;
   context.scale(scale, scale);
-  context.clearRect(0, 0, width, HEIGHT);
+  context.clearRect(0, 0, width, height);
   const rows = cells.bounds.length;
   // Edges are whole pixels, so that neighbours neither overlap nor leave gaps.
   const left = (column: number) => LEFT + Math.round((column * (width - LEFT)) / cells.columns);
-  const top = (row: number) => TOP + Math.round(((rows - 1 - row) * (HEIGHT - TOP - BOTTOM)) / rows);
+  const top = (row: number) => TOP + Math.round(((rows - 1 - row) * (height - TOP - BOTTOM)) / rows);
   context.fillStyle = resolved("--accent");
   for (let column = 0; column < cells.columns; column += 1) {
     for (let row = 0; row < rows; row += 1) {
@@ -154,6 +162,6 @@ function draw(canvas: HTMLCanvasElement, cells: Cells, span: Span, width: number
   const step = niceStep(span, Math.max(2, Math.floor(width / 100)));
   for (let at = Math.ceil(span.start / step) * step; at < span.end; at += step) {
     const x = LEFT + ((at - span.start) / (span.end - span.start)) * (width - LEFT);
-    if (x > LEFT + 16 && x < width - 16) context.fillText(axisLabel(at, step, zone), x, HEIGHT - 8);
+    if (x > LEFT + 16 && x < width - 16) context.fillText(axisLabel(at, step, zone), x, height - 8);
   }
 }

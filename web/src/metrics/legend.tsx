@@ -10,7 +10,7 @@ const PART = 100;
 
 type Sort = "place" | "last" | "min" | "max" | "mean";
 
-interface LegendProps {
+export interface LegendProps {
   series: Plotted[];
   chosen: ReadonlySet<number>;
   onChoose: (chosen: ReadonlySet<number>) => void;

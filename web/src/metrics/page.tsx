@@ -5,6 +5,7 @@ import { isAbort } from "../api/client.ts";
 import { type Answer, type Series, queryInstant, queryRange } from "../api/prometheus.ts";
 import { Problem, Progress, asApiError, useAnswer } from "../frame/answer.tsx";
 import type { ApiError } from "../api/client.ts";
+import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
 import type { Page } from "../frame/frame.tsx";
 import { useKeys } from "../frame/keys.ts";
 import { oneLine } from "../frame/text.ts";
@@ -79,6 +80,7 @@ export default function MetricsPage({ page }: { page: Page }) {
             ))}
           </div>
           {drafts.length < QUERIES_MAX && <button class="quiet" onClick={() => setDrafts([...drafts, ""])}>Add a query</button>}
+          {queries.length > 0 && <AddToDashboard panel={{ language: "promql", queries, kind: view }} />}
           <span class="spring" />
           <label class="inline">
             <span class="muted">Step</span>{" "}

@@ -12,14 +12,21 @@ function histogramText({ count, sum }: Histogram): string {
   return `histogram: count ${count}, sum ${sum}`;
 }
 
-function valueText(series: Series): string {
-  if (series.value) return series.value[1];
+function valueText(series: Series, format?: (value: number) => string): string {
+  if (series.value) return format ? format(Number(series.value[1])) : series.value[1];
   if (series.histogram) return histogramText(series.histogram[1]);
   const last = series.values?.at(-1);
   return last ? last[1] : "";
 }
 
-export function ValueTable({ query, data, zone }: { query: string; data: Data; zone: string }) {
+export interface ValueTableProps {
+  query: string;
+  data: Data;
+  zone: string;
+  format?: (value: number) => string;
+}
+
+export function ValueTable({ query, data, zone, format }: ValueTableProps) {
   const [shown, setShown] = useState(PART);
   const [sort, setSort] = useState<"none" | "down" | "up">("none");
   if (data.resultType === "scalar" || data.resultType === "string") {
@@ -51,7 +58,7 @@ export function ValueTable({ query, data, zone }: { query: string; data: Data; z
               {sorted.slice(0, shown).map((entry, n) => (
                 <tr key={n}>
                   {labels.map((name) => <td key={name}><bdi>{oneLine(entry.metric[name] ?? "", 200)}</bdi></td>)}
-                  <td class="number">{oneLine(valueText(entry), 200)}</td>
+                  <td class="number">{oneLine(valueText(entry, format), 200)}</td>
                 </tr>
               ))}
             </tbody>

@@ -1,7 +1,10 @@
 // axe-core finds no violations on any page, in both themes; the first steps work by keyboard alone.
 
-import { readFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { deflateRawSync } from "node:zlib";
 import { equal, isTrue } from "../browser.mjs";
 import { until } from "../server.mjs";
 
@@ -9,8 +12,20 @@ const AXE = createRequire(import.meta.url).resolve("axe-core/axe.min.js");
 
 const query = (text) => encodeURIComponent(text);
 
-export async function walk({ server, person, shot, report }) {
-  const sandur = await server("--query-slow-threshold", "1ms");
+const RULES = `groups:
+  - name: shop
+    interval: 1s
+    rules:
+      - {record: "orders:sum", expr: sum(shop_orders_total)}
+      - {alert: HighOrders, expr: shop_orders_total > 1, annotations: {summary: "Many orders", runbook_url: "https://runbooks.example/orders"}}
+      - {alert: Wrong, expr: 'shop_orders_total + on (nothing) (shop_orders_total or vector(1))'}
+`;
+
+export async function walk({ server, person, shot, report, onEnd }) {
+  const folder = await mkdtemp(join(tmpdir(), "sandur-rules-"));
+  onEnd(() => rm(folder, { recursive: true, force: true }));
+  await writeFile(join(folder, "shop.yml"), RULES);
+  const sandur = await server("--query-slow-threshold", "1ms", "--rules", folder);
   const now = Date.now();
   const levels = ["error", "warn", "info", "debug"];
   await sandur.push({ app: "x" }, Array.from({ length: 300 }, (_, n) => [now - n * 5000, `level=${levels[n % 4]} msg="line ${n}" user=ada`]));
@@ -20,6 +35,7 @@ export async function walk({ server, person, shot, report }) {
   await keyboard(await person(), sandur);
 
   const source = await readFile(AXE, "utf8");
+  const dashboard = deflateRawSync(await readFile(new URL("../data/grafana.json", import.meta.url))).toString("base64url");
   const places = [
     ["start", "logs", null],
     ["lines", `logs?q=${query('{app="x"}')}&fields=1&cols=user`, (visitor) => visitor.click(".log-line")],
@@ -35,6 +51,10 @@ export async function walk({ server, person, shot, report }) {
     ["table", `metrics?q=shop_orders_total&view=table`, null],
     ["alerts", "alerts", null],
     ["rules", "alerts?tab=rules", (visitor) => visitor.click('[aria-label="Details of HighOrders"]')],
+    ["dashboards", "dashboards", null],
+    ["dashboard", `dashboards?def=${dashboard}`, (visitor) => visitor.press("2 notes")],
+    ["dashboard-edit", `dashboards?d=overview`, (visitor) => visitor.press("Edit")],
+    ["dashboard-add", `metrics?q=shop_orders_total`, (visitor) => visitor.press("Add to a dashboard")],
     ["graphite", "graphite?target=servers.*.load&help=1", null],
     ...["overview", "running", "queries", "cardinality", "blocks", "metrics", "settings"].map((tab) => [`machine-${tab}`, `machine?tab=${tab}`, null]),
   ];

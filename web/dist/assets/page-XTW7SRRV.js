@@ -1,1 +1,0 @@
-function a(){return null}export{a as default};
