@@ -43,7 +43,11 @@ function mappingsOf(mappings: unknown[], notes: string[]): Look["mappings"] {
   for (const given of mappings) {
     const mapping = record(given);
     const options = record(mapping["options"]);
-    if (mapping["type"] === "value") {
+    if (mapping["type"] === 1 || mapping["type"] === 2) {
+      // The form before Grafana 8.
+      const [from, to] = mapping["type"] === 1 ? [mapping["value"], mapping["value"]] : [mapping["from"], mapping["to"]];
+      if (mapping["value"] !== "null" && from !== "" && to !== "") found.push({ from: Number(from), to: Number(to), text: text(mapping["text"]) });
+    } else if (mapping["type"] === "value") {
       for (const [value, result] of Object.entries(options)) {
         const at = Number(value);
         if (!Number.isNaN(at)) found.push({ from: at, to: at, text: text(record(result)["text"]) });

@@ -18,11 +18,12 @@ import { nameOf } from "./frame_data.ts";
 import { Heatmap } from "./heatmap.tsx";
 import { MetricNames } from "./metric_names.tsx";
 import { PromStatistics } from "./statistics.tsx";
+import { TreeView } from "./tree_view.tsx";
 import { ValueTable } from "./value_table.tsx";
 
-const VIEWS = ["lines", "stacked", "heatmap", "table"] as const;
+const VIEWS = ["lines", "stacked", "heatmap", "table", "tree"] as const;
 type View = (typeof VIEWS)[number];
-const VIEW_NAMES: Record<View, string> = { lines: "Lines", stacked: "Stacked", heatmap: "Heatmap", table: "Table" };
+const VIEW_NAMES: Record<View, string> = { lines: "Lines", stacked: "Stacked", heatmap: "Heatmap", table: "Table", tree: "Tree" };
 const POINTS = 300;
 const QUERIES_MAX = 20;
 
@@ -80,7 +81,7 @@ export default function MetricsPage({ page }: { page: Page }) {
             ))}
           </div>
           {drafts.length < QUERIES_MAX && <button class="quiet" onClick={() => setDrafts([...drafts, ""])}>Add a query</button>}
-          {queries.length > 0 && <AddToDashboard panel={{ language: "promql", queries, kind: view }} />}
+          {queries.length > 0 && <AddToDashboard panel={{ language: "promql", queries, kind: view === "tree" ? "lines" : view }} />}
           <span class="spring" />
           <label class="inline">
             <span class="muted">Step</span>{" "}
@@ -91,6 +92,12 @@ export default function MetricsPage({ page }: { page: Page }) {
         <Progress on={answers.loading} />
         {answers.error && <Problem error={answers.error} retry={answers.retry} />}
         {answers.cancelled && <p class="wrong pad">Cancelled, also on the server. <button onClick={page.run}>Run again</button></p>}
+        {view === "tree" && queries.map((query, n) => (
+          <section key={query}>
+            {queries.length > 1 && <h2 class="pad">{letter(n)}</h2>}
+            <TreeView query={query} page={page} />
+          </section>
+        ))}
         {answers.data && <Results view={view} page={page} step={step} all={answers.data} onRetry={answers.retry} />}
         {queries.length === 0 && (
           <div class="empty">
@@ -112,7 +119,8 @@ function useAnswers(queries: string[], view: View, page: Page, step: number) {
   const { span } = page;
   return useAnswer<One[]>(
     (signal) => {
-      if (queries.length === 0) return null;
+      // The tree asks the parts of the queries itself.
+      if (queries.length === 0 || view === "tree") return null;
       const start = Math.floor(span.start / step) * step;
       const one = async (query: string): Promise<One> => {
         try {
@@ -129,7 +137,7 @@ function useAnswers(queries: string[], view: View, page: Page, step: number) {
       };
       return Promise.all(queries.map(one));
     },
-    [queries.join("\u0000"), span.start, span.end, step, view === "table", page.runs],
+    [queries.join("\u0000"), span.start, span.end, step, view === "table", view === "tree", page.runs],
   );
 }
 

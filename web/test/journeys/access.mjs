@@ -49,6 +49,7 @@ export async function walk({ server, person, shot, report, onEnd }) {
     ["metrics", "metrics", null],
     ["plot", `metrics?q=${query("rate(shop_orders_total[5m])")}&names=1`, null],
     ["table", `metrics?q=shop_orders_total&view=table`, null],
+    ["tree", `metrics?q=${query("sum by (region) (rate(shop_orders_total[5m])) / 2")}&view=tree`, (visitor) => visitor.sees("its cost contains")],
     ["alerts", "alerts", null],
     ["rules", "alerts?tab=rules", (visitor) => visitor.click('[aria-label="Details of HighOrders"]')],
     ["dashboards", "dashboards", null],

@@ -57,6 +57,13 @@ export async function walk({ server, person }) {
   await analyst.key("4");
   await analyst.sees("region", ".value-table");
   equal(await analyst.count(".value-table tbody tr"), 3, "rows of the table");
+
+  // The tree has the parts of the query with the cost of each.
+  await analyst.key("5");
+  await analyst.sees("its cost contains those of the parts below it", ".query-tree");
+  const parts = await analyst.page.$$eval(".query-tree tbody tr", (all) => all.map((row) => [...row.cells].map((cell) => cell.innerText.trim())));
+  equal(parts.map(([part, , , series]) => [part, series]), [["rate", "3"], ["shop_orders_total[5m]", "3"]], "the parts and their series");
+  isTrue(parts.every(([, , took, , samples]) => took !== "" && Number(samples.replaceAll(",", "")) >= 3), `costs: ${JSON.stringify(parts)}`);
   await analyst.key("1");
 
   // A second query with an error does not hide the first.
