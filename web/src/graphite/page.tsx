@@ -5,7 +5,9 @@ import { type Target, render } from "../api/graphite.ts";
 import { Problem, Progress, useAnswer } from "../frame/answer.tsx";
 import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
 import type { Page } from "../frame/frame.tsx";
+import { remember } from "../frame/history.ts";
 import { useKeys } from "../frame/keys.ts";
+import { QueryMenu } from "../frame/query_menu.tsx";
 import { oneLine } from "../frame/text.ts";
 import { iso } from "../frame/time.ts";
 import { change } from "../frame/url.ts";
@@ -24,6 +26,7 @@ export default function GraphitePage({ page }: { page: Page }) {
   const targets = params.getAll("target");
   const [drafts, setDrafts] = useState(targets.length > 0 ? targets : [""]);
   useEffect(() => setDrafts(targets.length > 0 ? targets : [""]), [targets.join("\u0000")]);
+  useEffect(() => targets.forEach((target) => remember("graphite", target)), [targets.join("\u0000")]);
   const [last, setLast] = useState(0);
   const language = useMemo(() => graphite(), []);
   const mode = params.get("view") === "stacked" ? "stacked" : "lines";
@@ -54,6 +57,7 @@ export default function GraphitePage({ page }: { page: Page }) {
             <Editor value={targets[n] ?? ""} version={targets.join("\u0000")} label={`Graphite target ${n + 1}`} hint='alias(sumSeries(servers.*.load), "load")' language={language} onChange={(text) => setDrafts(drafts.map((old, at) => (at === n ? text : old)))} onRun={() => submit()} />
             {drafts.length > 1 && <button class="quiet" aria-label={`Remove target ${n + 1}`} title="Remove the target" onClick={() => submit(drafts.filter((_, at) => at !== n))}>✕</button>}
             {n === 0 && <button class="primary" onClick={() => submit()}>Run</button>}
+            {n === 0 && <QueryMenu language="graphite" text={drafts[0] ?? ""} onChoose={(target) => submit([target, ...drafts.slice(1)])} />}
           </div>
         ))}
         <div class="toolbar">

@@ -5,7 +5,9 @@ import { ns } from "../api/loki.ts";
 import { Problem, Progress } from "../frame/answer.tsx";
 import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
 import type { Page } from "../frame/frame.tsx";
+import { remember } from "../frame/history.ts";
 import { useKeys } from "../frame/keys.ts";
+import { QueryMenu } from "../frame/query_menu.tsx";
 import { oneLine, plural } from "../frame/text.ts";
 import { type Span, iso } from "../frame/time.ts";
 import { change } from "../frame/url.ts";
@@ -14,6 +16,8 @@ import { logql } from "../editor/logql.ts";
 import { Context, contextText } from "./context.tsx";
 import { Detail } from "./detail.tsx";
 import { Download } from "./download.tsx";
+import { boxOf } from "./differences.ts";
+import { Differences } from "./differences_view.tsx";
 import { FieldBar } from "./field_bar.tsx";
 import { filtered } from "./filters.ts";
 import { useSought } from "./highlight.tsx";
@@ -37,6 +41,7 @@ export default function LogsPage({ page }: { page: Page }) {
   const [draft, setDraft] = useState(query);
   const [version, setVersion] = useState(0);
   useEffect(() => setDraft(query), [query, version]);
+  useEffect(() => remember("logql", query), [query]);
   const span = useRef(page.span);
   span.current = page.span;
   const language = useMemo(() => logql(logNames(() => span.current)), []);
@@ -55,6 +60,7 @@ export default function LogsPage({ page }: { page: Page }) {
       <div class="query-bar">
         <Editor value={query} version={version} label="LogQL query" hint='{service_name="api"} |= "timeout"' language={language} onChange={setDraft} onRun={submit} />
         <button class="primary" onClick={submit}>Run</button>
+        <QueryMenu language="logql" text={draft} onChoose={setQuery} />
       </div>
       {kind === "empty" && <Start span={page.span} onQuery={setQuery} />}
       {kind === "metric" && <LogMetric page={page} query={query} />}
@@ -78,13 +84,16 @@ function Lines({ page, query, setQuery }: LinesProps) {
     order: (params.get("order") === "oldest" ? "oldest" : "newest") as Order,
     isLive: params.get("live") === "1",
     isPatterns: params.get("view") === "patterns",
+    isDifferences: params.get("view") === "differences",
     at: params.get("at"),
     by: groupingOf(params.get("by")),
     fields: params.get("fields") === "1",
   };
+  const isList = !view.isLive && !view.isPatterns && !view.isDifferences;
+  const box = view.isDifferences ? boxOf(params.get("box"), page.span) : null;
   const [paused, setPaused] = useState(false);
   const [seen, setSeen] = useState<Span | null>(null);
-  const lines = useWindow(query, page.span, view.order, view.at, page.runs, !view.isLive && !view.isPatterns);
+  const lines = useWindow(query, page.span, view.order, view.at, page.runs, isList);
   const tail = useTail(query, view.isLive, paused);
   const bars = useBars(query, page, view.by, !view.isLive);
   const sought = useSought(query);
@@ -95,11 +104,12 @@ function Lines({ page, query, setQuery }: LinesProps) {
   };
   const onFilter = (field: Field, operator: Operator, value: string) => setQuery(filtered(query, field, operator, value));
   const onContext = (row: Row) => change({ context: contextText(row.ns, streamSelector(row.labels)) });
-  const live = () => change({ live: view.isLive ? null : "1", view: null });
+  const live = () => change({ live: view.isLive ? null : "1", view: null, box: null });
   useKeys([
     { key: "l", does: "Live tail on or off", run: live },
     { key: "p", does: "Pause the live tail, or go on", run: () => setPaused(!paused) },
     { key: "w", does: "Wrap long lines", run: () => toggle("wrap", !view.wrap) },
+    { key: "d", does: "Differences between a part of the time range and the rest", run: () => change({ view: "differences", live: null }) },
     { key: "f", does: "Show the fields", run: () => toggle("fields", !view.fields) },
   ]);
   const detail = (row: Row) => (
@@ -119,17 +129,18 @@ function Lines({ page, query, setQuery }: LinesProps) {
             bars={bars.data}
             span={page.span}
             zone={page.zone}
-            seen={view.isPatterns ? null : seen}
-            onZoom={(zoomed) => page.setRange({ from: iso(zoomed.start), to: iso(zoomed.end) })}
-            onJump={(ms) => change({ at: ns(ms), view: null }, "replace")}
+            seen={view.isDifferences ? box : view.isPatterns ? null : seen}
+            onZoom={(zoomed) => (view.isDifferences ? change({ box: `${zoomed.start},${zoomed.end}` }, "replace") : page.setRange({ from: iso(zoomed.start), to: iso(zoomed.end) }))}
+            onJump={(ms) => change({ at: ns(ms), view: null, box: null }, "replace")}
           />
           {bars.error && <p class="wrong">The histogram failed: {oneLine(bars.error.message, 300)}</p>}
         </div>
       )}
       <div class="toolbar">
         <div class="tabs" role="group" aria-label="View">
-          <button aria-pressed={!view.isPatterns} class={view.isPatterns ? "" : "chosen"} onClick={() => change({ view: null })}>Lines</button>
-          <button aria-pressed={view.isPatterns} class={view.isPatterns ? "chosen" : ""} onClick={() => change({ view: "patterns", live: null })}>Patterns</button>
+          <button aria-pressed={isList || view.isLive} class={isList || view.isLive ? "chosen" : ""} onClick={() => change({ view: null, box: null })}>Lines</button>
+          <button aria-pressed={view.isPatterns} class={view.isPatterns ? "chosen" : ""} onClick={() => change({ view: "patterns", live: null, box: null })}>Patterns</button>
+          <button aria-pressed={view.isDifferences} class={view.isDifferences ? "chosen" : ""} title="Compare a part of the time range with the rest (d)" onClick={() => change({ view: "differences", live: null })}>Differences</button>
         </div>
         <button class={view.isLive ? "live on" : "live"} aria-pressed={view.isLive} onClick={live} title="Live tail (l)">● Live</button>
         {view.isLive && <button onClick={() => setPaused(!paused)} title="Pause (p)">{paused ? `Go on (${tail.waiting} waiting)` : "Pause"}</button>}
@@ -150,13 +161,15 @@ function Lines({ page, query, setQuery }: LinesProps) {
         {view.fields && <FieldBar query={query} span={page.span} columns={view.columns} onFilter={onFilter} onColumn={onColumn} />}
         {view.isPatterns ? (
           <Patterns query={query} span={page.span} runs={page.runs} onQuery={(changed) => (setQuery(changed), change({ view: null }, "replace"))} />
+        ) : view.isDifferences ? (
+          <Differences query={query} span={page.span} box={box} zone={page.zone} runs={page.runs} onFilter={onFilter} />
         ) : view.isLive ? (
           <LiveList tail={tail} list={{ zone: page.zone, columns: view.columns, wrap: view.wrap, sought, detail, onColumn }} onScrolled={(isAtTop) => setPaused(!isAtTop)} />
         ) : (
           <RangeList lines={lines} order={view.order} list={{ zone: page.zone, columns: view.columns, wrap: view.wrap, sought, detail, onColumn, onSeen }} onRetry={page.run} />
         )}
       </div>
-      {!view.isLive && !view.isPatterns && <Status lines={lines} total={bars.data?.total ?? null} onRun={page.run} />}
+      {isList && <Status lines={lines} total={bars.data?.total ?? null} onRun={page.run} />}
       {view.isLive && <TailStatus tail={tail} />}
     </>
   );

@@ -7,7 +7,9 @@ import { Problem, Progress, asApiError, useAnswer } from "../frame/answer.tsx";
 import type { ApiError } from "../api/client.ts";
 import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
 import type { Page } from "../frame/frame.tsx";
+import { remember } from "../frame/history.ts";
 import { useKeys } from "../frame/keys.ts";
+import { QueryMenu } from "../frame/query_menu.tsx";
 import { oneLine } from "../frame/text.ts";
 import { duration, iso, length, niceStep } from "../frame/time.ts";
 import { change } from "../frame/url.ts";
@@ -38,6 +40,7 @@ export default function MetricsPage({ page }: { page: Page }) {
   const queries = params.getAll("q");
   const [drafts, setDrafts] = useState(queries.length > 0 ? queries : [""]);
   useEffect(() => setDrafts(queries.length > 0 ? queries : [""]), [queries.join("\u0000")]);
+  useEffect(() => queries.forEach((query) => remember("promql", query)), [queries.join("\u0000")]);
   const view = VIEWS.find((name) => name === params.get("view")) ?? "lines";
   const stepGiven = params.get("step") ?? "";
   const step = Math.max(1000, duration(stepGiven) ?? niceStep(page.span, POINTS));
@@ -72,6 +75,7 @@ export default function MetricsPage({ page }: { page: Page }) {
               <button class="quiet" aria-label={`Remove query ${letter(n)}`} title="Remove the query" onClick={() => submit(drafts.filter((_, at) => at !== n))}>✕</button>
             )}
             {n === 0 && <button class="primary" onClick={() => submit()}>Run</button>}
+            {n === 0 && <QueryMenu language="promql" text={drafts[0] ?? ""} onChoose={(query) => submit([query, ...drafts.slice(1)])} />}
           </div>
         ))}
         <div class="toolbar">

@@ -41,6 +41,8 @@ export async function walk({ server, person, shot, report, onEnd }) {
     ["lines", `logs?q=${query('{app="x"}')}&fields=1&cols=user`, (visitor) => visitor.click(".log-line")],
     ["patterns", `logs?q=${query('{app="x"}')}&view=patterns`, null],
     ["live", `logs?q=${query('{app="x"}')}&live=1`, null],
+    ["differences", `logs?q=${query('{app="x"}')}&view=differences&box=${now - 900_000},${now - 300_000}`, (visitor) => visitor.sees("fields compared")],
+    ["query-menu", `metrics?q=shop_orders_total`, (visitor) => visitor.key("q")],
     ["nothing", `logs?q=${query('{app="y"}')}`, null],
     ["log-metric", `logs?q=${query('sum by (app) (rate({app="x"}[1m]))')}`, null],
     ["picker", `logs?q=${query('{app="x"}')}`, (visitor) => visitor.key("t")],
