@@ -37,6 +37,17 @@ pub fn tested() -> Results {
         println!("SKIPPED: the check of the explorer and its journeys: {missing:#}");
         return results;
     }
+    match install() {
+        Ok(()) => {}
+        Err(failure) if failure.is::<NoRegistry>() => {
+            println!("SKIPPED: the check of the explorer and its journeys: {failure:#}");
+            return results;
+        }
+        Err(failure) => {
+            results.add(failed(&failure));
+            return results;
+        }
+    }
     match build(&["--check"]) {
         Ok(()) => results.passed += 1,
         Err(problem) => results.add(failed(&problem)),
@@ -78,6 +89,44 @@ fn browser() -> Result<PathBuf> {
     found.context("no browser: install Chromium (Debian: apt-get install chromium)")
 }
 
+/// The packages are not installed and the registry cannot be reached.
+#[derive(Debug)]
+struct NoRegistry {
+    output: String,
+}
+
+impl std::fmt::Display for NoRegistry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let reason = self.output.lines().find(|line| line.contains("npm error")).unwrap_or("no answer");
+        write!(
+            f,
+            "the packages of web/package-lock.json are not installed and npm cannot reach its registry \
+             ({reason}); run `npm ci` in web/ where a registry can be reached"
+        )
+    }
+}
+
+impl std::error::Error for NoRegistry {}
+
+/// Whether npm failed because it could not reach the registry. A lock file that does not fit and a package
+/// with another content are failures of the check.
+fn lacks_registry(output: &str) -> bool {
+    const CODES: &[&str] = &[
+        "EAI_AGAIN",
+        "ECONNREFUSED",
+        "ECONNRESET",
+        "EHOSTUNREACH",
+        "ENETUNREACH",
+        "ENOTCACHED",
+        "ENOTFOUND",
+        "ERR_SOCKET_TIMEOUT",
+        "ETIMEDOUT",
+        "FETCH_ERROR",
+    ];
+    let codes = output.lines().filter_map(|line| line.split_once("npm error code ")).map(|(_, code)| code);
+    codes.map(str::trim).any(|code| CODES.contains(&code))
+}
+
 /// Installs the packages of `package-lock.json`, unless they are installed.
 fn install() -> Result<()> {
     let changed = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
@@ -85,7 +134,17 @@ fn install() -> Result<()> {
     if installed.is_some() && installed >= changed(&folder().join("package-lock.json")) {
         return Ok(());
     }
-    run_command(Command::new("npm").current_dir(folder()).args(["ci", "--ignore-scripts"]))
+    let mut command = Command::new("npm");
+    command.current_dir(folder()).args(["ci", "--ignore-scripts", "--fetch-retries=1"]);
+    let out = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let output = String::from_utf8_lossy(&out.stderr).into_owned();
+    if lacks_registry(&output) {
+        return Err(NoRegistry { output }.into());
+    }
+    bail!("{command:?} ended with {}:\n{output}", out.status)
 }
 
 fn build(arguments: &[&str]) -> Result<()> {
@@ -124,4 +183,20 @@ fn journeys(browser: &Path, arguments: &[&str]) -> Result<Results> {
     println!("{text}");
     let errors = String::from_utf8_lossy(&output.stderr);
     Ok(Results::of_output("journeys of the explorer", &text).ended("journeys", output.status, &errors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_registry_that_is_away_skips_the_check() {
+        let away = "npm error code ECONNREFUSED\nnpm error syscall connect\n";
+        assert!(lacks_registry(away) && lacks_registry("npm error code ENOTFOUND\n"));
+        for failure in ["npm error code EUSAGE\n", "npm error code EINTEGRITY\n", "ECONNREFUSED", ""] {
+            assert!(!lacks_registry(failure), "{failure}");
+        }
+        let shown = NoRegistry { output: away.to_owned() }.to_string();
+        assert!(shown.contains("ECONNREFUSED") && shown.contains("npm ci"), "{shown}");
+    }
 }
