@@ -34,6 +34,11 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// Kind and name of the credential.
+    pub fn name(&self) -> &str {
+        &self.credential.name
+    }
+
     /// Whether the credential is still valid.
     pub fn holds(&self) -> bool {
         self.authority.stands(&self.credential)

@@ -107,6 +107,7 @@ pub static ROUTES: &[&Route] = &[
     &legacy::LABEL_VALUES,
     &operations::front::ROUTE,
     &explorer::pages::ROUTE,
+    &explorer::session::STATE,
     &explorer::session::SIGN_IN,
     &explorer::session::SIGN_OUT,
     &operations::ready::ROUTE,

@@ -21,7 +21,7 @@ pub static ROUTE: Route = Route {
     paths: &["/explore/{*file}", "/explore/", "/explore"],
     scope: Access::Open,
     does: "The explorer: a page for browsers ([explorer.md](../explorer.md)). `/explore/logs`, `metrics`, \
-           `graphite` and `machine` are its routes; other paths are its files.",
+           `graphite`, `alerts`, `dashboards` and `machine` are its routes; other paths are its files.",
     parameters: &[parameter("{file}", "part of the path: a route of the page, or a file")],
     answers: "200 with `ETag`, compressed if the client accepts gzip; 304; 302 to `/explore/logs`.",
     fails: "404: no such file.",
@@ -30,7 +30,7 @@ pub static ROUTE: Route = Route {
 };
 
 /// Routes of the page; each of them is the same document.
-const DOCUMENT_ROUTES: &[&str] = &["logs", "metrics", "graphite", "machine"];
+const DOCUMENT_ROUTES: &[&str] = &["logs", "metrics", "graphite", "alerts", "dashboards", "machine"];
 const DOCUMENT: &str = "index.html";
 
 /// Only files of this server run, and the page talks only to this server. Trusted types without a policy

@@ -12,9 +12,10 @@ use crate::app::App;
 use crate::auth::session_cookie;
 use crate::failed_request::Failure;
 use crate::gate::Standing;
+use crate::marshal::json;
 use crate::params::Params;
 use crate::reply;
-use crate::route::{Access, Group, Handler, POST, Parameter, Route, Verb, parameter};
+use crate::route::{Access, GET, Group, Handler, POST, Parameter, Route, Verb, parameter};
 
 const PARAMETERS: &[Parameter] = &[
     parameter("path", "the path of the API in the browser, for which the cookie is valid; `/`"),
@@ -35,6 +36,17 @@ pub static SIGN_IN: Route = Route {
     ..Route::of(Group::Operations)
 };
 
+/// The row of the state of the session in the table of routes.
+pub static STATE: Route = Route {
+    methods: GET,
+    does: "Whether requests need a credential, and which one this request has.",
+    parameters: &[],
+    answers: "200, `{\"credential\":\"token NAME\"}`; `null` if no credentials are configured.",
+    fails: "401: a credential is needed and the request has none.",
+    handler: |request, app| state.call(request, app),
+    ..SIGN_IN
+};
+
 /// The row of signing out in the table of routes.
 pub static SIGN_OUT: Route = Route {
     methods: &[Verb::Delete],
@@ -48,6 +60,18 @@ pub static SIGN_OUT: Route = Route {
 
 /// Maximum length of the path of a cookie.
 const PATH_MAX: usize = 256;
+
+async fn state(request: Request) -> Response {
+    let mut body = b"{\"credential\":".to_vec();
+    match request.extensions().get::<Standing>() {
+        Some(standing) => json::utf8(&mut body, standing.name()),
+        None => body.extend_from_slice(b"null"),
+    }
+    body.push(b'}');
+    let mut response = reply::json(body);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
 
 async fn sign_in(State(app): State<App>, request: Request) -> Result<Response, Failure> {
     let needs_session = request.extensions().get::<Standing>().is_some();

@@ -51,13 +51,13 @@ async fn people_are_sent_to_the_explorer_and_programs_are_not() {
 async fn every_route_of_the_page_is_the_document_and_other_paths_are_404() {
     let server = server();
     let document = server.get("/explore/index.html", &[]).await.body;
-    for route in ["logs", "metrics", "graphite", "machine"] {
+    for route in ["logs", "metrics", "graphite", "alerts", "dashboards", "machine"] {
         let answer = server.get(&format!("/explore/{route}"), &[("q", "{a=\"b\"}")]).await;
         assert_eq!((answer.status, answer.kind.as_str()), (200, "text/html; charset=utf-8"), "{route}");
         assert!(answer.body == document, "{route}");
     }
     let others =
-        ["x", "logs/", "logs/x", "..", "%2e%2e/config", "../config", "assets/", "assets/main.js", "session"];
+        ["x", "logs/", "logs/x", "..", "%2e%2e/config", "../config", "assets/", "assets/main.js", "session/"];
     for other in others {
         let answer = server.get(&format!("/explore/{other}"), &[]).await;
         assert!(matches!(answer.status, 404 | 405), "{other}: {}", answer.status);
@@ -172,6 +172,9 @@ async fn a_session_counts_only_for_pages_of_this_server() {
     let ended = [own, ("cookie", "sandur_session=b3RoZXI")];
     let ended = try_with(&server, "GET", "/loki/api/v1/labels", &ended).await;
     assert_eq!(ended.status, 401, "an unknown token");
+    let state = try_with(&server, "GET", "/explore/session", &[own, ("cookie", cookie)]).await;
+    assert_eq!((state.status, state.body.as_str()), (200, r#"{"credential":"token read"}"#));
+    assert_eq!(try_with(&server, "GET", "/explore/session", &[own]).await.status, 401);
     let both = [own, ("authorization", "Bearer other")];
     assert_eq!(with("GET", "/loki/api/v1/labels", &both).await, 401, "the header takes precedence");
 }
@@ -195,6 +198,7 @@ async fn sessions_are_made_of_tokens_only_and_paths_are_checked() {
     let removed = "sandur_session=; Max-Age=0; Path=/; HttpOnly; SameSite=Strict";
     assert_eq!(header(&out, "set-cookie"), removed);
     let free = self::server();
+    assert_eq!(free.get("/explore/session", &[]).await.body, r#"{"credential":null}"#);
     let signed = free.post("/explore/session", &[], "").await;
     assert_eq!((signed.status, header(&signed, "set-cookie")), (204, ""), "no credentials, no session");
 }
