@@ -31,9 +31,13 @@ function pairs(labels: Labels | undefined): string {
   return Object.entries(labels ?? {}).map(([name, value]) => `${name}=${value}`).join(" ");
 }
 
-function contains(wanted: string[], texts: (() => string)[]): boolean {
+/** What is sought in an alert or a rule; it is made once, since a person types letter by letter. */
+const sought = new WeakMap<object, string>();
+
+function contains(wanted: string[], of: object, texts: () => string[]): boolean {
   if (wanted.length === 0) return true;
-  const text = texts.map((of) => of()).join(" ").toLowerCase();
+  let text = sought.get(of);
+  if (text === undefined) sought.set(of, (text = texts().join(" ").toLowerCase()));
   return wanted.every((word) => text.includes(word));
 }
 
@@ -48,8 +52,8 @@ export function alertsOf(groups: Group[], wanted: Wanted): FoundAlert[] {
       for (const alert of rule.alerts ?? []) {
         const isFailing = rule.health === "err" && wanted.states.has("failing");
         if (wanted.states.size > 0 && !wanted.states.has(alert.state) && !isFailing) continue;
-        const texts = [() => rule.name, () => pairs(alert.labels), () => pairs(alert.annotations), () => rule.query, () => group.name, () => group.file];
-        if (contains(search, texts)) found.push({ alert, rule, group });
+        const texts = () => [rule.name, pairs(alert.labels), pairs(alert.annotations), rule.query, group.name, group.file];
+        if (contains(search, alert, texts)) found.push({ alert, rule, group });
       }
     }
   }
@@ -63,8 +67,8 @@ export function rulesOf(groups: Group[], wanted: Wanted): FoundRule[] {
     for (const rule of group.rules) {
       if (wanted.kind !== "all" && rule.type !== wanted.kind) continue;
       if (wanted.states.size > 0 && !statesOf(rule).some((state) => wanted.states.has(state))) continue;
-      const texts = [() => rule.name, () => rule.query, () => pairs(rule.labels), () => pairs(rule.annotations), () => group.name, () => group.file, () => rule.lastError ?? ""];
-      if (contains(search, texts)) found.push({ rule, group });
+      const texts = () => [rule.name, rule.query, pairs(rule.labels), pairs(rule.annotations), group.name, group.file, rule.lastError ?? ""];
+      if (contains(search, rule, texts)) found.push({ rule, group });
     }
   }
   return found;

@@ -72,6 +72,7 @@ export async function rules(options: Options = {}): Promise<Rules> {
     const fields: Record<string, string | number | null> = { group_limit: GROUPS_IN_PART, group_next_token: token };
     const { body }: { body: Body } = await json<Body>("api/v1/rules", fields, options);
     for (const group of body.data?.groups ?? []) {
+      group.rules ??= [];
       for (const rule of group.rules) {
         const given = rule.alerts ?? [];
         const kept = Math.min(given.length, ALERTS_MAX - held);

@@ -5,6 +5,7 @@ import { writeFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { equal, isTrue } from "../browser.mjs";
+import { startProxy } from "../proxy.mjs";
 import { until } from "../server.mjs";
 
 const RULES = `groups:
@@ -38,7 +39,7 @@ const RULES = `groups:
         expr: shop_load * on (job) group_left shop_load > 0
 `;
 
-export async function walk({ server, person, shot, onEnd }) {
+export async function walk({ server, person, shot, onEnd, report }) {
   const bare = await server();
   const newcomer = await person();
   await newcomer.open(`${bare.url}/explore/alerts`);
@@ -104,6 +105,7 @@ export async function walk({ server, person, shot, onEnd }) {
   await until("the expression of LogQL", async () => (await operator.query()).includes("count_over_time"));
 
   await groups(sandur, operator, shot);
+  await many(sandur, await person(), onEnd, report);
   isTrue((await operator.page.evaluate(() => globalThis.shifts)) < 0.1, "the layout is still");
 }
 
@@ -121,7 +123,10 @@ async function groups(sandur, operator, shot) {
   await operator.page.select('[aria-label="Kind of rules"]', "recording");
   await operator.lacks("LoadHigh", ".alerts-body");
   await operator.press("job:load:sum");
-  await operator.sees('job:load:sum{job="shop"}', ".plot-legend");
+  await until("a step with the recorded series", async () => {
+    await operator.key("r");
+    return (await operator.text(".plot-legend")).includes('job:load:sum{job="shop"}');
+  }, 30_000);
 
   const phone = await operator.page.browserContext().newPage();
   await phone.setViewport({ width: 360, height: 740 });
@@ -130,4 +135,47 @@ async function groups(sandur, operator, shot) {
   const wide = await phone.evaluate(() => document.documentElement.scrollWidth);
   await phone.close();
   isTrue(wide <= 360, `the page is ${wide} px wide on a phone`);
+}
+
+/** 20,000 rules with 30,000 alerts, whose texts are long; then a server that fails, cuts and lies. */
+async function many(sandur, operator, onEnd, report) {
+  const alert = (n) => ({ labels: { alertname: "A", n: `${n} ${"x".repeat(200)}` }, annotations: { summary: `summary ${n}` }, state: n % 3 ? "firing" : "pending", activeAt: "2026-01-01T00:00:00Z", value: "1e+00" });
+  const rule = (n) => ({ type: "alerting", name: `Rule${n}`, query: `up{n="${n}"} == 0`, labels: {}, annotations: {}, state: "firing", duration: 0, keepFiringFor: 0, health: "ok", evaluationTime: 0.001, lastEvaluation: "2026-01-01T00:00:00Z", alerts: n % 2 ? [alert(n), alert(n + 0.1), alert(n + 0.2)] : [] });
+  const part = (at) => Array.from({ length: 100 }, (_, g) => ({ name: `group ${at + g}`, file: "/etc/many.yml", interval: 60, evaluationTime: 0.1, lastEvaluation: "2026-01-01T00:00:00Z", rules: Array.from({ length: 20 }, (_, n) => rule((at + g) * 20 + n)) }));
+  const parts = Array.from({ length: 10 }, (_, n) => JSON.stringify({ status: "success", data: { groups: part(n * 100), groupNextToken: n < 9 ? String(n + 1) : "" } }));
+  let how = "many";
+  const behaviour = (path) => {
+    if (!path.startsWith("/api/v1/rules")) return null;
+    if (how === "away") return { status: 503, body: "the store is away", headers: { "retry-after": "1" } };
+    if (how === "odd") return { status: 200, body: '{"data":{"groups":[{"name":"odd","file":"f","rules":null}],"groupNextToken":""},"warnings":null}', headers: { "content-type": "application/json" } };
+    if (how === "cut") return { cut: 20 };
+    const token = Number(new URL(path, "http://x").searchParams.get("group_next_token") ?? 0);
+    return { status: 200, body: parts[token], headers: { "content-type": "application/json" } };
+  };
+  const proxy = await startProxy({ target: sandur.url, behaviour });
+  onEnd(proxy.close);
+  operator.expect(/Failed to load resource|503|ERR_/);
+  const began = performance.now();
+  await operator.open(`${proxy.url}/explore/alerts`);
+  await operator.sees("20,000 rules in 1,000 groups", ".status");
+  await operator.sees("10,000 alerts are not shown: the page holds the first 20,000");
+  report(`20,000 rules and 30,000 alerts on the page after ${Math.round(performance.now() - began)} ms`);
+  isTrue((await operator.count(".data tbody tr")) <= 400, "only a part is drawn");
+  await operator.key("f");
+  const typed = performance.now();
+  await operator.page.keyboard.type("rule1001");
+  await operator.sees("summary 1001.2", ".data");
+  report(`search for an alert among them: ${Math.round(performance.now() - typed)} ms for eight keys`);
+  equal(await operator.count(".data tbody tr"), 18, "alerts of Rule1001, and of those whose names begin so");
+  await operator.page.evaluate(() => document.activeElement?.blur());
+
+  how = "away";
+  await operator.key("r");
+  await operator.sees("the store is away", ".problem");
+  how = "odd";
+  await operator.sees("0 rules in 1 group", ".status");
+  how = "cut";
+  await operator.key("r");
+  await operator.sees("The answer was cut before its end", ".problem");
+  isTrue((await operator.text(".status")).includes("0 rules"), "the last answer stays");
 }

@@ -110,10 +110,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/main-7W3RRUEK.css"),
     ),
     file(
-        "assets/main-QCCW7GMQ.js",
+        "assets/main-ZME3N6ZX.js",
         "text/javascript; charset=utf-8",
-        "W/\"2a155538bffcb51b\"",
-        include_bytes!("../../../../web/dist/assets/main-QCCW7GMQ.js"),
+        "W/\"7c6a44182e9b74f2\"",
+        include_bytes!("../../../../web/dist/assets/main-ZME3N6ZX.js"),
+    ),
+    file(
+        "assets/page-5VHE6B5Q.js",
+        "text/javascript; charset=utf-8",
+        "W/\"b0d6095ab63f0115\"",
+        include_bytes!("../../../../web/dist/assets/page-5VHE6B5Q.js"),
     ),
     file(
         "assets/page-CEM5LXQC.js",
@@ -140,12 +146,6 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-LM4CVLRD.js"),
     ),
     file(
-        "assets/page-SGVEN3S5.js",
-        "text/javascript; charset=utf-8",
-        "W/\"184d475147b4d99a\"",
-        include_bytes!("../../../../web/dist/assets/page-SGVEN3S5.js"),
-    ),
-    file(
         "assets/page-VBAYONRI.js",
         "text/javascript; charset=utf-8",
         "W/\"b569636ccacbf9d8\"",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"b852eb62f11db77f\"",
+        "W/\"7a5d08501a34909e\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
