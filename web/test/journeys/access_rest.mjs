@@ -1,0 +1,21 @@
+// axe-core finds no violations on the pages of alerts, dashboards, Graphite and the machine, in both themes.
+
+import { readFile } from "node:fs/promises";
+import { deflateRawSync } from "node:zlib";
+import { checked, filled } from "../axe.mjs";
+
+export async function walk(tools) {
+  const sandur = await filled(tools, Date.now());
+  const dashboard = deflateRawSync(await readFile(new URL("../data/grafana.json", import.meta.url))).toString("base64url");
+  const places = [
+    ["alerts", "alerts", null],
+    ["rules", "alerts?tab=rules", (visitor) => visitor.click('[aria-label="Details of HighOrders"]')],
+    ["dashboards", "dashboards", null],
+    ["dashboard", `dashboards?def=${dashboard}`, (visitor) => visitor.press("2 notes")],
+    ["dashboard-edit", `dashboards?d=overview`, (visitor) => visitor.press("Edit")],
+    ["dashboard-add", `metrics?q=shop_orders_total`, (visitor) => visitor.press("Add to a dashboard")],
+    ["graphite", "graphite?target=servers.*.load&help=1", null],
+    ...["overview", "running", "queries", "cardinality", "blocks", "metrics", "settings"].map((tab) => [`machine-${tab}`, `machine?tab=${tab}`, null]),
+  ];
+  await checked(sandur, places, tools);
+}
