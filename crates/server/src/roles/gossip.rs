@@ -207,7 +207,7 @@ mod tests {
         let env = Env::system(1);
         let url = "s3://bucket/prefix?endpoint=http://localhost";
         let gossip = start(&env, settings, url, http.parse().unwrap()).await;
-        gossip.map_err(|failed| failed.to_string())
+        gossip.map_err(|failed| failed.message().to_owned())
     }
 
     #[tokio::test]
