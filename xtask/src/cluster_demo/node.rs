@@ -21,6 +21,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Points of the demo have a step of a second.
 const SCHEMAS: &str = "[demo]\npattern = ^demo\\.\nretentions = 1s:1d\n";
 
+/// The secret of the cluster. Processes that have it ask each other before they read the bucket.
+const SECRET: &str = "a secret that only this demo uses, on loopback";
+
 /// A node: a process that can be stopped and started again on its address.
 pub struct Node {
     pub name: String,
@@ -37,6 +40,7 @@ impl Node {
         let folder = folder.join(name);
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("storage-schemas.conf"), SCHEMAS)?;
+        fs::write(folder.join("secret"), SECRET)?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let (name, program, store) = (name.to_owned(), program.to_owned(), store.to_owned());
         Ok(Self { name, address, program, store, folder, process: None })
@@ -47,6 +51,7 @@ impl Node {
         let log = File::options().create(true).append(true).open(self.log())?;
         let mut command = bound_to_us(&self.program);
         command.args(["serve", "--store", &self.store, "--listen", &self.address.to_string()]);
+        command.args(["--cluster-node-id", &self.name, "--cluster-secret-file"]).arg(self.folder.join("secret"));
         command.args(["--memory-limit", "256MiB", "--graphite-schemas"]);
         command.arg(self.folder.join("storage-schemas.conf"));
         command.arg("--cache-dir").arg(self.folder.join("cache")).args(["--cache-size", "256MiB"]);
