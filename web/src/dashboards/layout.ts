@@ -9,6 +9,8 @@ export const ROW = 30;
 export const GAP = 8;
 /** Values for which a panel or a row is repeated at most. */
 export const REPEATS_MAX = 40;
+/** Panels of a dashboard that are shown at most, repeated ones included. */
+export const PLACED_MAX = 1000;
 const PER_ROW = 4;
 
 export interface Placed {
@@ -24,15 +26,23 @@ export interface PlacedSection {
   panels: Placed[];
 }
 
-/** Sections with the panels at their places; rows begin at the top of their section. */
-export function placed(sections: Section[], scope: Scope): PlacedSection[] {
-  return sections.flatMap((section, n) => {
-    const values = section.repeat === "" ? [null] : repeatsOf(section.repeat, scope);
-    return values.map((value) => {
+/** Sections with the panels at their places; rows begin at the top of their section. Ends at `PLACED_MAX`. */
+export function placed(sections: Section[], scope: Scope): { sections: PlacedSection[]; isCut: boolean } {
+  const found: PlacedSection[] = [];
+  let room = PLACED_MAX;
+  for (const [n, section] of sections.entries()) {
+    for (const value of section.repeat === "" ? [null] : repeatsOf(section.repeat, scope)) {
       const own = value === null ? scope : withOne(scope, section.repeat, value);
-      return { title: section.title, isClosed: section.isClosed, key: `${n} ${value ?? ""}`, panels: panelsOf(section, own) };
-    });
-  });
+      const panels = panelsOf(section, own, room + 1);
+      if (panels.length > room) {
+        found.push({ title: section.title, isClosed: section.isClosed, key: `${n} ${value ?? ""}`, panels: panels.slice(0, room) });
+        return { sections: found, isCut: true };
+      }
+      room -= panels.length;
+      found.push({ title: section.title, isClosed: section.isClosed, key: `${n} ${value ?? ""}`, panels });
+    }
+  }
+  return { sections: found, isCut: false };
 }
 
 function repeatsOf(name: string, scope: Scope): (string | null)[] {
@@ -40,7 +50,7 @@ function repeatsOf(name: string, scope: Scope): (string | null)[] {
   return values.length === 0 ? [null] : values.slice(0, REPEATS_MAX);
 }
 
-function panelsOf(section: Section, scope: Scope): Placed[] {
+function panelsOf(section: Section, scope: Scope, most: number): Placed[] {
   const top = Math.min(...section.panels.map(({ at }) => at.y));
   const ordered = section.panels.map((panel, n) => ({ panel, n })).sort((a, b) => a.panel.at.y - b.panel.at.y || a.panel.at.x - b.panel.at.x);
   let shift = 0;
@@ -48,6 +58,7 @@ function panelsOf(section: Section, scope: Scope): Placed[] {
   let pushed = 0;
   const found: Placed[] = [];
   for (const { panel, n } of ordered) {
+    if (found.length >= most) break;
     // Rows of repeated panels move what is below them.
     if (panel.at.y > pushedFrom) [shift, pushed] = [shift + pushed, 0];
     const at = { ...panel.at, y: panel.at.y - top + shift };

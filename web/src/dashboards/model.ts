@@ -93,6 +93,9 @@ export interface Dashboard {
 
 export const TEXT_MAX = 2 << 20;
 export const PANELS_MAX = 400;
+export const SECTIONS_MAX = 200;
+/** The last row of the grid that a panel may begin at. */
+export const ROW_MAX = 20_000;
 export const VARIABLES_MAX = 50;
 export const QUERIES_MAX = 20;
 /** The value of a variable that stands for all. */
@@ -120,14 +123,22 @@ export function dashboardOf(source: string): Dashboard {
 function bounded(dashboard: Dashboard): Dashboard {
   const notes = [...dashboard.notes];
   let room = PANELS_MAX;
-  const sections = dashboard.sections.map((section) => {
-    const panels = section.panels.slice(0, Math.max(0, room));
+  const sections = dashboard.sections.slice(0, SECTIONS_MAX).map((section) => {
+    const panels = section.panels.slice(0, Math.max(0, room)).map((panel) => ({ ...panel, at: onGrid(panel.at) }));
     room -= section.panels.length;
     return { ...section, panels };
   });
+  if (dashboard.sections.length > SECTIONS_MAX) notes.push(`Only the first ${SECTIONS_MAX} rows are shown.`);
   if (room < 0) notes.push(`Only the first ${PANELS_MAX} panels are shown.`);
   if (dashboard.variables.length > VARIABLES_MAX) notes.push(`Only the first ${VARIABLES_MAX} variables are used.`);
   return { ...dashboard, sections, notes, variables: dashboard.variables.slice(0, VARIABLES_MAX) };
+}
+
+/** Whole columns and rows inside of the grid. */
+function onGrid({ x, y, w, h }: Panel["at"]): Panel["at"] {
+  const within = (value: number, least: number, most: number) => Math.round(Math.min(most, Math.max(least, value)));
+  const width = within(w, 1, 24);
+  return { x: within(x, 0, 24 - width), y: within(y, 0, ROW_MAX), w: width, h: within(h, 2, 100) };
 }
 
 function ofOwn(value: Record<string, unknown>): Dashboard {

@@ -10,7 +10,7 @@ import { Popover } from "../frame/popover.tsx";
 import { oneLine, plural } from "../frame/text.ts";
 import { duration, instant, iso } from "../frame/time.ts";
 import { change, link, show } from "../frame/url.ts";
-import { type PlacedSection, placed } from "./layout.ts";
+import { PLACED_MAX, type PlacedSection, placed } from "./layout.ts";
 import { type Dashboard, dashboardOf } from "./model.ts";
 import type { Origin } from "./page.tsx";
 import { PanelView } from "./panel.tsx";
@@ -40,12 +40,13 @@ export function DashboardView({ page, origin, dashboard, onChanged }: ViewProps)
     (signal) => resolved(dashboard.variables, (name) => given.filter(([key]) => key === PREFIX + name).map(([, value]) => value), page.span, signal),
     [dashboard, given.join("\u0000"), page.range.from, page.range.to],
   );
-  const sections = useMemo(() => {
+  const { sections, isCut } = useMemo(() => {
     const scope = new Map((variables.data ?? []).map(({ variable, bound }) => [variable.name, bound]));
     return placed(dashboard.sections, scope);
   }, [dashboard, variables.data]);
   useKeys([{ key: "e", does: "Edit the dashboard as JSON", run: () => setIsEditing(true) }]);
-  const notes = [...dashboard.notes, ...(rangeNote === "" ? [] : [rangeNote])];
+  const cut = isCut ? [`Only the first ${PLACED_MAX} panels are shown, repeated ones included.`] : [];
+  const notes = [...dashboard.notes, ...cut, ...(rangeNote === "" ? [] : [rangeNote])];
   const refused = dashboard.sections.flatMap(({ panels }) => panels).filter(({ kind }) => kind === null).length;
   return (
     <section class="dashboard">

@@ -85,7 +85,8 @@ export function stacked(series: Plotted[]): Value[][] {
   const sums: number[] = [];
   return series.map(({ values }) =>
     values.map((value, n) => {
-      sums[n] = (sums[n] ?? 0) + (value ?? 0);
+      // A time without any value so far stays a gap.
+      if (typeof value === "number") sums[n] = (sums[n] ?? 0) + value;
       return sums[n] ?? null;
     }),
   );

@@ -8,7 +8,7 @@ import { source } from "./sources.mjs";
 const { dashboardOf, withPanel, emptyDashboard, PANELS_MAX } = await source("dashboards/model.ts");
 const { substituted, withTimes, boundOf } = await source("dashboards/substitution.ts");
 const { selected } = await source("dashboards/variables.ts");
-const { placed } = await source("dashboards/layout.ts");
+const { placed, PLACED_MAX } = await source("dashboards/layout.ts");
 const { calculated } = await source("dashboards/panel_data.ts");
 const { shownIn } = await source("dashboards/units.ts");
 
@@ -41,6 +41,8 @@ test("members of wrong types and endless lists do no harm", () => {
   const read = dashboardOf(JSON.stringify(odd));
   assert.equal(read.sections[0].panels.length, 5);
   assert.ok(read.sections[0].panels.every(({ kind, reason }) => kind === null && reason !== ""));
+  const far = dashboardOf(JSON.stringify({ panels: [{ type: "stat", gridPos: { x: 1e9, y: 1e300, w: 3.7, h: 1e9 } }] }));
+  assert.deepEqual(far.sections[0].panels[0].at, { x: 20, y: 20_000, w: 4, h: 100 });
   const many = { panels: Array.from({ length: 3000 }, () => ({ type: "stat" })) };
   const bounded = dashboardOf(JSON.stringify(many));
   assert.equal(bounded.sections[0].panels.length, PANELS_MAX);
@@ -87,10 +89,15 @@ test("patterns select and shorten values; orders are Grafana's", () => {
 test("repeated panels have places of their own and move what is below", () => {
   const at = (y) => ({ x: 0, y, w: 24, h: 4 });
   const scope = new Map([["v", boundOf(choices("a", "b", "c", "d", "e"), true, null)]]);
-  const [section] = placed([{ title: "", isClosed: false, repeat: "", panels: [{ repeat: "v", at: at(5) }, { repeat: "", at: at(9) }] }], scope);
+  const { sections: [section] } = placed([{ title: "", isClosed: false, repeat: "", panels: [{ repeat: "v", at: at(5) }, { repeat: "", at: at(9) }] }], scope);
   assert.deepEqual(section.panels.map(({ panel }) => [panel.at.x, panel.at.y, panel.at.w]), [[0, 0, 6], [6, 0, 6], [12, 0, 6], [18, 0, 6], [0, 4, 6], [0, 8, 24]]);
   assert.deepEqual(section.panels[4].scope.get("v").values, ["e"]);
-  assert.equal(placed([{ title: "R", isClosed: false, repeat: "v", panels: [] }], scope).length, 5);
+  assert.equal(placed([{ title: "R", isClosed: false, repeat: "v", panels: [] }], scope).sections.length, 5);
+  // Rows and panels that repeat each other end at a limit.
+  const all = new Map([["v", boundOf(choices(...Array.from({ length: 90 }, (_, n) => `v${n}`)), true, null)]]);
+  const rows = Array.from({ length: 50 }, () => ({ title: "R", isClosed: false, repeat: "v", panels: Array.from({ length: 8 }, () => ({ repeat: "v", at: at(0) })) }));
+  const many = placed(rows, all);
+  assert.deepEqual([many.isCut, many.sections.reduce((sum, { panels }) => sum + panels.length, 0)], [true, PLACED_MAX]);
 });
 
 test("own dashboards take panels, and no more than the limit", () => {

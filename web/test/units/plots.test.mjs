@@ -49,6 +49,8 @@ test("of many series the largest are drawn, and the chosen ones", () => {
 test("stacks are sums", () => {
   const { series } = columnsOf([{ metric: {}, values: [[0, "1"], [1, "2"]] }, { metric: {}, values: [[1, "5"]] }], 0, 1000, 1000);
   assert.deepEqual(stacked(series), [[1, 2], [1, 7]]);
+  const { series: late } = columnsOf([{ metric: {}, values: [[1, "2"]] }, { metric: {}, values: [[2, "5"]] }], 0, 3000, 1000);
+  assert.deepEqual(stacked(late), [[null, 2, null, null], [null, 2, 5, null]], "a time without values is a gap");
 });
 
 test("heatmaps take classic buckets apart and keep native ones", () => {

@@ -8,16 +8,16 @@ use super::file::{File, file};
 #[rustfmt::skip]
 pub static FILES: [File; 28] = [
     file(
-        "assets/add_panel-5Z7ENJHA.js",
+        "assets/add_panel-54WK7VE4.js",
         "text/javascript; charset=utf-8",
-        "W/\"6186b4cf96b82dbc\"",
-        include_bytes!("../../../../web/dist/assets/add_panel-5Z7ENJHA.js"),
+        "W/\"03dd301d9728ac3c\"",
+        include_bytes!("../../../../web/dist/assets/add_panel-54WK7VE4.js"),
     ),
     file(
-        "assets/chart-FYW3ADGL.js",
+        "assets/chart-U65IPCD4.js",
         "text/javascript; charset=utf-8",
-        "W/\"5d7c17fa3e6531c1\"",
-        include_bytes!("../../../../web/dist/assets/chart-FYW3ADGL.js"),
+        "W/\"94296f076d0c08ad\"",
+        include_bytes!("../../../../web/dist/assets/chart-U65IPCD4.js"),
     ),
     file(
         "assets/chunk-2BX3ZWY4.js",
@@ -32,28 +32,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-4EGOE6C5.js"),
     ),
     file(
-        "assets/chunk-56RLCD4E.js",
-        "text/javascript; charset=utf-8",
-        "W/\"83b6af5814ff3d6b\"",
-        include_bytes!("../../../../web/dist/assets/chunk-56RLCD4E.js"),
-    ),
-    file(
-        "assets/chunk-AWBFYK46.js",
-        "text/javascript; charset=utf-8",
-        "W/\"2202065164bce4da\"",
-        include_bytes!("../../../../web/dist/assets/chunk-AWBFYK46.js"),
-    ),
-    file(
         "assets/chunk-E2VZ2YZL.js",
         "text/javascript; charset=utf-8",
         "W/\"afc4e2b06bd7e769\"",
         include_bytes!("../../../../web/dist/assets/chunk-E2VZ2YZL.js"),
     ),
     file(
-        "assets/chunk-FOW7LNDW.js",
+        "assets/chunk-GPM5TLZC.js",
         "text/javascript; charset=utf-8",
-        "W/\"e79f5cf96c045012\"",
-        include_bytes!("../../../../web/dist/assets/chunk-FOW7LNDW.js"),
+        "W/\"dd299b1f93a9ad9a\"",
+        include_bytes!("../../../../web/dist/assets/chunk-GPM5TLZC.js"),
     ),
     file(
         "assets/chunk-I6BBHISS.js",
@@ -68,6 +56,18 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-IOVFATHQ.js"),
     ),
     file(
+        "assets/chunk-JGUADAYB.js",
+        "text/javascript; charset=utf-8",
+        "W/\"41c4df18f70266b3\"",
+        include_bytes!("../../../../web/dist/assets/chunk-JGUADAYB.js"),
+    ),
+    file(
+        "assets/chunk-KCOLJE22.js",
+        "text/javascript; charset=utf-8",
+        "W/\"956d21b1281b9c23\"",
+        include_bytes!("../../../../web/dist/assets/chunk-KCOLJE22.js"),
+    ),
+    file(
         "assets/chunk-KXNJPFXT.js",
         "text/javascript; charset=utf-8",
         "W/\"d88080cf26f04e1f\"",
@@ -80,16 +80,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-MQEZWKSY.js"),
     ),
     file(
-        "assets/chunk-OGZFYUBG.js",
+        "assets/chunk-QODRNYXE.js",
         "text/javascript; charset=utf-8",
-        "W/\"2b903a60818c6968\"",
-        include_bytes!("../../../../web/dist/assets/chunk-OGZFYUBG.js"),
+        "W/\"85ba625ef9bee816\"",
+        include_bytes!("../../../../web/dist/assets/chunk-QODRNYXE.js"),
     ),
     file(
-        "assets/chunk-VIFOGNNA.js",
+        "assets/chunk-RK6LXMQG.js",
         "text/javascript; charset=utf-8",
-        "W/\"e6abda632840724d\"",
-        include_bytes!("../../../../web/dist/assets/chunk-VIFOGNNA.js"),
+        "W/\"9b8833a9dffeee7b\"",
+        include_bytes!("../../../../web/dist/assets/chunk-RK6LXMQG.js"),
     ),
     file(
         "assets/chunk-VOXXFNAY.js",
@@ -104,16 +104,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-X6ILQ4ZE.js"),
     ),
     file(
-        "assets/main-7W3RRUEK.css",
+        "assets/main-3QXZRTHA.css",
         "text/css; charset=utf-8",
-        "W/\"9c32e77fe6d1d29e\"",
-        include_bytes!("../../../../web/dist/assets/main-7W3RRUEK.css"),
+        "W/\"a7141e23871f0d37\"",
+        include_bytes!("../../../../web/dist/assets/main-3QXZRTHA.css"),
     ),
     file(
-        "assets/main-ZME3N6ZX.js",
+        "assets/main-A6JBC4ZA.js",
         "text/javascript; charset=utf-8",
-        "W/\"7c6a44182e9b74f2\"",
-        include_bytes!("../../../../web/dist/assets/main-ZME3N6ZX.js"),
+        "W/\"ae1497f278cdb7af\"",
+        include_bytes!("../../../../web/dist/assets/main-A6JBC4ZA.js"),
     ),
     file(
         "assets/page-5VHE6B5Q.js",
@@ -122,34 +122,34 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-5VHE6B5Q.js"),
     ),
     file(
+        "assets/page-6BB47LQS.js",
+        "text/javascript; charset=utf-8",
+        "W/\"c0cc4d4b2a5f88af\"",
+        include_bytes!("../../../../web/dist/assets/page-6BB47LQS.js"),
+    ),
+    file(
         "assets/page-CEM5LXQC.js",
         "text/javascript; charset=utf-8",
         "W/\"a92116cbc7974814\"",
         include_bytes!("../../../../web/dist/assets/page-CEM5LXQC.js"),
     ),
     file(
-        "assets/page-H4EWPLIL.js",
+        "assets/page-K7ZDUIL5.js",
         "text/javascript; charset=utf-8",
-        "W/\"23275828e128de01\"",
-        include_bytes!("../../../../web/dist/assets/page-H4EWPLIL.js"),
+        "W/\"b041c49f52842557\"",
+        include_bytes!("../../../../web/dist/assets/page-K7ZDUIL5.js"),
     ),
     file(
-        "assets/page-K4U3XPE6.js",
+        "assets/page-NU26D5O2.js",
         "text/javascript; charset=utf-8",
-        "W/\"ede69ec07a1811a0\"",
-        include_bytes!("../../../../web/dist/assets/page-K4U3XPE6.js"),
+        "W/\"3d9bce543283b681\"",
+        include_bytes!("../../../../web/dist/assets/page-NU26D5O2.js"),
     ),
     file(
-        "assets/page-LM4CVLRD.js",
+        "assets/page-OMY2JSFC.js",
         "text/javascript; charset=utf-8",
-        "W/\"7d10657f5d502a79\"",
-        include_bytes!("../../../../web/dist/assets/page-LM4CVLRD.js"),
-    ),
-    file(
-        "assets/page-VBAYONRI.js",
-        "text/javascript; charset=utf-8",
-        "W/\"b569636ccacbf9d8\"",
-        include_bytes!("../../../../web/dist/assets/page-VBAYONRI.js"),
+        "W/\"42a5d546853484b6\"",
+        include_bytes!("../../../../web/dist/assets/page-OMY2JSFC.js"),
     ),
     file(
         "assets/theme-DMKARAT2.js",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"7a5d08501a34909e\"",
+        "W/\"3caf21682e330fcc\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
