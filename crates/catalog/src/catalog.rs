@@ -92,13 +92,13 @@ impl Catalog {
     /// Reads the log to its end. The returned snapshot contains everything that any process committed
     /// before this call. Costs three small reads when the log has not grown.
     pub async fn refresh(&self) -> Result<Arc<Snapshot>, Error> {
-        self.shared.refresh().await
+        Box::pin(self.shared.refresh()).await
     }
 
     /// Like [`Catalog::refresh`], for calls every second or so: mostly costs one small read when the log has
     /// not grown, and a deleted or replaced log is noticed within about ten seconds.
     pub async fn poll(&self) -> Result<Arc<Snapshot>, Error> {
-        self.shared.poll().await
+        Box::pin(self.shared.poll()).await
     }
 
     /// Returns a monotonic time, and a snapshot that contains everything that was committed before it.

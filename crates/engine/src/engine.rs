@@ -361,7 +361,7 @@ impl Engine {
     pub async fn shutdown(&self) -> Result<(), Error> {
         self.writer.close();
         let patience = self.writer.options.shutdown_timeout;
-        let finished = self.node.env.timeout(patience, self.finish()).await;
+        let finished = self.node.env.timeout(patience, Box::pin(self.finish())).await;
         if let Ok(stage) = self.stage.try_lock()
             && let Stage::Supervised(supervisor) = &*stage
         {
@@ -390,7 +390,7 @@ impl Engine {
         }
         let Stage::Closed(next) = *stage else { return Ok(()) };
         // Only a hint for others: a store that is slow must not take the time of the flush.
-        let left = self.node.env.timeout(LEAVE_PATIENCE, self.writer.leave_place()).await;
+        let left = self.node.env.timeout(LEAVE_PATIENCE, Box::pin(self.writer.leave_place())).await;
         if let Some(Err(error)) = left {
             tracing::warn!(%error, "other nodes do not know yet that this one stops");
         }
@@ -406,7 +406,7 @@ impl Engine {
         if floor <= next {
             let rest = Arc::new(Head::new(wal.incarnation(), floor, node.env.monotonic()));
             rest.advance(next);
-            writer.flush_head(&rest, Ending::Sealed { fence: next }).await?;
+            Box::pin(writer.flush_head(&rest, Ending::Sealed { fence: next })).await?;
         }
         wal.delete_below(floor, next).await;
         writer.membership.leave().await?;
