@@ -274,6 +274,7 @@ impl Engine {
         metrics.head_line_bytes.set(totals.raw_bytes as i64);
         metrics.writable.set(i64::from(self.writable().is_ok()));
         metrics.view_age_seconds.set(self.queries.freshness.age().as_secs_f64());
+        metrics.followed_lagging.set(self.queries.freshness.lagging() as i64);
         metrics.flush_failing_seconds.set(self.flushes_fail_for().unwrap_or_default().as_secs() as i64);
         metrics.unflushed_seconds.set(self.oldest_row_waits_for().as_secs() as i64);
         metrics.heads.set(self.view().heads.len() as i64);

@@ -236,16 +236,10 @@ impl FollowedWriters {
         self.update(writer, |known| (known.next, known.trouble) = (next, Some(trouble)));
     }
 
-    /// Notes that a writer can acknowledge nothing from segment `fence` on, and that its rows are in the
-    /// view.
+    /// Notes that a writer can acknowledge nothing from segment `fence` on, and that its rows before it are in
+    /// the view. The next read of the catalog decides whether the fence is valid.
     pub(crate) fn note_fence(&self, writer: Id, fence: u64) {
-        let now = self.env.monotonic();
-        self.update(writer, |known| {
-            known.fence = Some(fence);
-            known.trouble = None;
-            known.next = fence;
-            known.complete_at = known.complete_at.max(Some(now));
-        });
+        self.update(writer, |known| (known.fence, known.trouble, known.next) = (Some(fence), None, fence));
     }
 
     fn update(&self, writer: Id, change: impl FnOnce(&mut Known)) {
@@ -267,21 +261,21 @@ impl FollowedWriters {
         self.lock().writers.len()
     }
 
-    /// Notes that a query reads the view now.
-    pub(crate) fn note_query(&self) {
+    /// Notes that a query reads the view now. Returns whether it is the first one for some time.
+    pub(crate) fn note_query(&self) -> bool {
         let now_ms = u64::try_from(self.env.monotonic().as_millis()).unwrap_or(u64::MAX);
-        self.asked_ms.store(now_ms.saturating_add(1), Ordering::Relaxed);
+        let before = self.asked_ms.swap(now_ms.saturating_add(1), Ordering::Relaxed);
+        !self.is_recent(before)
     }
 
     /// Whether a query has read the view lately.
     pub(crate) fn is_queried(&self) -> bool {
-        match self.asked_ms.load(Ordering::Relaxed) {
-            0 => false,
-            asked_ms => {
-                let asked = Duration::from_millis(asked_ms - 1);
-                self.env.monotonic().saturating_sub(asked) < UNREAD_AFTER
-            }
-        }
+        self.is_recent(self.asked_ms.load(Ordering::Relaxed))
+    }
+
+    fn is_recent(&self, asked_ms: u64) -> bool {
+        let Some(asked_ms) = asked_ms.checked_sub(1) else { return false };
+        self.env.monotonic().saturating_sub(Duration::from_millis(asked_ms)) < UNREAD_AFTER
     }
 
     /// Makes the followers read whose writers are not known as of `target`.
@@ -293,12 +287,13 @@ impl FollowedWriters {
     }
 
     /// Whether a read of a WAL is missing for the view to be complete as of `target`. Without `all`, writers
-    /// whose rows cannot be read do not count.
+    /// do not count whose rows do not fit into memory or were waited for in vain.
     pub(crate) fn awaits_reads(&self, target: Duration, all: bool) -> bool {
         self.lock().writers.values().any(|known| known.counts(all) && !known.is_read(target))
     }
 
-    /// Whether the view is complete as of `target`. Without `all`, what cannot be read does not count.
+    /// Whether the view is complete as of `target`. Without `all`, what does not fit into memory or was waited
+    /// for in vain does not count.
     pub(crate) fn is_complete(&self, target: Duration, all: bool) -> bool {
         let state = self.lock();
         let is_catalog_read = state.catalog_at >= Some(target) || (!all && state.is_catalog_given_up);
@@ -410,7 +405,7 @@ impl Known {
     }
 
     fn counts(&self, all: bool) -> bool {
-        all || !(self.is_given_up || self.trouble.is_some())
+        all || !(self.is_given_up || self.lacks_memory())
     }
 
     /// Whether its WAL was read to the end by a read that began at `target` or later.

@@ -73,6 +73,8 @@ pub struct Metrics {
     pub nodes_held: Gauge,
     /// Other writers that are followed.
     pub followed_writers: Gauge,
+    /// Other writers whose rows may be missing from answers.
+    pub followed_lagging: Gauge,
     /// WAL segments of other writers that were read.
     pub followed_segments: Counter,
     /// WAL segments of other processes that these processes sent themselves.
@@ -151,6 +153,7 @@ impl Default for Metrics {
             role_nodes: Family::default(),
             nodes_held: Gauge::default(),
             followed_writers: Gauge::default(),
+            followed_lagging: Gauge::default(),
             followed_segments: Counter::default(),
             told_segments: Counter::default(),
             fenced: Counter::default(),
@@ -223,6 +226,8 @@ impl Metrics {
         all.register("adoptions", "Writers that were adopted", self.adoptions.clone());
         let text = "Other writers whose WAL is read from the bucket";
         all.register("followed_writers", text, self.followed_writers.clone());
+        let text = "Other writers whose newest rows may be missing from answers, which say so";
+        all.register("followed_lagging", text, self.followed_lagging.clone());
         let text = "WAL segments of other writers that were read";
         all.register("followed_segments", text, self.followed_segments.clone());
         let text = "WAL segments of other processes that these processes sent themselves";

@@ -44,6 +44,10 @@ pub(crate) struct Freshness {
     views: Arc<Views>,
     followed: Arc<FollowedWriters>,
     bound: Duration,
+    /// How old the view of writers with new rows usually is at most.
+    usual_age: Duration,
+    /// The longest interval between reads of a writer's WAL while nobody queries.
+    unread_max: Duration,
 }
 
 /// Returns the largest age of a view without a warning.
@@ -65,6 +69,8 @@ impl Freshness {
             views: Arc::clone(&node.views),
             followed: Arc::clone(&node.followed),
             bound: bound_of(options),
+            unread_max: options.poll_unread_interval,
+            usual_age: bound_of(options).min(options.poll_interval.saturating_mul(2)),
         }
     }
 
@@ -82,14 +88,14 @@ impl Freshness {
     /// Brings the view up to date if it is older than the bound or than the query requires. Fails if the
     /// query requires more than is possible in its time.
     pub(crate) async fn ensure(&self, context: &QueryContext) -> Result<(), QueryError> {
-        self.followed.note_query();
         if self.catalog.is_local() {
             return Ok(());
         }
-        if let Some(target) = context.sees_until() {
+        let target = self.expected(context);
+        self.note_query();
+        if context.sees_until().is_some() {
             return self.ensure_until(context, target).await;
         }
-        let target = self.env.monotonic().saturating_sub(self.bound);
         if !self.followed.is_complete(target, false) {
             let newer = self.env.timeout(WAIT_MAX, self.bring_up_to(target, false)).await;
             if newer.is_none() {
@@ -97,6 +103,20 @@ impl Freshness {
             }
         }
         Ok(())
+    }
+
+    /// The time as of which the view of a query should be complete.
+    fn expected(&self, context: &QueryContext) -> Duration {
+        // After a time without queries, writers without new segments are polled rarely.
+        let age = if self.followed.is_queried() { self.bound } else { self.usual_age };
+        context.sees_until().unwrap_or_else(|| self.env.monotonic().saturating_sub(age))
+    }
+
+    /// Notes that a query reads the view, so that all writers are polled at their usual interval.
+    fn note_query(&self) {
+        if self.followed.note_query() {
+            self.followed.read_before(self.env.monotonic().saturating_sub(self.usual_age));
+        }
     }
 
     async fn ensure_until(&self, context: &QueryContext, target: Duration) -> Result<(), QueryError> {
@@ -108,7 +128,7 @@ impl Freshness {
     }
 
     /// Waits until the view is complete as of `target`, and causes the reads for that. Without `all`, what
-    /// cannot be read does not count. Concurrent callers share the reads.
+    /// does not fit into memory or was waited for in vain does not count. Concurrent callers share the reads.
     pub(crate) async fn bring_up_to(&self, target: Duration, all: bool) {
         let mut changes = self.followed.watch();
         while !self.followed.is_complete(target, all) {
@@ -129,8 +149,7 @@ impl Freshness {
 
     /// Has all writers read at their usual interval from now on, and adds warnings for what is missing now.
     pub(crate) fn begin_following(&self, context: &QueryContext) {
-        self.followed.note_query();
-        self.followed.read_before(self.env.monotonic().saturating_sub(self.bound));
+        self.note_query();
         self.warn(context);
     }
 
@@ -162,13 +181,15 @@ impl Freshness {
     /// Whether an answer from cached results is as good as one that reads the view: nothing is missing that
     /// [`Freshness::ensure`] could bring, and nothing is known to be missing.
     pub(crate) fn is_settled(&self, context: &QueryContext) -> bool {
-        self.followed.note_query();
         if self.catalog.is_local() {
             return true;
         }
-        let bound = self.env.monotonic().saturating_sub(self.bound);
-        let is_required = context.sees_until().is_none_or(|target| self.followed.is_complete(target, true));
-        is_required && self.followed.is_complete(bound, false) && !self.followed.lacks_memory()
+        let is_required = context.sees_until().is_some();
+        let is_complete = self.followed.is_complete(self.expected(context), is_required);
+        if is_complete {
+            self.note_query();
+        }
+        is_complete && !self.followed.lacks_memory()
     }
 
     /// Adds warnings to the answer of a query for what may be missing from it.
@@ -179,6 +200,12 @@ impl Freshness {
         if !self.catalog.is_local() {
             self.followed.lags(self.bound).into_iter().for_each(|lag| context.warn_of_writer(lag));
         }
+    }
+
+    /// The number of other writers whose rows may be missing although they are polled at their usual interval.
+    pub(crate) fn lagging(&self) -> usize {
+        let intended = if self.followed.is_queried() { Duration::ZERO } else { self.unread_max };
+        self.followed.lags(self.bound.saturating_add(intended)).len()
     }
 
     /// Fails while the view of the store is older than its bound.

@@ -96,6 +96,13 @@ async fn read_all(engine: &Arc<Engine>) -> Vec<Row> {
     read_all_with(engine, &context(engine.env())).await
 }
 
+/// Every row that any process acknowledged before the call.
+async fn read_newest(engine: &Arc<Engine>) -> Vec<Row> {
+    let context = context(engine.env());
+    context.require_view(Duration::ZERO);
+    read_all_with(engine, &context).await
+}
+
 /// The warnings of a query over all rows.
 async fn warnings_of(engine: &Arc<Engine>) -> Vec<String> {
     let context = context(engine.env());

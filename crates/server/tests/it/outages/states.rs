@@ -79,7 +79,7 @@ async fn of_the_store(known: &mut BTreeSet<String>) {
             &["SandurNotWritable", "SandurPushesFail"],
         ),
         ("refuses reads", FaultPlan { denies_reads: true, ..works() }, 5, &["SandurViewStale"]),
-        ("throttles", FaultPlan { throttled: 0.4, ..works() }, 15, &["SandurStoreThrottles"]),
+        ("throttles", FaultPlan { throttled: 0.5, ..works() }, 15, &["SandurStoreThrottles"]),
         (
             "is too slow for impatient clients",
             FaultPlan { extra: Duration::from_secs(2), ..works() },
