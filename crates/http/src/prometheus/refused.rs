@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use sandur_base::ErrorKind;
 use sandur_query::Error;
 use sandur_service::promql::Failed;
 use sandur_service::query_log::Outcome;
@@ -161,6 +162,9 @@ impl IntoResponse for Refused {
         body.push(b'}');
         let mut response = reply::with_type(HeaderValue::from_static("application/json"), body.into());
         *response.status_mut() = self.kind.status();
+        if self.kind == Kind::Unavailable {
+            Failure::new(ErrorKind::Unavailable, "").show_retry_after(response.headers_mut());
+        }
         response
     }
 }
@@ -181,6 +185,7 @@ mod tests {
         assert_eq!(of(Error::Cancelled), ("canceled", 499));
         assert_eq!(of(Error::Busy), ("too_many_requests", 429));
         assert_eq!(of(Error::Unavailable("x".into())), ("unavailable", 503));
+        assert_eq!(of(Error::StaleView("x".into())), ("unavailable", 503));
         assert_eq!(of(Error::Internal("x".into())), ("internal", 500));
     }
 }

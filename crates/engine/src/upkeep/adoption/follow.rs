@@ -89,6 +89,8 @@ impl WriterFollower {
         if whole.await.is_none() {
             let missing = followed.incomplete(began).1.len();
             tracing::warn!(missing, "rows of other writers are not known yet, answers say so");
+            // Nobody else has read the catalog meanwhile.
+            self.tick().await?;
         }
         Ok(())
     }
