@@ -2,12 +2,12 @@
 //!
 //! Every process rewrites `members/<incarnation>` with a growing counter. An observer records, by its own
 //! monotonic clock, when a counter last grew; silence is the time from then to the observer's latest
-//! successful read. Clocks of different machines are never compared, and a store that cannot be read
-//! makes no member silent. An observer that was suspended reads again before it reports silence.
+//! successful read. Clocks of different machines are never compared, and a store that cannot be read or
+//! written makes no member dead. An observer that was suspended reads again before it reports silence.
 //!
-//! A writer whose heartbeat has just grown will write the next one only after an interval, so it is read again
-//! after two intervals. A heartbeat that did not grow is read twice per interval. So live writers cost few
-//! reads, and a silent one is noticed as early as if all were read in every interval.
+//! A writer whose heartbeat has just grown is read again after a little more than an interval; beside many
+//! writers after nearly two, so that reads stay few. A heartbeat that did not grow, and one that has not grown
+//! since this process started, is read five times per interval, so that a death is noticed soon.
 //!
 //! A writer whose process gives no sign of life outside the bucket either ([`Hints`]) is read sooner, and
 //! presumed dead after one and a half intervals without a heartbeat. Neither signal is enough by itself: a
@@ -67,6 +67,8 @@ const HINTS_AT: &str = " gossip=";
 /// A heartbeat that failed is repeated, and the heartbeat of a writer that is late is read again, after this
 /// fraction (1/5) of the interval.
 const REPEATED_AFTER_PART: u32 = 5;
+/// Up to this number of other writers each is read in every interval.
+const FEW: usize = 10;
 /// How many reads per interval count that saw no growth.
 const LOOKS_PER_BEAT: u32 = 2;
 
@@ -81,6 +83,8 @@ struct Inner {
     counter: AtomicU64,
     /// Monotonic start of the first failed heartbeat since the last successful one.
     unwritten_since: Mutex<Option<Duration>>,
+    /// Monotonic time of the last heartbeat that failed.
+    failed_at: Mutex<Option<Duration>>,
     seen: Mutex<BTreeMap<Id, Seen>>,
     /// Where others get hints, by their heartbeats.
     hinted_at: Mutex<BTreeMap<Id, SocketAddr>>,
@@ -108,8 +112,9 @@ impl Members {
     /// Returns the members as seen by the process that registered as `own`. Writes nothing yet.
     pub fn new(catalog: Catalog, own: Registration, options: MembersOptions) -> Self {
         let (counter, unwritten_since, seen) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-        let hinted_at = Mutex::default();
-        Self(Arc::new(Inner { catalog, own, options, counter, unwritten_since, seen, hinted_at }))
+        let (hinted_at, failed_at) = (Mutex::default(), Mutex::default());
+        let inner = Inner { catalog, own, options, counter, unwritten_since, failed_at, seen, hinted_at };
+        Self(Arc::new(inner))
     }
 
     /// Writes and reads heartbeats until the task is dropped. Failures are logged and retried.
@@ -137,9 +142,24 @@ impl Members {
     pub async fn beat(&self) -> Result<(), Error> {
         let began = self.0.catalog.env().monotonic();
         self.unwritten().get_or_insert(began);
-        self.write().await?;
-        *self.unwritten() = None;
-        Ok(())
+        let written = self.write().await;
+        match &written {
+            Ok(()) => *self.unwritten() = None,
+            Err(_) => *self.failed_at() = Some(self.0.catalog.env().monotonic()),
+        }
+        written
+    }
+
+    /// Whether our own heartbeats fail, or did a moment ago. If the store refuses writes, others are silent
+    /// for the same reason, and they need a moment after us to write their next heartbeat.
+    pub fn is_cut_off(&self) -> bool {
+        let (now, beat) = (self.0.catalog.env().monotonic(), self.0.options.beat);
+        let has_failed = self.failed_at().is_some_and(|at| now.saturating_sub(at) < beat);
+        has_failed || self.unwritten().is_some_and(|since| now.saturating_sub(since) >= beat)
+    }
+
+    fn failed_at(&self) -> std::sync::MutexGuard<'_, Option<Duration>> {
+        self.0.failed_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the monotonic time since which heartbeats have failed; `None` when the latest one was
@@ -174,7 +194,12 @@ impl Members {
     /// Reads the heartbeats of the other unsealed writers that may have grown, or have not grown lately.
     async fn observe_due(&self) -> Result<(), Error> {
         let (now, beat) = (self.0.catalog.env().monotonic(), self.0.options.beat);
-        let is_due = |seen: &Seen| seen.looks > 0 || now.saturating_sub(seen.since) + beat / 4 >= 2 * beat;
+        let pause = match self.lock().len() {
+            0..=FEW => beat + beat / 10,
+            _ => 2 * beat - beat / 4,
+        };
+        let is_late = |seen: &Seen| !seen.has_grown || seen.looks > 0;
+        let is_due = |seen: &Seen| is_late(seen) || now.saturating_sub(seen.since) >= pause;
         self.observe_those(|id, seen| is_due(seen) || self.is_gone(id)).await
     }
 
@@ -301,6 +326,9 @@ impl Members {
         let sealed = self.0.catalog.snapshot().writer(incarnation).is_none_or(|w| w.is_sealed());
         if sealed || self.0.catalog.is_local() {
             return true;
+        }
+        if self.is_cut_off() {
+            return false;
         }
         let (silent_after, looks_min) = self.patience(incarnation);
         let table = self.lock();

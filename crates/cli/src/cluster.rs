@@ -172,13 +172,16 @@ mod tests {
 
     #[test]
     fn the_table_shows_every_node_and_what_is_wrong() {
-        let json = r#"{"node":"sandur-0","catalog":120,"catalog_age_ms":800,"writes":"log blocks 6, sample blocks 7",
+        let json = r#"{"node":"sandur-0","catalog":120,"catalog_age_ms":800,
+            "writes":"log blocks 6, sample blocks 7",
             "held":true,"unowned_roles":["rules"],"nodes":[
-            {"id":"sandur-0","zone":"a","roles":["ingest","query","compact","cache","rules"],"state":"serving",
+            {"id":"sandur-0","zone":"a","roles":["ingest","query","compact","cache","rules"],
+             "state":"serving",
              "version":"0.1.0","address":"10.0.0.1:3100","incarnation":"01X","started_ms":1000,
              "cache_bytes":1073741824,"silent_ms":0,"catalog":120,"member":true,
              "shares_percent":{"compact":51.2,"ingest":50.0},"windows":12},
-            {"id":"01Y","zone":"","roles":["query"],"state":"draining","version":"","address":"","incarnation":"01Y",
+            {"id":"01Y","zone":"","roles":["query"],"state":"draining","version":"","address":"",
+             "incarnation":"01Y",
              "started_ms":2000,"cache_bytes":0,"silent_ms":null,"catalog":null,"member":false,
              "shares_percent":{},"windows":0}]}"#;
         let cluster: Cluster = serde_json::from_str(json).unwrap();

@@ -1,8 +1,8 @@
 //! Commands that send requests to a server.
 //!
 //! **What it is.** The client of the command line ([`client`]) and the commands that use it: `query`, `tail`,
-//! `labels`, `series`, `stats`, `volume`, `delete` and `cluster`, with their output (lines, tables, charts). Each
-//! command is a module with `command`, which clap parses, and `run`.
+//! `labels`, `series`, `stats`, `volume`, `delete` and `cluster`, with their output (lines, tables,
+//! charts). Each command is a module with `command`, which clap parses, and `run`.
 //!
 //! **What it is not.** It has no engine and no store: a client binary can be built from this crate and
 //! `sandur_agent`. It uses HTTP only as a client.

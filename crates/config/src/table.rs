@@ -478,9 +478,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "cluster.node_id",
-        "Stable id of this node: letters, digits, '-', '_' and '.', at most 64. Each process of a bucket needs \
-         its own. Empty: it is made once and kept in the file node_id of cache.dir, or of the directory of a \
-         local store; without either, each start has a new one.",
+        "Stable id of this node: letters, digits, '-', '_' and '.', at most 64. Each process of a bucket \
+         needs its own. Empty: it is made once and kept in the file node_id of cache.dir, or of the \
+         directory of a local store; without either, each start has a new one.",
         |s| Slot::Text(&mut s.cluster.node_id),
     ),
     option(
@@ -491,8 +491,8 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "cluster.zone",
-        "Failure domain of this node, such as the availability zone. The second choice for a piece of work is \
-         a node in another zone.",
+        "Failure domain of this node, such as the availability zone. The second choice for a piece of work \
+         is a node in another zone.",
         |s| Slot::Text(&mut s.cluster.zone),
     ),
     option(

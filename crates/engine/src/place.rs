@@ -91,8 +91,8 @@ impl NodePlace {
             tracing::error!(
                 node = own.id,
                 other = usurper.host,
-                "another process uses the same node id: give each process its own cluster.node_id and its own \
-                 cache directory"
+                "another process uses the same node id: give each process its own cluster.node_id and its \
+                 own cache directory"
             );
             own.id = format!("{}+{incarnation}", self.options.id);
         }

@@ -19,8 +19,8 @@ pub fn refusal(route: &Route, roles: Roles) -> Option<Failure> {
     let work = if needed == Role::Ingest { "takes no pushes" } else { "answers no queries" };
     (!roles.has(needed)).then(|| {
         let text = format!(
-            "this process {work}: cluster.roles is '{roles}', without '{needed}'; send the request to a process \
-             that has the role (GET /sandur/cluster lists them)\n"
+            "this process {work}: cluster.roles is '{roles}', without '{needed}'; send the request to a \
+             process that has the role (GET /sandur/cluster lists them)\n"
         );
         Failure::new(ErrorKind::NotFound, text)
     })

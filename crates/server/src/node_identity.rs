@@ -47,7 +47,8 @@ impl NodeIdentity {
             Ok((id, lock)) => Ok(Self { id, _lock: Some(lock) }),
             Err(reason) => {
                 let directory = directory.display();
-                tracing::warn!(%directory, reason, "the node has a new id until the next start; see cluster.node_id");
+                let text = "the node has a new id until the next start; see cluster.node_id";
+                tracing::warn!(%directory, reason, "{text}");
                 Ok(Self { id: String::new(), _lock: None })
             }
         }

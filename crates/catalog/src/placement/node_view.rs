@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::LiveNode;
+use super::live_node::LiveNode;
 
 /// Times of the hysteresis.
 #[derive(Clone, Debug)]

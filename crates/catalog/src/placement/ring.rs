@@ -4,9 +4,12 @@ use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::key::{PLACEMENT_VERSION, PlaceKey, SLOTS};
+use super::live_node::LiveNode;
 use super::weight::{mixed, score, weights};
-use super::{LiveNode, NODES_MAX, PLACEMENT_VERSION, PlaceKey, SLOTS};
 
+/// The most nodes of a ring. Further nodes, in the order of their ids, own nothing.
+pub const NODES_MAX: usize = 1_000;
 /// No node has more than this many percent of its share of the slots.
 const LOAD_PERCENT: u128 = 105;
 

@@ -266,7 +266,8 @@ mod view {
 }
 
 /// Before, owners were computed from the ids of process starts. Prints the part of the windows that change
-/// their owner when one of eight nodes restarts: `cargo test -p sandur-catalog --lib -- reshuffles --nocapture`.
+/// their owner when one of eight nodes restarts:
+/// `cargo test -p sandur-catalog --lib -- reshuffles --nocapture`.
 #[test]
 fn a_restart_reshuffles_nothing() {
     let count = 8;

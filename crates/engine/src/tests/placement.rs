@@ -246,3 +246,38 @@ async fn a_node_that_stops_says_so_and_leaves_nothing_to_adopt() {
     assert_eq!(two.metrics().adoptions.get(), 0);
     assert_eq!(read_all(&two).await, rows);
 }
+
+/// While the bucket refuses writes nobody's heartbeat grows. Nobody is fenced for that afterwards, and the
+/// work stays where it was.
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_writes_makes_nobody_dead() {
+    let env = Env::simulated(98, START_NS);
+    let bucket = near_bucket(&env, 98);
+    let mut engines = Vec::new();
+    for n in 0..3 {
+        engines.push(open_node(&bucket, &env, &format!("node-{n}")).await);
+    }
+    sleep(&env, 60).await;
+    let owned_before = owned(&engines.iter().collect::<Vec<_>>(), Duty::Merge);
+    let near = FaultPlan { latency_median: Duration::from_millis(10), ..FaultPlan::none() };
+    bucket.set_plan(FaultPlan { denies_writes: true, ..near.clone() });
+    sleep(&env, 75).await;
+    for engine in &engines {
+        assert_eq!(engine.node().place.placement().0.nodes().len(), 3);
+        let silent = engine
+            .report_nodes()
+            .nodes
+            .into_iter()
+            .filter(|node| node.silent_for > Some(Duration::from_secs(50)));
+        assert_eq!(silent.count(), 2);
+    }
+    bucket.set_plan(near);
+    sleep(&env, 90).await;
+    for engine in &engines {
+        assert_eq!((engine.metrics().fenced.get(), engine.metrics().adoptions.get()), (0, 0));
+    }
+    assert_eq!(owned(&engines.iter().collect::<Vec<_>>(), Duty::Merge), owned_before);
+    let rows = push_rows(&engines[0], "a", 0..5).await;
+    sleep(&env, 5).await;
+    assert_eq!(read_all(&engines[2]).await, rows);
+}

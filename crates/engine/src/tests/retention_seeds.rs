@@ -279,7 +279,7 @@ fn play_all(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn rows_are_removed_only_when_their_period_was_over() {
-    play_all(2..3);
+    play_all(3..4);
 }
 
 #[test]

@@ -15,7 +15,11 @@ impl Writer {
     pub(crate) fn observe_nodes(&self) {
         let (node, snapshot) = (&self.node, self.node.catalog.snapshot());
         let (now, before) = (node.env.monotonic(), node.place.phase());
-        let silence_of = |writer: &Registered| self.silence_of(writer);
+        let is_cut_off = self.membership.members().is_some_and(|members| members.is_cut_off());
+        // While the store refuses our heartbeats, the silence of others says nothing about them.
+        let silence_of = |writer: &Registered| {
+            self.silence_of(writer).map(|silence| if is_cut_off { Duration::ZERO } else { silence })
+        };
         let change = node.place.observe(now, &snapshot, self.incarnation(), silence_of);
         if before != NodePhase::Draining && node.place.phase() == NodePhase::Draining {
             tracing::info!("this node drains: its rows are flushed, and others take over its work");

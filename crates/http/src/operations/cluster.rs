@@ -19,10 +19,11 @@ pub static STATUS: Route = Route {
     methods: GET,
     paths: &["/sandur/cluster"],
     scope: Access::Admin,
-    does: "The nodes that share the store, as this process sees them: zones, roles, versions, since when they \
-           run, how fresh they are, and what they own ([cluster.md](../cluster.md)).",
-    answers: "200, JSON: `{\"node\", \"catalog\", \"catalog_age_ms\", \"writes\", \"held\", \"unowned_roles\", \
-              \"nodes\": [{\"id\", \"zone\", \"roles\", \"state\", \"version\", \"silent_ms\", ..}]}`.",
+    does: "The nodes that share the store, as this process sees them: zones, roles, versions, since when \
+           they run, how fresh they are, and what they own ([cluster.md](../cluster.md)).",
+    answers: "200, JSON: `{\"node\", \"catalog\", \"catalog_age_ms\", \"writes\", \"held\", \
+              \"unowned_roles\", \"nodes\": [{\"id\", \"zone\", \"roles\", \"state\", \"version\", \
+              \"silent_ms\", ..}]}`.",
     handler: |request, app| status.call(request, app),
     ..Route::of(Group::Operations)
 };
@@ -38,9 +39,10 @@ pub static DRAIN: Route = Route {
         parameter("node", "the id of the node; by default the node that answers"),
         parameter("undo", "`true`: the node stays"),
     ],
-    answers: "204. The node that answers has then flushed; another one begins to when it has read the catalog.",
-    fails: "404: no live node has this id, or an older program is registered, which could not read it; 503 when \
-            the store cannot be written.",
+    answers: "204. The node that answers has then flushed; another one begins to when it has read the \
+              catalog.",
+    fails: "404: no live node has this id, or an older program is registered, which could not read it; \
+            503 when the store cannot be written.",
     handler: |request, app| drain.call(request, app),
     ..Route::of(Group::Operations)
 };

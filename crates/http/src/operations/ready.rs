@@ -32,8 +32,8 @@ pub static ROUTE: Route = Route {
     answers: "200, the text `ready`, or `ready (...)` with what does not work: pushes (`pushes are refused: \
               REASON`), the view of other processes (`answers may lack rows: REASON`), flushes to blocks \
               (`flushes fail for DURATION: ...`).",
-    fails: "503 with the reason and `Retry-After`, also while the server starts, stops or drains, and for work that \
-            `cluster.roles` excludes; 400: an unknown \
+    fails: "503 with the reason and `Retry-After`, also while the server starts, stops or drains, and for \
+            work that `cluster.roles` excludes; 400: an unknown \
             value of `for`.",
     handler: |request, app| ready.call(request, app),
     ..Route::of(Group::Operations)
