@@ -180,7 +180,7 @@ mod tests {
 
     fn beat(number: u64) -> Beat {
         Beat {
-            id: Id(u128::from(number) << 70 | 5),
+            id: Id((u128::from(number) << 70) | 5),
             counter: number,
             catalog: u64::MAX,
             wal: number * 3,

@@ -77,7 +77,7 @@ fn invented_nodes_are_bounded_and_not_passed_on() {
     let all = cluster.all();
     cluster.run(20 * SECOND);
     for group in 0..1_000_u128 {
-        let invented = (0..20).map(|n| Id(1 << 100 | group * 20 + n));
+        let invented = (0..20).map(|n| Id((1 << 100) | (group * 20 + n)));
         let invented = invented.map(|id| Beat { id, counter: 5, state_version: 1, ..Beat::default() });
         cluster.inject(1, LIAR, &beats(invented.collect()));
     }

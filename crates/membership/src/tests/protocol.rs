@@ -170,7 +170,7 @@ fn announcements_are_quick_and_traffic_is_small() {
             let datagrams: u64 = cluster.nodes.values().map(|node| node.datagrams_sent).sum();
             let mut announced = Vec::new();
             for number in 1..=2 * seconds {
-                let others = if is_busy { 2..=nodes } else { 1..=0 };
+                let others = (2..=nodes).filter(|_| is_busy);
                 others.for_each(|node| cluster.announce(node, number));
                 announced.push((number, cluster.now));
                 cluster.announce(1, number);
