@@ -87,6 +87,7 @@ pub static ROUTES: &[&Route] = &[
     &loki::detected_fields::ROUTE,
     &loki::detected_field_values::ROUTE,
     &loki::patterns::ROUTE,
+    &operations::differences::ROUTE,
     &loki::drilldown_limits::ROUTE,
     &loki::delete_create::ROUTE,
     &loki::delete_list::ROUTE,

@@ -60,6 +60,7 @@ mod ast;
 mod binary;
 mod delete;
 mod diagnose;
+mod differences;
 #[cfg(test)]
 mod edge_tests;
 mod error;
@@ -115,6 +116,9 @@ pub use ast::{
 };
 pub use delete::DeleteQuery;
 pub use diagnose::{Diagnosis, diagnose};
+pub use differences::{
+    Differences, DifferencesRequest, FieldDifference, FieldOrigin, ValueShare, differences,
+};
 pub use error::ParseError;
 pub use fields::{Field, FieldParser, line_fields};
 pub use forms::{Form, forms};

@@ -150,3 +150,36 @@ export async function ownMetrics(options?: Options): Promise<OwnSample[]> {
   }
   return samples;
 }
+
+export interface ValueShare {
+  /** `null`: the line does not have the field. */
+  value: string | null;
+  inside: number;
+  outside: number;
+}
+
+export interface FieldDifference {
+  name: string;
+  origin: "label" | "metadata" | "parsed" | "json" | "logfmt";
+  /** The largest difference of shares; 0 if chance explains all of them. */
+  score: number;
+  number: number;
+  restInside: number;
+  restOutside: number;
+  valuesLeftOut: number;
+  values: ValueShare[];
+}
+
+export interface Differences {
+  inside: number;
+  outside: number;
+  everyInside: number;
+  everyOutside: number;
+  hasMoreFields: boolean;
+  fields: FieldDifference[];
+}
+
+/** Compares the lines inside a box of time with the others; all times in nanoseconds since 1970. */
+export async function differences(asked: { query: string; start: string; end: string; box_start: string; box_end: string }, options?: Options): Promise<Differences> {
+  return (await json<Differences>("sandur/differences", asked, options)).body;
+}

@@ -25,7 +25,7 @@ interface FieldBarProps {
   onColumn: (name: string) => void;
 }
 
-export function originOf(parsers: string[] | null): Origin {
+function originOf(parsers: string[] | null): Origin {
   if (!parsers || parsers.length === 0) return "metadata";
   return parsers.includes("json") ? "json" : "logfmt";
 }

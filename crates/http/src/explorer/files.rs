@@ -6,7 +6,7 @@ use super::file::{File, file};
 
 /// Every file, sorted by path.
 #[rustfmt::skip]
-pub static FILES: [File; 28] = [
+pub static FILES: [File; 29] = [
     file(
         "assets/add_panel-54WK7VE4.js",
         "text/javascript; charset=utf-8",
@@ -80,6 +80,12 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chunk-MQEZWKSY.js"),
     ),
     file(
+        "assets/chunk-OXPNCRQN.js",
+        "text/javascript; charset=utf-8",
+        "W/\"cc8daf8a765fb499\"",
+        include_bytes!("../../../../web/dist/assets/chunk-OXPNCRQN.js"),
+    ),
+    file(
         "assets/chunk-QODRNYXE.js",
         "text/javascript; charset=utf-8",
         "W/\"85ba625ef9bee816\"",
@@ -110,10 +116,16 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/main-3QXZRTHA.css"),
     ),
     file(
-        "assets/main-A6JBC4ZA.js",
+        "assets/main-PXC63QRX.js",
         "text/javascript; charset=utf-8",
-        "W/\"ae1497f278cdb7af\"",
-        include_bytes!("../../../../web/dist/assets/main-A6JBC4ZA.js"),
+        "W/\"d91db462eff9a4ec\"",
+        include_bytes!("../../../../web/dist/assets/main-PXC63QRX.js"),
+    ),
+    file(
+        "assets/page-2GVZFH57.js",
+        "text/javascript; charset=utf-8",
+        "W/\"e712292c124eccca\"",
+        include_bytes!("../../../../web/dist/assets/page-2GVZFH57.js"),
     ),
     file(
         "assets/page-5VHE6B5Q.js",
@@ -128,18 +140,6 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-6BB47LQS.js"),
     ),
     file(
-        "assets/page-CEM5LXQC.js",
-        "text/javascript; charset=utf-8",
-        "W/\"a92116cbc7974814\"",
-        include_bytes!("../../../../web/dist/assets/page-CEM5LXQC.js"),
-    ),
-    file(
-        "assets/page-K7ZDUIL5.js",
-        "text/javascript; charset=utf-8",
-        "W/\"b041c49f52842557\"",
-        include_bytes!("../../../../web/dist/assets/page-K7ZDUIL5.js"),
-    ),
-    file(
         "assets/page-NU26D5O2.js",
         "text/javascript; charset=utf-8",
         "W/\"3d9bce543283b681\"",
@@ -150,6 +150,12 @@ pub static FILES: [File; 28] = [
         "text/javascript; charset=utf-8",
         "W/\"42a5d546853484b6\"",
         include_bytes!("../../../../web/dist/assets/page-OMY2JSFC.js"),
+    ),
+    file(
+        "assets/page-PKO2JUOM.js",
+        "text/javascript; charset=utf-8",
+        "W/\"700363901a2d6179\"",
+        include_bytes!("../../../../web/dist/assets/page-PKO2JUOM.js"),
     ),
     file(
         "assets/theme-DMKARAT2.js",
@@ -166,7 +172,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"3caf21682e330fcc\"",
+        "W/\"997c4f2119747e36\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(

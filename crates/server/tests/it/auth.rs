@@ -195,6 +195,7 @@ GET /render read
 GET /render/ read
 GET /ring any
 GET /ruler/ring any
+GET /sandur/differences read
 GET /sandur/queries read
 GET /sandur/queries/all admin
 GET /sandur/slow_queries read
@@ -367,6 +368,7 @@ POST /render read
 POST /render/ read
 POST /ring any
 POST /ruler/ring any
+POST /sandur/differences read
 POST /scheduler/ring any
 POST /tags read
 POST /tags/ read

@@ -15,6 +15,7 @@ mod commands;
 mod crash;
 mod deletes;
 mod delta_temporality;
+mod differences;
 mod demo;
 mod documentation;
 mod explain;

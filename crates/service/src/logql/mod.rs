@@ -14,7 +14,9 @@ use crate::queries::Queries;
 use crate::query_log::{Asked, Outcome, QueryLog, is_drilldown};
 use crate::query_text::on_text;
 
-pub use sandur_logql::{Kind as QueryKind, Request as QueryText};
+pub use sandur_logql::{
+    Differences, DifferencesRequest, FieldDifference, Kind as QueryKind, Request as QueryText,
+};
 
 /// A query that is parsed once for all uses, or the error of the parser.
 pub struct ParsedQuery(Result<Expr, sandur_query::Error>);
@@ -138,6 +140,24 @@ pub async fn query(
             return Ok(done?);
         }
     }
+}
+
+/// Compares the lines inside a part of a time range with the others. `tags` are those of the client, `text`
+/// is the text of the query.
+pub async fn differences(
+    source: &dyn LogSource,
+    context: &QueryContext,
+    limits: &Limits,
+    tags: &[(String, String)],
+    (parsed, text): (&ParsedQuery, &str),
+    request: DifferencesRequest,
+) -> Result<Differences, Failure> {
+    if text.trim().is_empty() {
+        return Err(Failure::invalid(EMPTY_QUERY));
+    }
+    let parsed = parsed.0.as_ref().map_err(Clone::clone)?;
+    sandur_logql::check_blocked(parsed, text, tags, limits)?;
+    Ok(sandur_logql::differences(source, context, parsed, request).await?)
 }
 
 /// Returns the bytes of lines within a window before each instant, summed by labels of the matching
