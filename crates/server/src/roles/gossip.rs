@@ -76,7 +76,7 @@ pub async fn start(
         may_use_free_port,
         advertise: advertised(cluster)?,
         state: state.clone(),
-        seeds: cluster.seeds.clone(),
+        seeds: seeds(cluster)?,
         bucket_seeds: Arc::new(move || in_bucket.lock().unwrap_or_else(PoisonError::into_inner).clone()),
     };
     let membership = Membership::start(env, Arc::new(Udp), options).await;
@@ -98,6 +98,20 @@ fn advertised(cluster: &Cluster) -> Result<Option<SocketAddr>, Failed> {
     match cluster.gossip_advertise.as_str() {
         "" => Ok(None),
         text => parsed("cluster.gossip_advertise", text).map(Some),
+    }
+}
+
+/// The seeds, each with a port. Names are resolved later.
+fn seeds(cluster: &Cluster) -> Result<Vec<String>, Failed> {
+    let has_port = |seed: &&String| {
+        let parts = seed.rsplit_once(':');
+        parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0))
+    };
+    match cluster.seeds.iter().find(|seed| !has_port(seed)) {
+        Some(seed) => {
+            Err(Failed::new(format!("cluster.seeds: '{seed}' is not HOST:PORT, such as node-1:{PORT}")))
+        }
+        None => Ok(cluster.seeds.clone()),
     }
 }
 
@@ -235,6 +249,13 @@ mod tests {
         });
         let error = started(&wrong, loopback).await.unwrap_err();
         assert!(error.contains("cluster.gossip_listen") && error.contains("nowhere"), "{error}");
+        for seed in ["node-1", "node-1:", ":3101", "node-1:0", "node-1:x"] {
+            let wrong = settings(|cluster| {
+                (cluster.secret_file, cluster.seeds) = (secret.clone(), vec![seed.to_owned()]);
+            });
+            let error = started(&wrong, loopback).await.unwrap_err();
+            assert!(error.contains("cluster.seeds") && error.contains(seed), "{error}");
+        }
     }
 
     #[tokio::test]
