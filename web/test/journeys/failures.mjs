@@ -69,6 +69,12 @@ async function credentials({ server, person, onEnd }) {
   await reader.sees("Live", ".status");
   await reader.sees("a line behind a token", ".log-list");
 
+  // The settings name the credential and offer to end the session.
+  await reader.press("⚙");
+  await reader.sees("Signed in: token reader-token", ".settings");
+  await reader.sees("Sign out", ".settings");
+  await reader.key("Escape");
+
   // A scope that the token lacks is named.
   await reader.open(`${sandur.url}/explore/machine?tab=settings`);
   await reader.sees("no scope 'admin'");

@@ -31,6 +31,13 @@ export async function walk({ server, person, report }) {
   await newcomer.write('{service_name="g');
   await newcomer.offers("gateway");
 
+  // Without credentials the settings offer no session.
+  await newcomer.key("Escape");
+  await newcomer.press("⚙");
+  await newcomer.sees("This server requires no credentials.", ".settings");
+  isTrue(!(await newcomer.text(".settings")).includes("Sign"), "there is nothing to sign in to");
+  await newcomer.key("Escape");
+
   // The copied address restores the page.
   const again = await person();
   await again.open(newcomer.page.url());
