@@ -220,7 +220,8 @@ mod tests {
     async fn started(settings: &Settings, http: &str) -> Result<Option<Arc<Gossip>>, String> {
         let env = Env::system(1);
         let url = "s3://bucket/prefix?endpoint=http://localhost";
-        let gossip = start(&env, settings, url, http.parse().unwrap()).await;
+        let listens_on = http.parse::<SocketAddr>().unwrap().ip();
+        let gossip = start(&env, settings, url, (listens_on, http, "node")).await;
         gossip.map_err(|failed| failed.message().to_owned())
     }
 
