@@ -18,10 +18,10 @@ const SOURCES: &str = "crates/engine/src";
 /// The floors, the lowest first: name and modules.
 const FLOORS: &[(&str, &[&str])] = &[
     ("values", &["arrivals", "error", "growing", "head_totals", "needles", "windows"]),
-    ("policy", &["metrics", "options", "path_labels", "policy", "rules"]),
+    ("policy", &["metrics", "options", "path_labels", "peers", "policy", "rules"]),
     ("blocks", &["blocks"]),
     ("signals", &["logs", "samples"]),
-    ("views", &["head", "node", "place", "same_rows", "view"]),
+    ("views", &["followed", "head", "node", "place", "same_rows", "view"]),
     ("reading", &["logs::reading", "reading", "samples::reading"]),
     ("writing", &["writing"]),
     ("upkeep", &["upkeep"]),

@@ -236,8 +236,8 @@ impl FollowedWriters {
         self.update(writer, |known| (known.next, known.trouble) = (next, Some(trouble)));
     }
 
-    /// Notes that a writer can acknowledge nothing from segment `fence` on, and that its rows before it are in
-    /// the view. The next read of the catalog decides whether the fence is valid.
+    /// Notes that a writer can acknowledge nothing from segment `fence` on, and that its rows before it are
+    /// in the view. The next read of the catalog decides whether the fence is valid.
     pub(crate) fn note_fence(&self, writer: Id, fence: u64) {
         self.update(writer, |known| (known.fence, known.trouble, known.next) = (Some(fence), None, fence));
     }

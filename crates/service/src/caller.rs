@@ -17,9 +17,9 @@ pub struct Caller {
     pub user_agent: String,
     /// The id of the trace that the request belongs to.
     pub trace: Option<String>,
-    /// The most age of the view that it accepts (`X-Sandur-Min-Freshness`): the answer contains every row that
-    /// any process acknowledged until this long before the request, or the query fails. `None`: answers of any
-    /// age, with a warning if they may lack rows.
+    /// The most age of the view that it accepts (`X-Sandur-Min-Freshness`): the answer contains every row
+    /// that any process acknowledged until this long before the request, or the query fails. `None`: answers
+    /// of any age, with a warning if they may lack rows.
     pub view_age_max: Option<Duration>,
     /// The warnings of the query that answers the request.
     pub answered_by: AnsweredBy,

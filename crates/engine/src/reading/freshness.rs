@@ -202,7 +202,7 @@ impl Freshness {
         }
     }
 
-    /// The number of other writers whose rows may be missing although they are polled at their usual interval.
+    /// The number of other writers whose rows may be missing although their polls are not late by intent.
     pub(crate) fn lagging(&self) -> usize {
         let intended = if self.followed.is_queried() { Duration::ZERO } else { self.unread_max };
         self.followed.lags(self.bound.saturating_add(intended)).len()

@@ -96,7 +96,8 @@ impl FollowedMemory {
     pub(super) fn refusal(&self) -> String {
         let limit = ByteSize(self.all.limit());
         format!(
-            "rows of other writers exceed the memory budget 'followed writers' of {limit}; raise --memory-limit"
+            "rows of other writers exceed the memory budget 'followed writers' of {limit}; raise \
+             --memory-limit"
         )
     }
 }

@@ -14,6 +14,8 @@ mod states;
 
 use std::time::Duration;
 
+use axum::body::Body;
+use axum::http::{Request, Version};
 use course::{Outage, SEED, course, works};
 use node::Node;
 use sandur_base::units::MIB;
@@ -190,8 +192,9 @@ async fn answers_of_every_api_warn_that_rows_of_another_process_do_not_fit() {
         assert_eq!((complete.status, said(&complete)), (200, None), "{path}: {}", complete.body);
     }
     let message = b"\0\0\0\0\x07\x0a\x05web.*".to_vec();
-    let grpc = [("content-type", "application/grpc")];
-    let found = reader.server.post("/carbonapi_v2_grpc.CarbonV2/Find", &grpc, message).await;
+    let call = Request::post("/carbonapi_v2_grpc.CarbonV2/Find").version(Version::HTTP_2);
+    let call = call.header("content-type", "application/grpc").body(Body::from(message)).unwrap();
+    let found = reader.server.send(call).await;
     assert!(said(&found).is_some_and(|text| text.contains("may be missing")), "{:?}", found.headers);
     let wrong = reader
         .server
