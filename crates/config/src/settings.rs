@@ -419,6 +419,27 @@ pub struct Retention {
     pub delete_delay: Duration,
 }
 
+impl Default for Cluster {
+    fn default() -> Self {
+            node_id: String::new(),
+            advertise_address: String::new(),
+            zone: String::new(),
+            roles: Roles::ALL,
+        Self {
+            poll_interval: Duration::from_secs(1),
+            heartbeat_interval: Duration::from_secs(10),
+            dead_after: Duration::from_secs(30),
+            poll_interval_idle: Duration::from_secs(5),
+            name: String::new(),
+            secret_file: String::new(),
+            gossip: "auto".to_owned(),
+            gossip_listen: String::new(),
+            gossip_advertise: String::new(),
+            seeds: Vec::new(),
+        }
+    }
+}
+
 impl Default for Http {
     fn default() -> Self {
         Self {
@@ -509,22 +530,7 @@ impl Default for Settings {
                 interval: Duration::from_secs(60),
                 delete_delay: Duration::from_secs(3_600),
             },
-            cluster: Cluster {
-                node_id: String::new(),
-                advertise_address: String::new(),
-                zone: String::new(),
-                roles: Roles::ALL,
-                poll_interval: Duration::from_secs(1),
-                heartbeat_interval: Duration::from_secs(10),
-                dead_after: Duration::from_secs(30),
-                poll_interval_idle: Duration::from_secs(5),
-                name: String::new(),
-                secret_file: String::new(),
-                gossip: "auto".to_owned(),
-                gossip_listen: String::new(),
-                gossip_advertise: String::new(),
-                seeds: Vec::new(),
-            },
+            cluster: Cluster::default(),
             limits: Limits::default(),
             tenants: BTreeMap::new(),
             removed: Vec::new(),

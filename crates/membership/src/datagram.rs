@@ -273,7 +273,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_are_refused(mut bytes in proptest::collection::vec(any::<u8>(), 0..1_500), begins: bool) {
+        fn arbitrary_bytes_are_refused(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..1_500),
+            begins: bool,
+        ) {
             if begins && bytes.len() >= 4 {
                 bytes[..4].copy_from_slice(&MAGIC);
             }

@@ -54,7 +54,7 @@ impl KeyRing {
             let bytes = lines[at].len();
             let remedy = "write a random secret, such as of `openssl rand -hex 32`";
             return Err(format!(
-                "the secret of line {} has {bytes} bytes, and at least {SECRET_BYTES_MIN} are needed: {remedy}",
+                "line {} has {bytes} bytes, and at least {SECRET_BYTES_MIN} are needed: {remedy}",
                 at + 1
             ));
         }

@@ -247,6 +247,14 @@ struct Node {
     socket: Arc<dyn DatagramSocket>,
 }
 
+/// Waits until a push is due; for ever if none is.
+async fn until_due(push: &mut Option<BoxFuture<'static, ()>>) {
+    match push {
+        Some(due) => due.await,
+        None => pending().await,
+    }
+}
+
 enum Event {
     Received(std::io::Result<(usize, SocketAddr)>),
     Tick,
@@ -270,7 +278,7 @@ impl Node {
             let event = tokio::select! {
                 received = socket.receive(&mut buffer) => Event::Received(received),
                 () = &mut tick => Event::Tick,
-                () = async { match &mut push { Some(due) => due.await, None => pending().await } } => Event::Push,
+                () = until_due(&mut push) => Event::Push,
                 () = shared.wake.notified() => Event::Wish,
             };
             match event {
@@ -376,7 +384,7 @@ impl Node {
         if self.complained.is_none_or(|at| now.saturating_sub(at) >= COMPLAINS_EVERY) {
             self.complained = Some(now);
             let reason = reason.as_str();
-            tracing::warn!(%from, reason, "a datagram of gossip was refused: {why}; further ones are counted");
+            tracing::warn!(%from, reason, "a gossip datagram was refused: {why}; further ones are counted");
         }
     }
 

@@ -254,7 +254,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_payloads_are_parsed_or_refused(kind in 0u8..6, bytes in proptest::collection::vec(any::<u8>(), 0..1_300)) {
+        fn arbitrary_payloads_are_parsed_or_refused(
+            kind in 0u8..6,
+            bytes in proptest::collection::vec(any::<u8>(), 0..1_300),
+        ) {
             let mut payload = vec![kind];
             payload.extend(bytes);
             if let Some(message) = Message::parse(&payload) {

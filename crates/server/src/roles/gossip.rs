@@ -81,7 +81,8 @@ pub async fn start(
     };
     let membership = Membership::start(env, Arc::new(Udp), options).await;
     let membership = membership.map_err(|error| Failed::new(error.to_string()))?;
-    tracing::info!(address = %membership.address(), sealed = has_secret, "gossip with other processes starts");
+    let address = membership.address();
+    tracing::info!(%address, sealed = has_secret, "gossip with other processes starts");
     let own = Mutex::new(Own { state, catalog: 0, segment: 0, is_draining: false });
     Ok(Some(Arc::new(Gossip { env: env.clone(), membership, found, own })))
 }
