@@ -6,8 +6,8 @@
 //! written makes no member dead. An observer that was suspended reads again before it reports silence.
 //!
 //! A writer whose heartbeat has just grown is read again after a little more than an interval; beside many
-//! writers after nearly two, so that reads stay few. A heartbeat that did not grow, and one that has not grown
-//! since this process started, is read five times per interval, so that a death is noticed soon.
+//! writers after nearly two, so that reads stay few. A heartbeat that did not grow, and one that has not
+//! grown since this process started, is read five times per interval, so that a death is noticed soon.
 //!
 //! A writer whose process gives no sign of life outside the bucket either ([`Hints`]) is read sooner, and
 //! presumed dead after one and a half intervals without a heartbeat. Neither signal is enough by itself: a

@@ -421,11 +421,11 @@ pub struct Retention {
 
 impl Default for Cluster {
     fn default() -> Self {
+        Self {
             node_id: String::new(),
             advertise_address: String::new(),
             zone: String::new(),
             roles: Roles::ALL,
-        Self {
             poll_interval: Duration::from_secs(1),
             heartbeat_interval: Duration::from_secs(10),
             dead_after: Duration::from_secs(30),

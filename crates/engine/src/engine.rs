@@ -199,9 +199,9 @@ impl Engine {
         self.node.followed.shown()
     }
 
-    /// Returns the durable frames of this process's WAL from the number `from` on, for another process. Waits
-    /// up to `wait` for the first one. `None` if `writer` is not the current incarnation, or if the frames are
-    /// not in memory any more.
+    /// Returns the durable frames of this process's WAL from the number `from` on, for another process.
+    /// Waits up to `wait` for the first one. `None` if `writer` is not the current incarnation, or if the
+    /// frames are not in memory any more.
     pub async fn frames_for_peer(
         &self,
         writer: Id,

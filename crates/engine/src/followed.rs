@@ -189,8 +189,8 @@ impl FollowedWriters {
         });
     }
 
-    /// Notes that a writer said at `as_of` or later that segment `next` was not there, and that the rows of all
-    /// segments before it are in the view. It sent them itself, so the catalog need not confirm it.
+    /// Notes that a writer said at `as_of` or later that segment `next` was not there, and that the rows of
+    /// all segments before it are in the view. It sent them itself, so the catalog need not confirm it.
     pub(crate) fn note_told(&self, writer: Id, as_of: Duration, next: u64) {
         self.update(writer, |known| {
             known.trouble = None;
@@ -292,8 +292,8 @@ impl FollowedWriters {
         self.lock().writers.values().any(|known| known.counts(all) && !known.is_read(target))
     }
 
-    /// Whether the view is complete as of `target`. Without `all`, what does not fit into memory or was waited
-    /// for in vain does not count.
+    /// Whether the view is complete as of `target`. Without `all`, what does not fit into memory or was
+    /// waited for in vain does not count.
     pub(crate) fn is_complete(&self, target: Duration, all: bool) -> bool {
         let state = self.lock();
         let is_catalog_read = state.catalog_at >= Some(target) || (!all && state.is_catalog_given_up);

@@ -13,10 +13,10 @@
 //! | floor | modules | contents |
 //! |---|---|---|
 //! | values | `arrivals`, `error`, `growing`, `head_totals`, `needles`, `windows` | plain values |
-//! | policy | `metrics`, `options`, `path_labels`, `peers`, `policy`, `rules` | what upkeep and queries do, as data |
+//! | policy | `metrics`, `options`, `path_labels`, `peers`, `policy`, `rules` | what is done, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
-//! | views | `head`, `node`, `place`, `same_rows`, `view` | the heads of both signals, and what queries see |
+//! | views | `followed`, `head`, `node`, `place`, `same_rows`, `view` | heads, and what queries see |
 //! | reading | `logs::reading`, `reading`, `samples::reading` | queries over a view |
 //! | writing | `writing` | pushes, the WAL, flushes |
 //! | upkeep | `upkeep` | adoption, compaction, retention, rollups, deletes |

@@ -142,8 +142,8 @@ impl Default for EngineOptions {
 }
 
 impl EngineOptions {
-    /// The budget of WAL frames that are kept for other processes: a sixteenth of the write budget, or nothing if
-    /// this process has no peers.
+    /// The budget of WAL frames that are kept for other processes: a sixteenth of the write budget, or
+    /// nothing if this process has no peers.
     pub(crate) fn recent_frames_budget(&self) -> MemoryBudget {
         let most = self.peers.as_ref().map_or(0, |_| self.write_budget.limit() / RECENT_FRAMES_PART);
         self.write_budget.child("recent WAL frames", most)

@@ -4,9 +4,9 @@
 //! Everything is in the bucket as well, so an answer that does not come costs time and requests, and nothing
 //! else. Who is called follows from the catalog: only writers that are registered and not sealed.
 //!
-//! **Invariants.** A frame from a peer counts only if it is the frame with the expected number of the expected
-//! writer, and a piece only if the checksums of its block match when it is decoded. A peer is awaited for a
-//! short time; then the bucket is read.
+//! **Invariants.** A frame from a peer counts only if it is the frame with the expected number of the
+//! expected writer, and a piece only if the checksums of its block match when it is decoded. A peer is
+//! awaited for a short time; then the bucket is read.
 
 use std::fmt;
 use std::ops::Range;
@@ -27,8 +27,8 @@ const PIECES_BYTES_PER_US: u64 = 20;
 
 /// Calls other processes. `address` is the one in the catalog's registration.
 pub trait Peers: Send + Sync + fmt::Debug {
-    /// Returns the durable frames of the WAL of `writer` from the number `from` on. Waits up to `wait` for the
-    /// first one. `None` if the process does not answer, does not have them in memory any more, or is
+    /// Returns the durable frames of the WAL of `writer` from the number `from` on. Waits up to `wait` for
+    /// the first one. `None` if the process does not answer, does not have them in memory any more, or is
     /// not this writer.
     fn frames<'a>(
         &'a self,

@@ -1,11 +1,12 @@
 //! Calls other processes, over connections that are kept for the next call.
 //!
-//! **Bounds.** An address has at most [`CONNECTIONS_MAX`] connections, of which [`IDLE_MAX`] are kept. At most
-//! [`HOSTS_MAX`] addresses are known; one that has no open call makes room for a new one. After a failure an
-//! address is not called for a while, so that a process that is gone costs others one attempt in many seconds.
+//! **Bounds.** An address has at most [`CONNECTIONS_MAX`] connections, of which [`IDLE_MAX`] are kept. At
+//! most [`HOSTS_MAX`] addresses are known; one that has no open call makes room for a new one. After a
+//! failure an address is not called for a while, so that a process that is gone costs others one attempt in
+//! many seconds.
 //!
-//! **Invariant.** A connection is used again only after a complete answer: a call that was given up closes its
-//! connection.
+//! **Invariant.** A connection is used again only after a complete answer: a call that was given up closes
+//! its connection.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

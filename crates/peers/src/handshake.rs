@@ -1,17 +1,18 @@
 //! Opens a connection: both sides prove that they have the cluster's secret, and agree on keys of their own.
 //!
 //! Each side sends a fresh public key of X25519, authenticated with the secret. The keys of the connection
-//! are derived from the secret, both public keys and their agreement. So a recording of a connection cannot be
-//! replayed, because the other side's public key differs, and cannot be read later by someone who learns the
-//! secret. (In the terms of the Noise framework this is the pattern NN with a pre-shared key.)
+//! are derived from the secret, both public keys and their agreement. So a recording of a connection cannot
+//! be replayed, because the other side's public key differs, and cannot be read later by someone who learns
+//! the secret. (In the terms of the Noise framework this is the pattern NN with a pre-shared key.)
 //!
 //! | side | bytes |
 //! |---|---|
 //! | caller | magic `SPER`, version u8, three zero bytes, id of its key (8), public key (32), tag (16) |
 //! | server | public key (32), tag (16) |
 //!
-//! A tag is the first half of the HMAC-SHA-256, under the secret's key, of everything sent so far. **Invariant.**
-//! The server sends nothing before it has verified the caller's tag, and forgets a stranger without a word.
+//! A tag is the first half of the HMAC-SHA-256, under the secret's key, of everything sent so far.
+//! **Invariant.** The server sends nothing before it has verified the caller's tag, and forgets a stranger
+//! without a word.
 
 use ring::agreement::{EphemeralPrivateKey, UnparsedPublicKey, X25519, agree_ephemeral};
 use ring::{aead, digest, hkdf, hmac};

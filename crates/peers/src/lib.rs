@@ -8,11 +8,11 @@
 //! It does not know which processes exist: the caller names an address. It repeats nothing and waits for
 //! nobody: a caller that gets no answer in time reads the bucket.
 //!
-//! **Life of a call.** [`PeerCaller::call`] takes an idle connection to the address, or opens one: both sides
-//! prove that they have the secret and agree on keys of their own ([`handshake`]). It sends the request as one
-//! message in sealed frames ([`sealed`]) and reads the answer the same way. The server reads one request,
-//! asks its [`Answers`], sends the answer, and reads the next request. There is one call at a time on a
-//! connection.
+//! **Life of a call.** [`PeerCaller::call`] takes an idle connection to the address, or opens one: both
+//! sides prove that they have the secret and agree on keys of their own ([`handshake`]). It sends the
+//! request as one message in sealed frames ([`sealed`]) and reads the answer the same way. The server reads
+//! one request, asks its [`Answers`], sends the answer, and reads the next request. There is one call at a
+//! time on a connection.
 //!
 //! **Bounds.** Requests have at most [`REQUEST_BYTES_MAX`]; the caller says how large an answer may be. The
 //! server has a maximum of connections, and times out a handshake, a request and an answer that does not

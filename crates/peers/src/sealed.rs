@@ -2,8 +2,8 @@
 //!
 //! A frame is the length of its content (u32, little-endian, 1 to 64 KiB), the content sealed with
 //! AES-256-GCM, and the tag of 16 bytes. The nonce is the number of the frame in its direction, so a frame
-//! that is left out, repeated, moved or sent back is not authentic. The length is authenticated with the frame.
-//! The first byte of the content is 1 if the frame is the last one of its message, else 0.
+//! that is left out, repeated, moved or sent back is not authentic. The length is authenticated with the
+//! frame. The first byte of the content is 1 if the frame is the last one of its message, else 0.
 //!
 //! **Invariants.** A nonce is used once: numbers only increase, and a connection ends long before they are
 //! used up. Memory grows with what has arrived, never with what a length announces. After an error the

@@ -4,8 +4,8 @@
 //! secret and accepts both, so a cluster changes its secret by two rolling restarts: first with
 //! the new secret in the second line everywhere, then with the lines exchanged.
 //!
-//! **Invariant.** A secret is never shown: not in an error, not by `Debug`. What stands on the wire is derived
-//! from it in one direction.
+//! **Invariant.** A secret is never shown: not in an error, not by `Debug`. What stands on the wire is
+//! derived from it in one direction.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};

@@ -1,8 +1,8 @@
 //! Answers the calls of peers on connections that a listener accepted.
 //!
-//! **Bounds.** There are at most [`ServerBounds::connections`]; further ones are closed at once. A stranger holds a
-//! connection for the time of a handshake and gets no byte. A peer that sends half a request, or does not read
-//! its answer, loses its connection.
+//! **Bounds.** There are at most [`ServerBounds::connections`]; further ones are closed at once. A stranger
+//! holds a connection for the time of a handshake and gets no byte. A peer that sends half a request, or
+//! does not read its answer, loses its connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::secret::ClusterSecret;
 
 /// Answers the calls of other processes.
 pub trait Answers: Send + Sync + 'static {
-    /// Answers a call. It takes no longer than the caller's wait and a moment, and the answer is no larger than
-    /// the request allows. The memory of the answer is held until it is sent.
+    /// Answers a call. It takes no longer than the caller's wait and a moment, and the answer is no larger
+    /// than the request allows. The memory of the answer is held until it is sent.
     fn answer(&self, request: Request) -> BoxFuture<'_, (Answer, Option<Reservation>)>;
 }
 

@@ -51,7 +51,9 @@ impl Node {
         let log = File::options().create(true).append(true).open(self.log())?;
         let mut command = bound_to_us(&self.program);
         command.args(["serve", "--store", &self.store, "--listen", &self.address.to_string()]);
-        command.args(["--cluster-node-id", &self.name, "--cluster-secret-file"]).arg(self.folder.join("secret"));
+        command
+            .args(["--cluster-node-id", &self.name, "--cluster-secret-file"])
+            .arg(self.folder.join("secret"));
         command.args(["--memory-limit", "256MiB", "--graphite-schemas"]);
         command.arg(self.folder.join("storage-schemas.conf"));
         command.arg("--cache-dir").arg(self.folder.join("cache")).args(["--cache-size", "256MiB"]);

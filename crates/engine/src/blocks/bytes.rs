@@ -2,9 +2,10 @@
 //!
 //! All reads of blocks, by queries and merges, use this module. A piece of a block (a page's columns, a
 //! segment of filters, the footer) is a value in the cache; its key is the block's id and the piece's
-//! position. Pieces that are in no tier are read from the store with as few requests as its planner
-//! finds, and cached; before that, the process that wrote the block is asked for what it has cached. Blocks that this process writes pass through [`WriteThrough`], so that the first
-//! query for new rows finds them in the cache.
+//! position. Pieces that are in no tier are read from the store with as few requests as its planner finds,
+//! and cached; before that, the process that wrote the block is asked for what it has cached. Blocks that
+//! this process writes pass through [`WriteThrough`], so that the first query for new rows finds them in the
+//! cache.
 //!
 //! **Invariants.** Blocks never change and ids are never used twice, so no cached piece is ever stale.
 //! Bytes are checked against the block's own checksums when they are decoded, whatever tier they come from.

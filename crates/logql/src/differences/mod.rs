@@ -7,8 +7,8 @@
 //! ([`shares`]).
 //!
 //! **Bounds.** If the lines inside or outside have more than [`BYTES_MAX`], every n-th page of that side is
-//! read, and its rows count n times. Counts of a field with at most [`counts::VALUES_MAX`] values are exact, apart
-//! from this. The memory of the tables is reserved from the query's budget.
+//! read, and its rows count n times. Counts of a field with at most [`counts::VALUES_MAX`] values are exact,
+//! apart from this. The memory of the tables is reserved from the query's budget.
 
 mod counts;
 mod shares;

@@ -105,7 +105,9 @@ pub async fn open_over(
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let gossip = match has_bucket {
-        true => gossip::start(env, settings, store.url(), (listens_on, &options.address, &identity.id)).await?,
+        true => {
+            gossip::start(env, settings, store.url(), (listens_on, &options.address, &identity.id)).await?
+        }
         false => None,
     };
     let calls = if has_bucket { PeerCalls::open(env, settings)? } else { None };

@@ -123,8 +123,8 @@ impl WriterTail {
         Ok(CaughtUp::Fenced { fence: self.next })
     }
 
-    /// Takes the frames that the writer has in memory, up to the last one that is durable. The first call waits
-    /// for a frame if there is none.
+    /// Takes the frames that the writer has in memory, up to the last one that is durable. The first call
+    /// waits for a frame if there is none.
     async fn ask_writer(&mut self, others: &OtherWriters, segments: &mut u64) -> Result<Asked, Error> {
         let Some(peers) = &others.node.peers else { return Ok(Asked::NoAnswer) };
         let mut wait = others.writer.options.poll_interval.min(ASK_WAIT_MAX);
