@@ -214,7 +214,7 @@ struct Counting {
 struct Counted {
     table: Table,
     weight: u64,
-    _memory: Reservation,
+    memory: Reservation,
 }
 
 impl Work for Counting {
@@ -222,13 +222,13 @@ impl Work for Counting {
 
     fn run(&self, _number: u32, item: ScanItem) -> Result<Counted, Error> {
         let memory = self.context.budget().reserve(0)?;
-        let mut counted = Counted { table: Table::default(), weight: 1, _memory: memory };
+        let mut counted = Counted { table: Table::default(), weight: 1, memory };
         let ScanItem::Page(mut task) = item else { return Ok(counted) };
         counted.weight = self.sampling.every_of(task.bounds());
         let kept = self.workers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut worker = kept.unwrap_or_else(|| self.pipeline.start());
         self.page(&mut worker, &mut *task, &mut counted.table)?;
-        counted._memory.grow(counted.table.bytes())?;
+        counted.memory.grow(counted.table.bytes())?;
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         Ok(counted)
     }

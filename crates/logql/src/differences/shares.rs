@@ -33,7 +33,7 @@ fn difference(
     let missing = [rows[0].saturating_sub(known[0]), rows[1].saturating_sub(known[1])];
     let number = values.counts.len() as u64;
     // Rows without the field are a value, too.
-    let none = (missing != [0, 0]).then(|| (None, missing));
+    let none = (missing != [0, 0]).then_some((None, missing));
     let all = values.counts.into_iter().map(|(value, sides)| (Some(value.into_string()), sides)).chain(none);
     let mut real: Vec<(f64, ValueShare)> = all
         .filter_map(|(value, sides)| {
@@ -69,12 +69,12 @@ mod tests {
 
     fn table(fields: &[(&str, &[(&str, Sides)])], rows: Sides) -> Table {
         let mut table = Table::default();
-        table.rows = rows;
         for (name, values) in fields {
             for (value, sides) in *values {
                 table.add(FieldOrigin::Label, name, value, *sides);
             }
         }
+        table.rows = rows;
         table
     }
 
