@@ -41,13 +41,12 @@ pub enum BadSecret {
     #[error("the file of the cluster's secret cannot be read: {0}")]
     Unreadable(String),
     /// It is empty.
-    #[error(
-        "the file of the cluster's secret is empty: write a line of at least {BYTES_MIN} random bytes, for example with `openssl rand -hex 32`"
-    )]
+    #[error("the file of the cluster's secret is empty: write the output of `openssl rand -hex 32` into it")]
     Empty,
     /// A line is too short.
     #[error(
-        "line {line} of the cluster's secret has {bytes} bytes, and at least {BYTES_MIN} are needed: create one with `openssl rand -hex 32`"
+        "line {line} of the cluster's secret has {bytes} bytes, and at least {BYTES_MIN} are needed: \
+         `openssl rand -hex 32` makes one"
     )]
     Short {
         /// Its number, from 1.
@@ -57,7 +56,8 @@ pub enum BadSecret {
     },
     /// There are too many lines.
     #[error(
-        "the file of the cluster's secret has {0} lines, and at most {SECRETS_MAX} are allowed: the secret in use, and the next one while it is being replaced"
+        "the file of the cluster's secret has {0} lines, and at most {SECRETS_MAX} are allowed: the secret in \
+         use, and another one while it is being replaced"
     )]
     Many(usize),
 }

@@ -174,9 +174,7 @@ async fn an_idle_process_beside_many_reads_no_wal_and_rarely_the_catalog() {
         let (wal, catalog) = (of(Class::Wal), of(Class::Catalog));
         env.sleep(Duration::from_secs(600)).await;
         let (wal, catalog) = ((of(Class::Wal) - wal) * 6, (of(Class::Catalog) - catalog) * 6);
-        println!(
-            "beside {others} others an idle process sends in an hour {wal} GETs of WALs, {catalog} of the catalog"
-        );
+        println!("beside {others} others: {wal} GETs of WALs in an hour, {catalog} of the catalog");
         assert_eq!(wal, 0);
         assert!(catalog <= 2_400, "{catalog}");
         assert_eq!(warnings_of(&engines[0]).await, Vec::<String>::new());
