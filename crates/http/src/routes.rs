@@ -122,6 +122,8 @@ pub static ROUTES: &[&Route] = &[
     &operations::cluster::STATUS,
     &operations::cluster::DRAIN,
     &operations::store_report::ROUTE,
+    &operations::ingest::OWN,
+    &operations::ingest::ALL,
     &operations::running_queries::OWN,
     &operations::running_queries::ALL,
     &operations::running_queries::END,

@@ -24,6 +24,7 @@ mod deletes;
 mod failure;
 mod followers;
 pub mod graphite;
+pub mod ingest_totals;
 mod intake;
 pub mod logql;
 mod metrics;

@@ -1,12 +1,15 @@
 //! Logs refused pushes: for each tenant and reason at most one line a minute, with the number of refusals
 //! since the last line. Clients can increase neither the number of lines nor the memory beyond a bound.
+//! Every refusal is also in the totals of its tenant.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use foldhash::HashMap;
 use sandur_model::TenantId;
 use sandur_runtime::Env;
+
+use crate::ingest_totals::IngestTotals;
 
 /// Minimum time between two lines of one tenant and reason.
 const LINE_EVERY: Duration = Duration::from_secs(60);
@@ -21,6 +24,7 @@ const OTHERS: &str = "(others)";
 /// Counts of refusals, and when each pair was logged last.
 pub struct RefusalLog {
     env: Env,
+    totals: Arc<IngestTotals>,
     pairs: Mutex<HashMap<(String, &'static str), Pair>>,
 }
 
@@ -42,14 +46,15 @@ struct Due {
 }
 
 impl RefusalLog {
-    /// An empty log that reads the clock of `env`.
-    pub fn new(env: Env) -> Self {
-        Self { env, pairs: Mutex::default() }
+    /// An empty log that reads the clock of `env` and adds refusals to `totals`.
+    pub fn new(env: Env, totals: Arc<IngestTotals>) -> Self {
+        Self { env, totals, pairs: Mutex::default() }
     }
 
     /// Counts a refused push, or refused entries of one, and logs a line if one is due. `example` is the
     /// text that the client gets.
     pub fn note(&self, tenant: &TenantId, reason: &'static str, entries: u64, example: &str) {
+        self.totals.refuse(tenant, reason, entries);
         let Some(due) = self.due(tenant.as_str(), reason, entries) else { return };
         let end = (0..=EXAMPLE_MAX.min(example.len())).rev().find(|&at| example.is_char_boundary(at));
         let example = example[..end.unwrap_or(0)].trim_end();
@@ -93,7 +98,7 @@ mod tests {
     fn a_flood_of_refusals_is_one_line_a_minute_with_their_number() {
         paused(async {
             let env = Env::simulated(1, 0);
-            let log = RefusalLog::new(env.clone());
+            let log = RefusalLog::new(env.clone(), Arc::new(IngestTotals::new(env.clone())));
             let first = log.due("a", "line_too_long", 3);
             assert_eq!(first, Some(Due { tenant: "a".to_owned(), pushes: 1, entries: 3 }));
             for _ in 0..100 {
@@ -110,7 +115,7 @@ mod tests {
     fn invented_tenants_do_not_grow_the_log() {
         paused(async {
             let env = Env::simulated(1, 0);
-            let log = RefusalLog::new(env.clone());
+            let log = RefusalLog::new(env.clone(), Arc::new(IngestTotals::new(env.clone())));
             let written = (0..5_000).filter(|n| log.due(&n.to_string(), "no_tenant", 1).is_some()).count();
             assert_eq!(written, PAIRS_MAX + 1, "one line for all tenants beyond the bound");
             assert!(log.pairs.lock().unwrap().len() <= PAIRS_MAX + 1);

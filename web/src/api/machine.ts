@@ -183,3 +183,20 @@ export interface Differences {
 export async function differences(asked: { query: string; start: string; end: string; box_start: string; box_end: string }, options?: Options): Promise<Differences> {
   return (await json<Differences>("sandur/differences", asked, options)).body;
 }
+
+export interface TenantIngest {
+  tenant: string;
+  since_ms: number;
+  /** 0 if nothing was accepted. */
+  accepted_ms: number;
+  lines: number;
+  line_bytes: number;
+  samples: number;
+  histograms: number;
+  exemplars: number;
+  refused: { reason: string; pushes: number; entries: number }[];
+}
+
+export async function ingest(ofAll: boolean, options?: Options): Promise<TenantIngest[]> {
+  return (await json<{ tenants: TenantIngest[] }>(ofAll ? "sandur/ingest/all" : "sandur/ingest", {}, options)).body.tenants;
+}

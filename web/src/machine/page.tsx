@@ -1,10 +1,11 @@
-// The route of the machine: state, slow queries, cardinality, blocks, cost, metrics of the process, settings.
+// The route of the machine: state, slow queries, ingest, cardinality, blocks, cost, metrics of the process, settings.
 
 import type { ComponentType } from "preact";
 import type { Page } from "../frame/frame.tsx";
 import { change } from "../frame/url.ts";
 import { Blocks } from "./blocks.tsx";
 import { Cardinality } from "./cardinality.tsx";
+import { Ingest } from "./ingest.tsx";
 import { Overview } from "./overview.tsx";
 import { OwnMetrics } from "./own_metrics.tsx";
 import { RunningQueries } from "./running_queries.tsx";
@@ -19,6 +20,7 @@ const TABS: [string, string, ComponentType<TabProps>][] = [
   ["overview", "Overview", Overview],
   ["running", "Running queries", RunningQueries],
   ["queries", "Slow queries", SlowQueries],
+  ["ingest", "Ingest", Ingest],
   ["cardinality", "Cardinality", Cardinality],
   ["blocks", "Blocks", Blocks],
   ["metrics", "Own metrics", OwnMetrics],

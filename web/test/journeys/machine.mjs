@@ -1,6 +1,7 @@
 // The machine: every part shows what the server says, and a running query can be ended.
 
 import { equal, isTrue } from "../browser.mjs";
+import { until } from "../server.mjs";
 
 export async function walk({ server, person, shot }) {
   const sandur = await server("--query-slow-threshold", "1ms");
@@ -20,6 +21,17 @@ export async function walk({ server, person, shot }) {
     await shot(operator, tab.replace(" ", "-"));
   }
   isTrue((await operator.count(".problem")) === 0, "a part failed");
+
+  // What the tenant wrote, and what was refused.
+  await fetch(`${sandur.url}/loki/api/v1/push`, { method: "POST", headers: { "content-type": "application/json" }, body: "{" });
+  await operator.press("Ingest");
+  await operator.sees(/fake\s+1\s/, ".machine-body");
+  await operator.page.click(".machine-body input[type=checkbox]");
+  await until("a refusal", async () => {
+    await operator.key("r");
+    return /: 1 push\b/.test(await operator.text(".machine-body"));
+  });
+  await shot(operator, "Ingest");
 
   await ended(sandur, operator, shot);
 

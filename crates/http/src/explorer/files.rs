@@ -50,6 +50,12 @@ pub static FILES: [File; 29] = [
         include_bytes!("../../../../web/dist/assets/chunk-I6BBHISS.js"),
     ),
     file(
+        "assets/chunk-IMUIQ7UM.js",
+        "text/javascript; charset=utf-8",
+        "W/\"f56e967c3be0d482\"",
+        include_bytes!("../../../../web/dist/assets/chunk-IMUIQ7UM.js"),
+    ),
+    file(
         "assets/chunk-IOVFATHQ.js",
         "text/javascript; charset=utf-8",
         "W/\"13cdae906d55b1d9\"",
@@ -78,12 +84,6 @@ pub static FILES: [File; 29] = [
         "text/javascript; charset=utf-8",
         "W/\"ed802d0130cf958d\"",
         include_bytes!("../../../../web/dist/assets/chunk-MQEZWKSY.js"),
-    ),
-    file(
-        "assets/chunk-OXPNCRQN.js",
-        "text/javascript; charset=utf-8",
-        "W/\"cc8daf8a765fb499\"",
-        include_bytes!("../../../../web/dist/assets/chunk-OXPNCRQN.js"),
     ),
     file(
         "assets/chunk-QODRNYXE.js",
@@ -116,16 +116,10 @@ pub static FILES: [File; 29] = [
         include_bytes!("../../../../web/dist/assets/main-3QXZRTHA.css"),
     ),
     file(
-        "assets/main-PXC63QRX.js",
+        "assets/main-UOSD3SGK.js",
         "text/javascript; charset=utf-8",
-        "W/\"d91db462eff9a4ec\"",
-        include_bytes!("../../../../web/dist/assets/main-PXC63QRX.js"),
-    ),
-    file(
-        "assets/page-2GVZFH57.js",
-        "text/javascript; charset=utf-8",
-        "W/\"e712292c124eccca\"",
-        include_bytes!("../../../../web/dist/assets/page-2GVZFH57.js"),
+        "W/\"7fc8b2368bbc9125\"",
+        include_bytes!("../../../../web/dist/assets/main-UOSD3SGK.js"),
     ),
     file(
         "assets/page-5VHE6B5Q.js",
@@ -152,10 +146,16 @@ pub static FILES: [File; 29] = [
         include_bytes!("../../../../web/dist/assets/page-OMY2JSFC.js"),
     ),
     file(
-        "assets/page-PKO2JUOM.js",
+        "assets/page-U2GHLHV7.js",
         "text/javascript; charset=utf-8",
-        "W/\"700363901a2d6179\"",
-        include_bytes!("../../../../web/dist/assets/page-PKO2JUOM.js"),
+        "W/\"eaba439cc154d71d\"",
+        include_bytes!("../../../../web/dist/assets/page-U2GHLHV7.js"),
+    ),
+    file(
+        "assets/page-UJEIGU4S.js",
+        "text/javascript; charset=utf-8",
+        "W/\"a8d2a912de3587f3\"",
+        include_bytes!("../../../../web/dist/assets/page-UJEIGU4S.js"),
     ),
     file(
         "assets/theme-DMKARAT2.js",
@@ -172,7 +172,7 @@ pub static FILES: [File; 29] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"997c4f2119747e36\"",
+        "W/\"8ada61f339bc29af\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(

@@ -7,6 +7,7 @@ pub mod config;
 pub mod differences;
 pub mod flush;
 pub mod front;
+pub mod ingest;
 pub mod log_level;
 pub mod metrics;
 pub mod pages;

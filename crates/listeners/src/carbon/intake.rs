@@ -280,6 +280,7 @@ async fn push(
     }
     carbon.writes.intake().push(decoded.batch.into(), None).await?;
     carbon.writes.metrics().samples.inc_by(points);
+    carbon.writes.totals().accept_samples(tenant, [points, 0, 0]);
     carbon.metrics.durable(source.protocol.name, points);
     Ok(left_out)
 }

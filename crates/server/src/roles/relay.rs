@@ -146,7 +146,10 @@ impl Connection for Own {
                 return Ok(());
             }
             match self.writes.intake().push(batch.into(), None).await {
-                Ok(_) => drop(self.writes.metrics().samples.inc_by(samples)),
+                Ok(_) => {
+                    self.writes.metrics().samples.inc_by(samples);
+                    self.writes.totals().accept_samples(&self.tenant, [samples, 0, 0]);
+                }
                 // A retry would be refused again and block all later points.
                 Err(failure) if !failure.may_pass() => {
                     self.refused("relay_refused", samples, &failure.message);

@@ -196,6 +196,8 @@ GET /render/ read
 GET /ring any
 GET /ruler/ring any
 GET /sandur/differences read
+GET /sandur/ingest read
+GET /sandur/ingest/all admin
 GET /sandur/queries read
 GET /sandur/queries/all admin
 GET /sandur/slow_queries read

@@ -27,6 +27,7 @@ mod harness;
 mod http2_hostile;
 mod http_contract;
 mod import_whisper;
+mod ingest;
 mod large_pushes;
 mod listeners;
 mod logcli;

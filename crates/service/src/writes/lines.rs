@@ -68,6 +68,7 @@ impl Writes {
             self.intake().push(batch.into(), Some(memory)).await?;
             self.metrics().entries.inc_by(lines);
             self.metrics().line_bytes.inc_by(bytes);
+            self.totals().accept_lines(tenant, lines, bytes);
         }
         Ok(refused)
     }

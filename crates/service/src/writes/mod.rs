@@ -25,6 +25,7 @@ use sandur_model::{Limits, TenantId};
 use sandur_runtime::{Env, FairBudget};
 
 use crate::failure::Failure;
+use crate::ingest_totals::IngestTotals;
 use crate::intake::Intake;
 use crate::metrics::WriteMetrics;
 use crate::pressure::Pressure;
@@ -63,14 +64,16 @@ pub struct Writes(Arc<Inner>);
 struct Inner {
     parts: WriteParts,
     rates: RateLimiter,
+    totals: Arc<IngestTotals>,
     refusals: RefusalLog,
 }
 
 impl Writes {
     /// Creates the service from its parts.
     pub fn new(parts: WriteParts) -> Self {
-        let refusals = RefusalLog::new(parts.env.clone());
-        Self(Arc::new(Inner { parts, rates: RateLimiter::default(), refusals }))
+        let totals = Arc::new(IngestTotals::new(parts.env.clone()));
+        let refusals = RefusalLog::new(parts.env.clone(), Arc::clone(&totals));
+        Self(Arc::new(Inner { parts, rates: RateLimiter::default(), totals, refusals }))
     }
 
     /// Clock, tasks and the CPU pool.
@@ -111,6 +114,11 @@ impl Writes {
     /// Rate limits of tenants.
     pub fn rates(&self) -> &RateLimiter {
         &self.0.rates
+    }
+
+    /// What each tenant has written since the process started.
+    pub fn totals(&self) -> &IngestTotals {
+        &self.0.totals
     }
 
     /// The log of refusals.

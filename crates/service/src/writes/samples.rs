@@ -150,11 +150,13 @@ impl Writes {
         (batch, mut accepted): (SampleBatch, Accepted),
         memory: Option<FairReservation>,
     ) -> Result<Stored, Failure> {
+        let tenant = batch.tenant.clone();
         accepted.refuse_conflicts(&self.intake().push(batch.into(), memory).await?);
         let Accepted { refused, written, .. } = accepted;
         self.metrics().samples.inc_by(written.samples);
         self.metrics().histograms.inc_by(written.histograms);
         self.metrics().exemplars.inc_by(written.exemplars);
+        self.totals().accept_samples(&tenant, [written.samples, written.histograms, written.exemplars]);
         Ok(Stored { written, refused })
     }
 
