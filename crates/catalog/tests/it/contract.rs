@@ -4,13 +4,19 @@
 
 #![allow(clippy::unwrap_used)] // also in the functions that tests share
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::ObjectStoreExt;
 use sandur_base::Id;
 use sandur_catalog::{Catalog, CatalogOptions, CommitError, EditFault, Rejection};
 use sandur_format::catalog_entry::{Edit, Precondition};
 use sandur_model::{Dataset, TenantId, TimeRange};
 use sandur_runtime::Env;
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Operation, Store};
 
-use crate::world::{add, block, memory, options, register};
+use crate::world::{START_NS, add, block, memory, options, register};
 
 #[tokio::test(start_paused = true)]
 async fn processes_see_each_others_commits() {
@@ -176,4 +182,49 @@ async fn a_catalog_in_a_local_directory_survives_a_restart() {
     assert_eq!(catalog.snapshot(), before);
     assert_eq!((before.number(), before.block_count()), (21, 20));
     assert!(catalog.is_local());
+}
+
+/// A poll of a log that has not grown is one request, sees every new entry, and verifies the end of the log
+/// every ten seconds and after a suspension.
+#[tokio::test(start_paused = true)]
+async fn polls_are_cheap_and_miss_nothing() {
+    let env = Env::simulated(9, START_NS);
+    let bucket = FaultStore::new(env.clone(), 9, FaultPlan::none());
+    let store =
+        |name: &str| Store::from_object_store(Arc::new(bucket.client(name)), env.clone(), Default::default());
+    let few = CatalogOptions { checkpoint_entries: 4, truncate_after: Duration::from_secs(60), ..options() };
+    let (writing, polling) = (store("writing"), store("polling"));
+    let a = Catalog::open(writing, env.clone(), few.clone()).await.unwrap();
+    let b = Catalog::open(polling.clone(), env.clone(), few).await.unwrap();
+    let gets = || {
+        let usage = polling.meter().snapshot();
+        usage.iter().filter(|one| one.operation == Operation::Get).map(|one| one.requests).sum::<u64>()
+    };
+    let writer = env.new_id();
+    register(&a, writer).await.unwrap();
+    b.poll().await.unwrap();
+    let before = gets();
+    for _ in 0..100 {
+        env.sleep(Duration::from_secs(1)).await;
+        assert!(b.poll().await.unwrap().writer(writer).is_some());
+        assert!(b.age() < Duration::from_secs(1));
+    }
+    let sent = gets() - before;
+    assert!((100..=125).contains(&sent), "{sent} requests of 100 polls");
+    for hour in 0..40 {
+        a.commit(writer, vec![add(&block(&env, writer, hour))], vec![]).await.unwrap();
+        a.keep_house().await.unwrap();
+        // Sometimes the process is suspended, for so long that entries that it has not read are deleted.
+        let pause = if hour % 10 == 9 { 400 } else { env.random_below(20) };
+        env.sleep(Duration::from_secs(pause)).await;
+        assert_eq!(b.poll().await.unwrap(), a.snapshot(), "entry {hour}");
+    }
+    assert!(a.entry(3).await.unwrap().is_none(), "the log was truncated");
+    bucket.objects().delete(&format!("catalog/{:020}", a.snapshot().number()).into()).await.unwrap();
+    let noticed = async {
+        while b.poll().await.is_ok() {
+            env.sleep(Duration::from_secs(1)).await;
+        }
+    };
+    assert!(env.timeout(Duration::from_secs(13), noticed).await.is_some(), "a lost entry is noticed");
 }
