@@ -30,8 +30,8 @@ const INTRODUCTION: &str = "# HTTP API\n\n\
     A query with the header `X-Sandur-Min-Freshness: DURATION` (such as `0s` or `2s`) is answered only from \
     a view that contains every row that any process of the bucket acknowledged until that long before the \
     request. If the view is older, it is brought up to date first, for at most 10 s and within the time of \
-    the query; else the answer is 503 with the writer whose rows are not known, and `Retry-After`. This applies to \
-    every path that reads stored data, in gRPC as metadata. [More](../guarantees.md#staleness).\n";
+    the query; else the answer is 503 with the writer whose rows are not known, and `Retry-After`. This \
+    applies to every path that reads stored data, in gRPC as metadata. [More](../guarantees.md#staleness).\n";
 
 /// The text of `docs/reference/http-api.md`.
 pub fn http_api_page() -> String {
