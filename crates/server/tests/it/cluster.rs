@@ -116,3 +116,36 @@ fn processes_with_one_secret_ask_each_other_before_the_bucket() {
     assert_eq!(two.terminate(), Some(0));
     assert_eq!(stranger.terminate(), Some(0));
 }
+
+/// Processes find each other by gossip although each knows only the bucket and the secret.
+#[test]
+fn processes_with_one_secret_meet_without_seeds() {
+    let Some(store) = s3_store("gossip") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let start = |name: &str, secret: &str| {
+        let home = folder.path().join(name);
+        std::fs::create_dir_all(&home).unwrap();
+        let file = home.join("secret");
+        std::fs::write(&file, secret.repeat(32)).unwrap();
+        let file = file.to_str().unwrap().to_owned();
+        Setup::new(&store, &home).with(&["--cluster-secret-file", &file]).start()
+    };
+    let (one, two, stranger) = (start("one", "s"), start("two", "s"), start("stranger", "t"));
+    let peers = |state: &str| format!("sandur_gossip_peers{{state=\"{state}\"}}");
+    let until = |server: &Server, name: &str, least: u64| {
+        let started = Instant::now();
+        while counter(server, name) < least {
+            assert!(started.elapsed() < Duration::from_secs(60), "{name} is {}", counter(server, name));
+            std::thread::sleep(Duration::from_millis(50)); // polling another process
+        }
+    };
+    for server in [&one, &two] {
+        until(server, &peers("alive"), 1);
+    }
+    until(&one, r#"sandur_gossip_refused_datagrams_total{reason="key"}"#, 1);
+    assert_eq!((counter(&one, &peers("alive")), counter(&stranger, &peers("alive"))), (1, 0));
+    assert_eq!(two.terminate(), Some(0));
+    until(&one, &peers("left"), 1);
+    assert_eq!(one.terminate(), Some(0));
+    assert_eq!(stranger.terminate(), Some(0));
+}
