@@ -56,7 +56,7 @@ pub enum BadSecret {
     },
     /// There are too many lines.
     #[error(
-        "the file of the cluster's secret has {0} lines, and at most {SECRETS_MAX} are allowed: the secret in \
+        "the file of the cluster's secret has {0} lines, and at most {SECRETS_MAX} are allowed: the one in \
          use, and another one while it is being replaced"
     )]
     Many(usize),

@@ -1,7 +1,8 @@
 //! What each tenant has written since the process started: accepted rows, and refused pushes by reason.
 //!
-//! **Invariants.** At most [`TENANTS_MAX`] tenants are counted by name; all further ones are counted together,
-//! so that clients that invent tenants cannot grow the table. Reasons are those of the program, which are few.
+//! **Invariants.** At most [`TENANTS_MAX`] tenants are counted by name; all further ones are counted
+//! together, so that clients that invent tenants cannot grow the table. Reasons are those of the program,
+//! which are few.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

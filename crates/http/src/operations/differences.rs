@@ -34,13 +34,13 @@ pub static ROUTE: Route = Route {
         parameter("box_end", "end of the box, exclusive; required"),
         parameter("limit", "maximum number of fields; 100"),
     ],
-    answers: "200, `{\"inside\",\"outside\",\"everyInside\",\"everyOutside\",\"hasMoreFields\",\"fields\":[{\"name\",\
-              \"origin\",\"score\",\"number\",\"restInside\",\"restOutside\",\"valuesLeftOut\",\"values\":[{\"value\",\
-              \"inside\",\"outside\"},..]},..]}`: numbers of lines; the largest difference first; `score` is 0 if \
-              chance explains all differences of a field; `value` is null for lines without the field. \
-              Counts are exact if `everyInside` and `everyOutside` are 1: a value that is listed has all its \
-              lines, and `restInside` and `restOutside` are lines with values beyond the first 10,000 of the \
-              field.",
+    answers: "200, `{\"inside\",\"outside\",\"everyInside\",\"everyOutside\",\"hasMoreFields\",\
+              \"fields\":[{\"name\",\"origin\",\"score\",\"number\",\"restInside\",\"restOutside\",\
+              \"valuesLeftOut\",\"values\":[{\"value\",\"inside\",\"outside\"},..]},..]}`: numbers of \
+              lines; the largest difference first; `score` is 0 if chance explains all differences of a \
+              field; `value` is null for lines without the field. Counts are exact if `everyInside` and \
+              `everyOutside` are 1: a value that is listed has all its lines, and `restInside` and \
+              `restOutside` are lines with values beyond the first 10,000 of the field.",
     fails: "400: not a query of lines, or the box is not inside of the range.",
     handler: |request, app| differences.call(request, app),
     ..Route::of(Group::Discovery)

@@ -19,9 +19,9 @@ pub static OWN: Route = Route {
     scope: Access::Read,
     does: "What the tenant has written to this process since it started, by every protocol, and the refused \
            pushes by reason. Samples of scrapes and rules are included.",
-    answers: "200, JSON: `{\"tenants\": [{\"tenant\", \"since_ms\", \"accepted_ms\", \"lines\", \"line_bytes\", \
-              \"samples\", \"histograms\", \"exemplars\", \"refused\": [{\"reason\", \"pushes\", \"entries\"}, ..]}]}`; \
-              `accepted_ms` is 0 if nothing was accepted.",
+    answers: "200, JSON: `{\"tenants\": [{\"tenant\", \"since_ms\", \"accepted_ms\", \"lines\", \
+              \"line_bytes\", \"samples\", \"histograms\", \"exemplars\", \"refused\": [{\"reason\", \
+              \"pushes\", \"entries\"}, ..]}]}`; `accepted_ms` is 0 if nothing was accepted.",
     fails: "503 when there is no memory for the answer.",
     handler: |request, app| own.call(request, app),
     ..Route::of(Group::Operations)
@@ -31,8 +31,8 @@ pub static OWN: Route = Route {
 pub static ALL: Route = Route {
     paths: &["/sandur/ingest/all"],
     scope: Access::Admin,
-    does: "Like `/sandur/ingest`, for all tenants by name. 1,000 tenants are counted by name, all further ones \
-           together as `(others)`.",
+    does: "Like `/sandur/ingest`, for all tenants by name. 1,000 tenants are counted by name, all further \
+           ones together as `(others)`.",
     handler: |request, app| all.call(request, app),
     ..OWN
 };

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::FieldOrigin;
+use super::answer::{FieldOrigin, Sides};
 
 /// The most fields that are counted.
 pub const FIELDS_MAX: usize = 1_000;
@@ -18,9 +18,6 @@ const ALL_VALUES_MAX: usize = 400_000;
 const VALUE_BYTES_MAX: usize = 256;
 /// Estimated bytes of an entry of a table.
 const ENTRY_BYTES: usize = 96;
-
-/// Numbers of rows: inside and outside of the box.
-pub type Sides = [u64; 2];
 
 /// The values of one field.
 #[derive(Debug, Default)]

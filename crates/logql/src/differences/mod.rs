@@ -7,9 +7,10 @@
 //! ([`shares`]).
 //!
 //! **Bounds.** If the lines inside or outside have more than [`BYTES_MAX`], every n-th page of that side is
-//! read, and its rows count n times. Counts of a field with at most [`counts::VALUES_MAX`] values are exact,
-//! apart from this. The memory of the tables is reserved from the query's budget.
+//! read, and its rows count n times. Apart from this, counts of a field with at most [`counts::VALUES_MAX`]
+//! values are exact. The memory of the tables is reserved from the query's budget.
 
+mod answer;
 mod counts;
 mod shares;
 
@@ -30,7 +31,7 @@ use crate::fields::{FieldParser, line_fields};
 use crate::log_scan::row_hash;
 use crate::pipeline::{Pipeline, Worker, is_suspect, passes, rows_between};
 use crate::row::{Origin, Row, RunLabels};
-pub use counts::Sides;
+pub use answer::{Differences, FieldDifference, FieldOrigin, Sides, ValueShare};
 use counts::Table;
 
 /// The most bytes of lines that are read on each side: about a second of one CPU.
@@ -45,78 +46,6 @@ pub struct DifferencesRequest {
     pub range: TimeRange,
     /// The box; the end is exclusive.
     pub inside: TimeRange,
-}
-
-/// Where a field comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FieldOrigin {
-    /// A label of the stream.
-    Label,
-    /// Structured metadata.
-    Metadata,
-    /// A stage of the query.
-    Parsed,
-    /// A member of a JSON line.
-    Json,
-    /// A pair of a logfmt line.
-    Logfmt,
-}
-
-impl FieldOrigin {
-    /// The name in answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Label => "label",
-            Self::Metadata => "metadata",
-            Self::Parsed => "parsed",
-            Self::Json => "json",
-            Self::Logfmt => "logfmt",
-        }
-    }
-}
-
-/// A value with its numbers of lines.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ValueShare {
-    /// The value; `None`: the line does not have the field.
-    pub value: Option<String>,
-    /// Lines inside of the box.
-    pub inside: u64,
-    /// Lines outside of the box.
-    pub outside: u64,
-}
-
-/// How a field differs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FieldDifference {
-    /// The name, as the stage that extracts the field gives it.
-    pub name: String,
-    /// Where it comes from.
-    pub origin: FieldOrigin,
-    /// The largest difference between the share of a value inside and outside, from 0 to 1; 0 if chance
-    /// explains all of them.
-    pub score: f64,
-    /// The number of values that were counted.
-    pub number: u64,
-    /// Lines with further values, inside and outside; `[0, 0]` if all values were counted.
-    pub rest: Sides,
-    /// Values whose difference chance does not explain, the largest difference first.
-    pub values: Vec<ValueShare>,
-    /// Further such values.
-    pub values_left_out: u64,
-}
-
-/// The answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Differences {
-    /// Lines that pass, inside and outside.
-    pub lines: Sides,
-    /// One of this many pages was read, inside and outside; 1 is all.
-    pub every: Sides,
-    /// Fields, the largest difference first.
-    pub fields: Vec<FieldDifference>,
-    /// Whether there were more fields than are counted.
-    pub has_more: bool,
 }
 
 /// Compares the box with the rest of the range. A metric query is refused.

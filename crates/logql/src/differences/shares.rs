@@ -1,7 +1,7 @@
 //! Ranks fields by how much the shares of their values differ inside and outside of the box.
 
-use super::counts::{Sides, Table, Values};
-use super::{FieldDifference, FieldOrigin, ValueShare};
+use super::answer::{FieldDifference, FieldOrigin, Sides, ValueShare};
+use super::counts::{Table, Values};
 
 /// Standard deviations beyond which a difference of shares is regarded as real.
 const DEVIATIONS: f64 = 3.0;
