@@ -191,7 +191,7 @@ impl Answer {
                 fixed.number(2, *end);
                 parts.open(
                     answers::FRAMES,
-                    fixed.len() + frames.iter().map(|f| field_bytes(f)).sum::<usize>(),
+                    fixed.len() + frames.iter().map(field_bytes).sum::<usize>(),
                 );
                 parts.text.extend_from_slice(&fixed);
                 frames.iter().for_each(|frame| parts.field(3, frame));
