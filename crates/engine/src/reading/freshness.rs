@@ -16,6 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_base::BoxFuture;
 use sandur_base::units::format_duration;
 use sandur_catalog::Catalog;
 use sandur_query::{Error as QueryError, QueryContext, Staleness};
@@ -129,7 +130,12 @@ impl Freshness {
 
     /// Waits until the view is complete as of `target`, and causes the reads for that. Without `all`, what
     /// does not fit into memory or was waited for in vain does not count. Concurrent callers share the reads.
-    pub(crate) async fn bring_up_to(&self, target: Duration, all: bool) {
+    pub(crate) fn bring_up_to(&self, target: Duration, all: bool) -> BoxFuture<'_, ()> {
+        // Boxed, because it is large and rarely made.
+        Box::pin(self.read_until(target, all))
+    }
+
+    async fn read_until(&self, target: Duration, all: bool) {
         let mut changes = self.followed.watch();
         while !self.followed.is_complete(target, all) {
             self.followed.read_before(target);

@@ -251,7 +251,7 @@ impl OneFollower {
                 () = self.turn() => {}
             }
         };
-        if is_to_be_adopted && let Err(error) = others.adopt(&mut self.tail).await {
+        if is_to_be_adopted && let Err(error) = Box::pin(others.adopt(&mut self.tail)).await {
             tracing::warn!(incarnation = %writer, %error, "a silent writer could not be adopted yet");
         }
     }
@@ -264,7 +264,8 @@ impl OneFollower {
         }
         let (env, before) = (others.node.env.clone(), self.tail.next());
         let (began, turn) = (env.monotonic(), if self.speed == Speed::Fast { FAST_TURN } else { SLOW_TURN });
-        let read = env.timeout(turn, self.tail.read(&others, WhenFull::Stop, self.speed)).await;
+        let read = Box::pin(self.tail.read(&others, WhenFull::Stop, self.speed));
+        let read = env.timeout(turn, read).await;
         let (ended, next) = (env.monotonic(), self.tail.next());
         let took = ended.saturating_sub(began);
         let Some(read) = read else {
