@@ -195,6 +195,7 @@ GET /render read
 GET /render/ read
 GET /ring any
 GET /ruler/ring any
+GET /sandur/cluster admin
 GET /sandur/differences read
 GET /sandur/ingest read
 GET /sandur/ingest/all admin
@@ -370,6 +371,7 @@ POST /render read
 POST /render/ read
 POST /ring any
 POST /ruler/ring any
+POST /sandur/cluster/drain admin
 POST /sandur/differences read
 POST /scheduler/ring any
 POST /tags read
