@@ -142,8 +142,7 @@ fn row(cluster: &Cluster, node: &Node, now_ms: i64) -> [String; 12] {
     let dash = |text: &str| if text.is_empty() { "-".to_owned() } else { escaped(text).into_owned() };
     let seconds = |ms: u64| format_duration(Duration::from_secs(ms / 1_000));
     let up = u64::try_from(now_ms.saturating_sub(node.started_ms)).unwrap_or(0);
-    // The largest share of a role tells most: roles that a node does not have are 0.
-    let share = node.shares_percent.get("compact").or_else(|| node.shares_percent.values().next());
+    let share = node.shares_percent.get("compact");
     let state = if node.member { node.state.clone() } else { format!("{} (out)", node.state) };
     [
         // A program that states no id is known by its process.
