@@ -271,6 +271,7 @@ fn play_all(seeds: std::ops::Range<u64>) {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_time().start_paused(true).build().unwrap();
         let (rows, blocks) = runtime.block_on(play(seed));
+        println!("seed {seed}: {rows} rows were removed, {blocks} blocks rewritten");
         gone += rows;
         rewritten += blocks;
     }
@@ -279,7 +280,7 @@ fn play_all(seeds: std::ops::Range<u64>) {
 
 #[test]
 fn rows_are_removed_only_when_their_period_was_over() {
-    play_all(3..4);
+    play_all(7..8);
 }
 
 #[test]
