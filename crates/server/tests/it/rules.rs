@@ -129,7 +129,7 @@ fn rules_are_evaluated_stored_shown_and_sent() {
     std::fs::write(&rules, RULES).unwrap();
     let ((living, received), (hanging, _held)) = (receiver(), silent());
     // Port 9 refuses connections.
-    let urls = format!("http://127.0.0.1:9,http://{hanging},http://user:secret@{living}/prefix/");
+    let urls = format!("http://127.0.0.1:9,http://{hanging},http://user:hidden-word@{living}/prefix/");
     let server = start(folder.path(), &rules, &urls);
     let lines: Vec<(i64, String)> = (0..3).map(|n| (now_ns() - n, format!("error {n}"))).collect();
     assert_eq!(server.push(&json!({"app": "api"}), &lines).unwrap().0, 204);
@@ -156,11 +156,11 @@ fn rules_are_evaluated_stored_shown_and_sent() {
     let alerts = server.get_json("/prometheus/api/v1/alerts");
     assert_eq!(alerts["data"]["alerts"].as_array().unwrap().len(), 2, "{alerts}");
     let targets = server.get_json("/api/v1/alertmanagers").to_string();
-    assert!(targets.contains("/prefix/api/v2/alerts") && !targets.contains("secret"), "{targets}");
+    assert!(targets.contains("/prefix/api/v2/alerts") && !targets.contains("hidden-word"), "{targets}");
     let (status, groups) = server.get("/loki/api/v1/rules");
     let groups = String::from_utf8(groups).unwrap();
     assert!(status == 200 && groups.starts_with("\"rules.yml\":\n    - name: \"quick\"\n"), "{groups}");
-    assert!(!String::from_utf8(server.get("/config").1).unwrap().contains("secret"));
+    assert!(!String::from_utf8(server.get("/config").1).unwrap().contains("hidden-word"));
     let metrics = String::from_utf8(server.get("/metrics").1).unwrap();
     assert!(metrics.contains("sandur_rules_evaluation_failures_total{reason=\"query\"}"), "{metrics}");
 

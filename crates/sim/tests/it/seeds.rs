@@ -1,12 +1,12 @@
 //! Goal: no acknowledged entry or sample is lost or duplicated, no deleted one reappears, and rollups
 //! contain exactly what was sent, whatever the store and the processes do.
 //!
-//! Method: three seeds of the simulation, and one seed twice. `cargo xtask sim` runs thousands.
+//! Method: two seeds of the simulation, and one seed twice. `cargo xtask sim` runs thousands.
 
 #[test]
 fn seeds_hold_every_invariant() {
     let (mut acknowledged, mut deleted, mut rolled, mut kills) = (0, 0, 0, 0);
-    for seed in 3..=5 {
+    for seed in 9..=10 {
         let outcome = sandur_sim::run(seed).unwrap_or_else(|error| panic!("{error:#}"));
         acknowledged += outcome.acknowledged;
         deleted += outcome.deleted;
