@@ -189,10 +189,7 @@ impl Answer {
                 let mut fixed = Vec::new();
                 fixed.number(1, *catalog);
                 fixed.number(2, *end);
-                parts.open(
-                    answers::FRAMES,
-                    fixed.len() + frames.iter().map(field_bytes).sum::<usize>(),
-                );
+                parts.open(answers::FRAMES, fixed.len() + frames.iter().map(field_bytes).sum::<usize>());
                 parts.text.extend_from_slice(&fixed);
                 frames.iter().for_each(|frame| parts.field(3, frame));
             }
