@@ -27,7 +27,7 @@ pub(crate) struct Node {
     pub(crate) place: NodePlace,
     pub(crate) shutdown: Shutdown,
     /// The other processes of the bucket, if they are called.
-    pub(crate) peers: Option<AskedPeers>,
+    pub(crate) peers: Option<Arc<AskedPeers>>,
 }
 
 impl Node {
@@ -37,7 +37,7 @@ impl Node {
         catalog: Catalog,
         (place, peers): (NodePlace, Option<Arc<dyn Peers>>),
     ) -> Arc<Self> {
-        let peers = peers.map(|peers| AskedPeers::new(env.clone(), catalog.clone(), peers));
+        let peers = peers.map(|peers| Arc::new(AskedPeers::new(env.clone(), catalog.clone(), peers)));
         let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
         let followed = Arc::new(FollowedWriters::new(env.clone()));
         let (metrics, shutdown) = (Metrics::default(), Shutdown::default());

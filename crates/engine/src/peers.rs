@@ -59,8 +59,7 @@ pub struct PeerFrames {
     pub frames: Vec<Bytes>,
 }
 
-/// The processes of a catalog that can be asked. Cheap to clone.
-#[derive(Clone)]
+/// The processes of a catalog that can be asked.
 pub(crate) struct AskedPeers {
     env: Env,
     catalog: Catalog,

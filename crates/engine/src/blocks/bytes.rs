@@ -11,6 +11,7 @@
 //! Bytes are checked against the block's own checksums when they are decoded, whatever tier they come from.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
@@ -47,7 +48,7 @@ pub struct BlockBytes {
     env: Env,
     store: Store,
     cache: Cache,
-    peers: Option<AskedPeers>,
+    peers: Option<Arc<AskedPeers>>,
 }
 
 impl BlockBytes {
@@ -57,7 +58,7 @@ impl BlockBytes {
     }
 
     /// Asks the authors of blocks for their pieces before the store.
-    pub(crate) fn asking(self, peers: Option<AskedPeers>) -> Self {
+    pub(crate) fn asking(self, peers: Option<Arc<AskedPeers>>) -> Self {
         Self { peers, ..self }
     }
 

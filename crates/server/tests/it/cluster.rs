@@ -4,6 +4,7 @@
 
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)] // process tests: real time
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::process::{Server, Setup, now_ns, request, s3_store};
@@ -70,46 +71,46 @@ fn counter(server: &Server, name: &str) -> u64 {
     value.map_or(0, |value| value.parse().unwrap())
 }
 
+/// Starts a process with a secret of this letter.
+fn with_secret(store: &str, home: &Path, letter: &str) -> Server {
+    std::fs::create_dir_all(home).unwrap();
+    let file = home.join("secret");
+    std::fs::write(&file, letter.repeat(32)).unwrap();
+    Setup::new(store, home).with(&["--cluster-secret-file", file.to_str().unwrap()]).start()
+}
+
 /// Processes with one secret send each other frames of their WALs and pieces of blocks. One with another
 /// secret gets nothing from them and reads the bucket.
 #[test]
 fn processes_with_one_secret_ask_each_other_before_the_bucket() {
     let Some(store) = s3_store("peers") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let start = |name: &str, secret: &str| {
-        let home = folder.path().join(name);
-        std::fs::create_dir_all(&home).unwrap();
-        let file = home.join("secret");
-        std::fs::write(&file, secret.repeat(32)).unwrap();
-        let file = file.to_str().unwrap().to_owned();
-        Setup::new(&store, &home).with(&["--cluster-secret-file", &file]).start()
-    };
+    let start = |name: &str, secret: &str| with_secret(&store, &folder.path().join(name), secret);
     let (one, two, stranger) = (start("one", "s"), start("two", "s"), start("stranger", "t"));
     let base_ns = now_ns();
-    until(&two, base_ns, 0);
-    push_lines(&one, "one", 300, base_ns);
-    for server in [&one, &two, &stranger] {
-        until(server, base_ns, 300);
-    }
     let frames = r#"sandur_peer_calls_total{call="frames",outcome="ok"}"#;
     let pieces = r#"sandur_peer_calls_total{call="pieces",outcome="ok"}"#;
-    assert!(counter(&two, frames) > 0);
-    assert!(counter(&two, "sandur_engine_told_segments_total") > 0);
-    assert_eq!(counter(&stranger, frames), 0);
-    assert!(counter(&one, "sandur_peer_strangers_total") > 0);
-    let (status, _) = request(one.address, "POST", "/flush", &[], b"").unwrap();
-    assert_eq!(status, 204);
-    let started = Instant::now();
-    while counter(&two, pieces) == 0 {
-        until(&two, base_ns, 300);
-        assert!(started.elapsed() < Duration::from_secs(20), "no piece of a block came from its author");
+    // A call may be late on a busy machine. Then the bucket is read, and the next block is asked for.
+    let (started, mut lines) = (Instant::now(), 0);
+    while lines == 0 || counter(&two, "sandur_engine_told_segments_total") == 0 || counter(&two, pieces) == 0
+    {
+        push_lines(&one, &format!("one at {lines}"), 100, base_ns);
+        lines += 100;
+        for server in [&one, &two, &stranger] {
+            until(server, base_ns, lines);
+        }
+        let (status, _) = request(one.address, "POST", "/flush", &[], b"").unwrap();
+        assert_eq!(status, 204);
+        until(&two, base_ns, lines);
+        assert!(started.elapsed() < Duration::from_secs(60), "no frame or piece came from a peer");
     }
-    until(&stranger, base_ns, 300);
-    assert_eq!(counter(&stranger, pieces), 0);
+    assert!(counter(&two, frames) > 0 && counter(&one, "sandur_peer_strangers_total") > 0);
+    until(&stranger, base_ns, lines);
+    assert_eq!((counter(&stranger, frames), counter(&stranger, pieces)), (0, 0));
     push_lines(&one, "one again", 100, base_ns);
     one.kill();
     for server in [&two, &stranger] {
-        println!("the dead one's last lines are seen after {:?}", until(server, base_ns, 400));
+        println!("the dead one's last lines are seen after {:?}", until(server, base_ns, lines + 100));
         let (status, _) = server.get("/ready");
         assert_eq!(status, 200);
     }
@@ -122,14 +123,7 @@ fn processes_with_one_secret_ask_each_other_before_the_bucket() {
 fn processes_with_one_secret_meet_without_seeds() {
     let Some(store) = s3_store("gossip") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let start = |name: &str, secret: &str| {
-        let home = folder.path().join(name);
-        std::fs::create_dir_all(&home).unwrap();
-        let file = home.join("secret");
-        std::fs::write(&file, secret.repeat(32)).unwrap();
-        let file = file.to_str().unwrap().to_owned();
-        Setup::new(&store, &home).with(&["--cluster-secret-file", &file]).start()
-    };
+    let start = |name: &str, secret: &str| with_secret(&store, &folder.path().join(name), secret);
     let (one, two, stranger) = (start("one", "s"), start("two", "s"), start("stranger", "t"));
     let peers = |state: &str| format!("sandur_gossip_peers{{state=\"{state}\"}}");
     let until = |server: &Server, name: &str, least: u64| {

@@ -179,7 +179,7 @@ impl Found {
 /// The position of a scan in one holder.
 enum Cursor {
     Block {
-        reader: IndexReader,
+        reader: Box<IndexReader>,
         series: Box<Peekable<roaring::bitmap::IntoIter>>,
         /// The page with the labels of the next series, once it is read.
         page: Option<Arc<HeldPage>>,
@@ -409,7 +409,7 @@ impl Walk {
         let memory = self.context.budget().reserve(series.serialized_size() as u64 + 512)?;
         let keep = reader.pages_of(&series).len() <= KEPT_PAGES;
         let series = Box::new(series.into_iter().peekable());
-        let (page, alike) = (None, Vec::new());
+        let (reader, page, alike) = (Box::new(reader), None, Vec::new());
         self.cursors.push(Cursor::Block { reader, series, page, alike, keep, _memory: memory });
         Ok(())
     }
