@@ -29,7 +29,7 @@ use crate::head::Head;
 use crate::metrics::Metrics;
 use crate::node::Node;
 use crate::options::EngineOptions;
-use crate::peers::PeerFrames;
+use crate::peers::{AskedPeers, PeerFrames};
 use crate::place::NodePlace;
 use crate::readiness::log_changes;
 use crate::reading::queries::Queries;
@@ -76,6 +76,7 @@ impl Engine {
         let local = matches!(store.kind(), StoreKind::Local { .. });
         let catalog = Catalog::open(store.clone(), env.clone(), options.catalog.clone()).await?;
         let peers = options.peers.clone().filter(|_| !local);
+        let peers = peers.map(|peers| AskedPeers::new(catalog.clone(), options.address.clone(), peers));
         let merges = options.maintenance.compaction.block_raw_bytes_max > 0;
         let place = NodePlace::new(&options.node, merges);
         let node = Node::new(env.clone(), store, catalog, (place, peers));

@@ -84,7 +84,7 @@ pub use error::{CancelRefusal, Error, FilterError};
 pub use followed::WriterShown;
 pub use metrics::Metrics;
 pub use options::{EngineOptions, MaintenanceOptions, NodeOptions, RetentionOf};
-pub use peers::{PeerFrames, Peers};
+pub use peers::{AskedFrames, PeerFrames, Peers};
 pub use policy::compaction::CompactionPolicy;
 pub use policy::retention::{LabelRetention, Retention};
 pub use policy::rollups::{RollupStep, RollupSteps, RollupsNow};

@@ -11,7 +11,7 @@ use sandur_store::Store;
 use crate::error::{Error, expect_catalog};
 use crate::followed::FollowedWriters;
 use crate::metrics::Metrics;
-use crate::peers::{AskedPeers, Peers};
+use crate::peers::AskedPeers;
 use crate::place::NodePlace;
 use crate::view::Views;
 
@@ -35,9 +35,9 @@ impl Node {
         env: Env,
         store: Store,
         catalog: Catalog,
-        (place, peers): (NodePlace, Option<Arc<dyn Peers>>),
+        (place, peers): (NodePlace, Option<AskedPeers>),
     ) -> Arc<Self> {
-        let peers = peers.map(|peers| Arc::new(AskedPeers::new(env.clone(), catalog.clone(), peers)));
+        let peers = peers.map(Arc::new);
         let views = Arc::new(Views::new(env.clone(), catalog.snapshot()));
         let followed = Arc::new(FollowedWriters::new(env.clone()));
         let (metrics, shutdown) = (Metrics::default(), Shutdown::default());

@@ -6,7 +6,7 @@
 //!
 //! **Invariants.** A frame from a peer counts only if it is the frame with the expected number of the
 //! expected writer, and a piece only if the checksums of its block match when it is decoded. A peer is
-//! awaited for a short time; then the bucket is read.
+//! awaited for a short time; then the bucket is read. A process never asks itself.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,7 +16,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::{BoxFuture, Id};
 use sandur_catalog::Catalog;
-use sandur_runtime::Env;
 
 /// How long the answer of a writer may take, in addition to the time that it waits.
 const FRAMES_PATIENCE: Duration = Duration::from_millis(250);
@@ -25,27 +24,38 @@ const PIECES_PATIENCE: Duration = Duration::from_millis(100);
 /// The speed at which pieces are expected (20 MB/s).
 const PIECES_BYTES_PER_US: u64 = 20;
 
-/// Calls other processes. `address` is the one in the catalog's registration.
+/// Calls other processes. `address` is the one in the catalog's registration. A call ends within `patience`,
+/// so that the caller can read the bucket instead; who implements the calls learns from it which addresses
+/// to leave alone for a while.
 pub trait Peers: Send + Sync + fmt::Debug {
-    /// Returns the durable frames of the WAL of `writer` from the number `from` on. Waits up to `wait` for
-    /// the first one. `None` if the process does not answer, does not have them in memory any more, or is
-    /// not this writer.
+    /// Returns the frames that are asked for. `None` if the process does not answer, does not have them in
+    /// memory any more, or is not this writer.
     fn frames<'a>(
         &'a self,
         address: &'a str,
-        writer: Id,
-        from: u64,
-        wait: Duration,
+        asked: AskedFrames,
+        patience: Duration,
     ) -> BoxFuture<'a, Option<PeerFrames>>;
 
     /// Returns those pieces of a block that the process has in its cache, in the order of the ranges; `None`
-    /// if the process does not answer.
+    /// if the process does not answer. `asked` is the id of the block and the ranges of the pieces.
     fn pieces<'a>(
         &'a self,
         address: &'a str,
-        block: Id,
-        ranges: &'a [Range<u64>],
+        asked: (Id, &'a [Range<u64>]),
+        patience: Duration,
     ) -> BoxFuture<'a, Option<Vec<Option<Bytes>>>>;
+}
+
+/// The durable frames of a WAL from a number on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskedFrames {
+    /// The incarnation that writes the WAL.
+    pub writer: Id,
+    /// The number of the first frame.
+    pub from: u64,
+    /// How long the answer may wait for the first frame.
+    pub wait: Duration,
 }
 
 /// Frames of a WAL, as their writer knows it.
@@ -61,21 +71,21 @@ pub struct PeerFrames {
 
 /// The processes of a catalog that can be asked.
 pub(crate) struct AskedPeers {
-    env: Env,
     catalog: Catalog,
+    /// The address of this process.
+    own: String,
     peers: Arc<dyn Peers>,
 }
 
 impl AskedPeers {
-    pub(crate) fn new(env: Env, catalog: Catalog, peers: Arc<dyn Peers>) -> Self {
-        Self { env, catalog, peers }
+    pub(crate) fn new(catalog: Catalog, own: String, peers: Arc<dyn Peers>) -> Self {
+        Self { catalog, own, peers }
     }
 
     /// The frames of a writer from `from` on, if it answers.
     pub(crate) async fn frames(&self, writer: Id, from: u64, wait: Duration) -> Option<PeerFrames> {
         let address = self.address(writer)?;
-        let answer = self.peers.frames(&address, writer, from, wait);
-        self.env.timeout(wait + FRAMES_PATIENCE, answer).await?
+        self.peers.frames(&address, AskedFrames { writer, from, wait }, wait + FRAMES_PATIENCE).await
     }
 
     /// The pieces of a block that its author has in its cache; one for each range.
@@ -88,8 +98,7 @@ impl AskedPeers {
         let address = self.address(author)?;
         let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         let patience = PIECES_PATIENCE + Duration::from_micros(bytes / PIECES_BYTES_PER_US);
-        let answer = self.peers.pieces(&address, block, ranges);
-        let pieces = self.env.timeout(patience, answer).await??;
+        let pieces = self.peers.pieces(&address, (block, ranges), patience).await?;
         let fits = |(piece, range): (&Option<Bytes>, &Range<u64>)| {
             piece.as_ref().is_none_or(|piece| piece.len() as u64 == range.end - range.start)
         };
@@ -99,6 +108,7 @@ impl AskedPeers {
     fn address(&self, writer: Id) -> Option<String> {
         let snapshot = self.catalog.snapshot();
         let writer = snapshot.writer(writer).filter(|writer| !writer.is_sealed())?;
-        (!writer.address.is_empty()).then(|| writer.address.clone())
+        let is_another = !writer.address.is_empty() && writer.address != self.own;
+        is_another.then(|| writer.address.clone())
     }
 }

@@ -10,7 +10,7 @@ use sandur_base::{BoxFuture, Id};
 use sandur_store::{Class, Operation};
 
 use super::*;
-use crate::{PeerFrames, Peers};
+use crate::{AskedFrames, PeerFrames, Peers};
 
 const MIB: u64 = 1 << 20;
 
@@ -36,6 +36,7 @@ struct Town {
     env: Env,
     manner: Mutex<Manner>,
     engines: Mutex<BTreeMap<String, Weak<Engine>>>,
+    asked_for_pieces: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Town {
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Town {
 impl Town {
     fn new(env: &Env) -> Arc<Self> {
         let (manner, engines) = (Mutex::new(Manner::Right), Mutex::default());
-        Arc::new(Self { env: env.clone(), manner, engines })
+        Arc::new(Self { env: env.clone(), manner, engines, asked_for_pieces: Mutex::default() })
     }
 
     async fn open(self: &Arc<Self>, bucket: &FaultStore, name: &str) -> Arc<Engine> {
@@ -82,15 +83,14 @@ impl Peers for Town {
     fn frames<'a>(
         &'a self,
         address: &'a str,
-        writer: Id,
-        from: u64,
-        wait: Duration,
+        AskedFrames { writer, from, wait }: AskedFrames,
+        patience: Duration,
     ) -> BoxFuture<'a, Option<PeerFrames>> {
         Box::pin(async move {
             let (engine, manner) = (self.engine(address)?, self.manner());
             match manner {
                 Manner::Silent => return None,
-                Manner::Hangs => std::future::pending().await,
+                Manner::Hangs => return self.env.timeout(patience, std::future::pending()).await?,
                 _ => {}
             }
             self.env.sleep(Duration::from_millis(1)).await;
@@ -108,10 +108,11 @@ impl Peers for Town {
     fn pieces<'a>(
         &'a self,
         address: &'a str,
-        block: Id,
-        ranges: &'a [Range<u64>],
+        (block, ranges): (Id, &'a [Range<u64>]),
+        _patience: Duration,
     ) -> BoxFuture<'a, Option<Vec<Option<Bytes>>>> {
         Box::pin(async move {
+            self.asked_for_pieces.lock().unwrap().push(address.to_owned());
             let (engine, manner) = (self.engine(address)?, self.manner());
             if manner == Manner::Silent {
                 return None;
@@ -262,5 +263,19 @@ async fn a_block_is_asked_of_its_author_before_the_bucket() {
             Manner::Right => assert_eq!((asked, sent), (0, 0)),
             _ => assert!(asked > 0 && sent > 0),
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_does_not_ask_itself_for_its_own_blocks() {
+    let env = Env::simulated(7, START_NS);
+    let (bucket, town) = (near_bucket(&env, 7), Town::new(&env));
+    let (one, two) = (town.open(&bucket, "one").await, town.open(&bucket, "two").await);
+    env.sleep(Duration::from_secs(5)).await;
+    let (author, ranges) = (one.incarnation(), [8..9]);
+    for (engine, is_asked) in [(&one, false), (&two, true)] {
+        let peers = engine.node().peers.clone().unwrap();
+        assert_eq!(peers.pieces(author, Id(1), &ranges).await.is_some(), is_asked);
+        assert_eq!(!town.asked_for_pieces.lock().unwrap().is_empty(), is_asked);
     }
 }

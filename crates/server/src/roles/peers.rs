@@ -13,7 +13,7 @@ use bytes::Bytes;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Id};
 use sandur_config::Settings;
-use sandur_engine::{Engine, PeerFrames, Peers};
+use sandur_engine::{AskedFrames, Engine, PeerFrames, Peers};
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_peers::{
     Answer, Answers, ClusterSecret, PIECES_MAX, PeerCaller, PeerMetrics, PeerServer, Request, ServerBounds,
@@ -31,8 +31,6 @@ const PIECES_BYTES_MAX: u64 = 16 << 20;
 const PIECE_OVERHEAD: usize = 16;
 /// How long a caller may wait for a frame.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// How long an answer may take before the call counts as failed.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 /// How often the file of the secret is read again.
 const SECRET_READ_EVERY: Duration = Duration::from_secs(10);
 
@@ -106,14 +104,12 @@ impl Peers for CalledPeers {
     fn frames<'a>(
         &'a self,
         address: &'a str,
-        writer: Id,
-        from: u64,
-        wait: Duration,
+        AskedFrames { writer, from, wait }: AskedFrames,
+        patience: Duration,
     ) -> BoxFuture<'a, Option<PeerFrames>> {
         Box::pin(async move {
             let request = Request::Frames { writer, from, wait, most_bytes: FRAMES_BYTES };
-            let called = self.caller.call(address, &request, wait + ANSWER_PATIENCE, FRAMES_ANSWER_MAX).await;
-            match called {
+            match self.caller.call(address, &request, patience, FRAMES_ANSWER_MAX).await {
                 Ok(Answer::Frames { catalog, end, frames }) => Some(PeerFrames { catalog, end, frames }),
                 Ok(_) => None,
                 Err(error) => {
@@ -127,14 +123,14 @@ impl Peers for CalledPeers {
     fn pieces<'a>(
         &'a self,
         address: &'a str,
-        block: Id,
-        ranges: &'a [Range<u64>],
+        (block, ranges): (Id, &'a [Range<u64>]),
+        patience: Duration,
     ) -> BoxFuture<'a, Option<Vec<Option<Bytes>>>> {
         Box::pin(async move {
             let bytes = bytes_of(ranges).filter(|_| ranges.len() <= PIECES_MAX)?;
             let most = usize::try_from(bytes).ok()? + PIECE_OVERHEAD * (ranges.len() + 1);
             let request = Request::Pieces { block, ranges: ranges.to_vec() };
-            match self.caller.call(address, &request, ANSWER_PATIENCE, most).await {
+            match self.caller.call(address, &request, patience, most).await {
                 Ok(Answer::Pieces(pieces)) => Some(pieces),
                 Ok(_) => None,
                 Err(error) => {
