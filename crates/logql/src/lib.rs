@@ -81,6 +81,7 @@ mod matrix;
 mod names;
 mod needles;
 mod page_filter;
+mod page_sample;
 mod parser;
 pub mod partial;
 mod pattern_text;

@@ -14,13 +14,11 @@ mod answer;
 mod counts;
 mod shares;
 
-use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use foldhash::fast::FixedState;
 use sandur_memory::Reservation;
 use sandur_memory::job::spend;
-use sandur_model::{LineColumn, LogPage, StreamRun, TimeRange};
+use sandur_model::TimeRange;
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem,
     SeenRows, Selection, StreamsRequest, Want, Work, execute,
@@ -28,8 +26,8 @@ use sandur_query::{
 
 use crate::ast::{Expr, LogExpr};
 use crate::fields::{FieldParser, line_fields};
-use crate::log_scan::row_hash;
-use crate::pipeline::{Pipeline, Worker, is_suspect, passes, rows_between};
+use crate::page_sample::{self, is_new};
+use crate::pipeline::{Pipeline, Worker, passes, rows_between};
 use crate::row::{Origin, Row, RunLabels};
 pub use answer::{Differences, FieldDifference, FieldOrigin, Sides, ValueShare};
 use counts::Table;
@@ -103,12 +101,11 @@ async fn every(
         Ok::<u64, Error>(volumes.iter().map(|volume| volume.bytes).sum())
     };
     let (whole, inside) = (bytes(request.range).await?, bytes(request.inside).await?);
-    let every = |bytes: u64| bytes.div_ceil(BYTES_MAX).max(1);
-    Ok([every(inside), every(whole.saturating_sub(inside))])
+    let outside = whole.saturating_sub(inside);
+    Ok([inside, outside].map(|bytes| page_sample::one_in(bytes, BYTES_MAX)))
 }
 
-/// Selects pages by a hash of their properties, so that repeated requests have the same answer. Pages that
-/// overlap the box are selected by the rate of the inside.
+/// Selects pages. Those that overlap the box are selected by the rate of the inside.
 #[derive(Clone, Copy)]
 struct Sampling {
     inside: TimeRange,
@@ -122,9 +119,7 @@ impl Sampling {
     }
 
     fn takes(&self, page: &dyn PageTask) -> bool {
-        let (first, last) = page.bounds();
-        let every = self.every_of((first, last));
-        every <= 1 || FixedState::default().hash_one((first, last, page.memory_bytes())).is_multiple_of(every)
+        page_sample::takes(page, self.every_of(page.bounds()))
     }
 }
 
@@ -187,20 +182,12 @@ impl Counting {
             for index in range.filter(|&index| chosen.rows[index as usize]) {
                 let index = index as usize;
                 row.load(index, lines.line(index));
-                if passes(stages, &mut row) && self.is_new(&page, &lines, run, index)? {
+                if passes(stages, &mut row) && is_new(&self.seen, (&page, &lines), run, index)? {
                     self.count(&row, page.timestamps[index], table)?;
                 }
             }
         }
         Ok(())
-    }
-
-    fn is_new(&self, page: &LogPage, lines: &LineColumn, run: &StreamRun, row: usize) -> Result<bool, Error> {
-        if !is_suspect(run, page.timestamps[row]) {
-            return Ok(true);
-        }
-        let hash = row_hash(page, lines, run.labels.stream_id(), row);
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(hash)
     }
 
     /// Counts the fields of a row that passed.
@@ -251,11 +238,7 @@ impl Collect<Counted> for Gathering {
 
     fn collect(&mut self, counted: Counted) -> Result<(), Error> {
         self.table.merge(counted.table, counted.weight);
-        let bytes = self.table.bytes();
-        if bytes > self.memory.bytes() {
-            self.memory.grow((bytes - self.memory.bytes()).max(64 << 10))?;
-        }
-        Ok(())
+        page_sample::cover(&mut self.memory, self.table.bytes())
     }
 }
 

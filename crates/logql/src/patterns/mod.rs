@@ -12,18 +12,17 @@ mod clusters;
 mod template;
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use foldhash::fast::FixedState;
 use sandur_memory::Reservation;
-use sandur_model::{Level, LineColumn, LogPage, Matcher, StreamRun, TimeRange};
+use sandur_model::{Level, Matcher, TimeRange};
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Needles, Order, QueryContext, QueryStats, ScanItem,
     SeenRows, Selection, StreamsRequest, Want, Work, execute,
 };
 
-use crate::pipeline::{is_suspect, rows_between};
+use crate::page_sample::{self, is_new};
+use crate::pipeline::rows_between;
 use clusters::{Clusters, Counts};
 use template::Template;
 
@@ -73,7 +72,7 @@ pub async fn patterns(
         .volumes(context, StreamsRequest { matchers: request.matchers.clone(), range: request.range })
         .await?;
     let bytes: u64 = volumes.iter().map(|volume| volume.bytes).sum();
-    let every = bytes.div_ceil(BYTES_MAX).max(1);
+    let every = page_sample::one_in(bytes, BYTES_MAX);
     let selection = Selection {
         matchers: request.matchers,
         range: request.range,
@@ -148,25 +147,13 @@ impl Work for Mining {
             QueryStats::add(&self.context.stats().lines_processed, rows.len() as u64);
             for row in rows {
                 let row = row as usize;
-                if self.is_new(&page, &lines, run, row)? {
+                if is_new(&self.seen, (&page, &lines), run, row)? {
                     template.mask(lines.line(row));
                     count(&mut counted, page.level(row), &mut template, page.timestamps[row] / self.step_ns);
                 }
             }
         }
         Ok(counted)
-    }
-}
-
-impl Mining {
-    fn is_new(&self, page: &LogPage, lines: &LineColumn, run: &StreamRun, row: usize) -> Result<bool, Error> {
-        let timestamp = page.timestamps[row];
-        if !is_suspect(run, timestamp) {
-            return Ok(true);
-        }
-        let stream = run.labels.stream_id();
-        let hash = SeenRows::hash(stream, timestamp, lines.line(row), page.metadata_of(row));
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(hash)
     }
 }
 
@@ -192,13 +179,11 @@ struct Gathering {
 }
 
 impl Collect<Counted> for Gathering {
-    /// Selects pages by a hash of their properties, so that repeated requests have the same answer.
     fn want(&mut self, item: &ScanItem) -> Want {
-        let ScanItem::Page(page) = item else { return Want::Skip };
-        let (first, last) = page.bounds();
-        let identity = FixedState::default().hash_one((first, last, page.memory_bytes()));
-        let chosen = self.every <= 1 || identity.is_multiple_of(self.every);
-        if chosen { Want::Take } else { Want::Skip }
+        match item {
+            ScanItem::Page(page) if page_sample::takes(&**page, self.every) => Want::Take,
+            _ => Want::Skip,
+        }
     }
 
     fn collect(&mut self, counted: Counted) -> Result<(), Error> {
@@ -210,11 +195,7 @@ impl Collect<Counted> for Gathering {
         for ((level, template), counts) in &counted {
             self.clusters.add(*level, template, counts);
         }
-        let bytes = self.clusters.bytes();
-        if bytes > self.memory.bytes() {
-            self.memory.grow((bytes - self.memory.bytes()).max(64 << 10))?;
-        }
-        Ok(())
+        page_sample::cover(&mut self.memory, self.clusters.bytes())
     }
 }
 
