@@ -272,7 +272,7 @@ async fn a_process_does_not_ask_itself_for_its_own_blocks() {
     let (bucket, town) = (near_bucket(&env, 7), Town::new(&env));
     let (one, two) = (town.open(&bucket, "one").await, town.open(&bucket, "two").await);
     env.sleep(Duration::from_secs(5)).await;
-    let (author, ranges) = (one.incarnation(), [8..9]);
+    let (author, ranges) = (one.incarnation(), [8..9, 20..30]);
     for (engine, is_asked) in [(&one, false), (&two, true)] {
         let peers = engine.node().peers.clone().unwrap();
         assert_eq!(peers.pieces(author, Id(1), &ranges).await.is_some(), is_asked);
