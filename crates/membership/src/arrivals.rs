@@ -1,4 +1,4 @@
-//! How regularly a peer's signs of life arrive, and how long a silence is thus unusual.
+//! The intervals between the messages of a peer, and the silence after which the peer counts as dead.
 //!
 //! The accrual failure detector (Hayashibara and others, 2004) in the form that Cassandra and chitchat
 //! use: phi is the silence divided by the mean interval, and a peer is dead when phi exceeds a threshold.
@@ -21,7 +21,7 @@ pub const SILENCE_MIN: Duration = Duration::from_secs(5);
 /// The upper bound.
 pub const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// The last intervals between signs of life.
+/// The last intervals between messages of a peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arrivals {
     intervals: [f32; KEPT],

@@ -37,7 +37,7 @@ pub enum Refused {
     Length,
     /// It does not begin with the magic bytes, or has another version.
     Version,
-    /// Its sender is this process: somebody sent it back.
+    /// This process sent it, and received it again.
     Own,
     /// It was sent too long ago, or in the future, by the clock of this machine.
     Clock,

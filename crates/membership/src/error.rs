@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use sandur_base::BadSecret;
+
 /// Why gossip does not start, or why a state cannot be gossiped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -12,7 +14,7 @@ pub enum Error {
         /// The file.
         path: String,
         /// What is wrong, and the remedy.
-        reason: String,
+        reason: BadSecret,
     },
     /// Other machines could reach the address, and there is no secret.
     #[error(

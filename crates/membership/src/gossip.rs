@@ -6,9 +6,9 @@
 //! beat of an unknown node, or of a newer state, asks the sender for the state. News (numbers of the
 //! catalog and the WAL) are pushed to three peers at once, and these push them further.
 //!
-//! **Lying peers.** Whoever has the secret can invent beats of others. A node that sees its own beat with
-//! a greater counter counts on from there, so that the lie does not outlive a round. What is left is
-//! harmless, because every user of a view takes it as a hint.
+//! **Lying peers.** A process with the secret can send false beats of other nodes. A node that receives its
+//! own beat with a counter that is too large continues from that counter, so the false beat is replaced
+//! within a round. Other false messages do no harm, because every user of a view takes it as a hint.
 //!
 //! **Invariants.** At most [`NODES_MAX`] peers are known. A message causes at most [`ANSWER_MAX`] + 1
 //! datagrams in return, all to its sender. A pause of this process counts as nobody's silence.
@@ -147,7 +147,7 @@ impl Gossip {
         self.has_changed
     }
 
-    /// Whether somebody has used up the counter of this id, so that the node needs another id.
+    /// Whether a false beat has the largest counter that there is. Then the node needs another id.
     pub fn must_rename(&self) -> bool {
         self.must_rename
     }
@@ -365,7 +365,7 @@ impl Gossip {
         parts.map(|part| message(part).encode().into()).collect()
     }
 
-    /// Moves the times of the last signs of life by a pause of this process.
+    /// If this process was paused, adds the pause to the time at which each peer was last heard.
     fn forgive_own_pause(&mut self, now: Duration) {
         let late = self.ticked.map_or(Duration::ZERO, |ticked| now.saturating_sub(ticked));
         if late > PAUSE_MIN {

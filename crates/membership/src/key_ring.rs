@@ -7,16 +7,10 @@
 use std::path::Path;
 
 use ring::{aead, hkdf};
-use sandur_base::{Id, small_file};
+use sandur_base::{BadSecret, Id, SecretLines};
 
 use crate::error::Error;
 
-/// Bytes of a secret, at least.
-pub const SECRET_BYTES_MIN: usize = 32;
-/// Secrets of a file, at most: the current one and, during a rotation, the next or the previous one.
-const SECRETS_MAX: usize = 2;
-/// Bytes of the file, at most.
-const FILE_BYTES_MAX: u64 = 16 << 10;
 /// Separates these keys from any other use of the same secret.
 const SALT: &[u8] = b"sandur gossip 1";
 
@@ -33,32 +27,17 @@ pub struct KeyRing {
 impl KeyRing {
     /// Reads the secrets of a file.
     pub fn read(path: &Path, cluster: &str) -> Result<Self, Error> {
-        let failed = |reason: String| Error::Secret { path: path.display().to_string(), reason };
-        let bytes = small_file::read(path, FILE_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
-        Self::from_lines(&bytes, cluster).map_err(failed)
+        let failed = |reason| Error::Secret { path: path.display().to_string(), reason };
+        Ok(Self::of_lines(&SecretLines::read(path).map_err(failed)?, cluster))
     }
 
-    /// The secrets of the lines of a file; empty lines do not count. The error never contains a secret.
-    pub fn from_lines(bytes: &[u8], cluster: &str) -> Result<Self, String> {
-        let lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        let lines: Vec<&[u8]> = lines.filter(|line| !line.is_empty()).collect();
-        match lines.len() {
-            0 => return Err("it is empty: write a random secret, such as of `openssl rand -hex 32`".into()),
-            lines if lines > SECRETS_MAX => {
-                let rule = "the first line seals, and a second one is also accepted during a rotation";
-                return Err(format!("it has {lines} lines, and at most {SECRETS_MAX} are allowed: {rule}"));
-            }
-            _ => {}
-        }
-        if let Some(at) = lines.iter().position(|line| line.len() < SECRET_BYTES_MIN) {
-            let bytes = lines[at].len();
-            let remedy = "write a random secret, such as of `openssl rand -hex 32`";
-            return Err(format!(
-                "line {} has {bytes} bytes, and at least {SECRET_BYTES_MIN} are needed: {remedy}",
-                at + 1
-            ));
-        }
-        Ok(Self::of(&lines, cluster))
+    /// The secrets of the lines of a file.
+    pub fn from_lines(bytes: &[u8], cluster: &str) -> Result<Self, BadSecret> {
+        SecretLines::parse(bytes).map(|lines| Self::of_lines(&lines, cluster))
+    }
+
+    fn of_lines(lines: &SecretLines, cluster: &str) -> Self {
+        Self::of(&lines.secrets().collect::<Vec<_>>(), cluster)
     }
 
     /// Keys for gossip without a secret, which is limited to loopback: every process of the machine can
@@ -108,18 +87,6 @@ impl KeyRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_has_one_or_two_secrets_of_32_bytes() {
-        let long = "0123456789abcdef0123456789abcdef";
-        let lines = |text: &str| KeyRing::from_lines(text.as_bytes(), "c").map(|ring| ring.secrets.len());
-        assert_eq!(lines(&format!("{long}\n")), Ok(1));
-        assert_eq!(lines(&format!("\n {long}\r\n\nx{long}\n")), Ok(2));
-        assert!(lines("\n \n").unwrap_err().contains("empty"));
-        assert!(lines(&format!("{long}\n{long}\n{long}")).unwrap_err().contains("3 lines"));
-        let error = lines(&format!("{long}\nonly-this-secret")).unwrap_err();
-        assert!(error.contains("line 2 has 16 bytes") && !error.contains("only-this"), "{error}");
-    }
 
     #[test]
     fn a_file_that_is_too_large_or_absent_is_an_error_that_names_it() {

@@ -47,7 +47,7 @@ pub use datagram::{DATAGRAM_BYTES_MAX, Header, Opened, PAYLOAD_BYTES_MAX, Refuse
 pub use error::Error;
 pub use gossip::{Counts, Gossip, NODES_MAX, Outgoing, Random, TICK};
 pub use inbox::open_once;
-pub use key_ring::{KeyRing, SECRET_BYTES_MIN};
+pub use key_ring::KeyRing;
 pub use membership::{Membership, Options, PUSH_GAP};
 pub use message::{Beat, Message};
 pub use metrics::Metrics;

@@ -201,7 +201,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use bytes::Bytes;
-    use sandur_base::{BoxFuture, Id};
+    use sandur_base::{BoxFuture, Id, SecretLines};
     use sandur_memory::Reservation;
     use sandur_runtime::{Shutdown, ShutdownSignal, Task};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -244,8 +244,12 @@ mod tests {
         _server: Task<()>,
     }
 
+    fn of(text: &str) -> ClusterSecret {
+        ClusterSecret::of(&SecretLines::parse(text.as_bytes()).unwrap())
+    }
+
     fn secret(letter: &str) -> ClusterSecret {
-        ClusterSecret::parse(&letter.repeat(32)).unwrap()
+        of(&letter.repeat(32))
     }
 
     /// Accepts connections until the signal.

@@ -35,7 +35,7 @@ pub use caller::PeerCaller;
 pub use failure::CallError;
 pub use message::{Answer, Malformed, PIECES_MAX, REQUEST_BYTES_MAX, Request};
 pub use metrics::PeerMetrics;
-pub use secret::{BadSecret, ClusterSecret};
+pub use secret::ClusterSecret;
 pub use server::{Answers, PeerServer, ServerBounds};
 
 #[doc(hidden)]

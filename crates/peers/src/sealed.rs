@@ -128,6 +128,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sealed<S> {
 
 #[cfg(test)]
 mod tests {
+    use sandur_base::SecretLines;
     use tokio::io::{DuplexStream, duplex};
 
     use super::*;
@@ -136,8 +137,12 @@ mod tests {
 
     const BUFFER: usize = 1 << 20;
 
+    fn of(text: &str) -> ClusterSecret {
+        ClusterSecret::of(&SecretLines::parse(text.as_bytes()).unwrap())
+    }
+
     fn secret(letter: &str) -> ClusterSecret {
-        ClusterSecret::parse(&letter.repeat(32)).unwrap()
+        of(&letter.repeat(32))
     }
 
     async fn pair() -> (Sealed<DuplexStream>, Sealed<DuplexStream>) {
@@ -183,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn a_process_with_the_next_secret_in_its_second_line_accepts_both() {
         let (old, new) = ("o".repeat(32), "n".repeat(32));
-        let of = |text: String| ClusterSecret::parse(&text).unwrap();
+        let of = |text: String| of(&text);
         let (before, during) = (of(old.clone()), of(format!("{old}\n{new}")));
         let after = of(format!("{new}\n{old}"));
         for (from, to) in [(&before, &during), (&during, &before), (&after, &during), (&during, &after)] {
@@ -193,6 +198,16 @@ mod tests {
         }
     }
 
+    /// Passes a handshake on between a caller and a server. Returns what the caller sent.
+    async fn relay_handshake(caller: &mut DuplexStream, server: &mut DuplexStream) -> [u8; 64] {
+        let (mut hello, mut reply) = ([0; 64], [0; 48]);
+        caller.read_exact(&mut hello).await.unwrap();
+        server.write_all(&hello).await.unwrap();
+        server.read_exact(&mut reply).await.unwrap();
+        caller.write_all(&reply).await.unwrap();
+        hello
+    }
+
     /// Records what a caller sends, and sends it again on another connection.
     #[tokio::test]
     async fn a_recorded_conversation_is_refused_when_it_is_replayed() {
@@ -200,12 +215,7 @@ mod tests {
         let (mut relay, server) = duplex(BUFFER);
         let secret = secret("s");
         let recorded = async {
-            let mut hello = [0; 64];
-            middle.read_exact(&mut hello).await.unwrap();
-            relay.write_all(&hello).await.unwrap();
-            let mut reply = [0; 48];
-            relay.read_exact(&mut reply).await.unwrap();
-            middle.write_all(&reply).await.unwrap();
+            let hello = relay_handshake(&mut middle, &mut relay).await;
             let mut rest = [0; 4 + 6 + 16];
             middle.read_exact(&mut rest).await.unwrap();
             [&hello[..], &rest[..]].concat()
@@ -235,12 +245,7 @@ mod tests {
                 sealed.send(&[Bytes::from_static(b"two")]).await.unwrap();
             };
             let attack = async {
-                let mut hello = [0; 64];
-                middle.read_exact(&mut hello).await.unwrap();
-                relay.write_all(&hello).await.unwrap();
-                let mut reply = [0; 48];
-                relay.read_exact(&mut reply).await.unwrap();
-                middle.write_all(&reply).await.unwrap();
+                relay_handshake(&mut middle, &mut relay).await;
                 let mut frames = [[0; 24]; 2];
                 middle.read_exact(&mut frames[0]).await.unwrap();
                 middle.read_exact(&mut frames[1]).await.unwrap();

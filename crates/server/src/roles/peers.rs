@@ -72,12 +72,19 @@ impl PeerCalls {
     pub fn follow(&self) -> Task<()> {
         let calls = self.clone();
         self.env.spawn("cluster secret", async move {
+            let mut is_failing = false;
             loop {
                 calls.env.sleep(SECRET_READ_EVERY).await;
                 let path = calls.path.clone();
                 match calls.env.run_blocking(move || ClusterSecret::read(&path)).await {
-                    Ok(secret) => calls.secret.replace(secret),
-                    Err(error) => tracing::warn!(%error, "the secret stays as it is"),
+                    Ok(secret) => {
+                        calls.secret.replace(secret);
+                        is_failing = false;
+                    }
+                    Err(error) if !std::mem::replace(&mut is_failing, true) => {
+                        tracing::error!(%error, "the secret of calls stays as it was");
+                    }
+                    Err(_) => {}
                 }
             }
         })
