@@ -21,7 +21,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("policy", &["metrics", "options", "path_labels", "peers", "policy", "rules"]),
     ("blocks", &["blocks"]),
     ("signals", &["logs", "samples"]),
-    ("views", &["followed", "head", "node", "place", "same_rows", "view"]),
+    ("views", &["followed", "head", "node", "place", "same_rows", "stamp_clock", "view"]),
     ("reading", &["logs::reading", "reading", "samples::reading"]),
     ("writing", &["writing"]),
     ("upkeep", &["upkeep"]),

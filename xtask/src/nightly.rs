@@ -54,6 +54,7 @@ const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
         &["--lib"],
         "tests::retention_seeds::rows_are_never_removed_before_their_period_is_over",
     ),
+    ("sandur-engine", &["--lib"], "tests::order::values_keep_one_order_for_many_seeds"),
     (
         "sandur-engine",
         &["--test", "flush_memory"],

@@ -248,6 +248,7 @@ impl Repair {
                 edits: EDITS_UNSTATED,
                 reads: None,
                 node: None,
+                stamps_after: 0,
             });
             let limit = writer.fence.unwrap_or(u64::MAX);
             writer.floor = writer.floor.max(first.min(limit));

@@ -29,6 +29,7 @@ pub struct Snapshot {
     pub(crate) sessions: Arc<BTreeMap<Id, Session>>,
     pub(crate) deletes: Arc<Deletes>,
     pub(crate) forms: BlockForms,
+    pub(crate) stamps_before: u64,
     /// Not part of equality: a state loaded from an old checkpoint has fewer checksums.
     pub(crate) chain: Chain,
 }
@@ -54,6 +55,7 @@ impl Default for Snapshot {
             sessions: Arc::default(),
             deletes: Arc::default(),
             forms: BlockForms::UNSTATED,
+            stamps_before: 0,
             chain: Chain::default(),
         }
     }
@@ -78,6 +80,17 @@ impl Snapshot {
     /// Returns the versions of blocks that processes may write.
     pub fn forms(&self) -> BlockForms {
         self.forms
+    }
+
+    /// Returns the latest time of stamps that a writer has stated, also one that is forgotten; 0 without
+    /// any.
+    pub fn stamps_before(&self) -> u64 {
+        self.stamps_before
+    }
+
+    /// Whether all samples that are not in blocks, and all later ones, have stamps after this time.
+    pub fn all_stamps_are_after(&self, time: u64) -> bool {
+        self.writers.values().all(|writer| writer.is_drained() || writer.stamps_after >= time)
     }
 
     /// Returns whether every writer that is not sealed reads blocks of these versions.
@@ -158,8 +171,8 @@ impl Snapshot {
         let sessions = self.sessions.iter().map(|(id, s)| (*id, s.clone())).collect();
         let deletes = self.deletes.iter().map(|(dataset, of)| (dataset.clone(), TenantDeletes::clone(of)));
         let (deletes, chain) = (deletes.collect(), self.chain.get().clone());
-        let (number, forms) = (self.number, self.forms);
-        CheckpointRoot { number, id, writers, sessions, parts, deletes, chain, forms }
+        let (number, forms, stamps_before) = (self.number, self.forms, self.stamps_before);
+        CheckpointRoot { number, id, writers, sessions, parts, deletes, chain, forms, stamps_before }
     }
 
     /// Restores the state of a checkpoint.
@@ -184,6 +197,7 @@ impl Snapshot {
             sessions: Arc::new(root.sessions.into_iter().collect()),
             deletes: Arc::new(deletes.collect()),
             forms: root.forms,
+            stamps_before: root.stamps_before,
             chain: Chain::new(root.chain),
         }
     }
@@ -198,6 +212,7 @@ impl PartialEq for Snapshot {
             && self.sessions == other.sessions
             && self.deletes == other.deletes
             && self.forms == other.forms
+            && self.stamps_before == other.stamps_before
             && self.blocks.len() == other.blocks.len()
             && self.blocks.iter().eq(other.blocks.iter())
     }

@@ -19,6 +19,7 @@ use sandur_format::catalog_entry::{
     BlockForms, BlockMeta, EDITS_OF_NODES, Edit, Entry, NodeDescription, Precondition, Session, Transaction,
     Verdict, WritePlace, Writer,
 };
+use sandur_format::sample_block::STAMPED_SINCE;
 use sandur_model::Signal;
 
 use crate::error::{EditFault, Rejection};
@@ -155,6 +156,7 @@ impl Snapshot {
                 }
             }
             Edit::ActivateForms(forms) => self.forms = self.forms.or_later(*forms),
+            Edit::StampsAfter { time, .. } => self.stamps_before = self.stamps_before.max(*time),
             Edit::CreateDelete(_)
             | Edit::StartDelete { .. }
             | Edit::CancelDelete { .. }
@@ -266,6 +268,7 @@ impl Plan<'_> {
             Edit::Deleted { .. } => Ok(()),
             Edit::ActivateForms(forms) => self.check_activate(*forms),
             Edit::DescribeNode { incarnation, node } => self.check_describe(*incarnation, node),
+            Edit::StampsAfter { incarnation, time } => self.check_stamps(*incarnation, *time),
             Edit::CreateDelete(_)
             | Edit::StartDelete { .. }
             | Edit::CancelDelete { .. }
@@ -301,6 +304,16 @@ impl Plan<'_> {
         Ok(())
     }
 
+    /// A writer that may still read the log reads this edit if it reads samples with stamps.
+    fn check_stamps(&mut self, incarnation: Id, time: u64) -> Result<(), EditFault> {
+        if self.forms.samples < STAMPED_SINCE {
+            return Err(EditFault::UnreadForms);
+        }
+        let writer = self.change(incarnation)?;
+        writer.stamps_after = writer.stamps_after.max(time);
+        Ok(())
+    }
+
     fn check_register(&mut self, edit: &Edit) -> Result<(), EditFault> {
         let Edit::Register { incarnation, address, host, started_ms, wal, edits, reads } = edit else {
             return Ok(());
@@ -317,6 +330,7 @@ impl Plan<'_> {
             edits: *edits,
             reads: *reads,
             node: None,
+            stamps_after: 0,
         };
         match self.writer(*incarnation) {
             None if !new.allows(self.forms) => Err(EditFault::NewerForms),
@@ -328,8 +342,9 @@ impl Plan<'_> {
                 Ok(())
             }
             Some(known) => {
-                let Writer { floor, fence, orphan_floor, .. } = *known;
-                let same = *known == Writer { floor, fence, orphan_floor, node: known.node.clone(), ..new };
+                let Writer { floor, fence, orphan_floor, stamps_after, .. } = *known;
+                let node = known.node.clone();
+                let same = *known == Writer { floor, fence, orphan_floor, stamps_after, node, ..new };
                 if same && !known.is_sealed() { Ok(()) } else { Err(EditFault::Registered) }
             }
         }

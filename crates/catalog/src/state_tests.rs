@@ -560,3 +560,38 @@ fn an_empty_store_activates_versions_with_the_first_registration() {
     log.applied(vec![register_reader(WRITER, Some(newer)), Edit::ActivateForms(newer)], vec![]);
     assert_eq!(log.state.forms(), newer);
 }
+
+/// Goal: stamps of a writer are stated only where all read them, never go back, and are kept by a checkpoint
+/// and by a repeated registration.
+#[test]
+fn stamps_of_writers_are_stated_once_all_read_them_and_ascend() {
+    let forms = BlockForms { logs: 6, samples: 8 };
+    let mut log = Log { state: Snapshot::default(), sequence: 0 };
+    log.applied(vec![register_reader(WRITER, Some(forms))], vec![]);
+    let state = |incarnation, time| vec![Edit::StampsAfter { incarnation, time }];
+    assert_eq!(log.fault(state(WRITER, 5)), EditFault::UnreadForms);
+    log.applied(vec![Edit::ActivateForms(forms)], vec![]);
+    assert!(!log.state.all_stamps_are_after(1));
+    log.applied(state(WRITER, 5), vec![]);
+    log.applied(state(WRITER, 3), vec![]);
+    assert!(log.state.all_stamps_are_after(5) && !log.state.all_stamps_are_after(6));
+    assert_eq!(log.state.stamps_before(), 5);
+    assert_eq!(log.fault(state(Id(77), 5)), EditFault::Unregistered);
+    log.applied(vec![register_reader(WRITER, Some(forms))], vec![]);
+    let root = log.state.root(Id(1), Vec::new());
+    let stored = sandur_format::catalog_entry::CheckpointRoot::decode(&root.encode().unwrap()).unwrap();
+    assert_eq!(Snapshot::restore(stored, log.state.rows()), log.state);
+    // Another writer may write before that time, until it states otherwise or all of its rows are in blocks.
+    let other = Id(901);
+    log.applied(vec![register_reader(other, Some(forms))], vec![]);
+    assert!(!log.state.all_stamps_are_after(5));
+    log.applied(vec![Edit::Seal { incarnation: other, fence: 2 }], vec![]);
+    assert!(!log.state.all_stamps_are_after(5), "two of its frames are not in blocks");
+    log.applied(state(other, 4), vec![]);
+    log.applied(vec![Edit::Floor { incarnation: other, from: 0, to: 2 }], vec![]);
+    assert!(log.state.all_stamps_are_after(5));
+    // What a writer stated stays known when it is forgotten.
+    log.applied(state(other, 9), vec![]);
+    log.applied(vec![Edit::Forget { incarnation: other }], vec![]);
+    assert_eq!(log.state.stamps_before(), 9);
+}

@@ -80,7 +80,7 @@ fn block_of(block: u64, series: u64, meta: &mut BlockMeta, seen: BlockOrigin) ->
     let times = [start_ms, start_ms + 15_000];
     for labels in &sorted {
         let ordinal = writer.push_series(pairs(labels))?;
-        writer.push_floats(ordinal, Floats { times: &times, values: &[1.0, 2.0], starts: &[] })?;
+        writer.push_floats(ordinal, Floats { times: &times, values: &[1.0, 2.0], ..Floats::default() })?;
     }
     println!("block {block}: its index took {} until it was closed", ByteSize(writer.index_memory_bytes()));
     let summary = writer.finish(&mut out)?;

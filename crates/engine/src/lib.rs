@@ -16,7 +16,7 @@
 //! | policy | `metrics`, `options`, `path_labels`, `peers`, `policy`, `rules` | what is done, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
-//! | views | `followed`, `head`, `node`, `place`, `same_rows`, `view` | heads, and what queries see |
+//! | views | `followed`, `head`, `node`, `place`, `same_rows`, `stamp_clock`, `view` | heads, and views |
 //! | reading | `logs::reading`, `reading`, `samples::reading` | queries over a view |
 //! | writing | `writing` | pushes, the WAL, flushes |
 //! | upkeep | `upkeep` | adoption, compaction, retention, rollups, deletes |
@@ -70,6 +70,7 @@ mod reading;
 mod rules;
 mod same_rows;
 mod samples;
+mod stamp_clock;
 #[cfg(test)]
 mod tests;
 mod upkeep;

@@ -20,6 +20,7 @@ use sandur_runtime::Env;
 use crate::head::{Head, Inserted};
 use crate::head_totals::HeadTotals;
 use crate::same_rows::SameRows;
+use crate::stamp_clock::StampClock;
 
 /// A consistent state of everything that can be queried. The last head of a live writer grows while the
 /// view is in use.
@@ -74,12 +75,24 @@ impl View {
 /// Batches, each with the reservation of its memory.
 type Batches = Vec<(Batch, Reservation)>;
 
+/// A frame of a WAL.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrameAt {
+    /// The writer.
+    pub(crate) incarnation: Id,
+    /// Its number.
+    pub(crate) sequence: u64,
+    /// The time of its stamp; 0 if it has none.
+    pub(crate) stamp: u64,
+}
+
 /// Holds the current view.
 pub(crate) struct Views {
     env: Env,
     inserters: Mutex<BTreeMap<Id, Inserter>>,
     current: RwLock<Arc<View>>,
     same_rows: SameRows,
+    stamps: StampClock,
 }
 
 /// The state of inserting the rows of one incarnation.
@@ -96,14 +109,21 @@ struct Inserter {
 
 impl Views {
     pub(crate) fn new(env: Env, snapshot: Arc<Snapshot>) -> Self {
+        let stamps = StampClock::new(env.clone());
+        stamps.observe(snapshot.stamps_before());
         let view = View { snapshot, heads: Vec::new() };
         let (inserters, current) = (Mutex::default(), RwLock::new(Arc::new(view)));
-        Self { env, inserters, current, same_rows: SameRows::default() }
+        Self { env, inserters, current, same_rows: SameRows::default(), stamps }
     }
 
     /// What holdings had the rows of blocks before.
     pub(crate) fn same_rows(&self) -> &SameRows {
         &self.same_rows
+    }
+
+    /// The clock of stamps.
+    pub(crate) fn stamps(&self) -> &StampClock {
+        &self.stamps
     }
 
     /// Returns the current view.
@@ -116,41 +136,43 @@ impl Views {
     }
 
     fn swap(&self, view: View) -> Arc<View> {
+        self.stamps.observe(view.snapshot.stamps_before());
         let view = Arc::new(view);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&view);
         view
     }
 
-    /// Makes the batches of frame `sequence` visible to queries. Frames of an incarnation must come in
-    /// the order of their numbers. Rows that are in blocks already are dropped.
-    pub(crate) fn insert(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
-        self.insert_frame(incarnation, sequence, batches, false)
+    /// Makes the batches of a frame visible to queries. Frames of an incarnation must come in the order of
+    /// their numbers. Rows that are in blocks already are dropped.
+    pub(crate) fn insert(&self, frame: FrameAt, batches: Batches) -> Vec<Inserted> {
+        self.insert_frame(frame, batches, false)
     }
 
     /// Does the same for pushes. Their senders learn which samples were not stored, so samples are
     /// compared with those of earlier heads, too.
-    pub(crate) fn insert_pushed(&self, incarnation: Id, sequence: u64, batches: Batches) -> Vec<Inserted> {
-        self.insert_frame(incarnation, sequence, batches, true)
+    pub(crate) fn insert_pushed(&self, frame: FrameAt, batches: Batches) -> Vec<Inserted> {
+        self.insert_frame(frame, batches, true)
     }
 
-    fn insert_frame(
-        &self,
-        incarnation: Id,
-        sequence: u64,
-        batches: Batches,
-        is_pushed: bool,
-    ) -> Vec<Inserted> {
+    fn insert_frame(&self, frame: FrameAt, batches: Batches, is_pushed: bool) -> Vec<Inserted> {
+        let FrameAt { incarnation, sequence, stamp } = frame;
+        self.stamps.observe(stamp);
         let mut inserters = self.lock();
         let current = self.current();
         if sequence < floor_of(&current.snapshot, incarnation) {
+            self.stamps.settled(stamp);
             return Vec::new();
         }
         let inserter = inserters.entry(incarnation).or_default();
         let head = self.open_head(inserter, incarnation, &current);
-        let earlier = if is_pushed { earlier_heads(&current, &head) } else { Vec::new() };
+        let earlier = if is_pushed { earlier_heads(&current, &head, stamp) } else { Vec::new() };
+        if batches.iter().any(|(batch, _)| matches!(batch, Batch::Metrics(_))) {
+            head.samples().note_stamp(sequence, stamp);
+        }
         let insert = |(batch, memory)| head.insert_after(sequence, batch, memory, &earlier);
         let inserted = batches.into_iter().map(insert).collect();
         head.advance(sequence + 1);
+        self.stamps.settled(stamp);
         inserted
     }
 
@@ -280,15 +302,19 @@ impl Views {
 }
 
 /// The heads whose samples win over samples of the same instants in the open head of a writer: its own
-/// earlier heads, and those of earlier writers that have ended.
-pub(crate) fn earlier_heads<'v>(view: &'v View, open: &Head) -> Vec<&'v Head> {
+/// earlier heads, and those of earlier writers that have ended, if all of their stamps precede that of the
+/// frame.
+pub(crate) fn earlier_heads<'v>(view: &'v View, open: &Head, stamp: u64) -> Vec<&'v Head> {
     let has_ended = |incarnation| {
         let writer = view.snapshot.writer(incarnation);
         writer.is_none_or(|writer| writer.is_sealed() || writer.wal == WalKind::Local)
     };
     let is_earlier = |head: &&Head| match head.incarnation() == open.incarnation() {
         true => head.start() < open.start(),
-        false => head.incarnation() < open.incarnation() && has_ended(head.incarnation()),
+        false => {
+            let precedes = head.samples().stamps().is_none_or(|(_, last)| last < stamp);
+            head.incarnation() < open.incarnation() && precedes && has_ended(head.incarnation())
+        }
     };
     view.heads.iter().map(|head| &**head).filter(is_earlier).collect()
 }

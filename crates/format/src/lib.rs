@@ -35,8 +35,8 @@
 //! let mut writer = BlockWriter::new(BlockOptions::new(TenantId::new("acme")?, hour, 0));
 //! writer.push_series([("__name__", "up"), ("pod", "a")].into_iter())?;
 //! writer.push_series([("__name__", "up"), ("pod", "b")].into_iter())?;
-//! writer.push_floats(0, Floats { times: &[15_000, 30_000], values: &[1.0, 1.0], starts: &[] })?;
-//! writer.push_floats(1, Floats { times: &[15_000, 30_000], values: &[0.0, 1.0], starts: &[] })?;
+//! writer.push_floats(0, Floats { times: &[15_000, 30_000], values: &[1.0, 1.0], ..Floats::default() })?;
+//! writer.push_floats(1, Floats { times: &[15_000, 30_000], values: &[0.0, 1.0], ..Floats::default() })?;
 //! let mut pieces = Vec::new();
 //! let summary = writer.finish(&mut pieces)?;
 //! let object = Bytes::from(pieces.concat());
@@ -72,6 +72,7 @@ pub mod log_block;
 pub mod needle;
 pub mod sample_block;
 pub mod shapes;
+pub mod stamp;
 pub mod wal_segment;
 
 pub use block_footer::BlockFooter;

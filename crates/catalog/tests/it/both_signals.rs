@@ -52,7 +52,7 @@ fn samples_from(meta: &mut BlockMeta, origin: BlockOrigin, begins: &[i64], value
         let minute = |begin: i64| (0..60).map(move |n| (begin / 1_000_000 + n * 1_000, n as f64));
         let (times, values): (Vec<i64>, Vec<f64>) =
             begins.iter().copied().flat_map(minute).map(|(time, n)| (time, value + n)).unzip();
-        let floats = sample_block::Floats { times: &times, values: &values, starts: &[] };
+        let floats = sample_block::Floats { times: &times, values: &values, ..Default::default() };
         writer.push_floats(series, floats).unwrap();
     }
     let mut bytes = Vec::new();

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sandur_format::block::{BlockOrigin, BlockSummary};
 use sandur_format::catalog_entry::{BlockForms, BlockMeta};
+use sandur_format::stamp::StampSpan;
 use sandur_memory::MemoryBudget;
 use sandur_model::{TenantId, TimeRange};
 
@@ -39,6 +40,8 @@ pub(crate) struct Target {
     pub(crate) rollup: Option<Arc<DayRollup>>,
     /// The newest versions of blocks that all processes read.
     pub(crate) forms: BlockForms,
+    /// Whether rows keep their stamps.
+    pub(crate) stamped: bool,
 }
 
 /// The result of a step of a merge: what it needs, or its output.
@@ -110,6 +113,11 @@ pub(crate) trait Merging: Send + Sync + 'static {
         reader: &BlockReader,
         meta: &Arc<BlockMeta>,
     ) -> impl Future<Output = Result<Arc<Self::Block>, ReadError>> + Send;
+
+    /// The span of the stamps of a block's rows; `None` if none has a stamp.
+    fn stamps(_: &Self::Block) -> Option<StampSpan> {
+        None
+    }
 
     /// Computes what delete rules remove from a block.
     fn touch(

@@ -11,7 +11,8 @@ use sandur_model::TimeRange;
 
 use super::SAMPLE_BYTES;
 use super::flush_plan::SamplePlan;
-use super::head::SampleColumns;
+use super::head::{SampleColumns, Wanted};
+use super::may_be_stamped;
 use crate::blocks::assembly::{Assembled, Assembly, ENDED, Plan, STEP_BYTES};
 
 impl Plan for SamplePlan {
@@ -23,8 +24,12 @@ impl Plan for SamplePlan {
         self.raw_bytes
     }
 
-    fn begin(self: Box<Self>, origin: BlockOrigin, _: BlockForms) -> Result<Box<dyn Assembly>, FormatError> {
-        Ok(Box::new(SampleAssembly::begin(*self, origin)?))
+    fn begin(
+        self: Box<Self>,
+        origin: BlockOrigin,
+        forms: BlockForms,
+    ) -> Result<Box<dyn Assembly>, FormatError> {
+        Ok(Box::new(SampleAssembly::begin(*self, origin, forms)))
     }
 }
 
@@ -38,15 +43,18 @@ pub(super) struct SampleAssembly {
     exemplar: usize,
     duplicates: u64,
     encoded_bytes: u64,
+    stamps: Wanted,
 }
 
 impl SampleAssembly {
     /// Begins the block of a plan.
-    pub(super) fn begin(plan: SamplePlan, origin: BlockOrigin) -> Result<Self, FormatError> {
+    pub(super) fn begin(plan: SamplePlan, origin: BlockOrigin, forms: BlockForms) -> Self {
         let mut options = BlockOptions::new(plan.tenant.clone(), plan.window, 0);
         options.origin = origin;
+        options.stamped = may_be_stamped(forms) && plan.series.have_stamps();
+        let stamps = if options.stamped { Wanted::Yes } else { Wanted::No };
         let writer = Some(BlockWriter::new(options));
-        Ok(Self { plan, writer, ordinal: 0, exemplar: 0, duplicates: 0, encoded_bytes: 0 })
+        Self { plan, writer, ordinal: 0, exemplar: 0, duplicates: 0, encoded_bytes: 0, stamps }
     }
 }
 
@@ -63,7 +71,7 @@ impl Assembly for SampleAssembly {
             self.ordinal += 1;
             // Checking a series costs a twentieth of encoding a sample.
             written += 1;
-            let Some((samples, duplicates)) = self.plan.samples(at) else { continue };
+            let Some((samples, duplicates)) = self.plan.samples(at, self.stamps) else { continue };
             let series = writer.push_series(self.plan.series.pairs(at))?;
             push(writer, series, &samples)?;
             self.duplicates += duplicates;
@@ -94,8 +102,8 @@ impl Assembly for SampleAssembly {
 }
 
 fn push(writer: &mut BlockWriter, series: u32, samples: &SampleColumns) -> Result<(), FormatError> {
-    let SampleColumns { timestamps, values, starts, histograms } = samples;
-    writer.push_floats(series, Floats { times: timestamps, values, starts })?;
+    let SampleColumns { timestamps, values, starts, histograms, stamps, .. } = samples;
+    writer.push_floats(series, Floats { times: timestamps, values, starts, stamps })?;
     if histograms.is_empty() {
         return Ok(());
     }
@@ -104,6 +112,8 @@ fn push(writer: &mut BlockWriter, series: u32, samples: &SampleColumns) -> Resul
     let starts: Vec<i64> = histograms.iter().map(|one| one.start).collect();
     let starts = if starts.iter().all(|start| *start == 0) { Vec::new() } else { starts };
     let histograms: Vec<_> = histograms.iter().map(|one| Arc::clone(&one.histogram)).collect();
-    let all = Histograms { times: &times, histograms: &histograms, integers: &integers, starts: &starts };
+    let (times, integers, starts) = (&times, &integers, &starts);
+    let stamps = &samples.histogram_stamps;
+    let all = Histograms { times, histograms: &histograms, integers, starts, stamps };
     writer.push_histograms(series, all)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sandur_model::{Signal, TenantId, TimeRange};
 
-use super::head::{FlushedExemplars, SampleColumns, SampleHead, SelectedSeries, SeriesParts};
+use super::head::{FlushedExemplars, SampleColumns, SampleHead, SelectedSeries, SeriesParts, Wanted};
 use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::windows::{Spread, Window, slot_ns};
 
@@ -34,14 +34,14 @@ type Parts = HashMap<u32, SeriesParts>;
 impl SamplePlan {
     /// Returns the samples of a series in this block, and the number of repeated ones that were left
     /// out; `None` if the series has none.
-    pub(super) fn samples(&self, at: usize) -> Option<(SampleColumns, u64)> {
+    pub(super) fn samples(&self, at: usize, stamps: Wanted) -> Option<(SampleColumns, u64)> {
         let (first, last) = self.series.bounds_ms(at)?;
         if last < self.times_ms.0 || self.times_ms.1 < first {
             return None;
         }
         let found = match self.parts.get(&(at as u32)) {
-            Some(parts) => self.series.samples_of(at, parts, self.times_ms),
-            None => self.series.samples(at, self.times_ms),
+            Some(parts) => self.series.samples_of(at, parts, self.times_ms, stamps),
+            None => self.series.samples(at, self.times_ms, stamps),
         };
         Some(found).filter(|(samples, _)| samples.rows() > 0)
     }
@@ -120,7 +120,7 @@ fn parts(series: &SelectedSeries, windows: &[Window]) -> Parts {
 /// Calls `each` with the times of a series in milliseconds.
 fn each_time(series: &SelectedSeries, at: usize, mut each: impl FnMut(i64)) {
     let Some(bounds) = series.bounds_ms(at) else { return };
-    let (samples, _) = series.samples(at, bounds);
+    let (samples, _) = series.samples(at, bounds, Wanted::No);
     samples.timestamps.iter().copied().for_each(&mut each);
     samples.histograms.iter().map(|one| one.timestamp).for_each(&mut each);
 }

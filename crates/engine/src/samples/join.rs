@@ -1,6 +1,9 @@
 //! Joins the samples of a series from several holders (blocks and heads).
 //!
-//! The series decides which of two samples of one instant stays ([`Stays`]).
+//! The series decides which of two samples of one instant stays ([`Stays`]): the one that was written first
+//! or the one that was written last. Samples were written in the order of their stamps. Samples without a
+//! stamp precede those, in the order of their holders. So the answer does not depend on which holders have
+//! the samples ([`RowStamps`]).
 //!
 //! Most series have one part, or parts that do not overlap in time. Lists of times are shared. Series of
 //! one target have the same parts, so work that depends only on times is done once for all of them.
@@ -9,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use foldhash::HashMap;
+use sandur_format::stamp::{Stamp, Stamps};
 use sandur_model::{FloatHistogram, Labels};
 use sandur_query::SharedTimes;
 
@@ -42,9 +46,85 @@ pub(super) struct FloatPart<'a> {
     pub(super) values: &'a [f64],
     /// Start times, one for each row or none.
     pub(super) starts: &'a [i64],
+    /// Stamps of the rows.
+    pub(super) stamps: RowStamps<'a>,
+}
+
+/// The stamps of the samples of a part.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum RowStamps<'a> {
+    /// No sample has one.
+    #[default]
+    None,
+    /// One for each sample.
+    Each(&'a [Stamp]),
+    /// Those of a list, beginning at this row.
+    OfList(&'a Stamps, usize),
+}
+
+impl<'a> RowStamps<'a> {
+    /// The stamps of some rows of a list.
+    pub(super) fn of_list(stamps: Option<&'a Arc<Stamps>>, first: usize) -> Self {
+        stamps.map_or(Self::None, |stamps| Self::OfList(stamps, first))
+    }
+
+    /// One stamp for each sample, or none.
+    pub(super) fn each(stamps: &'a [Stamp]) -> Self {
+        if stamps.is_empty() { Self::None } else { Self::Each(stamps) }
+    }
+
+    fn at(self, row: usize) -> Stamp {
+        match self {
+            Self::None => Stamp::default(),
+            Self::Each(stamps) => stamps.get(row).copied().unwrap_or_default(),
+            Self::OfList(stamps, first) => stamps.at(first + row),
+        }
+    }
+
+    /// The stamps from this sample on.
+    pub(super) fn from(self, row: usize) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Each(stamps) => Self::Each(stamps.get(row..).unwrap_or_default()),
+            Self::OfList(stamps, first) => Self::OfList(stamps, first + row),
+        }
+    }
+
+    /// Appends the stamps of the first samples.
+    pub(super) fn extend(self, rows: usize, out: &mut Vec<Stamp>) {
+        match self {
+            Self::OfList(stamps, first) => stamps.extend(first..first + rows, out),
+            _ => out.extend((0..rows).map(|row| self.at(row))),
+        }
+    }
+}
+
+/// When a sample was written, compared with others of its series and instant.
+type Written = (Stamp, usize);
+
+/// Which columns the samples of a join have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Columns {
+    pub(super) starts: bool,
+    pub(super) stamps: bool,
+}
+
+/// Joined floats of a series.
+#[derive(Debug, Default)]
+pub(super) struct JoinedFloats {
+    pub(super) times: SharedTimes,
+    pub(super) values: Vec<f64>,
+    /// Empty if none is known, or they are not wanted.
+    pub(super) starts: Vec<i64>,
+    /// Empty if they are not wanted.
+    pub(super) stamps: Vec<Stamp>,
 }
 
 impl FloatPart<'_> {
+    fn written(&self, row: usize) -> Written {
+        (self.stamps.at(row), self.holder)
+    }
+
     pub(super) fn first(&self) -> i64 {
         self.times[self.rows.start]
     }
@@ -62,6 +142,13 @@ pub(super) struct HistogramPart<'a> {
     /// Whether each was sent with integer counts.
     pub(super) integers: &'a [bool],
     pub(super) starts: &'a [i64],
+    pub(super) stamps: RowStamps<'a>,
+}
+
+impl HistogramPart<'_> {
+    fn written(&self, row: usize) -> Written {
+        (self.stamps.at(row), self.holder)
+    }
 }
 
 /// The address of a list, and the range of its rows.
@@ -93,7 +180,8 @@ impl Lists {
 
     /// The times of some rows of a list.
     pub(super) fn of_rows(&mut self, times: &Arc<Vec<i64>>, rows: Range<usize>) -> SharedTimes {
-        self.join(&[FloatPart { holder: 0, times, rows, values: &[], starts: &[] }])
+        let (values, starts, stamps) = (&[][..], &[][..], RowStamps::None);
+        self.join(&[FloatPart { holder: 0, times, rows, values, starts, stamps }])
     }
 
     fn join(&mut self, parts: &[FloatPart<'_>]) -> SharedTimes {
@@ -143,7 +231,7 @@ fn stretches(rows: Range<usize>, stays: impl Fn(usize) -> bool) -> Vec<Range<usi
     stretches
 }
 
-/// Of a float and a histogram at one instant, removes the one from the later holder.
+/// Of a float and a histogram at one instant, removes the one that was written later.
 pub(super) fn keep_one_of_each_instant(
     floats: &mut Vec<FloatPart<'_>>,
     histograms: &mut Vec<HistogramPart<'_>>,
@@ -151,19 +239,20 @@ pub(super) fn keep_one_of_each_instant(
     if floats.is_empty() || histograms.is_empty() {
         return;
     }
-    let mut firsts: HashMap<i64, usize> = HashMap::default();
+    let mut firsts: HashMap<i64, Written> = HashMap::default();
     for part in histograms.iter() {
-        for time in part.times {
-            let first = firsts.entry(*time).or_insert(part.holder);
-            *first = part.holder.min(*first);
+        for (row, time) in part.times.iter().enumerate() {
+            let written = part.written(row);
+            let first = firsts.entry(*time).or_insert(written);
+            *first = written.min(*first);
         }
     }
     // Floats at instants of histograms, with whether the float arrived first. Usually there are none.
     let mut floats_first: HashMap<i64, bool> = HashMap::default();
     for part in floats.iter() {
-        for time in &part.times[part.rows.clone()] {
+        for (row, time) in part.times[part.rows.clone()].iter().enumerate() {
             if let Some(histogram) = firsts.get(time) {
-                *floats_first.entry(*time).or_default() |= part.holder <= *histogram;
+                *floats_first.entry(*time).or_default() |= part.written(row) <= *histogram;
             }
         }
     }
@@ -177,12 +266,13 @@ pub(super) fn keep_one_of_each_instant(
 }
 
 fn cut_floats<'a>(part: FloatPart<'a>, is_float: &impl Fn(i64) -> Option<bool>) -> Vec<FloatPart<'a>> {
-    let FloatPart { holder, times, rows, values, starts } = part;
+    let FloatPart { holder, times, rows, values, starts, stamps } = part;
     let first = rows.start;
     let of = |rows: Range<usize>| {
         let own = rows.start - first..rows.end - first;
+        let stamps = stamps.from(own.start);
         let (values, starts) = (&values[own.clone()], starts.get(own).unwrap_or_default());
-        FloatPart { holder, times, rows, values, starts }
+        FloatPart { holder, times, rows, values, starts, stamps }
     };
     stretches(rows, |row| is_float(times[row]) != Some(false)).into_iter().map(of).collect()
 }
@@ -191,71 +281,84 @@ fn cut_histograms<'a>(
     part: HistogramPart<'a>,
     is_float: &impl Fn(i64) -> Option<bool>,
 ) -> Vec<HistogramPart<'a>> {
-    let HistogramPart { holder, times, histograms, integers, starts } = part;
+    let HistogramPart { holder, times, histograms, integers, starts, stamps } = part;
     let of = |rows: Range<usize>| HistogramPart {
         holder,
         times: &times[rows.clone()],
         histograms: &histograms[rows.clone()],
         integers: integers.get(rows.clone()).unwrap_or_default(),
+        stamps: stamps.from(rows.start),
         starts: starts.get(rows).unwrap_or_default(),
     };
     stretches(0..times.len(), |row| is_float(times[row]) != Some(true)).into_iter().map(of).collect()
 }
 
-/// Joins the times, values and starts of parts. Of two samples of one instant, the holder's number and
-/// `stays` decide. `stays` is called only if parts overlap.
+/// Joins the columns of parts. Of two samples of one instant, `stays` and when they were written decide.
+/// `stays` is called only if parts overlap.
 pub(super) fn join_floats(
     mut parts: Vec<FloatPart<'_>>,
     lists: &mut Lists,
-    with_starts: bool,
+    mut columns: Columns,
     stays: impl FnOnce() -> Stays,
-) -> (SharedTimes, Vec<f64>, Vec<i64>) {
-    let with_starts = with_starts && parts.iter().any(|part| !part.starts.is_empty());
+) -> JoinedFloats {
+    columns.starts &= parts.iter().any(|part| !part.starts.is_empty());
     let rows = parts.iter().map(|part| part.rows.len()).sum();
     let is_before = |one: &FloatPart<'_>, other: &FloatPart<'_>| one.last() < other.first();
     if !parts.is_sorted_by(is_before) {
         let mut order: Vec<&FloatPart<'_>> = parts.iter().collect();
         order.sort_by_key(|part| part.first());
         if !order.is_sorted_by(|one, other| is_before(one, other)) {
-            return merge_floats(parts, with_starts, rows, stays());
+            return merge_floats(&parts, columns, rows, stays());
         }
         parts.sort_by_key(FloatPart::first);
     }
-    let (mut values, mut starts) = (Vec::with_capacity(rows), Vec::new());
+    let (mut values, mut starts, mut stamps) = (Vec::with_capacity(rows), Vec::new(), Vec::new());
     for part in &parts {
         values.extend_from_slice(part.values);
-        if with_starts {
+        if columns.starts {
             starts.extend_from_slice(part.starts);
             starts.resize(values.len(), 0);
         }
-    }
-    (lists.join(&parts), values, starts)
-}
-
-fn merge_floats(
-    parts: Vec<FloatPart<'_>>,
-    with_starts: bool,
-    rows: usize,
-    stays: Stays,
-) -> (SharedTimes, Vec<f64>, Vec<i64>) {
-    let mut all: Vec<(i64, u64, i64)> = Vec::with_capacity(rows);
-    for part in &parts {
-        for (n, row) in part.rows.clone().enumerate() {
-            let start = part.starts.get(n).copied().unwrap_or(0);
-            all.push((part.times[row], part.values[n].to_bits(), start));
+        if columns.stamps {
+            part.stamps.extend(part.rows.len(), &mut stamps);
         }
     }
+    JoinedFloats { times: lists.join(&parts), values, starts, stamps }
+}
+
+fn merge_floats(parts: &[FloatPart<'_>], columns: Columns, rows: usize, stays: Stays) -> JoinedFloats {
+    // Time, part and row of the part.
+    let mut all: Vec<(i64, u32, u32)> = Vec::with_capacity(rows);
+    for (number, part) in (0..).zip(parts) {
+        all.extend((0..).zip(&part.times[part.rows.clone()]).map(|(row, time)| (*time, number, row)));
+    }
+    let written = |(_, part, row): &(i64, u32, u32)| parts[*part as usize].written(*row as usize);
     all.sort_by_key(|(time, ..)| *time); // stable, and fast on runs that are already sorted
     all.dedup_by(|later, earlier| {
         let is_same = later.0 == earlier.0;
-        if is_same && stays == Stays::Last {
+        let replaces = || match stays {
+            Stays::First => written(later) < written(earlier),
+            Stays::Last => written(later) >= written(earlier),
+        };
+        if is_same && replaces() {
             *earlier = *later;
         }
         is_same
     });
-    let starts = if with_starts { all.iter().map(|(.., start)| *start).collect() } else { Vec::new() };
-    let times: Vec<i64> = all.iter().map(|(time, ..)| *time).collect();
-    (times.into(), all.iter().map(|(_, bits, _)| f64::from_bits(*bits)).collect(), starts)
+    let of = |(_, part, row): &(i64, u32, u32)| (&parts[*part as usize], *row as usize);
+    let mut joined = JoinedFloats {
+        times: all.iter().map(|(time, ..)| *time).collect::<Vec<i64>>().into(),
+        values: all.iter().map(of).map(|(part, row)| part.values[row]).collect(),
+        ..JoinedFloats::default()
+    };
+    if columns.starts {
+        let start = |(part, row): (&FloatPart<'_>, usize)| part.starts.get(row).copied().unwrap_or(0);
+        joined.starts = all.iter().map(of).map(start).collect();
+    }
+    if columns.stamps {
+        joined.stamps = all.iter().map(of).map(|(part, row)| part.stamps.at(row)).collect();
+    }
+    joined
 }
 
 /// Histogram samples by ascending time, each time once.
@@ -265,26 +368,37 @@ pub(super) struct JoinedHistograms {
     pub(super) histograms: Vec<Arc<FloatHistogram>>,
     pub(super) integers: Vec<bool>,
     pub(super) starts: Vec<i64>,
+    pub(super) stamps: Vec<Stamp>,
 }
 
-/// Joins the histograms of parts. The first holder's sample of an instant stays.
-pub(super) fn join_histograms(parts: &[HistogramPart<'_>], with_starts: bool) -> JoinedHistograms {
-    let with_starts = with_starts && parts.iter().any(|part| !part.starts.is_empty());
+/// Joins the histograms of parts. The sample of an instant that was written first stays.
+pub(super) fn join_histograms(parts: &[HistogramPart<'_>], mut columns: Columns) -> JoinedHistograms {
+    columns.starts &= parts.iter().any(|part| !part.starts.is_empty());
     let rows = |part: &HistogramPart<'_>| part.times.len();
     let mut all: Vec<(i64, usize, usize)> = Vec::with_capacity(parts.iter().map(rows).sum());
     for (number, part) in parts.iter().enumerate() {
         all.extend(part.times.iter().enumerate().map(|(row, time)| (*time, number, row)));
     }
     all.sort_by_key(|(time, ..)| *time); // stable, and fast on runs that are already sorted
-    all.dedup_by_key(|(time, ..)| *time);
+    let written = |(_, number, row): &(i64, usize, usize)| parts[*number].written(*row);
+    all.dedup_by(|later, earlier| {
+        let is_same = later.0 == earlier.0;
+        if is_same && written(later) < written(earlier) {
+            *earlier = *later;
+        }
+        is_same
+    });
     let mut joined = JoinedHistograms::default();
     for (time, number, row) in all {
         let part = &parts[number];
         joined.times.push(time);
         joined.histograms.push(Arc::clone(&part.histograms[row]));
         joined.integers.push(part.integers.get(row).copied().unwrap_or(false));
-        if with_starts {
+        if columns.starts {
             joined.starts.push(part.starts.get(row).copied().unwrap_or(0));
+        }
+        if columns.stamps {
+            joined.stamps.push(part.stamps.at(row));
         }
     }
     joined
@@ -292,21 +406,74 @@ pub(super) fn join_histograms(parts: &[HistogramPart<'_>], with_starts: bool) ->
 
 #[cfg(test)]
 mod tests {
+    use sandur_base::Id;
+
     use super::*;
 
+    const ALL: Columns = Columns { starts: true, stamps: true };
+
     fn part<'a>(times: &'a Arc<Vec<i64>>, values: &'a [f64]) -> FloatPart<'a> {
-        FloatPart { holder: 0, times, rows: 0..times.len(), values, starts: &[] }
+        FloatPart { holder: 0, times, rows: 0..times.len(), values, starts: &[], stamps: RowStamps::None }
     }
 
     #[test]
     fn the_first_holder_wins_an_instant_or_the_last_one_in_a_path() {
         let (old, new) = (Arc::new(vec![10, 20, 30]), Arc::new(vec![5, 20, 40]));
         let parts = vec![part(&old, &[1.0, 2.0, 3.0]), part(&new, &[0.5, 9.0, 4.0])];
-        let (times, values, _) = join_floats(parts, &mut Lists::default(), true, || Stays::First);
+        let JoinedFloats { times, values, .. } =
+            join_floats(parts, &mut Lists::default(), ALL, || Stays::First);
         assert_eq!((&times[..], values), (&[5, 10, 20, 30, 40][..], vec![0.5, 1.0, 2.0, 3.0, 4.0]));
         let parts = vec![part(&old, &[1.0, 2.0, 3.0]), part(&new, &[0.5, 9.0, 4.0])];
-        let (times, values, _) = join_floats(parts, &mut Lists::default(), true, || Stays::Last);
+        let JoinedFloats { times, values, .. } =
+            join_floats(parts, &mut Lists::default(), ALL, || Stays::Last);
         assert_eq!((&times[..], values), (&[5, 10, 20, 30, 40][..], vec![0.5, 1.0, 9.0, 3.0, 4.0]));
+    }
+
+    /// Goal: stamps decide in whatever order the parts come, and samples without a stamp precede them.
+    #[test]
+    fn stamps_decide_and_holders_decide_among_samples_without_one() {
+        let stamp = |time, writer| match time {
+            0 => Stamp::default(),
+            time => Stamp { time, incarnation: Id(writer) },
+        };
+        let times = Arc::new(vec![10, 20, 30, 40]);
+        let values = [[1.0; 4], [2.0; 4], [3.0; 4]];
+        let stamps = [
+            [stamp(5, 1), stamp(5, 1), stamp(0, 0), stamp(7, 1)],
+            [stamp(4, 2), stamp(6, 2), stamp(0, 0), stamp(0, 0)],
+            [stamp(6, 3), stamp(5, 3), stamp(0, 0), stamp(7, 3)],
+        ];
+        let histograms: Vec<Arc<FloatHistogram>> = (0..3)
+            .map(|n| Arc::new(FloatHistogram { count: f64::from(n + 1), ..FloatHistogram::default() }))
+            .collect();
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let parts = || {
+                let of = |n: usize| {
+                    let (own, stamps) = (part(&times, &values[n]), RowStamps::each(&stamps[n]));
+                    FloatPart { holder: n, stamps, ..own }
+                };
+                order.map(of).into_iter().collect::<Vec<_>>()
+            };
+            let first = join_floats(parts(), &mut Lists::default(), ALL, || Stays::First);
+            assert_eq!(first.values, [2.0, 1.0, 1.0, 2.0], "{order:?}");
+            assert_eq!(first.stamps, [stamp(4, 2), stamp(5, 1), stamp(0, 0), stamp(0, 0)]);
+            let last = join_floats(parts(), &mut Lists::default(), ALL, || Stays::Last);
+            assert_eq!(last.values, [3.0, 2.0, 3.0, 3.0], "{order:?}");
+            let of = |n: usize| HistogramPart {
+                holder: n,
+                times: &times[..1],
+                histograms: &histograms[n..n + 1],
+                integers: &[],
+                starts: &[],
+                stamps: RowStamps::each(&stamps[n]),
+            };
+            let joined = join_histograms(&order.map(of), ALL);
+            assert_eq!((joined.histograms[0].count, joined.stamps), (2.0, vec![stamp(4, 2)]), "{order:?}");
+            let mut floats = vec![parts().remove(order.iter().position(|n| *n == 0).unwrap())];
+            let mut others = vec![of(1)];
+            keep_one_of_each_instant(&mut floats, &mut others);
+            assert_eq!((floats[0].first(), others.len()), (20, 1), "the histogram was written first");
+        }
     }
 
     #[test]
@@ -315,13 +482,14 @@ mod tests {
         let mut lists = Lists::default();
         let mut join = || {
             let parts = vec![part(&second, &[3.0, 4.0]), part(&first, &[1.0, 2.0])];
-            join_floats(parts, &mut lists, false, || Stays::First)
+            join_floats(parts, &mut lists, Columns::default(), || Stays::First)
         };
-        let ((times, values, starts), (again, ..)) = (join(), join());
+        let (JoinedFloats { times, values, starts, .. }, again) = (join(), join());
         assert_eq!((&times[..], values, starts), (&[10, 20, 30, 40][..], vec![1.0, 2.0, 3.0, 4.0], vec![]));
-        assert!(times.is_shared_with(&again));
-        let (whole, ..) = join_floats(vec![part(&first, &[1.0, 2.0])], &mut lists, false, || Stays::First);
-        assert!(whole.is_shared_with(&Arc::clone(&first).into()));
+        assert!(times.is_shared_with(&again.times));
+        let parts = vec![part(&first, &[1.0, 2.0])];
+        let whole = join_floats(parts, &mut lists, Columns::default(), || Stays::First);
+        assert!(whole.times.is_shared_with(&Arc::clone(&first).into()));
     }
 
     #[test]
@@ -334,13 +502,15 @@ mod tests {
             histograms: &histograms,
             integers: &[true, false],
             starts: &[],
+            stamps: RowStamps::None,
         };
         let mut floats = vec![FloatPart { holder: 1, starts: &[5, 6, 7, 8], ..part(&times, &values) }];
         let mut others = vec![histogram(0, &[20, 25]), histogram(2, &[30, 50])];
         keep_one_of_each_instant(&mut floats, &mut others);
-        let (kept, values, starts) = join_floats(floats, &mut Lists::default(), true, || Stays::First);
+        let JoinedFloats { times: kept, values, starts, .. } =
+            join_floats(floats, &mut Lists::default(), ALL, || Stays::First);
         assert_eq!((&kept[..], values, starts), (&[10, 30, 40][..], vec![1.0, 3.0, 4.0], vec![5, 7, 8]));
-        let joined = join_histograms(&others, true);
+        let joined = join_histograms(&others, ALL);
         assert_eq!((joined.times, joined.integers), (vec![20, 25, 50], vec![true, false, false]));
     }
 

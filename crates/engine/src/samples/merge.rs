@@ -21,22 +21,24 @@ use sandur_format::Error as FormatError;
 use sandur_format::block::compare_series;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_format::sample_block::{BlockOptions, BlockWriter, Floats, Histograms};
+use sandur_format::stamp::StampSpan;
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, TimeRange};
 use sandur_query::QueryStats;
 
-use super::OpenSamples;
 use super::expired::expired;
 use super::hidden::{HiddenSamples, HidingExemplars};
 use super::hidden_exemplars::are_some_hidden;
 use super::index::{HeldPage, IndexReader, WantedLabels};
 use super::join::{
-    FloatPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms, keep_one_of_each_instant,
+    Columns, FloatPart, JoinedFloats, JoinedHistograms, Lists, Stays, join_floats, join_histograms,
+    keep_one_of_each_instant,
 };
 use super::merge_annotations::{AnnotationMerger, AnnotationRef, AnnotationStep, fetch};
 use super::merge_input::{GroupBytes, Input, Parts, Passed};
 use super::rolling::{RULE_ROWS, Rolling};
 use super::times::read_times;
+use super::{OpenSamples, may_be_stamped};
 use crate::blocks::merging::{Merge, MergeCounts, Merging, OUTPUT_BYTES, Step, Target};
 use crate::blocks::reader::BlockReader;
 use crate::error::{Error, ReadError};
@@ -80,6 +82,8 @@ pub(crate) struct Merger {
     inputs: Vec<Input>,
     writer: Option<BlockWriter>,
     rolling: Option<Rolling>,
+    /// Whether samples keep their stamps.
+    stamped: bool,
     /// The reservation for the index of the result.
     index: Reservation,
     supplied: Option<PageBytes>,
@@ -99,7 +103,9 @@ impl Merger {
         options: BlockOptions,
         (rolling, budget): (Option<Rolling>, MemoryBudget),
     ) -> Result<Self, Error> {
+        let stamped = options.stamped;
         Ok(Self {
+            stamped,
             inputs: blocks.iter().zip(hidden).map(|(block, hidden)| Input::new(block, hidden)).collect(),
             writer: Some(BlockWriter::new(options)),
             rolling,
@@ -191,7 +197,7 @@ impl Merger {
                 None => {
                     let ordinal = writer.push_series(pairs.clone()).map_err(internal)?;
                     let stays = || Stays::of(&Labels::from_pairs(pairs));
-                    write(writer, ordinal, parts, stays).map_err(internal)?
+                    write(writer, ordinal, parts, (self.stamped, stays)).map_err(internal)?
                 }
             };
             self.counts.duplicates += (before - written) as u64;
@@ -280,25 +286,33 @@ fn write(
     writer: &mut BlockWriter,
     series: u32,
     mut parts: Parts<'_>,
-    stays: impl FnOnce() -> Stays,
+    (stamped, stays): (bool, impl FnOnce() -> Stays),
 ) -> Result<usize, FormatError> {
+    let columns = Columns { starts: true, stamps: stamped };
     keep_one_of_each_instant(&mut parts.floats, &mut parts.histograms);
     let mut rows = 0;
     let follows = |pair: &[FloatPart<'_>]| pair[0].last() < pair[1].first();
     if parts.floats.windows(2).all(follows) {
-        for FloatPart { times, rows: of, values, starts, .. } in parts.floats {
+        let mut stamps = Vec::new();
+        for FloatPart { times, rows: of, values, starts, stamps: of_part, .. } in parts.floats {
             rows += of.len();
-            writer.push_floats(series, Floats { times: &times[of], values, starts })?;
+            stamps.clear();
+            if stamped {
+                of_part.extend(of.len(), &mut stamps);
+            }
+            writer.push_floats(series, Floats { times: &times[of], values, starts, stamps: &stamps })?;
         }
     } else {
-        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true, stays);
+        let JoinedFloats { times, values, starts, stamps } =
+            join_floats(parts.floats, &mut Lists::default(), columns, stays);
         rows += times.len();
-        writer.push_floats(series, Floats { times: &times, values: &values, starts: &starts })?;
+        let (values, starts, stamps) = (&values, &starts, &stamps);
+        writer.push_floats(series, Floats { times: &times, values, starts, stamps })?;
     }
-    let JoinedHistograms { times, histograms, integers, starts } = join_histograms(&parts.histograms, true);
+    let joined = join_histograms(&parts.histograms, columns);
+    let JoinedHistograms { times, histograms, integers, starts, stamps } = &joined;
     rows += times.len();
-    let all = Histograms { times: &times, histograms: &histograms, integers: &integers, starts: &starts };
-    writer.push_histograms(series, all)?;
+    writer.push_histograms(series, Histograms { times, histograms, integers, starts, stamps })?;
     Ok(rows)
 }
 
@@ -312,6 +326,10 @@ impl Merging for SampleMerging {
 
     async fn open(reader: &BlockReader, meta: &Arc<BlockMeta>) -> Result<Arc<OpenSamples>, ReadError> {
         reader.open(meta, &QueryStats::default()).await
+    }
+
+    fn stamps(block: &OpenSamples) -> Option<StampSpan> {
+        block.footer.stamps()
     }
 
     async fn touch(
@@ -359,7 +377,9 @@ impl Merging for SampleMerging {
     ) -> Result<Merger, Error> {
         let mut options = BlockOptions::new(target.tenant, target.window, target.level);
         options.origin = target.origin;
-        let rolling = target.rollup.map(|rollup| Rolling::new(rollup, budget.clone()));
+        options.stamped = target.stamped && may_be_stamped(target.forms);
+        let stamped = options.stamped;
+        let rolling = target.rollup.map(|rollup| Rolling::new(rollup, stamped, budget.clone()));
         Merger::new(inputs, touched, options, (rolling, budget))
     }
 

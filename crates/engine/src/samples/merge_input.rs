@@ -11,13 +11,15 @@ use bytes::Bytes;
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::index::PAGE_SERIES;
 use sandur_format::sample_block::{GroupEntry, GroupTables, OpenGroup, PageEntry, SamplePage, TimeTable};
+use sandur_format::stamp::Stamp;
 use sandur_memory::{MemoryBudget, Reservation};
 
 use super::OpenSamples;
 use super::hidden::HiddenSamples;
 use super::index::HeldPage;
 use super::join::{
-    FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms, visible,
+    Columns, FloatPart, HistogramPart, JoinedFloats, JoinedHistograms, Lists, RowStamps, Stays, join_floats,
+    join_histograms, visible,
 };
 use crate::error::{Error, ReadError};
 
@@ -87,6 +89,7 @@ struct Carried {
     times: Arc<Vec<i64>>,
     values: Vec<f64>,
     starts: Vec<i64>,
+    stamps: Vec<Stamp>,
     histograms: JoinedHistograms,
     _memory: Option<Reservation>,
 }
@@ -174,13 +177,15 @@ impl Open {
                 seen += rows.len();
                 let stored = run.start as usize + rows.start..run.start as usize + rows.end;
                 let starts = page.starts.get(stored.clone()).unwrap_or_default();
+                let stamps = RowStamps::of_list(run.stamps.as_ref(), rows.start);
                 if page.histograms.is_empty() {
                     let (times, values) = (&run.times, &page.values[stored]);
-                    parts.floats.push(FloatPart { holder, times, values, starts, rows });
+                    parts.floats.push(FloatPart { holder, times, values, starts, stamps, rows });
                 } else {
                     let integers = page.integers.get(stored.clone()).unwrap_or_default();
                     let (times, histograms) = (&run.times[rows], &page.histograms[stored]);
-                    parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
+                    let part = HistogramPart { holder, times, histograms, integers, starts, stamps };
+                    parts.histograms.push(part);
                 }
             }
             parts.hidden += (run.times.len() - seen) as u64;
@@ -192,11 +197,13 @@ impl Carried {
     fn add<'a>(&'a self, holder: usize, parts: &mut Parts<'a>) {
         if !self.times.is_empty() {
             let (times, values, starts) = (&self.times, &self.values, &self.starts);
-            parts.floats.push(FloatPart { holder, times, rows: 0..times.len(), values, starts });
+            let (rows, stamps) = (0..times.len(), RowStamps::each(&self.stamps));
+            parts.floats.push(FloatPart { holder, times, rows, values, starts, stamps });
         }
-        let JoinedHistograms { times, histograms, integers, starts } = &self.histograms;
+        let JoinedHistograms { times, histograms, integers, starts, stamps } = &self.histograms;
         if !times.is_empty() {
-            parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts });
+            let stamps = RowStamps::each(stamps);
+            parts.histograms.push(HistogramPart { holder, times, histograms, integers, starts, stamps });
         }
     }
 }
@@ -304,12 +311,16 @@ impl Input {
         open.add(0, &self.hidden, &mut parts);
         let hidden = parts.hidden;
         // Within one block each instant occurs once.
-        let (times, values, starts) = join_floats(parts.floats, &mut Lists::default(), true, || Stays::First);
-        let histograms = join_histograms(&parts.histograms, true);
-        let of_histograms: u64 = histograms.histograms.iter().map(|one| one.memory_bytes() + 24).sum();
-        let memory = Some(budget.reserve(times.len() as u64 * 24 + of_histograms)?);
+        let columns = Columns { starts: true, stamps: self.block.footer.stamps().is_some() };
+        let stamp = if columns.stamps { size_of::<Stamp>() as u64 } else { 0 };
+        let JoinedFloats { times, values, starts, stamps } =
+            join_floats(parts.floats, &mut Lists::default(), columns, || Stays::First);
+        let histograms = join_histograms(&parts.histograms, columns);
+        let of_histograms: u64 =
+            histograms.histograms.iter().map(|one| one.memory_bytes() + 24 + stamp).sum();
+        let memory = Some(budget.reserve(times.len() as u64 * (24 + stamp) + of_histograms)?);
         let times = Arc::new(times.to_vec());
-        self.carried = Some(Carried { series, times, values, starts, histograms, _memory: memory });
+        self.carried = Some(Carried { series, times, values, starts, stamps, histograms, _memory: memory });
         Ok(hidden)
     }
 }

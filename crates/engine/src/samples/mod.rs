@@ -22,6 +22,8 @@ mod times;
 mod warm;
 
 use roaring::RoaringBitmap;
+use sandur_format::catalog_entry::BlockForms;
+use sandur_format::sample_block::STAMPED_SINCE;
 
 pub(crate) use merge::SampleMerging;
 pub(crate) use rolling::rows_saved;
@@ -30,6 +32,11 @@ pub(crate) use warm::warm;
 /// Makes a set of ascending ordinals, which is several times faster than inserting them one by one.
 fn rising(ordinals: impl Iterator<Item = u32> + Clone) -> RoaringBitmap {
     RoaringBitmap::from_sorted_iter(ordinals.clone()).unwrap_or_else(|_| ordinals.collect())
+}
+
+/// Whether all processes read samples with stamps, in frames and in blocks.
+pub(crate) fn may_be_stamped(forms: BlockForms) -> bool {
+    forms.samples >= STAMPED_SINCE
 }
 
 /// A sample block whose footer is in memory.

@@ -162,7 +162,8 @@ async fn samples_of_ended_writers_stay_and_those_of_live_ones_are_not_compared()
         vec![head(ended, 0), head(other, 0), head(own, 0), head(own, 5), head(own, 9), head(later, 0)];
     let view = crate::View { snapshot: engine.view().snapshot.clone(), heads };
     let open = Arc::clone(&view.heads[3]);
-    let found: Vec<_> = earlier_heads(&view, &open).iter().map(|of| (of.incarnation(), of.start())).collect();
+    let found: Vec<_> =
+        earlier_heads(&view, &open, 1).iter().map(|of| (of.incarnation(), of.start())).collect();
     assert_eq!(found, [(ended, 0), (own, 0)], "seed {seed}");
 }
 

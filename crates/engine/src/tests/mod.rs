@@ -21,6 +21,7 @@ mod merges_in_little_memory;
 mod merges_of_filters;
 mod mixed_versions;
 mod needles_in_little_memory;
+mod order;
 mod outages;
 mod parts;
 mod parts_of_queries;

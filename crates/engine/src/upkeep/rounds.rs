@@ -7,6 +7,8 @@
 use std::sync::Arc;
 
 use sandur_catalog::Collector;
+use sandur_format::catalog_entry::{Edit, Precondition};
+use sandur_format::stamp::COUNTER_BITS;
 
 use crate::error::{Error, refused};
 use crate::upkeep::compaction::compactor::Compactor;
@@ -16,6 +18,9 @@ use crate::upkeep::retention::blocks::remove_expired;
 use crate::upkeep::retention::due::DueRetention;
 use crate::upkeep::retention::series::SeriesRetention;
 use crate::upkeep::rollups::days::RollupDays;
+
+/// An hour between stamps.
+const STATED_APART: u64 = 3_600_000 << COUNTER_BITS;
 
 /// Runs upkeep until the engine stops.
 pub(crate) async fn run(context: UpkeepContext, local: bool) {
@@ -42,6 +47,7 @@ pub(crate) async fn run(context: UpkeepContext, local: bool) {
         context.author.observe_nodes();
         warn("activating versions of blocks", activate_forms(&context).await);
         warn("describing this node", describe_node(&context).await);
+        warn("stating stamps", state_stamps(&context).await);
         compact_all(&context, &compactor, &mut deletes, &mut retention).await;
         let incarnation = context.incarnation();
         let (env, catalog) = (&context.node.env, &context.node.catalog);
@@ -77,6 +83,27 @@ async fn describe_node(context: &UpkeepContext) -> Result<(), Error> {
     let (node, own) = (&context.node, context.incarnation());
     let described = node.catalog.describe_node(own, &node.place.description()).await;
     described.map(drop).map_err(|error| refused("the description of this node", &error))
+}
+
+/// States that later samples of this process have later stamps than now, if others have stated that for a
+/// time an hour later. A flush states the same, so this concerns processes that store no samples.
+async fn state_stamps(context: &UpkeepContext) -> Result<(), Error> {
+    let (node, incarnation) = (&context.node, context.incarnation());
+    let snapshot = node.catalog.snapshot();
+    let Some(writer) = snapshot.writer(incarnation).filter(|writer| !writer.is_sealed()) else {
+        return Ok(());
+    };
+    if snapshot.stamps_before() < writer.stamps_after.saturating_add(STATED_APART) {
+        return Ok(());
+    }
+    // The order matters: a frame that was under way before is in a head afterwards.
+    let Some(time) = node.views.stamps().quiet_since() else { return Ok(()) };
+    if node.views.heads_of(incarnation).iter().any(|head| head.samples().totals().rows > 0) {
+        return Ok(());
+    }
+    let edits = vec![Edit::StampsAfter { incarnation, time }];
+    let committed = node.catalog.commit(incarnation, edits, vec![Precondition::Live { incarnation }]).await;
+    committed.map(drop).map_err(|error| refused("the stamps of this process", &error))
 }
 
 /// Detects that the catalog was emptied or replaced while this process runs.

@@ -17,7 +17,7 @@ use super::wire::{NAME_BYTES_MAX, Sink, bounded};
 use crate::codec::Reader;
 use crate::error::Error;
 
-const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, metrics: 4, newest: 6, name: "checkpoint root" };
+const ROOT: Kind = Kind { magic: *b"SDCR", version: 3, metrics: 4, newest: 7, name: "checkpoint root" };
 /// The version since which roots hold delete requests.
 const DELETES_SINCE: u8 = 2;
 /// The version since which roots hold checksums of the log.
@@ -26,10 +26,13 @@ const CHAIN_SINCE: u8 = 3;
 const FORMS_SINCE: u8 = 5;
 /// The version of roots that describe nodes, and of later ones.
 const NODES_SINCE: u8 = 6;
-/// Flags of a writer: it is sealed, it has an orphan floor, its node is described.
+/// The version of roots that hold the stamps of writers, and of later ones.
+const STAMPS_SINCE: u8 = 7;
+/// Flags of a writer: it is sealed, it has an orphan floor, its node is described, it states stamps.
 const SEALED: u8 = 1;
 const FLOORED: u8 = 2;
 const DESCRIBED: u8 = 4;
+const STAMPED: u8 = 8;
 const PART: Kind = Kind { magic: *b"SDCP", version: 1, metrics: 3, newest: 3, name: "checkpoint part" };
 /// Flags of a row: the block is removed, it is clean of deletes, it has a place in the order of writing.
 const REMOVED: u8 = 1;
@@ -68,6 +71,8 @@ pub struct Writer {
     pub reads: Option<BlockForms>,
     /// Its node; `None` while a writer is registered that does not read descriptions.
     pub node: Option<NodeDescription>,
+    /// The stamps of its samples that are not in blocks are later than this time; 0 if it states none.
+    pub stamps_after: u64,
 }
 
 impl Writer {
@@ -153,6 +158,8 @@ pub struct CheckpointRoot {
     pub chain: LogChain,
     /// The versions of blocks that processes may write.
     pub forms: BlockForms,
+    /// The latest time of stamps that a writer has stated, also one that is forgotten; 0 without any.
+    pub stamps_before: u64,
 }
 
 impl CheckpointRoot {
@@ -184,9 +191,17 @@ impl CheckpointRoot {
         self.chain.encode(&mut out);
         // As long as none was activated and no node is described, earlier programs read the root.
         let describes = self.writers.iter().any(|writer| writer.node.is_some());
-        if describes || self.forms != BlockForms::UNSTATED {
-            out.least = if describes { NODES_SINCE } else { FORMS_SINCE };
+        let stamped = self.stamps_before > 0;
+        if stamped || describes || self.forms != BlockForms::UNSTATED {
+            out.least = match (stamped, describes) {
+                (true, _) => STAMPS_SINCE,
+                (false, true) => NODES_SINCE,
+                (false, false) => FORMS_SINCE,
+            };
             out.forms(self.forms);
+            if stamped {
+                out.varint(self.stamps_before);
+            }
         }
         Ok(frame::seal(&ROOT, out))
     }
@@ -222,8 +237,9 @@ impl CheckpointRoot {
             false => LogChain::default(),
         };
         let forms = if version >= FORMS_SINCE { from.forms()? } else { BlockForms::UNSTATED };
+        let stamps_before = if version >= STAMPS_SINCE { from.varint()? } else { 0 };
         from.finish()?;
-        Ok(Self { number, id, writers, sessions, parts, deletes, chain, forms })
+        Ok(Self { number, id, writers, sessions, parts, deletes, chain, forms, stamps_before })
     }
 }
 
@@ -238,7 +254,8 @@ impl Writer {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         out.u8(flag(self.fence.is_some(), SEALED)
             | flag(self.orphan_floor.is_some(), FLOORED)
-            | flag(self.node.is_some(), DESCRIBED));
+            | flag(self.node.is_some(), DESCRIBED)
+            | flag(self.stamps_after > 0, STAMPED));
         if let Some(fence) = self.fence {
             out.varint(fence);
         }
@@ -247,6 +264,9 @@ impl Writer {
         }
         if let Some(node) = &self.node {
             node.encode(out)?;
+        }
+        if self.stamps_after > 0 {
+            out.varint(self.stamps_after);
         }
         Ok(())
     }
@@ -266,9 +286,14 @@ impl Writer {
             fence: None,
             orphan_floor: None,
             node: None,
+            stamps_after: 0,
         };
         let flags = from.u8()?;
-        let known = if version >= NODES_SINCE { SEALED | FLOORED | DESCRIBED } else { SEALED | FLOORED };
+        let known = match version {
+            STAMPS_SINCE.. => SEALED | FLOORED | DESCRIBED | STAMPED,
+            NODES_SINCE => SEALED | FLOORED | DESCRIBED,
+            _ => SEALED | FLOORED,
+        };
         if flags & !known != 0 {
             return Err(from.malformed("the flags of a writer are unknown"));
         }
@@ -280,6 +305,9 @@ impl Writer {
         }
         if flags & DESCRIBED != 0 {
             writer.node = Some(NodeDescription::decode(from)?);
+        }
+        if flags & STAMPED != 0 {
+            writer.stamps_after = from.varint()?;
         }
         Ok(writer)
     }

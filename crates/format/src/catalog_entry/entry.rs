@@ -66,6 +66,14 @@ pub enum Edit {
         /// Its node.
         node: NodeDescription,
     },
+    /// The stamps of all samples of a process that are not in blocks, and of all that it will write, are
+    /// later than a time. Void unless blocks with stamps may be written.
+    StampsAfter {
+        /// The process.
+        incarnation: Id,
+        /// The time of a stamp.
+        time: u64,
+    },
     /// From now on processes may write blocks of these versions. Void if a writer that is not sealed does not
     /// read them.
     ActivateForms(BlockForms),
@@ -358,11 +366,7 @@ impl Edit {
                 out.varint(*from);
                 out.varint(*to);
             }
-            Self::Seal { incarnation, fence } => {
-                out.u8(5);
-                out.id(*incarnation);
-                out.varint(*fence);
-            }
+            Self::Seal { incarnation, fence } => encode_of_writer((5, *incarnation, *fence), out),
             Self::Forget { incarnation } => {
                 out.u8(6);
                 out.id(*incarnation);
@@ -385,6 +389,7 @@ impl Edit {
                 out.id(*incarnation);
                 node.encode(out)?;
             }
+            Self::StampsAfter { incarnation, time } => encode_of_writer((21, *incarnation, *time), out),
             Self::CreateDelete(_)
             | Self::StartDelete { .. }
             | Self::CancelDelete { .. }
@@ -440,6 +445,7 @@ impl Edit {
             8 => Self::Deleted { ids: decode_ids(from)? },
             15 => Self::ActivateForms(from.forms()?),
             16 => Self::DescribeNode { incarnation: from.id()?, node: NodeDescription::decode(from)? },
+            21 => Self::StampsAfter { incarnation: from.id()?, time: from.varint()? },
             tag => return Self::decode_of_deletes(tag, from),
         })
     }
@@ -492,6 +498,13 @@ impl WalKind {
             tag => Err(from.unknown("WAL kind", tag)),
         }
     }
+}
+
+/// Encodes an edit that sets a number of a writer.
+fn encode_of_writer((tag, incarnation, number): (u8, Id, u64), out: &mut Sink) {
+    out.u8(tag);
+    out.id(incarnation);
+    out.varint(number);
 }
 
 fn encode_ids(ids: &[Id], out: &mut Sink) {

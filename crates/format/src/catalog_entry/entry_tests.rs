@@ -79,6 +79,7 @@ fn sample_root() -> CheckpointRoot {
         edits: EDITS_UNSTATED,
         reads: None,
         node: None,
+        stamps_after: 0,
     };
     let verdicts = vec![(6, Verdict::Applied), (7, Verdict::Precondition(2)), (8, Verdict::Edit(1))];
     CheckpointRoot {
@@ -90,6 +91,7 @@ fn sample_root() -> CheckpointRoot {
         deletes: Vec::new(),
         chain: LogChain { linked: true, checksums: [5, 0xfeed].into() },
         forms: BlockForms::UNSTATED,
+        stamps_before: 0,
     }
 }
 
@@ -174,6 +176,22 @@ fn sample_entry_of_nodes() -> Entry {
 fn sample_root_with_nodes() -> CheckpointRoot {
     let mut root = sample_root_with_forms();
     (root.writers[0].edits, root.writers[0].node) = (EDITS_OF_NODES, Some(sample_node()));
+    root
+}
+
+const STAMP: u64 = 1_795_219_200_000 << 10 | 3;
+
+/// The stamps of a writer.
+fn sample_entry_of_stamps() -> Entry {
+    let mut entry = sample_entry_of_nodes();
+    entry.transactions[0].edits.push(Edit::StampsAfter { incarnation: Id(900), time: STAMP });
+    entry
+}
+
+fn sample_root_with_stamps() -> CheckpointRoot {
+    let mut root = sample_root_with_nodes();
+    root.writers[0].stamps_after = STAMP;
+    root.stamps_before = STAMP + 5;
     root
 }
 
@@ -295,6 +313,7 @@ fn fixtures_equal_the_encoded_objects() {
         ("entry-deletes-v2", sample_entry_of_deletes()),
         ("entry-forms-v2", sample_entry_of_forms()),
         ("entry-nodes-v2", sample_entry_of_nodes()),
+        ("entry-stamps-v2", sample_entry_of_stamps()),
     ] {
         assert_eq!(entry.encode().unwrap(), fixture(name));
         assert_eq!(Entry::decode(&fixture(name)).unwrap(), entry);
@@ -303,6 +322,7 @@ fn fixtures_equal_the_encoded_objects() {
         ("checkpoint-root-v3", sample_root_with_deletes()),
         ("checkpoint-root-v5", sample_root_with_forms()),
         ("checkpoint-root-v6", sample_root_with_nodes()),
+        ("checkpoint-root-v7", sample_root_with_stamps()),
     ];
     for (name, root) in roots {
         assert_eq!(root.encode().unwrap(), fixture(name));
@@ -492,6 +512,8 @@ fn write_fixtures() {
         ("entry-nodes-v2", sample_entry_of_nodes().encode().unwrap()),
         ("checkpoint-root-v5", sample_root_with_forms().encode().unwrap()),
         ("checkpoint-root-v6", sample_root_with_nodes().encode().unwrap()),
+        ("entry-stamps-v2", sample_entry_of_stamps().encode().unwrap()),
+        ("checkpoint-root-v7", sample_root_with_stamps().encode().unwrap()),
         ("boundary-v2", Boundary { at: sample_position() }.encode()),
         ("member-v2", sample_member().encode().unwrap()),
         ("witness-v1", sample_position().encode_witness()),

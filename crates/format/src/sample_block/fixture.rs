@@ -10,12 +10,14 @@ use sandur_model::{Exemplar, Labels, MetricKind, MetricMetadata, TenantId, TimeR
 use super::*;
 use crate::block::{BlockIndex, BlockOrigin};
 use crate::catalog_entry::{LogPosition, WritePlace};
+use crate::stamp::{COUNTER_BITS, Stamp, StampSpan};
 
 const VERSION_3: &[u8] = include_bytes!("../../fixtures/sample-block-v3.bin");
 const VERSION_4: &[u8] = include_bytes!("../../fixtures/sample-block-v4.bin");
 const VERSION_5: &[u8] = include_bytes!("../../fixtures/sample-block-v5.bin");
 const VERSION_6: &[u8] = include_bytes!("../../fixtures/sample-block-v6.bin");
 const VERSION_7: &[u8] = include_bytes!("../../fixtures/sample-block-v7.bin");
+const VERSION_8: &[u8] = include_bytes!("../../fixtures/sample-block-v8.bin");
 
 /// Only blocks of version 6 and later hold the last three.
 const SERIES: [&[(&str, &str)]; 8] = [
@@ -41,6 +43,17 @@ fn origin() -> BlockOrigin {
     let inputs = vec![Id::from_parts(5, 7), Id::from_parts(6, 8)];
     let (block, place) = (Id::from_parts(9, 1), WritePlace::of(299, 2, 1).0);
     BlockOrigin { block, seen, deletes_through: 290, inputs, place }
+}
+
+/// Returns the stamp of sample `n` of a series, with some frames of one millisecond. Series 1 has none,
+/// series 4 has samples of two writers and some without a stamp, and of native histograms some have none.
+fn stamp(series: u32, n: u32) -> Stamp {
+    let time = (1_795_176_000_000 + u64::from(n / 3) * 15_003) << COUNTER_BITS | u64::from(n % 3);
+    match (series, n) {
+        (1, _) | (4, 0..5) | (NATIVE, 50..) => Stamp::default(),
+        (4, n) => Stamp { time, incarnation: Id::from_parts(3, u128::from(n % 2)) },
+        _ => Stamp { time, incarnation: Id::from_parts(3, 1) },
+    }
 }
 
 /// Returns sample `n` of a series: ordinary numbers, a stale marker, infinities, an ordinary NaN.
@@ -78,23 +91,26 @@ fn write_fixture() -> Vec<u8> {
     let tenant = TenantId::new("fixture").unwrap();
     let window = TimeRange::new(1_795_176_000_000_000_000, 1_795_183_200_000_000_000);
     let mut options = BlockOptions::new(tenant, window, 1);
-    (options.page_rows, options.origin) = (50, origin());
+    (options.page_rows, options.origin, options.stamped) = (50, origin(), true);
     let mut writer = BlockWriter::new(options);
     for labels in SERIES {
         let series = writer.push_series(labels.iter().copied()).unwrap();
         let samples: Vec<(i64, u64, i64)> = (0..60).map(|n| sample(series, n)).collect();
         let times: Vec<i64> = samples.iter().map(|sample| sample.0).collect();
+        let stamps: Vec<Stamp> = (0..60).map(|n| stamp(series, n)).collect();
+        let stamps = if series == 1 { &[] } else { &stamps[..] };
         if series == NATIVE {
             let histograms: Vec<_> = (0..60).map(|n| Arc::new(histogram(n))).collect();
             let integers: Vec<bool> = (0..60).map(|n| n < 40).collect();
-            let all = Histograms { times: &times, histograms: &histograms, integers: &integers, starts: &[] };
+            let (times, integers) = (&times, &integers);
+            let all = Histograms { times, histograms: &histograms, integers, starts: &[], stamps };
             writer.push_histograms(series, all).unwrap();
             continue;
         }
         let values: Vec<f64> = samples.iter().map(|sample| f64::from_bits(sample.1)).collect();
         let starts: Vec<i64> = samples.iter().map(|sample| sample.2).collect();
         let starts = if series == 4 { &starts[..] } else { &[] };
-        writer.push_floats(series, Floats { times: &times, values: &values, starts }).unwrap();
+        writer.push_floats(series, Floats { times: &times, values: &values, starts, stamps }).unwrap();
     }
     exemplars().into_iter().for_each(|of| writer.push_exemplars(of).unwrap());
     metadata().iter().for_each(|one| writer.push_metadata(one).unwrap());
@@ -142,6 +158,7 @@ fn the_fixtures_are_read_bit_for_bit() {
     check_fixture(VERSION_5, 5);
     check_fixture(VERSION_6, 6);
     check_fixture(VERSION_7, 7);
+    check_fixture(VERSION_8, 8);
 }
 
 #[test]
@@ -163,6 +180,8 @@ fn check_fixture(object: &'static [u8], version: u16) {
     let place = if version < 5 { 0 } else { origin().place };
     let block = if version < 7 { Id::default() } else { origin().block };
     assert_eq!(footer.origin(), Some(&BlockOrigin { block, place, ..origin() }));
+    let (first, last) = (0, stamp(0, 59).time);
+    assert_eq!(footer.stamps(), (version >= 8).then_some(StampSpan { first, last }));
     // A complete object passes too.
     footer.check_header(object).unwrap();
     let annotations = annotations_of_object(&Bytes::from_static(object), &footer).unwrap();
@@ -180,6 +199,10 @@ fn check_fixture(object: &'static [u8], version: u16) {
             let next = &mut seen[run.series as usize];
             for (row, time) in run.rows().zip(run.times.iter()) {
                 let (at, bits, start) = sample(run.series, *next);
+                let found =
+                    run.stamps.as_ref().map_or(Stamp::default(), |of| of.at(row - run.start as usize));
+                let expected = if version < 8 { Stamp::default() } else { stamp(run.series, *next) };
+                assert_eq!(found, expected, "series {} sample {next}", run.series);
                 assert_eq!((*time, page.starts.get(row).copied().unwrap_or(0)), (at, start));
                 match run.series {
                     NATIVE => {
@@ -211,5 +234,5 @@ fn a_block_of_version_2_is_refused() {
 #[test]
 #[ignore = "writes the fixture, for a new version of the format only"]
 fn write_the_fixture() {
-    std::fs::write("fixtures/sample-block-v7.bin", write_fixture()).unwrap();
+    std::fs::write("fixtures/sample-block-v8.bin", write_fixture()).unwrap();
 }

@@ -16,7 +16,7 @@ use super::options::BlockOptions;
 use super::times::{TimePageEntry, touches};
 use super::{
     GROUP_PAGES_MAX, PART_EXEMPLARS, PART_GROUP, PART_METADATA, PART_TIMES, SAMPLE_BYTES, VERSION,
-    VERSION_MIN,
+    VERSION_MIN, VERSION_UNSTAMPED,
 };
 use crate::block::{
     BlockIndex, BlockInfo, BlockSummary, HEADER_LEN, IndexBase, Layout, OriginParts, PART_FOOTER,
@@ -25,6 +25,7 @@ use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::varint::put_varint;
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
+use crate::stamp::StampSpan;
 
 const META: u8 = 1;
 const GROUPS: u8 = 4;
@@ -54,6 +55,9 @@ const SECTIONS: [(u8, &str); 10] = [
 const PLACED_SINCE: u16 = 5;
 /// The version since which blocks hold their own id.
 const NAMED_SINCE: u16 = 7;
+/// The version since which samples may have stamps. A program that reads it reads frames of a WAL with stamps
+/// and the edits of the catalog about them as well.
+pub const STAMPED_SINCE: u16 = 8;
 
 /// Most times in a page of lists.
 const TIMES_MAX: u32 = 1 << 17;
@@ -62,6 +66,11 @@ const TIMES_MAX: u32 = 1 << 17;
 pub(super) const LAYOUT: Layout =
     Layout { header_magic: *b"SSMP", trailer_magic: *b"PMSS", version: VERSION, sections: &SECTIONS };
 
+/// The layout of a block whose samples have stamps, or of one whose samples have none.
+pub(super) fn layout_of(stamped: bool) -> Layout {
+    LAYOUT.of_version(if stamped { VERSION } else { VERSION_UNSTAMPED })
+}
+
 /// The parts between header and footer.
 pub(super) struct Parts<'a> {
     pub(super) index: &'a Index,
@@ -69,6 +78,8 @@ pub(super) struct Parts<'a> {
     pub(super) time_pages: &'a [TimePageEntry],
     pub(super) exemplars: &'a [ExemplarPage],
     pub(super) metadata: &'a [MetadataPage],
+    /// The stamps of the samples; `None` without samples.
+    pub(super) stamps: Option<StampSpan>,
 }
 
 impl Parts<'_> {
@@ -91,6 +102,7 @@ pub struct Footer {
     exemplars: Vec<ExemplarPage>,
     metadata: Vec<MetadataPage>,
     pages: usize,
+    stamps: Option<StampSpan>,
 }
 
 impl BlockIndex for Footer {
@@ -114,7 +126,9 @@ impl BlockIndex for Footer {
         reader.finish()?;
         let (plain, offset) = sections.take(TIMES)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
-        let time_pages = get_time_pages(&mut reader)?;
+        let is_stamped = trailer.version >= STAMPED_SINCE;
+        let time_pages = get_time_pages(&mut reader, is_stamped)?;
+        let stamps = if is_stamped { get_stamps(&mut reader)? } else { None };
         reader.finish()?;
         let (plain, offset) = sections.take(EXEMPLARS)?;
         let mut reader = Reader::new(PART_FOOTER, offset, &plain);
@@ -128,7 +142,8 @@ impl BlockIndex for Footer {
             OriginParts { place: trailer.version >= PLACED_SINCE, block: trailer.version >= NAMED_SINCE };
         base.read_origin(&mut sections, ORIGIN, parts)?;
         let pages = groups.iter().map(|group| group.pages as usize).sum();
-        let footer = Self { base, index: Arc::new(index), groups, time_pages, exemplars, metadata, pages };
+        let index = Arc::new(index);
+        let footer = Self { base, index, groups, time_pages, exemplars, metadata, pages, stamps };
         footer.check_pieces(trailer.footer.offset)?;
         Ok(footer)
     }
@@ -194,6 +209,11 @@ impl Footer {
     /// Returns the pages of lists of times, in ascending order of list numbers.
     pub fn time_pages(&self) -> &[TimePageEntry] {
         &self.time_pages
+    }
+
+    /// Returns the span of the stamps of all samples; `None` if no sample has a stamp.
+    pub fn stamps(&self) -> Option<StampSpan> {
+        self.stamps.filter(|span| span.last > 0)
     }
 
     /// Returns the pages of exemplars, in ascending order of series.
@@ -264,7 +284,7 @@ pub(super) fn put_footer(
     parts: Parts<'_>,
     offset: u64,
 ) -> Result<(BlockSummary, Bytes), Error> {
-    let groups = parts.groups;
+    let (groups, layout) = (parts.groups, layout_of(options.stamped));
     let rows = groups.iter().map(|group| group.rows).sum();
     let window_ms = options.window.start.div_euclid(MILLISECOND_NS);
     let (first_ms, last_ms) = parts.bounds_ms().unwrap_or((window_ms, window_ms));
@@ -280,7 +300,7 @@ pub(super) fn put_footer(
         size: 0,
     };
     let info = BlockInfo {
-        version: LAYOUT.version,
+        version: layout.version,
         tenant: options.tenant.clone(),
         window: options.window,
         level: options.level,
@@ -291,14 +311,19 @@ pub(super) fn put_footer(
         rows: summary.rows,
         raw_bytes: summary.raw_bytes,
     };
-    let bytes = LAYOUT.put_footer(offset, options.zstd_level, |id, plain| match id {
+    let bytes = layout.put_footer(offset, options.zstd_level, |id, plain| match id {
         META => info.put(plain),
         SERIES => parts.index.put_series(plain, first_ms),
         LABELS => parts.index.put_labels(plain),
         AREAS => parts.index.put_areas(plain),
         PARTS => plain.extend_from_slice(parts.index.in_footer()),
         GROUPS => put_groups(plain, groups, first_ms),
-        TIMES => put_time_pages(plain, parts.time_pages),
+        TIMES => {
+            put_time_pages(plain, parts.time_pages, options.stamped);
+            if options.stamped {
+                put_stamps(plain, parts.stamps);
+            }
+        }
         EXEMPLARS => exemplars::put_directory(plain, parts.exemplars, first_ms),
         METADATA => metadata::put_directory(plain, parts.metadata),
         _ => options.origin.put_placed(plain),
@@ -368,7 +393,7 @@ fn get_groups(reader: &mut Reader<'_>, first_ms: i64, series: u32) -> Result<Vec
     Ok(groups)
 }
 
-fn put_time_pages(out: &mut Vec<u8>, pages: &[TimePageEntry]) {
+fn put_time_pages(out: &mut Vec<u8>, pages: &[TimePageEntry], stamped: bool) {
     put_varint(out, pages.len() as u64);
     let mut column = |value: &dyn Fn(&TimePageEntry) -> u64| {
         put_packed(out, &pages.iter().map(value).collect::<Vec<_>>());
@@ -378,13 +403,33 @@ fn put_time_pages(out: &mut Vec<u8>, pages: &[TimePageEntry]) {
     column(&|page| u64::from(page.piece.crc));
     column(&|page| u64::from(page.lists));
     column(&|page| u64::from(page.times));
+    if stamped {
+        column(&|page| u64::from(page.stamped));
+    }
 }
 
-fn get_time_pages(reader: &mut Reader<'_>) -> Result<Vec<TimePageEntry>, Error> {
+fn put_stamps(out: &mut Vec<u8>, stamps: Option<StampSpan>) {
+    out.push(u8::from(stamps.is_some()));
+    if let Some(StampSpan { first, last }) = stamps {
+        put_varint(out, first);
+        put_varint(out, last);
+    }
+}
+
+fn get_stamps(reader: &mut Reader<'_>) -> Result<Option<StampSpan>, Error> {
+    match reader.u8()? {
+        0 => Ok(None),
+        1 => Ok(Some(StampSpan { first: reader.varint()?, last: reader.varint()? })),
+        other => Err(reader.unknown("span of stamps", other)),
+    }
+}
+
+fn get_time_pages(reader: &mut Reader<'_>, is_stamped: bool) -> Result<Vec<TimePageEntry>, Error> {
     let count = reader.count("pages of times of a block", reader.remaining())?;
     let offsets = get_packed(reader, count, |offset| offset)?;
     let mut column = || get_packed_u32(reader, count);
     let (lengths, checksums, lists, times) = (column()?, column()?, column()?, column()?);
+    let stamped = if is_stamped { column()? } else { vec![0; count] };
     let mut first_list = 0u32;
     let mut pages = Vec::with_capacity(count);
     for n in 0..count {
@@ -396,6 +441,7 @@ fn get_time_pages(reader: &mut Reader<'_>) -> Result<Vec<TimePageEntry>, Error> 
             first_list,
             lists: lists[n],
             times: times[n],
+            stamped: stamped[n] != 0,
         });
         let next = first_list.checked_add(lists[n]);
         first_list = next.ok_or_else(|| reader.malformed("a block has too many lists of times"))?;

@@ -31,6 +31,7 @@ mod footer;
 mod group;
 mod histograms;
 pub mod index;
+mod list_stamps;
 mod metadata;
 mod options;
 mod page;
@@ -44,18 +45,20 @@ mod whole_series;
 mod writer;
 
 pub use exemplars::{EXEMPLARS_OF_SERIES_MAX, ExemplarPage, SeriesExemplars, exemplars_of_plain};
-pub use footer::{Footer, check_header};
+pub use footer::{Footer, STAMPED_SINCE, check_header};
 pub use group::{GroupEntry, GroupHead, GroupTables, OpenGroup, PageDecoder, Values};
 pub use metadata::{MetadataPage, metadata_of_plain};
 pub use options::BlockOptions;
 pub use page::{PageEntry, Run, SamplePage, TimeLists, TimeTable};
-pub use times::TimePageEntry;
+pub use times::{TimeList, TimePageEntry};
 pub use whole::{annotations_of_object, pages_of_object};
 pub use whole_series::WholeSeries;
 pub use writer::{BlockWriter, Floats, Histograms};
 
-/// The version that is written.
-pub const VERSION: u16 = 7;
+/// The newest version: that of blocks whose samples have stamps.
+pub const VERSION: u16 = 8;
+/// The version of blocks whose samples have no stamps.
+const VERSION_UNSTAMPED: u16 = 7;
 /// The first version that is read. Earlier ones were never released.
 const VERSION_MIN: u16 = 3;
 /// Most samples of a page.

@@ -29,6 +29,8 @@ pub struct BlockOptions {
     pub group_rows: u64,
     /// The origin of the block.
     pub origin: BlockOrigin,
+    /// Whether samples have stamps. The block has version 8 then, otherwise version 7.
+    pub stamped: bool,
 }
 
 impl BlockOptions {
@@ -36,7 +38,18 @@ impl BlockOptions {
     pub fn new(tenant: TenantId, window: TimeRange, level: u8) -> Self {
         let (zstd_level, value_level) = if level == 0 { (1, 6) } else { (3, 8) };
         let (page_rows, run_rows, group_rows) = (PAGE_ROWS_MAX, RUN_ROWS, 1 << 17);
-        let origin = BlockOrigin::default();
-        Self { tenant, window, level, zstd_level, value_level, page_rows, run_rows, group_rows, origin }
+        let (origin, stamped) = (BlockOrigin::default(), false);
+        Self {
+            tenant,
+            window,
+            level,
+            zstd_level,
+            value_level,
+            page_rows,
+            run_rows,
+            group_rows,
+            origin,
+            stamped,
+        }
     }
 }

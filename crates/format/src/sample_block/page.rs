@@ -12,12 +12,14 @@ use sandur_model::FloatHistogram;
 
 use super::scaling::{STARTS, Scaled, ends_of};
 use super::starts;
+use super::times::TimeList;
 use super::{PAGE_ROWS_MAX, PART_PAGE};
 use crate::codec::bitpack::{get_packed, get_packed_u32, put_packed};
 use crate::codec::number_page::ORDER_MAX;
 use crate::codec::varint::{unzigzag, zigzag};
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
+use crate::stamp::Stamps;
 
 /// The kind of a page in the directory: the number of the table that encodes it, or one of these two.
 pub(super) const KIND_CONSTANT: u8 = 254;
@@ -79,6 +81,8 @@ pub struct Run {
     /// Times in milliseconds since the epoch, ascending. Includes those of skipped rows and of rows after
     /// `end`.
     pub times: Arc<Vec<i64>>,
+    /// The stamps of all rows that `times` has; `None` if none has a stamp.
+    pub stamps: Option<Arc<Stamps>>,
     /// Number of rows before `start` that were not requested and are not in the columns.
     pub skipped: u32,
 }
@@ -278,8 +282,8 @@ pub(super) fn check_entry(entry: &PageEntry, tables: usize) -> bool {
             || (entry.first_series == entry.last_series && entry.first_list == entry.last_list))
 }
 
-/// The lists of a page of times, in milliseconds.
-pub type TimeLists = Vec<Arc<Vec<i64>>>;
+/// The lists of a page of times.
+pub type TimeLists = Vec<TimeList>;
 
 /// The lists of times that pages refer to, as far as they were read.
 #[derive(Clone, Debug, Default)]
@@ -295,7 +299,7 @@ impl TimeTable {
     }
 
     /// Returns the list with a number.
-    pub fn list(&self, number: u32) -> Option<&Arc<Vec<i64>>> {
+    pub fn list(&self, number: u32) -> Option<&TimeList> {
         let at = self.parts.partition_point(|(first, _)| *first <= number).checked_sub(1)?;
         let (first, lists) = &self.parts[at];
         lists.get((number - first) as usize)
@@ -312,14 +316,16 @@ pub(super) fn runs_with_times(
     let mut runs = Vec::with_capacity(entry.runs as usize);
     for (series, rows, list) in get_runs(reader, entry)? {
         let malformed = |what| Error::Malformed { part: PART_PAGE, offset: entry.piece.offset, what };
-        let list = times.list(list).ok_or_else(|| malformed("the times of a run are missing"))?;
+        let known = times.list(list).ok_or_else(|| malformed("the times of a run are missing"))?;
+        let list = &known.times;
         if list.len() != rows as usize {
             return Err(malformed("a run has different numbers of samples and times"));
         }
         if list[0] < entry.min_ms || list[list.len() - 1] > entry.max_ms {
             return Err(malformed("a time is outside of the bounds of the directory entry"));
         }
-        runs.push(Run { series, start, end: start + rows, times: Arc::clone(list), skipped: 0 });
+        let (times, stamps) = (Arc::clone(list), known.stamps.clone());
+        runs.push(Run { series, start, end: start + rows, times, stamps, skipped: 0 });
         start += rows;
     }
     Ok(runs)

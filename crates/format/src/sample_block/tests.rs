@@ -38,7 +38,8 @@ fn block_of(samples: &Samples, page_rows: u32) -> (Bytes, BlockSummary) {
         let values: Vec<f64> = rows.values().map(|bits| f64::from_bits(*bits)).collect();
         let half = times.len() / 2;
         for rows in [0..half, half..times.len()] {
-            let floats = Floats { times: &times[rows.clone()], values: &values[rows], starts: &[] };
+            let floats =
+                Floats { times: &times[rows.clone()], values: &values[rows], starts: &[], stamps: &[] };
             writer.push_floats(ordinal as u32, floats).unwrap();
         }
     }
@@ -140,7 +141,7 @@ fn unsorted_input_is_refused() {
     assert!(writer.push_series([("pod", "b")].into_iter()).is_err(), "the same again");
     let mut push = |series, times: &[i64]| {
         let values = vec![1.0; times.len()];
-        writer.push_floats(series, Floats { times, values: &values, starts: &[] })
+        writer.push_floats(series, Floats { times, values: &values, ..Floats::default() })
     };
     push(0, &[5]).unwrap();
     assert!(push(0, &[5]).is_err(), "the same time again");
@@ -212,7 +213,7 @@ fn histograms_and_floats_of_one_series_round_trip() {
     let times: Vec<i64> = (0..100).map(|n| n * 1_000).collect();
     let starts: Vec<i64> = (0..100).map(|n| if n < 30 { 0 } else { 500 }).collect();
     for series in 0..3 {
-        let floats = Floats { times: &times[..10], values: &[1.5; 10], starts: &[] };
+        let floats = Floats { times: &times[..10], values: &[1.5; 10], starts: &[], stamps: &[] };
         writer.push_floats(series, floats).unwrap();
         for rows in [0..35, 35..100] {
             let histograms = Histograms {
@@ -220,6 +221,7 @@ fn histograms_and_floats_of_one_series_round_trip() {
                 histograms: &all[rows.clone()],
                 integers: &[],
                 starts: if rows.start == 0 { &[] } else { &starts[rows] },
+                stamps: &[],
             };
             writer.push_histograms(series, histograms).unwrap();
         }
@@ -309,7 +311,7 @@ proptest! {
             last_list: 3,
         };
         let _ = OpenGroup::open(&group, Bytes::from(bytes.clone()));
-        let times = TimePageEntry { piece, first_list: 0, lists: 2, times: 30 };
+        let times = TimePageEntry { piece, first_list: 0, lists: 2, times: 30, stamped: false };
         let _ = times.decode(&bytes);
     }
 }

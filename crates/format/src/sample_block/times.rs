@@ -5,19 +5,24 @@
 //! ascending order of numbers. Within a page the differences of all lists are stored minus a common step,
 //! either from time to time or from a regular grid, whichever takes fewer bits: late scrapes that do not
 //! delay later ones are small on the grid.
+//!
+//! Times and stamps of samples belong together: samples with the same times and other stamps have another
+//! list.
 
 use std::sync::Arc;
 
 use foldhash::HashMap;
 use sandur_model::{MILLISECOND_NS, TimeRange};
 
-use super::{LIST_ROWS_MAX, PART_TIMES};
+use super::page::TimeLists as DecodedLists;
+use super::{LIST_ROWS_MAX, PART_TIMES, list_stamps};
 use crate::codec::bitpack::{get_packed_u32, put_packed};
 use crate::codec::number_page::Moments;
 use crate::codec::numbers::{NumberDecoder, compress};
 use crate::codec::varint::{put_blob, put_signed, put_varint};
 use crate::codec::{Piece, Reader};
 use crate::error::Error;
+use crate::stamp::{Stamp, Stamps};
 
 /// A page of lists is closed at this many times.
 const PAGE_TIMES: usize = 1 << 15;
@@ -28,6 +33,10 @@ const LEVEL: usize = 6;
 /// The reference of the differences.
 const FROM_BEFORE: u8 = 0;
 const FROM_GRID: u8 = 1;
+/// Added to the reference if the page has stamps.
+const STAMPED: u8 = 2;
+/// Bytes that a known list takes for each of its stamps.
+const STAMP_TIMES: usize = size_of::<Stamp>() / size_of::<i64>();
 
 /// Whether times in milliseconds, both inclusive, overlap a range.
 pub(super) fn touches(range: TimeRange, min_ms: i64, max_ms: i64) -> bool {
@@ -45,6 +54,17 @@ pub struct TimePageEntry {
     pub lists: u32,
     /// Number of times of all lists.
     pub times: u32,
+    /// Whether some of its lists have stamps.
+    pub stamped: bool,
+}
+
+/// The times of samples in milliseconds, with their stamps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeList {
+    /// Ascending.
+    pub times: Arc<Vec<i64>>,
+    /// `None` if no sample has a stamp.
+    pub stamps: Option<Arc<Stamps>>,
 }
 
 impl TimePageEntry {
@@ -55,11 +75,13 @@ impl TimePageEntry {
 
     /// Returns the bytes of its lists.
     pub fn lists_bytes(&self) -> u64 {
-        u64::from(self.times) * size_of::<i64>() as u64 + u64::from(self.lists) * 64
+        let stamp = if self.stamped { Stamps::ROW_BYTES } else { 0 };
+        let list = if self.stamped { 192 } else { 80 };
+        u64::from(self.times) * (size_of::<i64>() as u64 + stamp) + u64::from(self.lists) * list
     }
 
     /// Decodes the lists from the bytes of the piece, after verifying checksums.
-    pub fn decode(&self, bytes: &[u8]) -> Result<Vec<Arc<Vec<i64>>>, Error> {
+    pub fn decode(&self, bytes: &[u8]) -> Result<DecodedLists, Error> {
         self.piece.check(PART_TIMES, bytes)?;
         let mut reader = Reader::new(PART_TIMES, self.piece.offset, bytes);
         let lengths = get_packed_u32(&mut reader, self.lists as usize)?;
@@ -79,23 +101,43 @@ impl TimePageEntry {
             firsts.push(first);
         }
         let (from, step) = (reader.u8()?, reader.signed()?);
-        if from > FROM_GRID {
+        if from > (FROM_GRID | if self.stamped { STAMPED } else { 0 }) {
             return Err(reader.unknown("reference of times", from));
         }
+        let mut stamps = match from & STAMPED {
+            0 => Vec::new(),
+            _ => list_stamps::get(&mut reader, &lengths)?,
+        };
+        let from = from & !STAMPED;
         let distances = get_distances(&mut reader, self.times as usize - lengths.len())?;
         let mut rest = distances.as_slice();
         let mut lists = Vec::with_capacity(lengths.len());
-        for (length, first) in lengths.iter().zip(firsts) {
+        let mut same = SameTimes::default();
+        for (n, (length, first)) in lengths.iter().zip(firsts).enumerate() {
             let (own, after) = rest.split_at(*length as usize - 1);
             let list = list_of(first, own, from == FROM_GRID, step);
             if !list.windows(2).all(|pair| pair[0] < pair[1]) {
                 let (part, offset) = (PART_TIMES, self.piece.offset);
                 return Err(Error::Malformed { part, offset, what: "the times of a list do not ascend" });
             }
-            lists.push(list);
+            let stamps = stamps.get_mut(n).and_then(Option::take).map(Arc::new);
+            let times = if self.stamped { same.shared(list) } else { list };
+            lists.push(TimeList { times, stamps });
             rest = after;
         }
         Ok(lists)
+    }
+}
+
+/// Lists of a page with equal times, which readers recognize by their address.
+#[derive(Default)]
+struct SameTimes(HashMap<(i64, i64, usize), Arc<Vec<i64>>>);
+
+impl SameTimes {
+    fn shared(&mut self, list: Arc<Vec<i64>>) -> Arc<Vec<i64>> {
+        let key = (list[0], list[list.len() - 1], list.len());
+        let known = self.0.entry(key).or_insert_with(|| Arc::clone(&list));
+        if **known == *list { Arc::clone(known) } else { list }
     }
 }
 
@@ -122,28 +164,30 @@ fn list_of(first: i64, distances: &[i64], on_grid: bool, step: i64) -> Arc<Vec<i
 /// Numbers lists of times, and creates pages of the new ones.
 #[derive(Debug, Default)]
 pub(super) struct TimeLists {
-    /// Lists with their numbers, by first time, last time and number of times.
-    known: HashMap<(i64, i64, usize), Vec<(u32, Arc<Vec<i64>>)>>,
+    /// Lists with their numbers, by first time, last time and number of times, and by their first stamp.
+    known: HashMap<(i64, i64, usize, Stamp), Vec<(u32, Arc<(Vec<i64>, Vec<Stamp>)>)>>,
     known_times: usize,
     lists: u32,
-    pending: Vec<Arc<Vec<i64>>>,
+    pending: Vec<Arc<(Vec<i64>, Vec<Stamp>)>>,
     pending_times: usize,
 }
 
 impl TimeLists {
-    /// Returns the number of a list: not empty, ascending, of at most [`LIST_ROWS_MAX`] times.
-    pub(super) fn number(&mut self, times: &[i64]) -> u32 {
-        let key = (times[0], times[times.len() - 1], times.len());
+    /// Returns the number of a list: not empty, ascending, of at most [`LIST_ROWS_MAX`] times, each with a
+    /// stamp or all without.
+    pub(super) fn number(&mut self, times: &[i64], stamps: &[Stamp]) -> u32 {
+        let first = stamps.first().copied().unwrap_or_default();
+        let key = (times[0], times[times.len() - 1], times.len(), first);
         let alike = self.known.entry(key).or_default();
-        if let Some((number, _)) = alike.iter().find(|(_, known)| ***known == *times) {
+        if let Some((number, _)) = alike.iter().find(|(_, known)| known.0 == times && known.1 == stamps) {
             return *number;
         }
-        let (number, list) = (self.lists, Arc::new(times.to_vec()));
+        let (number, list) = (self.lists, Arc::new((times.to_vec(), stamps.to_vec())));
         alike.push((number, Arc::clone(&list)));
         self.lists += 1;
         self.pending_times += times.len();
         self.pending.push(list);
-        self.known_times += times.len();
+        self.known_times += times.len() + stamps.len() * STAMP_TIMES;
         if self.known_times > KNOWN_TIMES {
             self.known.clear();
             self.known_times = 0;
@@ -163,19 +207,22 @@ impl TimeLists {
             return Ok(None);
         }
         let mut bytes = Vec::new();
-        put_packed(&mut bytes, &pending.iter().map(|list| list.len() as u64).collect::<Vec<_>>());
+        put_packed(&mut bytes, &pending.iter().map(|list| list.0.len() as u64).collect::<Vec<_>>());
         let mut before = 0i64;
         for list in &pending {
-            put_signed(&mut bytes, list[0].wrapping_sub(before));
-            before = list[0];
+            put_signed(&mut bytes, list.0[0].wrapping_sub(before));
+            before = list.0[0];
         }
-        put_distances(&mut bytes, &pending)?;
+        let stamps: Vec<Vec<Stamp>> = pending.iter().map(|list| list.1.clone()).collect();
+        let stamped = stamps.iter().any(|stamps| !stamps.is_empty());
+        put_distances(&mut bytes, &pending, if stamped { &stamps } else { &[] })?;
         let lists = pending.len() as u32;
         let entry = TimePageEntry {
             piece: Piece::of(offset, &bytes),
             first_list: self.lists - lists,
             lists,
             times: std::mem::take(&mut self.pending_times) as u32,
+            stamped,
         };
         Ok(Some((entry, bytes)))
     }
@@ -186,15 +233,19 @@ fn cost(numbers: &[i64]) -> u64 {
     numbers.iter().map(|number| u64::from(64 - number.unsigned_abs().leading_zeros())).sum()
 }
 
-fn put_distances(out: &mut Vec<u8>, lists: &[Arc<Vec<i64>>]) -> Result<(), Error> {
+fn put_distances(
+    out: &mut Vec<u8>,
+    lists: &[Arc<(Vec<i64>, Vec<Stamp>)>],
+    stamps: &[Vec<Stamp>],
+) -> Result<(), Error> {
     let mut from_before: Vec<i64> =
-        lists.iter().flat_map(|list| list.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]))).collect();
+        lists.iter().flat_map(|list| list.0.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]))).collect();
     let mut sorted = from_before.clone();
     let middle = sorted.len() / 2;
     let step = if sorted.is_empty() { 0 } else { *sorted.select_nth_unstable(middle).1 };
-    let on_grid = |list: &Arc<Vec<i64>>| -> Vec<i64> {
-        let tick = |n: usize| list[0].wrapping_add(step.wrapping_mul(n as i64));
-        list.iter().enumerate().skip(1).map(|(n, time)| time.wrapping_sub(tick(n))).collect()
+    let on_grid = |list: &Arc<(Vec<i64>, Vec<Stamp>)>| -> Vec<i64> {
+        let tick = |n: usize| list.0[0].wrapping_add(step.wrapping_mul(n as i64));
+        list.0.iter().enumerate().skip(1).map(|(n, time)| time.wrapping_sub(tick(n))).collect()
     };
     let from_grid: Vec<i64> = lists.iter().flat_map(on_grid).collect();
     from_before.iter_mut().for_each(|distance| *distance = distance.wrapping_sub(step));
@@ -202,8 +253,11 @@ fn put_distances(out: &mut Vec<u8>, lists: &[Arc<Vec<i64>>]) -> Result<(), Error
         true => (FROM_GRID, from_grid),
         false => (FROM_BEFORE, from_before),
     };
-    out.push(from);
+    out.push(from | if stamps.is_empty() { 0 } else { STAMPED });
     put_signed(out, step);
+    if !stamps.is_empty() {
+        list_stamps::put(out, stamps)?;
+    }
     if numbers.iter().all(|number| *number == 0) {
         put_varint(out, 0);
         return Ok(());
@@ -222,13 +276,13 @@ mod tests {
 
     fn size_after_round_trip(lists: &[Vec<i64>]) -> usize {
         let mut writer = TimeLists::default();
-        let numbers: Vec<u32> = lists.iter().map(|list| writer.number(list)).collect();
-        let again: Vec<u32> = lists.iter().map(|list| writer.number(list)).collect();
+        let numbers: Vec<u32> = lists.iter().map(|list| writer.number(list, &[])).collect();
+        let again: Vec<u32> = lists.iter().map(|list| writer.number(list, &[])).collect();
         assert_eq!(numbers, again, "a list is stored once");
         let (entry, bytes) = writer.take_page(77).unwrap().unwrap();
         let found = entry.decode(&bytes).unwrap();
         for (list, number) in lists.iter().zip(numbers) {
-            assert_eq!(found[number as usize][..], list[..]);
+            assert_eq!(found[number as usize].times[..], list[..]);
         }
         assert!(writer.take_page(0).unwrap().is_none());
         bytes.len()

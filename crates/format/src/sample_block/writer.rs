@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sandur_model::{FloatHistogram, MILLISECOND_NS, MetricMetadata};
 
 use super::exemplars::{ExemplarWriter, SeriesExemplars};
-use super::footer::{LAYOUT, Parts, put_footer};
+use super::footer::{Parts, layout_of, put_footer};
 use super::group::{GroupDraft, GroupEntry};
 use super::index::{Area, IndexWriter, SeriesSpan, WrittenArea};
 use super::metadata::MetadataWriter;
@@ -18,6 +18,7 @@ use super::{GROUP_PAGES_MAX, PAGE_ROWS_MAX};
 use crate::block::{BlockSummary, HEADER_LEN};
 use crate::codec::Piece;
 use crate::error::Error;
+use crate::stamp::{Stamp, StampSpan};
 
 /// Short runs share a page until it has this many samples: its head and checksum take about thirty bytes.
 const PAGE_ROWS_MIN: u32 = 512;
@@ -39,6 +40,8 @@ pub struct Floats<'a> {
     pub values: &'a [f64],
     /// Start times in milliseconds, one per time, 0 where it is not known; empty when none is known.
     pub starts: &'a [i64],
+    /// Stamps, one per time; empty when no sample has one. Only in blocks with [`BlockOptions::stamped`].
+    pub stamps: &'a [Stamp],
 }
 
 /// Histogram samples of one series, in ascending order of time.
@@ -52,6 +55,8 @@ pub struct Histograms<'a> {
     pub integers: &'a [bool],
     /// Start times in milliseconds, as in [`Floats::starts`].
     pub starts: &'a [i64],
+    /// Stamps, as in [`Floats::stamps`].
+    pub stamps: &'a [Stamp],
 }
 
 /// Float samples of a series that wait for the next buckets of its histogram.
@@ -61,6 +66,7 @@ struct Pending {
     times: Vec<i64>,
     values: Vec<f64>,
     starts: Vec<i64>,
+    stamps: Vec<Stamp>,
 }
 
 /// A page that is being filled, with values or with histograms.
@@ -98,12 +104,12 @@ impl<T: Clone> Filling<T> {
     }
 }
 
-/// Appends start times of `more` samples after those of `rows`; either part may have none.
-fn append_starts(all: &mut Vec<i64>, rows: usize, starts: &[i64], more: usize) {
+/// Appends start times or stamps of `more` samples after those of `rows`; either part may have none.
+fn append_starts<T: Copy + Default>(all: &mut Vec<T>, rows: usize, starts: &[T], more: usize) {
     if !starts.is_empty() || !all.is_empty() {
-        all.resize(rows, 0);
+        all.resize(rows, T::default());
         all.extend_from_slice(starts);
-        all.resize(rows + more, 0);
+        all.resize(rows + more, T::default());
     }
 }
 
@@ -121,6 +127,8 @@ pub struct BlockWriter {
     time_pages: Vec<TimePageEntry>,
     exemplars: ExemplarWriter,
     metadata: MetadataWriter,
+    /// The stamps of the samples so far.
+    stamps: Option<StampSpan>,
     /// Series and time of the last float and of the last histogram.
     last: [Option<(u32, i64)>; 2],
     offset: u64,
@@ -135,6 +143,7 @@ impl BlockWriter {
         options.group_rows = options.group_rows.clamp(1, 1 << 20);
         Self {
             index: IndexWriter::new(options.zstd_level),
+            output: vec![Bytes::from(layout_of(options.stamped).header())],
             options,
             bundle: Vec::new(),
             bundle_rows: 0,
@@ -147,8 +156,8 @@ impl BlockWriter {
             exemplars: ExemplarWriter::default(),
             metadata: MetadataWriter::default(),
             last: [None, None],
+            stamps: None,
             offset: HEADER_LEN,
-            output: vec![Bytes::from(LAYOUT.header())],
         }
     }
 
@@ -163,13 +172,14 @@ impl BlockWriter {
 
     /// Adds float samples, in ascending order of series, and of time within a series.
     pub fn push_floats(&mut self, series: u32, floats: Floats<'_>) -> Result<(), Error> {
-        let Floats { times, values, starts } = floats;
+        let Floats { times, values, starts, stamps } = floats;
         if values.len() != times.len() || (!starts.is_empty() && starts.len() != times.len()) {
             return Err(Error::Misuse("the columns of samples have different lengths"));
         }
         if times.is_empty() {
             return Ok(());
         }
+        self.account_stamps(times, stamps)?;
         self.account(series, times, 0)?;
         let waiting = self.bundle.last().map(|pending| pending.series);
         let goes_on = waiting.is_some_and(|last| {
@@ -181,6 +191,7 @@ impl BlockWriter {
         match self.bundle.last_mut() {
             Some(pending) if pending.series == series => {
                 append_starts(&mut pending.starts, pending.times.len(), starts, times.len());
+                append_starts(&mut pending.stamps, pending.times.len(), stamps, times.len());
                 pending.times.extend_from_slice(times);
                 pending.values.extend_from_slice(values);
             }
@@ -189,6 +200,7 @@ impl BlockWriter {
                 times: times.to_vec(),
                 values: values.to_vec(),
                 starts: starts.to_vec(),
+                stamps: stamps.to_vec(),
             }),
         }
         self.bundle_rows += times.len();
@@ -198,13 +210,14 @@ impl BlockWriter {
     /// Adds histogram samples, in ascending order of series, and of time within a series. The series must
     /// not be before the last one with floats.
     pub fn push_histograms(&mut self, series: u32, samples: Histograms<'_>) -> Result<(), Error> {
-        let Histograms { times, histograms, integers, starts } = samples;
+        let Histograms { times, histograms, integers, starts, stamps } = samples;
         if histograms.len() != times.len() || (!starts.is_empty() && starts.len() != times.len()) {
             return Err(Error::Misuse("the columns of samples have different lengths"));
         }
         if times.is_empty() {
             return Ok(());
         }
+        self.account_stamps(times, stamps)?;
         self.account(series, times, 1)?;
         self.end_bundle()?;
         let mut row = 0;
@@ -222,7 +235,7 @@ impl BlockWriter {
                 end += 1;
             }
             if end > row {
-                let run = self.run(series, &times[row..end])?;
+                let run = self.run(series, &times[row..end], stamps.get(row..end).unwrap_or_default())?;
                 let starts = starts.get(row..end).unwrap_or_default();
                 let flags = &mut self.histograms.integers;
                 flags.extend((row..end).map(|row| integers.get(row).copied().unwrap_or(false)));
@@ -309,8 +322,16 @@ impl BlockWriter {
         Ok(())
     }
 
-    fn run(&mut self, series: u32, times: &[i64]) -> Result<DraftRun, Error> {
-        let list = self.lists.number(times);
+    fn account_stamps(&mut self, times: &[i64], stamps: &[Stamp]) -> Result<(), Error> {
+        if !stamps.is_empty() && (stamps.len() != times.len() || !self.options.stamped) {
+            return Err(Error::Misuse("samples of a block without stamps have stamps, or too few"));
+        }
+        StampSpan::widen(&mut self.stamps, stamps);
+        Ok(())
+    }
+
+    fn run(&mut self, series: u32, times: &[i64], stamps: &[Stamp]) -> Result<DraftRun, Error> {
+        let list = self.lists.number(times, stamps);
         if self.lists.is_full() {
             self.put_lists()?;
         }
@@ -360,7 +381,8 @@ impl BlockWriter {
             let rows = start..times.len().min(start + even);
             let (mut runs, mut values) = (Vec::with_capacity(bundle.len()), Vec::new());
             for pending in bundle {
-                runs.push(self.run(pending.series, &times[rows.clone()])?);
+                let stamps = pending.stamps.get(rows.clone()).unwrap_or_default();
+                runs.push(self.run(pending.series, &times[rows.clone()], stamps)?);
                 values.extend_from_slice(&pending.values[rows.clone()]);
             }
             self.group.push(Draft::of_floats(&runs, &values, &[], true));
@@ -385,7 +407,7 @@ impl BlockWriter {
         if self.floats.runs.is_empty() {
             self.floats.decimals = decimals;
         }
-        let run = self.run(pending.series, &pending.times)?;
+        let run = self.run(pending.series, &pending.times, &pending.stamps)?;
         self.floats.push(run, values, &pending.starts);
         if self.floats.rows >= PAGE_ROWS_MIN.min(self.options.page_rows) {
             self.end_floats();
@@ -399,7 +421,8 @@ impl BlockWriter {
         let (times, values) = (pending.times.chunks(rows), pending.values.chunks(rows));
         for (n, (times, values)) in times.zip(values).enumerate() {
             self.end_floats();
-            let run = self.run(pending.series, times)?;
+            let stamps = pending.stamps.chunks(rows).nth(n).unwrap_or_default();
+            let run = self.run(pending.series, times, stamps)?;
             let starts = pending.starts.chunks(rows).nth(n).unwrap_or_default();
             self.floats.push(run, values, starts);
         }
@@ -478,6 +501,7 @@ impl BlockWriter {
             time_pages: &self.time_pages,
             exemplars: &self.exemplars.pages,
             metadata: &self.metadata.pages,
+            stamps: self.stamps,
         };
         let (summary, footer) = put_footer(&self.options, parts, self.offset)?;
         out.append(&mut self.output);

@@ -1,6 +1,7 @@
 //! Frames: the header, and their assembly from records.
 //!
-//! Header, 68 bytes, little-endian: magic `SWAL`, version (u8: 1, or 2 when a record holds samples), kind
+//! Header, 68 bytes, little-endian: magic `SWAL`, version (u8: 1, or 2 when a record holds samples, or 3
+//! when the body begins with the time of a stamp), kind
 //! (u8), two zero bytes, incarnation (16 bytes), sequence (u64), records (u32), body length (u64), first
 //! and last timestamp (i64 each), crc32c of the body, crc32c of the header so far.
 
@@ -13,7 +14,7 @@ use crate::codec::varint::put_blob;
 use crate::codec::varint::put_varint;
 use crate::codec::{Reader, crc32c};
 use crate::error::Error;
-use crate::wal_segment::limits::{PART, VERSION, VERSION_MAX};
+use crate::wal_segment::limits::{PART, SIGNALS_SINCE, STAMPED_SINCE, VERSION, VERSION_MAX};
 use crate::wal_segment::record::Record;
 
 /// Bytes of a frame's header.
@@ -127,12 +128,29 @@ impl FrameHeader {
 /// Appends the frame of these records to `out` in consecutive pieces, and returns its header. The
 /// records' text is shared, not copied.
 pub fn encode_frame(id: FrameId, records: &[Record], out: &mut Vec<Bytes>) -> Result<FrameHeader, Error> {
+    encode_stamped_frame(id, 0, records, out)
+}
+
+/// Like [`encode_frame`], with the time of the frame's [stamp](crate::stamp); 0 for a frame without one.
+pub fn encode_stamped_frame(
+    id: FrameId,
+    stamp: u64,
+    records: &[Record],
+    out: &mut Vec<Bytes>,
+) -> Result<FrameHeader, Error> {
     let mut tenants: Vec<&str> = records.iter().map(|r| r.tenant().as_str()).collect();
     tenants.sort_unstable();
     tenants.dedup();
     let is_logs = |record: &Record| record.signal() == Signal::Logs;
-    let version = if records.iter().all(is_logs) { VERSION } else { VERSION_MAX };
+    let version = match (stamp, records.iter().all(is_logs)) {
+        (0, true) => VERSION,
+        (0, false) => SIGNALS_SINCE,
+        _ => STAMPED_SINCE,
+    };
     let mut head = Vec::new();
+    if version >= STAMPED_SINCE {
+        head.extend_from_slice(&stamp.to_le_bytes());
+    }
     put_varint(&mut head, tenants.len() as u64);
     tenants.iter().for_each(|tenant| put_blob(&mut head, tenant.as_bytes()));
     for record in records {

@@ -23,7 +23,9 @@ mod samples;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{FrameHeader, FrameId, FrameKind, HEADER_LEN, encode_fence, encode_frame};
+pub use frame::{
+    FrameHeader, FrameId, FrameKind, HEADER_LEN, encode_fence, encode_frame, encode_stamped_frame,
+};
 pub use limits::{ARENA_BYTES_MAX, VERSION, VERSION_MAX};
 pub use reader::{Frame, FrameReader};
 pub use record::Record;

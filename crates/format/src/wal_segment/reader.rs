@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use sandur_model::{Batch, Dataset, TenantId};
 
-use crate::codec::crc32c;
+use crate::codec::{Reader, crc32c};
 use crate::error::Error;
 use crate::wal_segment::frame::{FrameHeader, HEADER_LEN, MAGIC};
-use crate::wal_segment::limits::PART;
+use crate::wal_segment::limits::{PART, STAMPED_SINCE};
 use crate::wal_segment::record::StoredRecord;
 
 /// A frame whose checksums are valid.
@@ -14,6 +14,7 @@ use crate::wal_segment::record::StoredRecord;
 pub struct Frame {
     header: FrameHeader,
     offset: u64,
+    stamp: u64,
     records: Vec<StoredRecord>,
 }
 
@@ -30,16 +31,28 @@ impl Frame {
     }
 
     fn parse(header: FrameHeader, body: &Bytes, offset: u64) -> Result<Self, Error> {
+        let mut at = offset + HEADER_LEN as u64;
+        let (mut stamp, mut rest) = (0, body.clone());
+        if header.version >= STAMPED_SINCE {
+            let mut reader = Reader::new(PART, at, body);
+            stamp = reader.u64()?;
+            (at, rest) = (reader.offset(), body.slice(reader.position()..));
+        }
         let records = match header.records {
-            0 if body.is_empty() => Vec::new(),
-            count => StoredRecord::get_all(header.version, body, offset + HEADER_LEN as u64, count)?,
+            0 if rest.is_empty() => Vec::new(),
+            count => StoredRecord::get_all(header.version, &rest, at, count)?,
         };
-        Ok(Self { header, offset, records })
+        Ok(Self { header, offset, stamp, records })
     }
 
     /// Returns the header.
     pub fn header(&self) -> &FrameHeader {
         &self.header
+    }
+
+    /// Returns the time of the frame's [stamp](crate::stamp); 0 if it has none.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
     }
 
     /// Returns the offset of the frame in its file.

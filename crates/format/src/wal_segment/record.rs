@@ -75,7 +75,7 @@ impl Record {
         &self.tenant
     }
 
-    pub(crate) fn signal(&self) -> Signal {
+    pub fn signal(&self) -> Signal {
         self.signal
     }
 

@@ -130,9 +130,14 @@ fn samples_and_logs_round_trip_bit_for_bit() {
     let records: Vec<Record> = batches.iter().map(|b| Record::of(b).unwrap()).collect();
     let mut pieces = Vec::new();
     let header = encode_frame(id(4), &records, &mut pieces).unwrap();
+    assert_eq!(header.version, 2);
+    let plain = Frame::from_object(joined(&pieces)).unwrap();
+    assert_eq!(plain.stamp(), 0);
+    pieces.clear();
+    let header = encode_stamped_frame(id(4), 77 << 10, &records, &mut pieces).unwrap();
     assert_eq!(header.version, VERSION_MAX);
     let frame = Frame::from_object(joined(&pieces)).unwrap();
-    assert_eq!((*frame.header(), frame.len()), (header, 4));
+    assert_eq!((*frame.header(), frame.len(), frame.stamp()), (header, 4, 77 << 10));
     for (n, (read, written)) in frame.batches().unwrap().iter().zip(&batches).enumerate() {
         assert_eq!((read.dataset(), read.time_bounds()), (written.dataset(), written.time_bounds()));
         assert_eq!((frame.dataset(n), read.rows()), (written.dataset(), written.rows()));
@@ -274,6 +279,36 @@ fn version_1_is_read() {
     }
 }
 
+/// A frame of version 3, with a stamp.
+const STAMPED_FIXTURE: &[u8] = include_bytes!("../../fixtures/wal-frame-v3.bin");
+const FIXTURE_STAMP: u64 = 1_795_176_000_123 << 10 | 5;
+
+fn stamped_frame() -> Bytes {
+    let records: Vec<Record> =
+        fixture_batches().iter().map(|batch| Record::of_logs(batch).unwrap()).collect();
+    let mut pieces = Vec::new();
+    encode_stamped_frame(id(43), FIXTURE_STAMP, &records, &mut pieces).unwrap();
+    joined(&pieces)
+}
+
+#[test]
+#[ignore = "writes into the repository"]
+fn write_the_stamped_fixture() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/wal-frame-v3.bin");
+    std::fs::write(path, stamped_frame()).unwrap();
+}
+
+#[test]
+fn version_3_is_read() {
+    let frame = Frame::from_object(Bytes::from_static(STAMPED_FIXTURE)).unwrap();
+    assert_eq!((frame.header().id, frame.header().version, frame.stamp()), (id(43), 3, FIXTURE_STAMP));
+    let batches = frame.batches().unwrap();
+    assert_eq!(batches.len(), 3);
+    for (read, written) in batches.iter().zip(&fixture_batches()) {
+        assert_eq!(meaning(read.as_logs().unwrap()), meaning(written));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -289,8 +324,12 @@ proptest! {
     fn a_body_with_a_valid_checksum_and_random_content_never_panics(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         snappy in any::<bool>(),
+        stamped in any::<bool>(),
     ) {
-        let bytes = frame_of(&[batch("a", 30, snappy), batch("b", 5, true)], 1);
+        let bytes = match stamped {
+            true => stamped_frame(),
+            false => frame_of(&[batch("a", 30, snappy), batch("b", 5, true)], 1),
+        };
         let mut hostile = bytes.to_vec();
         for (at, byte) in changes {
             let at = HEADER_LEN + at.index(bytes.len() - HEADER_LEN);

@@ -6,6 +6,7 @@ use sandur_base::units::ByteSize;
 use sandur_catalog::{Catalog, CatalogOptions};
 use sandur_cli::moment;
 use sandur_format::catalog_entry::{DeleteRequest, Edit, Entry};
+use sandur_format::stamp::COUNTER_BITS;
 use sandur_runtime::Env;
 use sandur_store::Store;
 use sandur_terminal::Failed;
@@ -52,6 +53,10 @@ fn edit_text(edit: &Edit) -> String {
         Edit::DescribeNode { incarnation, node } => {
             let (phase, zone) = (node.phase.name(), &node.zone);
             format!("{incarnation} runs node '{}', zone '{zone}', roles {}, {phase}", node.id, node.roles)
+        }
+        Edit::StampsAfter { incarnation, time } => {
+            let at = moment::show(((*time >> COUNTER_BITS) as i64).saturating_mul(1_000_000));
+            format!("later samples of {incarnation} have stamps after {at}")
         }
         Edit::ActivateForms(forms) => format!("from now on may be written: {forms}"),
         Edit::AddBlock(block) => format!(

@@ -5,6 +5,7 @@ use sandur_model::{LabelText, Labels, SampleBatch, SeriesSamples};
 use super::annotations::{exemplar_bytes, metadata_bytes};
 use super::paths::{END_BYTES, NODE_BYTES};
 use super::postings::{ENTRY_BYTES, NAME_BYTES};
+use super::stamps::STAMP_BYTES;
 use super::symbols::SYMBOL_BYTES;
 use super::table::{LABEL_BYTES, SERIES_BYTES};
 
@@ -34,7 +35,7 @@ pub fn push_bytes(batch: &SampleBatch) -> u64 {
     let rows = floats + batch.histograms.len() as u64 * HISTOGRAM_BYTES + histograms;
     let exemplars = batch.exemplars.iter().map(|of| exemplar_bytes(&of.exemplar));
     let annotations: u64 = exemplars.chain(batch.metadata.iter().map(metadata_bytes)).sum();
-    sent + series + label_texts(batch) + rows + 2 * annotations
+    sent + series + label_texts(batch) + rows + 2 * annotations + 2 * STAMP_BYTES
 }
 
 /// An upper bound of the bytes of all label texts. Texts that are parts of a body are counted by the

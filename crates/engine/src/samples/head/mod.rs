@@ -29,6 +29,7 @@ mod paths;
 mod postings;
 mod rows;
 mod selected;
+mod stamps;
 mod symbols;
 mod table;
 mod tenant;
@@ -48,13 +49,14 @@ use super::{MILLISECOND_NS, SAMPLE_BYTES};
 use crate::head_totals::HeadTotals;
 use annotations::HeadExemplar;
 use appending::Taken;
-pub use columns::SampleColumns;
+pub use columns::{SampleColumns, Wanted};
 pub use cuts::{SampleCut, cuts, cutting_bytes};
 pub use exemplars::FlushedExemplars;
 pub use memory::push_bytes;
 use rows::FloatRow;
 pub use rows::SeriesParts;
 pub use selected::{JoinedValues, MatchingSeries, SelectedSeries, SortedValues};
+use stamps::{FrameStamps, STAMP_BYTES};
 use table::Snapshot;
 use tenant::TenantSamples;
 
@@ -76,6 +78,7 @@ pub(crate) struct InsertedSamples {
 pub struct SampleHead {
     incarnation: Id,
     start: u64,
+    stamps: FrameStamps,
     tenants: RwLock<BTreeMap<TenantId, Arc<TenantSamples>>>,
     rows: AtomicU64,
     memory_bytes: AtomicU64,
@@ -87,7 +90,18 @@ impl SampleHead {
     /// An empty head for samples with sequence numbers from `start` on.
     pub(crate) fn new(incarnation: Id, start: u64) -> Self {
         let (rows, memory_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { incarnation, start, tenants: RwLock::default(), rows, memory_bytes, memory: Mutex::default() }
+        let (stamps, tenants, memory) = (FrameStamps::new(incarnation), RwLock::default(), Mutex::default());
+        Self { incarnation, start, stamps, tenants, rows, memory_bytes, memory }
+    }
+
+    /// Notes the time of the stamp of a frame before its batches are inserted; 0 if it has none.
+    pub(crate) fn note_stamp(&self, sequence: u64, time: u64) {
+        self.stamps.note(self.frame_of(sequence), time);
+    }
+
+    /// The times of the earliest and the latest stamp; `None` if no frame has one.
+    pub(crate) fn stamps(&self) -> Option<(u64, u64)> {
+        self.stamps.bounds()
     }
 
     /// Sums over all samples.
@@ -124,7 +138,7 @@ impl SampleHead {
             taken = self.tenant_for_insert(&batch.tenant).append(frame, batch, &earlier);
             self.rows.fetch_add(taken.appended, Ordering::AcqRel);
         }
-        taken.grown += self.insert_annotations(frame, batch);
+        taken.grown += self.insert_annotations(frame, batch) + STAMP_BYTES;
         if taken.grown > 0 {
             self.tenant_for_insert(&batch.tenant).note_grown(taken.grown);
         }
@@ -202,9 +216,10 @@ impl SampleHead {
     /// The part of the head from the sequence number `floor` on. It takes over its share of the
     /// reservations: this head is about to leave the view.
     pub(crate) fn since_floor(&self, floor: u64) -> SampleHead {
-        let rest = SampleHead::new(self.incarnation, floor);
         let cut = self.frame_of(floor);
-        let mut grown = 0;
+        let stamps = self.stamps.since(cut);
+        let mut grown = stamps.len() * STAMP_BYTES;
+        let rest = SampleHead { stamps, ..SampleHead::new(self.incarnation, floor) };
         for id in self.tenants() {
             let Some(tenant) = self.tenant(&id) else { continue };
             let snapshot = tenant.snapshot();
@@ -223,9 +238,10 @@ impl SampleHead {
     /// The samples of some tenants, shared with this head. The new head takes over their reservations:
     /// this head is about to leave the view.
     pub(crate) fn only(&self, is_wanted: impl Fn(&TenantId) -> bool) -> SampleHead {
-        let rest = SampleHead::new(self.incarnation, self.start);
+        let stamps = self.stamps.clone();
+        let rest = SampleHead { stamps, ..SampleHead::new(self.incarnation, self.start) };
         let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
-        let (mut wanted, mut bytes, mut rows) = (BTreeMap::new(), 0, 0);
+        let (mut wanted, mut bytes, mut rows) = (BTreeMap::new(), self.stamps.len() * STAMP_BYTES, 0);
         for (tenant, samples) in tenants.iter().filter(|(tenant, _)| is_wanted(tenant)) {
             bytes += samples.memory_bytes();
             rows += samples.arrivals().rows();
@@ -334,7 +350,8 @@ impl SampleHead {
     pub fn select(&self, tenant: &TenantId, matchers: &[Matcher], range: TimeRange) -> SelectedSeries {
         let Some(tenant) = self.tenant(tenant) else { return SelectedSeries::default() };
         let (snapshot, series) = tenant.matching(matchers, range.milliseconds());
-        SelectedSeries { series: tenant.sorted(&snapshot, &series), snapshot }
+        let stamps = self.stamps.clone();
+        SelectedSeries { series: tenant.sorted(&snapshot, &series), snapshot, stamps }
     }
 
     /// The same series in no order.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use sandur_model::HistogramSample;
 
-use super::columns::SampleColumns;
+use super::columns::{SampleColumns, Wanted};
 use encoding::{Before, INDEXED_BYTES, MARK_ROWS, Mark};
 pub use parts::SeriesParts;
 
@@ -259,9 +259,9 @@ impl RowsCopy {
 
     /// The samples from `first_ms` to `last_ms`, both inclusive, by time, one of each instant: the first
     /// or the last that arrived. Also returns the number of samples that were left out.
-    pub(super) fn columns(&self, (first_ms, last_ms): (i64, i64)) -> (SampleColumns, u64) {
+    pub(super) fn columns(&self, (first_ms, last_ms): (i64, i64), frames: Wanted) -> (SampleColumns, u64) {
         let is_inside = |time_ms: i64| (first_ms..=last_ms).contains(&time_ms);
-        let Some(extras) = &self.extras else { return self.floats_alone(is_inside) };
+        let Some(extras) = &self.extras else { return self.floats_alone(is_inside, frames) };
         let mut floats: Vec<FloatRow> = self.floats().filter(|row| is_inside(row.time_ms)).collect();
         floats.sort_by_key(|row| row.time_ms); // stable: the first that arrived stays first
         let mut histograms: Vec<&(u32, HistogramSample)> =
@@ -276,15 +276,20 @@ impl RowsCopy {
             timestamps: floats.iter().map(|row| row.time_ms).collect(),
             values: floats.iter().map(|row| row.value).collect(),
             starts: Vec::new(),
-            histograms: histograms.into_iter().map(|(_, sample)| sample.clone()).collect(),
+            histograms: histograms.iter().map(|(_, sample)| sample.clone()).collect(),
+            ..SampleColumns::default()
         };
+        if frames == Wanted::Yes {
+            columns.frames = floats.iter().map(|row| row.frame).collect();
+            columns.histogram_frames = histograms.iter().map(|(frame, _)| *frame).collect();
+        }
         if floats.iter().any(|row| row.start_ms != 0) {
             columns.starts = floats.iter().map(|row| row.start_ms).collect();
         }
         (columns, duplicates)
     }
 
-    fn floats_alone(&self, is_inside: impl Fn(i64) -> bool) -> (SampleColumns, u64) {
+    fn floats_alone(&self, is_inside: impl Fn(i64) -> bool, frames: Wanted) -> (SampleColumns, u64) {
         let mut columns = SampleColumns::default();
         let (mut bytes, mut before) = (self.bytes.as_slice(), Before::default());
         columns.timestamps.reserve_exact(self.floats as usize);
@@ -293,6 +298,9 @@ impl RowsCopy {
             if is_inside(before.time_ms) {
                 columns.timestamps.push(before.time_ms);
                 columns.values.push(f64::from_bits(before.value));
+                if frames == Wanted::Yes {
+                    columns.frames.push(before.frame);
+                }
             }
         }
         one_of_each_instant(columns, self.unsorted, self.last_wins)
@@ -304,11 +312,16 @@ fn one_of_each_instant(mut columns: SampleColumns, unsorted: bool, last_wins: bo
     if !unsorted {
         return (columns, 0);
     }
-    let mut all: Vec<(i64, f64)> = columns.timestamps.drain(..).zip(columns.values.drain(..)).collect();
+    let frames = columns.frames.drain(..).map(Some).chain(std::iter::repeat(None));
+    let floats = columns.timestamps.drain(..).zip(columns.values.drain(..));
+    let mut all: Vec<(i64, f64, Option<u32>)> =
+        floats.zip(frames).map(|((time, value), frame)| (time, value, frame)).collect();
     let before = all.len();
-    all.sort_by_key(|(time, _)| *time);
-    keep_one(&mut all, last_wins, |(time, _)| *time);
-    (columns.timestamps, columns.values) = all.iter().copied().unzip();
+    all.sort_by_key(|(time, ..)| *time);
+    keep_one(&mut all, last_wins, |(time, ..)| *time);
+    columns.timestamps = all.iter().map(|(time, ..)| *time).collect();
+    columns.values = all.iter().map(|(_, value, _)| *value).collect();
+    columns.frames = all.iter().filter_map(|(.., frame)| *frame).collect();
     (columns, (before - all.len()) as u64)
 }
 
@@ -352,7 +365,7 @@ pub(super) mod tests {
     }
 
     pub(super) fn all(rows: &SeriesRows) -> Vec<(i64, f64)> {
-        let (columns, _) = rows.copy().columns(ALL);
+        let (columns, _) = rows.copy().columns(ALL, Wanted::No);
         columns.timestamps.into_iter().zip(columns.values).collect()
     }
 
@@ -375,8 +388,8 @@ pub(super) mod tests {
         let expected = [(-far, 0.0), (100, 1.0), (200, 2.0), (300, 3.0), (400, 3.5), (far, 4.0)];
         assert_eq!(all(&rows), expected);
         assert_eq!(rows.bounds_ms(), Some((-far, far)));
-        assert_eq!(rows.copy().columns((150, 300)).0.timestamps, [200, 300]);
-        assert_eq!(rows.copy().columns(ALL).1, 0, "the others were left out when they arrived");
+        assert_eq!(rows.copy().columns((150, 300), Wanted::No).0.timestamps, [200, 300]);
+        assert_eq!(rows.copy().columns(ALL, Wanted::No).1, 0, "the others were left out when they arrived");
     }
 
     #[test]
@@ -396,8 +409,8 @@ pub(super) mod tests {
             rows.append(FloatRow { frame: 0, time_ms: 100 + n as i64, value: 1.0, start_ms });
         }
         rows.append(FloatRow { frame: 0, time_ms: 5, value: 1.0, start_ms: 3 });
-        assert_eq!(rows.copy().columns(ALL).0.starts, [3, 0, 0, 7, 7, 9, 0, 9]);
-        assert!(rows.copy().columns((100, 101)).0.starts.is_empty());
+        assert_eq!(rows.copy().columns(ALL, Wanted::No).0.starts, [3, 0, 0, 7, 7, 9, 0, 9]);
+        assert!(rows.copy().columns((100, 101), Wanted::No).0.starts.is_empty());
     }
 
     #[test]
@@ -410,7 +423,7 @@ pub(super) mod tests {
         append(&mut rows, 4, 30, 1.0);
         append(&mut rows, 5, 5, 1.0);
         append(&mut rows, 6, 30, 1.0);
-        let (columns, duplicates) = rows.copy().columns(ALL);
+        let (columns, duplicates) = rows.copy().columns(ALL, Wanted::No);
         let histograms: Vec<i64> = columns.histograms.iter().map(|sample| sample.timestamp).collect();
         assert_eq!((columns.timestamps, histograms), (vec![5, 10, 20], vec![30]));
         assert_eq!((rows.len(), duplicates), (4, 0), "three were left out when they arrived");

@@ -8,8 +8,9 @@ use roaring::RoaringBitmap;
 use sandur_model::{Labels, StreamId};
 use sandur_query::JoinedLabels;
 
-use super::columns::SampleColumns;
+use super::columns::{SampleColumns, Wanted};
 use super::rows::{SeriesParts, SeriesRows};
+use super::stamps::FrameStamps;
 use super::table::Snapshot;
 use super::tenant::TenantSamples;
 
@@ -18,6 +19,7 @@ use super::tenant::TenantSamples;
 pub struct SelectedSeries {
     pub(super) series: Vec<u32>,
     pub(super) snapshot: Snapshot,
+    pub(super) stamps: FrameStamps,
 }
 
 /// Series of a head in no order, for queries of labels alone.
@@ -80,9 +82,23 @@ impl SelectedSeries {
     }
 
     /// The samples of a series between these milliseconds, both inclusive, by time, one of each instant.
-    /// Also returns the number of samples that were left out.
-    pub fn samples(&self, at: usize, times_ms: (i64, i64)) -> (SampleColumns, u64) {
-        self.look(at, SeriesRows::copy).columns(times_ms)
+    /// Also returns the number of samples that were left out. The samples have their stamps only if that is
+    /// requested.
+    pub fn samples(&self, at: usize, times_ms: (i64, i64), stamps: Wanted) -> (SampleColumns, u64) {
+        let wanted = if self.stamps.is_empty() { Wanted::No } else { stamps };
+        let (columns, left_out) = self.look(at, SeriesRows::copy).columns(times_ms, wanted);
+        (self.stamped(columns), left_out)
+    }
+
+    /// Whether its samples have stamps.
+    pub fn have_stamps(&self) -> bool {
+        !self.stamps.is_empty()
+    }
+
+    fn stamped(&self, mut columns: SampleColumns) -> SampleColumns {
+        columns.stamps = self.stamps.of(columns.frames.drain(..));
+        columns.histogram_stamps = self.stamps.of(columns.histogram_frames.drain(..));
+        columns
     }
 
     /// The parts of a series of a sealed head, by which some of its samples are read without the others;
@@ -92,8 +108,16 @@ impl SelectedSeries {
     }
 
     /// Does the same as [`SelectedSeries::samples`], and reads only the necessary parts.
-    pub fn samples_of(&self, at: usize, parts: &SeriesParts, times_ms: (i64, i64)) -> (SampleColumns, u64) {
-        self.look(at, |rows| rows.columns_of(parts, times_ms))
+    pub fn samples_of(
+        &self,
+        at: usize,
+        parts: &SeriesParts,
+        times_ms: (i64, i64),
+        stamps: Wanted,
+    ) -> (SampleColumns, u64) {
+        let wanted = if self.stamps.is_empty() { Wanted::No } else { stamps };
+        let (columns, left_out) = self.look(at, |rows| rows.columns_of(parts, times_ms, wanted));
+        (self.stamped(columns), left_out)
     }
 }
 

@@ -12,7 +12,7 @@ use sandur_model::{
 };
 use sandur_query::{JoinedLabels, SeriesRequest};
 
-use super::{JoinedValues, SampleHead, push_bytes};
+use super::{JoinedValues, SampleHead, Wanted, push_bytes};
 use crate::path_labels::{ARCHIVE, label_of_level, labels_of_path};
 
 fn labels(name: &str, pod: &str) -> Arc<Labels> {
@@ -43,7 +43,7 @@ type Found = Vec<(String, Vec<(i64, f64)>)>;
 fn found(head: &SampleHead, matchers: &[Matcher], range: TimeRange) -> Found {
     let selected = head.select(&TenantId::default_tenant(), matchers, range);
     let series = |at: usize| {
-        let (columns, _) = selected.samples(at, range.milliseconds());
+        let (columns, _) = selected.samples(at, range.milliseconds(), Wanted::No);
         let samples = columns.timestamps.into_iter().zip(columns.values).collect();
         (selected.labels(at).to_string(), samples)
     };
@@ -188,7 +188,7 @@ fn histograms_and_start_times_survive_a_cut() {
     let (head, _) = head_of(&[batch(&[("up", "a", 0, 1.0)]), one]);
     let rest = head.since_floor(8);
     let selected = rest.select(&TenantId::default_tenant(), &[], TimeRange::ALL);
-    let (columns, _) = selected.samples(0, (0, 9_000));
+    let (columns, _) = selected.samples(0, (0, 9_000), Wanted::No);
     assert_eq!((columns.timestamps, columns.starts), (vec![1_000], vec![400]));
     assert_eq!((columns.histograms.len(), columns.histograms[0].histogram.count), (1, 3.0));
     assert_eq!((selected.rows(0), selected.bounds_ms(0)), (2, Some((1_000, 2_000))));
@@ -294,7 +294,7 @@ fn readers_see_prefixes_during_inserts() {
     let look = |known: &mut BTreeMap<StreamId, usize>| {
         let selected = head.select(&TenantId::default_tenant(), &[], TimeRange::ALL);
         for at in 0..selected.len() {
-            let (columns, _) = selected.samples(at, (i64::MIN, i64::MAX));
+            let (columns, _) = selected.samples(at, (i64::MIN, i64::MAX), Wanted::No);
             assert!(columns.timestamps.iter().copied().eq((0..).take(columns.rows())));
             assert!(columns.values.iter().zip(&columns.timestamps).all(|(v, t)| *v == *t as f64));
             let before = known.insert(selected.id(at), columns.rows());

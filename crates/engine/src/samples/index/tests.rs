@@ -48,7 +48,9 @@ fn block_of(series: &[Pairs]) -> (Bytes, sandur_format::block::BlockSummary) {
         let ordinal = writer.push_series(pairs(labels)).unwrap();
         if !ordinal.is_multiple_of(7) {
             let times = [i64::from(ordinal) * 1_000];
-            writer.push_floats(ordinal, Floats { times: &times, values: &[1.0], starts: &[] }).unwrap();
+            writer
+                .push_floats(ordinal, Floats { times: &times, values: &[1.0], ..Floats::default() })
+                .unwrap();
         }
     }
     let mut out = Vec::new();

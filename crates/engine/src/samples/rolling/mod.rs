@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use sandur_format::Error as FormatError;
 use sandur_format::sample_block::{BlockWriter, Floats};
+use sandur_format::stamp::Stamp;
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::Labels;
 
-use super::join::{FloatPart, Lists, Stays, join_floats};
+use super::join::{Columns, FloatPart, JoinedFloats, Lists, Stays, join_floats};
 use crate::error::Error;
 use crate::path_labels::path_of;
 use crate::policy::rollups::DayRollup;
@@ -36,12 +37,14 @@ pub(super) struct Rolling {
     /// The last series that was written.
     written: Option<Labels>,
     rows: RolledRows,
+    /// Whether points keep their stamps.
+    stamped: bool,
 }
 
 impl Rolling {
-    pub(super) fn new(rollup: Arc<DayRollup>, budget: MemoryBudget) -> Self {
+    pub(super) fn new(rollup: Arc<DayRollup>, stamped: bool, budget: MemoryBudget) -> Self {
         let (path, series, memory, written) = (None, Vec::new(), Vec::new(), None);
-        Self { rollup, budget, path, series, memory, written, rows: RolledRows::default() }
+        Self { rollup, budget, path, series, memory, written, rows: RolledRows::default(), stamped }
     }
 
     /// The number of rows that were rolled, and of the rows that replaced them.
@@ -69,12 +72,14 @@ impl Rolling {
         };
         let rows: usize = parts.iter().map(|part| part.rows.len()).sum();
         // Times and values, for the held samples and for making steps of them.
-        self.memory.push(self.budget.reserve(rows as u64 * 32 + 1_024)?);
+        let stamp = if self.stamped { 2 * size_of::<Stamp>() as u64 } else { 0 };
+        self.memory.push(self.budget.reserve(rows as u64 * (32 + stamp) + 1_024)?);
         let labels = Labels::from_pairs(pairs);
-        let (times, values, _) =
-            join_floats(std::mem::take(parts), &mut Lists::default(), false, || Stays::of(&labels));
+        let columns = Columns { starts: false, stamps: self.stamped };
+        let JoinedFloats { times, values, stamps, .. } =
+            join_floats(std::mem::take(parts), &mut Lists::default(), columns, || Stays::of(&labels));
         let found = times.len();
-        self.series.push(PathSeries { labels, times: times.to_vec(), values });
+        self.series.push(PathSeries { labels, times: times.to_vec(), values, stamps });
         self.path = Some(path);
         Ok(Some(found))
     }
@@ -90,9 +95,10 @@ impl Rolling {
             self.rows.before += rows.before;
             self.rows.after += rows.after;
         }
-        for PathSeries { labels, times, values } in &series {
+        for PathSeries { labels, times, values, stamps } in &series {
             let ordinal = writer.push_series(labels.iter()).map_err(internal)?;
-            writer.push_floats(ordinal, Floats { times, values, starts: &[] }).map_err(internal)?;
+            let floats = Floats { times, values, starts: &[], stamps };
+            writer.push_floats(ordinal, floats).map_err(internal)?;
         }
         self.written = series.pop().map(|last| last.labels);
         self.memory.clear();

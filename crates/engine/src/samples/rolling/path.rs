@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use sandur_format::block::compare_series;
+use sandur_format::stamp::Stamp;
 use sandur_model::{Aggregate, Labels, Rollup, RollupLabels, is_stale};
 
 use crate::path_labels::{ARCHIVE, ROLLUP, is_archive_label};
@@ -21,6 +22,8 @@ pub(super) struct PathSeries {
     pub(super) labels: Labels,
     pub(super) times: Vec<i64>,
     pub(super) values: Vec<f64>,
+    /// Stamps of points that stay; none in a rollup, whose points have no conflicts.
+    pub(super) stamps: Vec<Stamp>,
 }
 
 /// Numbers of rows before and after rolling.
@@ -102,7 +105,8 @@ pub(super) fn rolled(
 fn of_rows(one: PathSeries, rows: &[usize]) -> Option<PathSeries> {
     let times: Vec<i64> = rows.iter().map(|row| one.times[*row]).collect();
     let values = rows.iter().map(|row| one.values[*row]).collect();
-    (!times.is_empty()).then_some(PathSeries { labels: one.labels, times, values })
+    let stamps = rows.iter().filter_map(|row| one.stamps.get(*row).copied()).collect();
+    (!times.is_empty()).then_some(PathSeries { labels: one.labels, times, values, stamps })
 }
 
 /// A path that is being rolled.
@@ -223,7 +227,7 @@ impl Roll {
                 let label = aggregate.label(finest);
                 let own = [(ARCHIVE, archive.as_str()), (ROLLUP, label.as_str())];
                 let labels = Labels::from_pairs(path_pairs(of).chain(own));
-                made.push(PathSeries { labels, times, values });
+                made.push(PathSeries { labels, times, values, stamps: Vec::new() });
             }
         }
         made
@@ -287,7 +291,7 @@ mod tests {
 
     fn sent(points: impl IntoIterator<Item = (i64, f64)>) -> PathSeries {
         let (times, values) = points.into_iter().map(|(second, value)| (second * 1_000, value)).unzip();
-        PathSeries { labels: labels_of_path("a.b").unwrap(), times, values }
+        PathSeries { labels: labels_of_path("a.b").unwrap(), times, values, stamps: Vec::new() }
     }
 
     fn shown(series: &[PathSeries]) -> Vec<String> {

@@ -34,7 +34,7 @@ use crate::upkeep::adoption::other_writers::OtherWriters;
 use crate::upkeep::adoption::read_frame::{ReadFrame, WhenFull};
 use crate::upkeep::adoption::read_slots::Speed;
 use crate::upkeep::adoption::tail::{CaughtUp, WriterTail};
-use crate::view::floor_of;
+use crate::view::{FrameAt, floor_of};
 use crate::writing::flush::outcome::{Ending, Flushed};
 use crate::writing::wal;
 use crate::writing::wal::frame::{self, FileTail};
@@ -127,10 +127,11 @@ impl OtherWriters {
                 continue;
             }
             dead.fence = sequence + 1;
+            let at = FrameAt { incarnation, sequence, stamp: frame.stamp() };
             match self.read_frame(incarnation, frame, &bytes, WhenFull::FlushAll).await? {
                 ReadFrame::Batches(batches) => {
                     rows += batches.iter().map(|(batch, _)| batch.rows()).sum::<usize>();
-                    self.node.views.insert(incarnation, sequence, batches);
+                    self.node.views.insert(at, batches);
                 }
                 ReadFrame::Damaged(error) => {
                     tracing::error!(path, sequence, %error, "acknowledged rows in a WAL frame are damaged");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::StreamExt;
 use sandur_base::Id;
-use sandur_format::wal_segment::FrameId;
+use sandur_format::wal_segment::{Frame, FrameId};
 use sandur_runtime::Lane;
 use sandur_store::{Error as StoreError, Intent};
 
@@ -20,7 +20,7 @@ use crate::head::Inserted;
 use crate::upkeep::adoption::other_writers::OtherWriters;
 use crate::upkeep::adoption::read_frame::{ReadFrame, WhenFull};
 use crate::upkeep::adoption::read_slots::Speed;
-use crate::view::floor_of;
+use crate::view::{FrameAt, floor_of};
 use crate::writing::wal::{self, frame};
 
 /// How long a writer may wait for its next frame before it answers that there is none.
@@ -162,6 +162,7 @@ impl WriterTail {
             let open = move || frame::of_object(FrameId { incarnation, sequence }, &path, bytes);
             others.node.env.run_cpu(Lane::Query, open).await
         };
+        let stamp = frame.as_ref().map_or(0, Frame::stamp);
         let read = match frame {
             Ok(frame) if frame::is_fence(&frame) => {
                 self.fenced = true;
@@ -186,7 +187,8 @@ impl WriterTail {
                 Vec::new()
             }
         };
-        for inserted in others.node.views.insert(incarnation, sequence, reserved) {
+        let at = FrameAt { incarnation, sequence, stamp };
+        for inserted in others.node.views.insert(at, reserved) {
             if let Inserted::Logs(batch) = inserted {
                 others.writer.followers.deliver(batch.batch());
             }

@@ -389,7 +389,9 @@ impl Compactor {
         let (block, made_of) = (self.node.env.new_id(), merge.inputs.clone());
         let origin = BlockOrigin { block, seen, deletes_through: through, inputs: made_of, place };
         let rollup = work.rollup.cloned();
-        let target = Target { tenant: dataset.tenant.clone(), window, level, origin, rollup, forms };
+        let stamped = self.keeps_stamps::<M>(work, inputs, &newest).await?;
+        let tenant = dataset.tenant.clone();
+        let target = Target { tenant, window, level, origin, rollup, forms, stamped };
         let merger = M::merger(inputs, touched, target, self.budget.clone())?;
         let mut meta = block_meta::unwritten(block, work.incarnation, &dataset, window, level);
         match self.write::<M>(merger, inputs, &meta).await {
@@ -519,7 +521,7 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn meta(&self, id: Id) -> Result<&Arc<BlockMeta>, Error> {
+    pub(crate) fn meta(&self, id: Id) -> Result<&Arc<BlockMeta>, Error> {
         self.snapshot.block(id).ok_or_else(|| Error::Internal("a merge names unknown blocks".to_owned()))
     }
 

@@ -9,3 +9,4 @@ pub(crate) mod merge_backoff;
 pub(crate) mod merge_policy;
 pub(crate) mod merge_runs;
 pub(crate) mod outcome;
+mod stamps;

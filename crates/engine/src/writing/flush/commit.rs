@@ -28,6 +28,8 @@ struct Transaction<'a> {
     floors: (u64, u64),
     blocks: &'a [BlockMeta],
     fence: Option<u64>,
+    /// The last stamp below the floor, if samples have stamps: those of later frames are later.
+    stamps_after: Option<u64>,
 }
 
 impl Flusher {
@@ -39,7 +41,8 @@ impl Flusher {
     ) -> Result<Option<Arc<Snapshot>>, Error> {
         let (incarnation, floors) = (head.incarnation(), (*floor, *floor));
         self.note_same_rows(head, blocks);
-        self.commit(Transaction { author: *author, incarnation, floors, blocks, fence: None }).await
+        let (fence, stamps_after) = (None, None);
+        self.commit(Transaction { author: *author, incarnation, floors, blocks, fence, stamps_after }).await
     }
 
     /// Commits the last blocks of a head and moves the floor past it.
@@ -53,7 +56,8 @@ impl Flusher {
             Ending::Open => None,
             Ending::Sealed { fence } => Some(*fence),
         };
-        let transaction = Transaction { author: *author, incarnation, floors, blocks, fence };
+        let stamps_after = head.samples().stamps().map(|(_, last)| last);
+        let transaction = Transaction { author: *author, incarnation, floors, blocks, fence, stamps_after };
         self.note_same_rows(head, blocks);
         let Some(snapshot) = self.commit(transaction).await? else { return Ok(Flushed::Overtaken) };
         self.node.views.publish(snapshot);
@@ -108,6 +112,7 @@ impl Transaction<'_> {
         if from < to {
             edits.push(Edit::Floor { incarnation, from, to });
         }
+        edits.extend(self.stamps_after.map(|time| Edit::StampsAfter { incarnation, time }));
         edits.extend(self.fence.map(|fence| Edit::Seal { incarnation, fence }));
         edits
     }
@@ -145,7 +150,8 @@ mod tests {
         (block.streams, block.pages, block.footer_len) = (u32::MAX, u32::MAX, u32::MAX);
         let blocks = vec![block; 2 * COMMIT_BLOCKS_MAX + 64];
         let (author, incarnation, floors) = (Id(1), Id(2), (u64::MAX - 1, u64::MAX));
-        let largest = Transaction { author, incarnation, floors, blocks: &blocks, fence: Some(u64::MAX) };
+        let (blocks, fence, stamps_after) = (&blocks[..], Some(u64::MAX), Some(u64::MAX));
+        let largest = Transaction { author, incarnation, floors, blocks, fence, stamps_after };
         let (edits, preconditions) = (largest.edits(), largest.preconditions());
         let encoded = Encoded { sequence: u64::MAX, author, preconditions, edits };
         let bytes = encoded.encoded_len().unwrap();

@@ -48,6 +48,7 @@ pub(super) struct Committer {
 /// A frame whose write has ended.
 struct Written {
     sequence: u64,
+    stamp: u64,
     outcome: Outcome,
     batches: Batches,
     replies: Replies,
@@ -141,15 +142,16 @@ impl Committer {
     fn cut(&mut self) -> BoxFuture<'static, Written> {
         let (sequence, group) = (self.next, std::mem::take(&mut self.gathered));
         self.next += 1;
+        let stamp = self.context.next_stamp(&group.records);
         let context = Arc::clone(&self.context);
         context.status.begun((sequence, group.bytes()), context.env.monotonic(), FRAME_PATIENCE);
-        Box::pin(async move { write(&context, sequence, group).await })
+        Box::pin(async move { write(&context, (sequence, stamp), group).await })
     }
 
     /// Applies and acknowledges a durable frame. Returns false when the incarnation was fenced.
     async fn settle(&mut self, written: Written) -> bool {
         let context = &self.context;
-        let Written { sequence, outcome, batches, replies } = written;
+        let Written { sequence, stamp, outcome, batches, replies } = written;
         match outcome {
             Outcome::Durable { bytes } => {
                 let length = bytes.len() as u64;
@@ -160,7 +162,7 @@ impl Committer {
                 if let Some(hints) = &context.options.hints {
                     hints.announce_segment(context.incarnation, sequence + 1);
                 }
-                let conflicts = context.apply_where_due(sequence, length, batches).await;
+                let conflicts = context.apply_where_due((sequence, stamp), length, batches).await;
                 replies.acknowledge(conflicts, &context.metrics);
                 true
             }
@@ -184,6 +186,7 @@ impl Committer {
     /// Refuses all waiting pushes. Frames in flight after the fence may still be written, but they are
     /// void. Their replies are dropped, which tells their waiters that they got no acknowledgement.
     fn end_fenced(self, mut queue: mpsc::Receiver<Push>) -> End {
+        self.context.views.stamps().fenced();
         let refusal = self.context.status.end_reason();
         let mut waiting = self.gathered;
         queue.close();
@@ -195,13 +198,13 @@ impl Committer {
     }
 }
 
-async fn write(context: &Arc<Context>, sequence: u64, group: Group) -> Written {
+async fn write(context: &Arc<Context>, (sequence, stamp): (u64, u64), group: Group) -> Written {
     let incarnation = context.incarnation;
     let Group { records, batches, replies, .. } = group;
-    let encode = move || frame::encode_whole(incarnation, sequence, &records);
+    let encode = move || frame::encode_whole(incarnation, (sequence, stamp), &records);
     let bytes = context.env.run_cpu(Lane::Query, encode).await;
     let outcome = create(context, sequence, bytes).await;
-    Written { sequence, outcome, batches, replies }
+    Written { sequence, stamp, outcome, batches, replies }
 }
 
 async fn create(context: &Context, sequence: u64, bytes: Bytes) -> Outcome {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sandur_base::Id;
 use sandur_format::wal_segment::Record;
 use sandur_memory::Reservation;
-use sandur_model::{Batch, SampleConflicts};
+use sandur_model::{Batch, SampleConflicts, Signal};
 use sandur_runtime::{Env, Lane};
 use sandur_store::{Class, Store};
 use tokio::sync::{Notify, oneshot};
@@ -19,7 +19,8 @@ use crate::logs::Followers;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
 use crate::samples::head::InsertedSamples;
-use crate::view::Views;
+use crate::samples::may_be_stamped;
+use crate::view::{FrameAt, Views};
 use crate::writing::flush::signal::FlushSignal;
 
 /// Bytes of a frame from which encoding and applying it run on the CPU pool, not on the I/O threads.
@@ -86,11 +87,20 @@ impl Context {
         }
     }
 
-    /// Makes the batches of a durable frame visible and notifies followers and the flusher. Returns the
-    /// conflicts of each batch.
-    pub(super) fn apply(&self, sequence: u64, batches: Batches) -> Vec<SampleConflicts> {
+    /// The time of the stamp of a frame with these records in a bucket; 0 if it needs none, or a registered
+    /// process cannot read it. Call it in the order of the frames.
+    pub(super) fn next_stamp(&self, records: &[Record]) -> u64 {
+        let forms = self.views.current().snapshot.forms();
+        let has_samples = records.iter().any(|record| record.signal() == Signal::Metrics);
+        if has_samples && may_be_stamped(forms) { self.views.stamps().next() } else { 0 }
+    }
+
+    /// Makes the batches of a durable frame, of this number and stamp, visible and notifies followers and
+    /// the flusher. Returns the conflicts of each batch.
+    pub(super) fn apply(&self, (sequence, stamp): (u64, u64), batches: Batches) -> Vec<SampleConflicts> {
         let mut conflicts = Vec::with_capacity(batches.len());
-        for inserted in self.views.insert_pushed(self.incarnation, sequence, batches) {
+        let at = FrameAt { incarnation: self.incarnation, sequence, stamp };
+        for inserted in self.views.insert_pushed(at, batches) {
             conflicts.push(match inserted {
                 Inserted::Logs(batch) => {
                     self.metrics.rows.inc_by(batch.batch().rows() as u64);
@@ -113,15 +123,15 @@ impl Context {
     /// Does the same as [`Self::apply`], on the CPU pool if the frame is large.
     pub(super) async fn apply_where_due(
         self: &Arc<Self>,
-        sequence: u64,
+        frame: (u64, u64),
         bytes: u64,
         batches: Batches,
     ) -> Vec<SampleConflicts> {
         if bytes < SMALL_BYTES {
-            return self.apply(sequence, batches);
+            return self.apply(frame, batches);
         }
         let applier = Arc::clone(self);
-        self.env.run_cpu(Lane::Query, move || applier.apply(sequence, batches)).await
+        self.env.run_cpu(Lane::Query, move || applier.apply(frame, batches)).await
     }
 }
 

@@ -3,22 +3,24 @@
 use bytes::{Bytes, BytesMut};
 use sandur_base::Id;
 use sandur_format::Error as FormatError;
-use sandur_format::wal_segment::{Frame, FrameHeader, FrameId, FrameKind, FrameReader, Record, encode_frame};
+use sandur_format::wal_segment::{
+    Frame, FrameHeader, FrameId, FrameKind, FrameReader, Record, encode_stamped_frame,
+};
 use sandur_model::Batch;
 
 use crate::error::Error;
 
-/// Encodes these records as a frame, in pieces that follow each other.
-pub(crate) fn encode(incarnation: Id, sequence: u64, records: &[Record]) -> Vec<Bytes> {
+/// Encodes these records as a frame of this number and stamp, in pieces that follow each other.
+pub(crate) fn encode(incarnation: Id, (sequence, stamp): (u64, u64), records: &[Record]) -> Vec<Bytes> {
     let mut pieces = Vec::with_capacity(records.len() + 1);
-    let encoded = encode_frame(FrameId { incarnation, sequence }, records, &mut pieces);
+    let encoded = encode_stamped_frame(FrameId { incarnation, sequence }, stamp, records, &mut pieces);
     encoded.expect("a frame is cut well below the format's bound, and no batch exceeds a quarter of it");
     pieces
 }
 
-/// Encodes these records as a frame, in one piece.
-pub(crate) fn encode_whole(incarnation: Id, sequence: u64, records: &[Record]) -> Bytes {
-    let pieces = encode(incarnation, sequence, records);
+/// Does the same in one piece.
+pub(crate) fn encode_whole(incarnation: Id, frame: (u64, u64), records: &[Record]) -> Bytes {
+    let pieces = encode(incarnation, frame, records);
     let mut whole = BytesMut::with_capacity(pieces.iter().map(Bytes::len).sum());
     pieces.iter().for_each(|piece| whole.extend_from_slice(piece));
     whole.freeze()
@@ -127,7 +129,7 @@ mod tests {
         let frames = sequences.map(|sequence| {
             let line = format!("line {sequence}");
             let batch = BatchBuilder::new().stream("a").row(sequence as i64, &line).build();
-            encode_whole(WRITER, sequence, &[Record::of_logs(&batch).unwrap()])
+            encode_whole(WRITER, (sequence, 0), &[Record::of_logs(&batch).unwrap()])
         });
         frames.flatten().collect()
     }

@@ -267,7 +267,7 @@ impl Committer {
         context.metrics.wal_bytes.inc_by(bytes);
         let waited = context.env.monotonic().saturating_sub(started);
         context.metrics.wal_seconds.observe(waited.as_secs_f64());
-        let conflicts = context.apply_where_due(sequence, bytes, group.batches).await;
+        let conflicts = context.apply_where_due((sequence, 0), bytes, group.batches).await;
         group.replies.acknowledge(conflicts, &context.metrics);
     }
 
@@ -276,7 +276,7 @@ impl Committer {
         let small = group.bytes() < SMALL_BYTES;
         let encode = move || {
             let records = std::mem::take(&mut group.records);
-            (frame::encode(incarnation, sequence, &records), group)
+            (frame::encode(incarnation, (sequence, 0), &records), group)
         };
         // A client waits for this, so it runs before background work.
         if small { encode() } else { self.context.env.run_cpu(Lane::Query, encode).await }

@@ -5,7 +5,7 @@
 
 use super::encoding::Before;
 use super::{SeriesRows, one_of_each_instant};
-use crate::samples::head::columns::SampleColumns;
+use crate::samples::head::columns::{SampleColumns, Wanted};
 
 /// Samples per part. A part takes at most a fiftieth of the memory of its samples.
 const PART_ROWS: u32 = 256;
@@ -53,6 +53,7 @@ impl SeriesRows {
         &self,
         SeriesParts(parts): &SeriesParts,
         (first_ms, last_ms): (i64, i64),
+        frames: Wanted,
     ) -> (SampleColumns, u64) {
         let mut columns = SampleColumns::default();
         for (n, part) in parts.iter().enumerate() {
@@ -66,6 +67,9 @@ impl SeriesRows {
                 if (first_ms..=last_ms).contains(&before.time_ms) {
                     columns.timestamps.push(before.time_ms);
                     columns.values.push(f64::from_bits(before.value));
+                    if frames == Wanted::Yes {
+                        columns.frames.push(before.frame);
+                    }
                 }
             }
         }
@@ -100,10 +104,11 @@ mod tests {
             prop_assert_eq!(parts.is_some(), rows.floats > 512);
             for (first, length) in windows.into_iter().filter(|_| parts.is_some()) {
                 let window = (first, first + length);
-                let (found, repeated) = rows.columns_of(parts.as_ref().unwrap(), window);
-                let (expected, left_out) = rows.copy().columns(window);
+                let (found, repeated) = rows.columns_of(parts.as_ref().unwrap(), window, Wanted::Yes);
+                let (expected, left_out) = rows.copy().columns(window, Wanted::Yes);
                 prop_assert_eq!(found.timestamps, expected.timestamps);
                 prop_assert_eq!((found.values, repeated), (expected.values, left_out));
+                prop_assert_eq!(found.frames, expected.frames);
             }
         }
     }

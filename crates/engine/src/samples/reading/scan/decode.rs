@@ -19,11 +19,11 @@ use super::walk::Found;
 use crate::error::ReadError;
 use crate::rules::Rules;
 use crate::samples::OpenSamples;
-use crate::samples::head::SampleColumns;
+use crate::samples::head::{SampleColumns, Wanted};
 use crate::samples::hidden::{HiddenTimes, Times};
 use crate::samples::join::{
-    FloatPart, HistogramPart, JoinedHistograms, Lists, Stays, join_floats, join_histograms,
-    keep_one_of_each_instant, visible,
+    Columns, FloatPart, HistogramPart, JoinedFloats, JoinedHistograms, Lists, RowStamps, Stays, join_floats,
+    join_histograms, keep_one_of_each_instant, visible,
 };
 
 /// Series with their samples, and warnings about damaged pages.
@@ -172,7 +172,9 @@ impl FromHead<'_> {
         for rows in visible(&self.times, 0..self.times.len(), self.hidden) {
             let values = &self.columns.values[rows.clone()];
             let starts = self.columns.starts.get(rows.clone()).unwrap_or_default();
-            floats.push(FloatPart { holder: self.holder, times: &self.times, values, starts, rows });
+            let stamps = RowStamps::each(&self.columns.stamps).from(rows.start);
+            let (holder, times) = (self.holder, &self.times);
+            floats.push(FloatPart { holder, times, values, starts, stamps, rows });
         }
         for rows in visible(&self.histogram_times, 0..self.histogram_times.len(), self.hidden) {
             histograms.push(HistogramPart {
@@ -180,6 +182,7 @@ impl FromHead<'_> {
                 times: &self.histogram_times[rows.clone()],
                 histograms: &self.histograms[rows.clone()],
                 integers: &[],
+                stamps: RowStamps::each(&self.columns.histogram_stamps).from(rows.start),
                 starts: &self.histogram_starts[rows],
             });
         }
@@ -239,6 +242,8 @@ impl Assembly<'_> {
         let mut from_heads: Vec<FromHead<'_>> = Vec::new();
         let (mut floats, mut histograms) = (Vec::new(), Vec::new());
         let holders = self.holders;
+        // Only samples of several holders are compared.
+        let stamps = if found.members.len() > 1 { Wanted::Yes } else { Wanted::No };
         for (number, ordinal) in found.members.iter() {
             match &holders[*number] {
                 Holder::Block { hidden, .. } => {
@@ -249,7 +254,7 @@ impl Assembly<'_> {
                 }
                 Holder::Head { series } => {
                     let times = (self.selection.first_ms, self.selection.last_ms);
-                    let (mut columns, _) = series.samples(*ordinal as usize, times);
+                    let (mut columns, _) = series.samples(*ordinal as usize, times, stamps);
                     let times = lists.shared(std::mem::take(&mut columns.timestamps));
                     let histogram_times = columns.histograms.iter().map(|one| one.timestamp).collect();
                     let histograms =
@@ -270,8 +275,9 @@ impl Assembly<'_> {
         from_heads.iter().for_each(|head| head.add(&mut floats, &mut histograms));
         keep_one_of_each_instant(&mut floats, &mut histograms);
         let stays = || Stays::of(&found.labels(holders));
-        let (times, values, starts) = join_floats(floats, lists, self.selection.starts, stays);
-        let histograms = join_histograms(&histograms, self.selection.starts);
+        let columns = Columns { starts: self.selection.starts, stamps: false };
+        let JoinedFloats { times, values, starts, .. } = join_floats(floats, lists, columns, stays);
+        let histograms = join_histograms(&histograms, columns);
         let JoinedHistograms { times: histogram_times, histograms, starts: histogram_starts, .. } =
             histograms;
         Samples { times, values, starts, histogram_times, histograms, histogram_starts }
@@ -289,13 +295,15 @@ impl Assembly<'_> {
         for rows in visible(&run.times, within, hidden) {
             let stored = run.stored(&rows);
             let starts = page.starts.get(stored.clone()).unwrap_or_default();
+            let stamps = RowStamps::of_list(run.stamps.as_ref(), rows.start);
             if page.histograms.is_empty() {
                 let values = &page.values[stored];
-                floats.push(FloatPart { holder, times: &run.times, values, starts, rows });
+                floats.push(FloatPart { holder, times: &run.times, values, starts, stamps, rows });
             } else {
                 let integers = page.integers.get(stored.clone()).unwrap_or_default();
                 let (times, of_run) = (&run.times[rows], &page.histograms[stored]);
-                histograms.push(HistogramPart { holder, times, histograms: of_run, integers, starts });
+                let part = HistogramPart { holder, times, histograms: of_run, integers, starts, stamps };
+                histograms.push(part);
             }
         }
     }
