@@ -85,20 +85,23 @@ async fn describe_node(context: &UpkeepContext) -> Result<(), Error> {
     described.map(drop).map_err(|error| refused("the description of this node", &error))
 }
 
-/// States that later samples of this process have later stamps than now, if others have stated that for a
-/// time an hour later. A flush states the same, so this concerns processes that store no samples.
+/// States that later samples of this process have later stamps than those that others have flushed, once an
+/// hour. A flush states the same, so this concerns processes that store no samples.
 async fn state_stamps(context: &UpkeepContext) -> Result<(), Error> {
     let (node, incarnation) = (&context.node, context.incarnation());
     let snapshot = node.catalog.snapshot();
     let Some(writer) = snapshot.writer(incarnation).filter(|writer| !writer.is_sealed()) else {
         return Ok(());
     };
-    if snapshot.stamps_before() < writer.stamps_after.saturating_add(STATED_APART) {
+    let time = snapshot.stamps_before();
+    let started = incarnation.timestamp_ms().saturating_mul(1 << COUNTER_BITS);
+    let due = writer.stamps_after.max(started).saturating_add(STATED_APART);
+    if time <= writer.stamps_after {
         return Ok(());
     }
     // The order matters: a frame that was under way before is in a head afterwards.
-    let Some(time) = node.views.stamps().quiet_since() else { return Ok(()) };
-    if node.views.heads_of(incarnation).iter().any(|head| head.samples().totals().rows > 0) {
+    let is_quiet = node.views.stamps().quiet_since().is_some_and(|now| now >= due.max(time));
+    if !is_quiet || node.views.heads_of(incarnation).iter().any(|head| head.samples().totals().rows > 0) {
         return Ok(());
     }
     let edits = vec![Edit::StampsAfter { incarnation, time }];
