@@ -12,11 +12,13 @@
 //! **Life of a run.** [`run`] builds the runtime and the world, starts a [`scenario::Scenario`], and
 //! lets its actors work for some simulated minutes. It then turns the faults off and checks the
 //! invariants of [`oracle::Oracle`], [`corrections::Corrections`] and [`rolled::OldPoints`]. A violated
-//! invariant is an error that names the seed.
+//! invariant is an error that names the seed. [`run_fleet`] does the same with many nodes that are wrong
+//! about each other, and judges every answer when it comes.
 
 mod corrections;
 mod damage;
 mod damage_base;
+mod fleet;
 mod node;
 mod oracle;
 mod rolled;
@@ -24,4 +26,5 @@ mod row;
 mod scenario;
 
 pub use damage::{Tally, run_damage};
+pub use fleet::{FleetOutcome, FleetSize, run_fleet};
 pub use scenario::{Outcome, run};

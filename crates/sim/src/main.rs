@@ -1,15 +1,18 @@
 //! `cargo xtask sim`: runs many seeds, or one seed twice.
 //!
 //! `--seeds N` runs N seeds from `--first` (default 1) on. `--seed N` runs one seed twice and compares
-//! the traces. `--damage N` applies N seeded kinds of damage to copied stores, from `--first` on. All
-//! other arguments are errors, so that a typing mistake is not taken for a successful run.
+//! the traces. `--damage N` applies N seeded kinds of damage to copied stores, from `--first` on.
+//! `--fleet N` runs N seeds of 50 nodes that are wrong about each other (`--nodes` changes their number).
+//! All other arguments are errors, so that a typing mistake is not taken for a successful run.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use sandur_sim::{run, run_damage};
+use sandur_sim::{FleetSize, run, run_damage, run_fleet};
 
-const USAGE: &str = "sandur-sim [--first N] [--seeds N | --seed N | --damage N]";
+const USAGE: &str = "sandur-sim [--first N] [--seeds N | --seed N | --damage N | --fleet N [--nodes N]]";
+/// Nodes of a fleet, and its rounds.
+const FLEET: (u64, u64) = (50, 6);
 
 /// Option values by option name.
 type OptionValues = BTreeMap<String, u64>;
@@ -30,7 +33,9 @@ fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<OptionValues
     while let Some(name) = arguments.next() {
         let number = arguments.next().and_then(|value| value.parse().ok());
         match (name.as_str(), number) {
-            ("--first" | "--seeds" | "--seed" | "--damage", Some(number)) => given.insert(name, number),
+            ("--first" | "--seeds" | "--seed" | "--damage" | "--fleet" | "--nodes", Some(number)) => {
+                given.insert(name, number)
+            }
             _ => anyhow::bail!("'{name}' is not an option with a number: {USAGE}"),
         };
     }
@@ -40,10 +45,12 @@ fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<OptionValues
 fn asked(given: &OptionValues) -> anyhow::Result<()> {
     let number = |name: &str| given.get(name).copied();
     let first = number("--first").unwrap_or(1);
-    match (number("--damage"), number("--seed"), number("--seeds")) {
-        (Some(count), None, None) => damage(first, count),
-        (None, Some(seed), None) => twice(seed),
-        (None, None, count) => many(first, count.unwrap_or(2_000)),
+    let nodes = number("--nodes");
+    match (number("--damage"), number("--seed"), number("--seeds"), number("--fleet")) {
+        (None, None, None, Some(count)) => fleets(first, count, nodes.unwrap_or(FLEET.0)),
+        (Some(count), None, None, None) if nodes.is_none() => damage(first, count),
+        (None, Some(seed), None, None) if nodes.is_none() => twice(seed),
+        (None, None, count, None) if nodes.is_none() => many(first, count.unwrap_or(2_000)),
         _ => anyhow::bail!("one kind of run at a time: {USAGE}"),
     }
 }
@@ -63,6 +70,22 @@ fn twice(seed: u64) -> anyhow::Result<()> {
     println!("{first:?}");
     anyhow::ensure!(first == second, "seed {seed} gave two different runs: {second:?}");
     println!("seed {seed}: twice the same trace");
+    Ok(())
+}
+
+fn fleets(first: u64, count: u64, nodes: u64) -> anyhow::Result<()> {
+    let size = FleetSize { nodes: usize::try_from(nodes)?, rounds: FLEET.1 };
+    let (mut acknowledged, mut answers, mut warned, mut kills) = (0, 0, 0, 0);
+    for seed in first..first + count {
+        let outcome = run_fleet(seed, size)?;
+        acknowledged += outcome.rows.1;
+        answers += outcome.answers.0;
+        warned += outcome.answers.1;
+        kills += outcome.kills;
+        println!("seed {seed}: {outcome:?}");
+    }
+    println!("{count} seeds of {nodes} nodes from {first}: every answer was complete or warned");
+    println!("{acknowledged} rows acknowledged, {answers} answers, {warned} with a warning, {kills} kills");
     Ok(())
 }
 
@@ -93,7 +116,9 @@ mod tests {
     #[test]
     fn unknown_arguments_run_nothing() {
         let refused = |text: &str| given(text.split(' ').map(str::to_owned)).and_then(|g| asked(&g)).is_err();
-        for text in ["--help", "--seeds", "--seeds many", "--sedes 1", "7", "--seed 1 --damage 1"] {
+        for text in
+            ["--help", "--seeds", "--seeds many", "--sedes 1", "7", "--seed 1 --damage 1", "--nodes 5"]
+        {
             assert!(refused(text), "{text}");
         }
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use sandur_base::units::MIB;
-use sandur_catalog::CatalogOptions;
-use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions};
+use sandur_catalog::{CatalogOptions, Hints};
+use sandur_engine::{DeleteOptions, Engine, EngineOptions, MaintenanceOptions, NodeOptions, Peers};
 use sandur_memory::MemoryBudget;
 use sandur_model::{
     GRAPHITE_MARK, HistogramSample, Labels, LogBatch, LogBatchBuilder, MatchOp, Matcher, SampleBatch, Signal,
@@ -26,6 +26,7 @@ use sandur_store::fault::{FaultPlan, FaultStore};
 use sandur_store::{Store, StoreOptions};
 
 use crate::corrections::Instant;
+use crate::fleet::Resident;
 use crate::rolled::{self, FoundSeries};
 use crate::row::{Content, Found, Row, batch_of, exemplar_row, help_row};
 
@@ -98,6 +99,21 @@ impl Node {
         Self::start_with(name, env, world, options).await
     }
 
+    /// Starts a node of a fleet: with access to the network between the nodes, its address there, and a zone.
+    pub async fn start_resident(
+        name: String,
+        env: &Env,
+        world: &FaultStore,
+        (resident, address, zone): (Arc<Resident>, String, String),
+    ) -> Result<Self> {
+        let mut options = options();
+        options.node = NodeOptions { id: address.clone(), zone, ..NodeOptions::default() };
+        options.address = address;
+        options.peers = Some(Arc::clone(&resident) as Arc<dyn Peers>);
+        options.hints = Some(resident as Arc<dyn Hints>);
+        Self::start_with(name, env, world, options).await
+    }
+
     /// Like [`Node::start`], with long intervals, so that hours of garbage collection need few simulated
     /// events.
     pub async fn start_slow(name: String, env: &Env, world: &FaultStore) -> Result<Self> {
@@ -137,7 +153,7 @@ impl Node {
     /// Returns every row of a signal that the node finds. Fails if the answer has a warning about
     /// missing data.
     pub async fn rows(&self, signal: Signal) -> Result<Vec<Found>> {
-        let (rows, warning) = self.ask(signal).await?;
+        let (rows, warning) = self.answer(signal).await?;
         match warning {
             Some(warning) => bail!("{} warns: {warning}", self.name),
             None => Ok(rows),
@@ -146,10 +162,11 @@ impl Node {
 
     /// Returns every row of a signal that the node finds, and ignores warnings about missing data.
     pub async fn rows_with_warnings(&self, signal: Signal) -> Result<Vec<Found>> {
-        Ok(self.ask(signal).await?.0)
+        Ok(self.answer(signal).await?.0)
     }
 
-    async fn ask(&self, signal: Signal) -> Result<(Vec<Found>, Option<String>)> {
+    /// Returns every row of a signal that the node finds, and the first warning about missing data.
+    pub async fn answer(&self, signal: Signal) -> Result<(Vec<Found>, Option<String>)> {
         let context = self.context();
         let rows = match signal {
             Signal::Logs => self.ask_lines(&context).await?,

@@ -98,6 +98,16 @@ impl FaultStore {
         self.world.trace()
     }
 
+    /// Sets the most requests that are answered: a run of many clients needs more than others.
+    pub fn expect_requests(&self, most: u64) {
+        self.world.expect_requests(most);
+    }
+
+    /// The number of requests so far.
+    pub fn requests(&self) -> u64 {
+        self.world.requests()
+    }
+
     /// Whether the store got more requests than it answers, which means that a caller is in an endless
     /// loop.
     pub fn is_exhausted(&self) -> bool {

@@ -14,8 +14,8 @@ use sandur_runtime::{Env, Task};
 
 use super::plan::{Fault, FaultPlan, Op};
 
-/// The most requests that are answered. Further ones wait, so that a caller in an endless loop does not
-/// stop simulated time, and the deadline of the run reveals it.
+/// The most requests that are answered, unless a test expects more. Further ones wait, so that a caller in
+/// an endless loop does not stop simulated time, and the deadline of the run reveals it.
 const REQUESTS_MAX: u64 = 200_000;
 /// Longer than any deadline.
 pub(super) const NEVER: Duration = Duration::from_secs(24 * 3_600);
@@ -43,6 +43,7 @@ struct State {
     trace: Vec<String>,
     injected: BTreeMap<&'static str, u64>,
     requests: u64,
+    requests_max: u64,
     /// The time when each object was written: monotonic, and wall clock in milliseconds.
     written: HashMap<Path, (Duration, i64)>,
     deleted: VecDeque<(Duration, ObjectMeta)>,
@@ -71,6 +72,7 @@ impl World {
             trace: Vec::new(),
             injected: BTreeMap::new(),
             requests: 0,
+            requests_max: REQUESTS_MAX,
             written: HashMap::new(),
             deleted: VecDeque::new(),
             late: Vec::new(),
@@ -106,9 +108,18 @@ impl World {
         self.state().trace.clone()
     }
 
+    pub fn expect_requests(&self, most: u64) {
+        self.state().requests_max = most;
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.state().requests
+    }
+
     /// Whether there were more requests than are answered.
     pub fn is_exhausted(&self) -> bool {
-        self.state().requests > REQUESTS_MAX
+        let state = self.state();
+        state.requests > state.requests_max
     }
 
     pub fn injected(&self) -> Vec<(&'static str, u64)> {
@@ -226,7 +237,7 @@ impl State {
     /// Counts a request; returns whether there were too many.
     fn count_request(&mut self) -> bool {
         self.requests += 1;
-        self.requests > REQUESTS_MAX
+        self.requests > self.requests_max
     }
 
     fn chance(&self, probability: f64) -> bool {
