@@ -20,7 +20,7 @@ use sandur_listeners::Connections;
 use sandur_listeners::carbon::{self, Carbon, CarbonParts};
 use sandur_model::TenantId;
 use sandur_query::{FairQueue, Sources};
-use sandur_runtime::{Env, Shutdown, ShutdownSignal, Task, machine};
+use sandur_runtime::{Env, Shutdown, ShutdownSignal, Task, environment as variables, machine};
 use sandur_scrape::ScrapeFile;
 use sandur_service::query_log::SlowQueries;
 use sandur_service::{
@@ -47,6 +47,10 @@ use crate::open_files::OpenFiles;
 /// Maximum bytes of own log lines that are queued; more are dropped.
 const SELF_LOGS_QUEUE_BYTES: u64 = 4 << 20;
 
+/// The variable with the milliseconds by which the wall clock is ahead, or behind if it is negative: for
+/// tests of several processes. Only builds with debug assertions accept it.
+const CLOCK_OFFSET: &str = "SANDUR_TEST_CLOCK_OFFSET_MS";
+
 /// A server that runs in this process.
 pub struct Server {
     /// Address of the HTTP listener.
@@ -65,9 +69,13 @@ pub struct Server {
 /// Runs until a signal. Returns the exit code of the process.
 pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
     let env = environment(&settings);
+    let clock_offset_ms = offset_clock(&env)?;
     let self_logs = settings.self_logs.then(|| SelfLogs::new(env.clone(), SELF_LOGS_QUEUE_BYTES));
     logging::start(&settings.log, env.clone(), self_logs.as_ref()).map_err(Failed::new)?;
     settings.removed.iter().for_each(|key| tracing::warn!("{key} has no effect any more: remove it"));
+    if clock_offset_ms != 0 {
+        tracing::warn!(clock_offset_ms, "the clock of this process is wrong, as {CLOCK_OFFSET} demands");
+    }
     let mut signals = Signals::catch();
     let server = tokio::select! {
         server = Server::start(env.clone(), settings, self_logs) => server?,
@@ -95,6 +103,18 @@ pub fn environment(settings: &Settings) -> Env {
         n => n as usize,
     };
     Env::system(threads)
+}
+
+/// Makes the wall clock wrong if a test demands it. Returns by how many milliseconds it is ahead.
+fn offset_clock(env: &Env) -> Result<i64, Failed> {
+    let Some(text) = variables::variable(CLOCK_OFFSET) else { return Ok(0) };
+    if !cfg!(debug_assertions) {
+        return Err(Failed::new(format!("{CLOCK_OFFSET} is only for test builds: unset it")));
+    }
+    let wrong = |_| Failed::new(format!("{CLOCK_OFFSET}: '{text}' is no number of milliseconds"));
+    let offset_ms: i64 = text.parse().map_err(wrong)?;
+    env.set_clock_skew(Duration::from_millis(offset_ms.unsigned_abs()), offset_ms > 0);
+    Ok(offset_ms)
 }
 
 impl Server {
