@@ -4,6 +4,7 @@
 //! part of the product, and nothing depends on it.
 
 mod attack;
+mod chaos;
 mod circles;
 mod cluster_demo;
 mod commit_titles;
@@ -94,6 +95,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--kills N] [--seed N]",
         about: "kill the real binary at random points while it ingests, on a directory and on S3",
         run: suites::crash,
+    },
+    Command {
+        name: "chaos",
+        arguments: "[--nodes N,..] [--faults N] [--seed N] ...",
+        about: "run several nodes on one bucket under seeded faults, and judge every answer",
+        run: chaos::run,
     },
     Command {
         name: "clients",

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{root, run as run_command};
-use crate::{attack, cluster_demo, dashboards, fuzz, helm, rootfs, snippets, suites};
+use crate::{attack, chaos, cluster_demo, dashboards, fuzz, helm, rootfs, snippets, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
@@ -33,8 +33,10 @@ const PARTS: &[Part] = &[
     Part { name: "clients", arguments: &[], run: suites::clients },
     Part { name: "many seeds", arguments: &[], run: many_seeds },
     Part { name: "simulation", arguments: &["--seeds", "2000"], run: suites::sim },
+    Part { name: "simulation of many nodes", arguments: &["--fleet", "500"], run: suites::fleet },
     Part { name: "damage", arguments: &["--damage", "1000"], run: suites::damage },
     Part { name: "kills", arguments: &["--kills", "500"], run: suites::crash },
+    Part { name: "nodes under faults", arguments: &["--faults", "167"], run: chaos::run },
     Part { name: "program of the demo", arguments: &[], run: demo_program },
     Part { name: "cluster demo", arguments: &["--short"], run: cluster_demo::run },
     Part { name: "cluster demo with HAProxy", arguments: &["--short", "--haproxy"], run: demo_with_haproxy },

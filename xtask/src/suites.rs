@@ -55,9 +55,7 @@ fn process_tests(names: &[&str]) -> Command {
 /// repeated, it also runs the long comparison of the step cache with fresh caches.
 pub fn sim(arguments: &[String]) -> Result<()> {
     let options = Options::parse(arguments, &["--seeds", "--seed", "--first", "--scenario"])?;
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["run", "--release", "--package", "sandur-sim", "--"]).args(arguments);
-    run(&mut command)?;
+    run_simulation(arguments)?;
     if options.get("--seed").is_some() {
         return Ok(());
     }
@@ -66,9 +64,19 @@ pub fn sim(arguments: &[String]) -> Result<()> {
     run(kept.args(["--", "step_cache", "--ignored"]))
 }
 
+/// `--fleet N`: runs N seeds of many nodes that are wrong about each other, with optimised code.
+pub fn fleet(arguments: &[String]) -> Result<()> {
+    Options::parse(arguments, &["--fleet", "--first", "--nodes"])?;
+    run_simulation(arguments)
+}
+
 /// `--damage N`: applies N kinds of damage to copied stores, with optimised code.
 pub fn damage(arguments: &[String]) -> Result<()> {
     Options::parse(arguments, &["--damage", "--first"])?;
+    run_simulation(arguments)
+}
+
+fn run_simulation(arguments: &[String]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(root()).args(["run", "--release", "--package", "sandur-sim", "--"]).args(arguments);
     run(&mut command)

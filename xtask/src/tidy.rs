@@ -103,7 +103,7 @@ const EDGES: &[(&str, &[&str])] = &[
 ];
 
 /// Crates that may depend on any other.
-const UNRESTRICTED: &[&str] = &["server", "sim", "bench", "conformance", "differential", "attack"];
+const UNRESTRICTED: &[&str] = &["server", "sim", "bench", "conformance", "differential", "attack", "chaos"];
 
 const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;

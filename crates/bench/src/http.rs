@@ -23,6 +23,8 @@ pub struct Connection {
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
+    /// The headers; names are in lower case.
+    pub headers: Vec<(String, String)>,
     /// The body, decoded from chunks.
     pub body: Vec<u8>,
 }
@@ -111,17 +113,18 @@ pub fn read_answer(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
     let status_line = read_line(from)?;
     let status =
         status_line.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or_else(|| bad(&status_line))?;
-    let (mut length, mut chunked, mut keep) = (None, false, true);
+    let (mut length, mut chunked, mut keep, mut headers) = (None, false, true, Vec::new());
     loop {
         let line = read_line(from)?;
         let Some((name, value)) = line.split_once(':') else { break };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
+        let (name, value) = (name.to_ascii_lowercase(), value.trim());
+        match name.as_str() {
             "content-length" => length = Some(value.parse::<u64>().map_err(|_| bad(value))?),
             "transfer-encoding" => chunked = value.eq_ignore_ascii_case("chunked"),
             "connection" => keep = !value.eq_ignore_ascii_case("close"),
             _ => {}
         }
+        headers.push((name, value.to_owned()));
     }
     let mut body = Vec::new();
     if chunked {
@@ -144,7 +147,7 @@ pub fn read_answer(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
         keep = false;
         from.take(ANSWER_MAX).read_to_end(&mut body)?;
     }
-    Ok((Answer { status, body }, keep))
+    Ok((Answer { status, headers, body }, keep))
 }
 
 fn read_line(from: &mut impl BufRead) -> io::Result<String> {

@@ -9,6 +9,7 @@ mod carbon;
 mod carbon_faults;
 mod carbon_memory;
 mod carbon_v2;
+mod chaos;
 mod clients;
 mod cluster;
 mod commands;
