@@ -1,4 +1,5 @@
-//! A batch of lines of one stream, and the push request for any part of them.
+//! A batch of entries of one stream, and the push request for any part of them. An entry is a line, or
+//! several lines that were joined.
 
 use std::ops::Range;
 
@@ -7,11 +8,12 @@ use sandur_model::Labels;
 use sandur_protobuf::loki;
 
 use super::dates::Dates;
+use super::entries::Learned;
 
 /// Content type of [`Batch::body`].
 pub const PUSH_TYPE: &str = "application/x-protobuf";
 
-/// One line.
+/// One entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Offset of its first byte in the input.
@@ -20,6 +22,8 @@ pub struct Line {
     pub timestamp_ns: i64,
     start: u32,
     end: u32,
+    /// Number of lines that were joined to its first one.
+    joined: u32,
 }
 
 /// A line that was too long and was skipped.
@@ -52,13 +56,17 @@ pub struct Batch {
     pub now_ns: i64,
     /// The state of the dates after its lines.
     pub dates: Dates,
+    /// What was learned about entries of several lines after its lines.
+    pub learned: Learned,
+    /// Whether its last entry was ended although lines that continue it may follow.
+    pub is_cut: bool,
     text: Vec<u8>,
 }
 
 impl Batch {
     /// An empty batch that begins at `start`.
-    pub fn new(labels: Labels, start: u64, dates: Dates) -> Self {
-        Self { labels, start, end: start, dates, ..Self::default() }
+    pub fn new(labels: Labels, start: u64, dates: Dates, learned: Learned) -> Self {
+        Self { labels, start, end: start, dates, learned, ..Self::default() }
     }
 
     /// Adds a line.
@@ -66,7 +74,36 @@ impl Batch {
         let start = self.text.len() as u32;
         self.text.extend_from_slice(text);
         self.not_utf8 += u64::from(is_not_utf8(text));
-        self.lines.push(Line { at, timestamp_ns, start, end: self.text.len() as u32 });
+        self.lines.push(Line { at, timestamp_ns, start, end: self.text.len() as u32, joined: 0 });
+    }
+
+    /// Adds a line to the last entry, after so many empty ones.
+    pub fn join(&mut self, blanks: u32, text: &[u8]) {
+        let Some(last) = self.lines.last_mut() else { return };
+        let is_first = is_not_utf8(text) && !is_not_utf8(&self.text[last.start as usize..]);
+        self.not_utf8 += u64::from(is_first);
+        self.text.resize(self.text.len() + blanks as usize + 1, b'\n');
+        self.text.extend_from_slice(text);
+        (last.end, last.joined) = (self.text.len() as u32, last.joined + 1);
+    }
+
+    /// Text of the last entry; empty if there is none.
+    pub fn last(&self) -> &[u8] {
+        self.lines.last().map_or(b"", |line| &self.text[line.start as usize..line.end as usize])
+    }
+
+    /// Removes the last entry, and adds it to the empty batch `next`.
+    pub fn move_last(&mut self, next: &mut Self) {
+        let Some(last) = self.lines.pop() else { return };
+        let text = self.text.split_off(last.start as usize);
+        self.not_utf8 -= u64::from(is_not_utf8(&text));
+        next.add(last.at, last.timestamp_ns, &text);
+        next.lines.last_mut().into_iter().for_each(|line| line.joined = last.joined);
+    }
+
+    /// Number of lines that were joined to the first ones of these entries.
+    pub fn joined(&self, lines: Range<usize>) -> u64 {
+        self.lines[lines].iter().map(|line| u64::from(line.joined)).sum()
     }
 
     /// Bytes of the lines so far.
@@ -115,7 +152,8 @@ mod tests {
 
     #[test]
     fn the_decoder_of_the_server_reads_any_part() {
-        let mut all = Batch::new(Labels::from_pairs([("app", "a\"b")]), 0, Dates::default());
+        let mut all =
+            Batch::new(Labels::from_pairs([("app", "a\"b")]), 0, Dates::default(), Learned::default());
         all.add(0, 1_500_000_000_123_456_789, b"zero");
         all.add(5, 1_500_000_001_123_456_789, b"one");
         all.add(9, 1_500_000_002_000_000_000, b"two \xff");

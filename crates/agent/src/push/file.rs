@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use sandur_terminal::Failed;
 
 use super::assembler::Assembler;
 use super::batch::Batch;
+use super::entries::ENTRY_SILENCE;
 use super::identity::{Fingerprint, Identity};
 use super::inputs::Given;
 use super::opened::{Input, Opened, open};
@@ -24,8 +26,20 @@ struct Reader {
     assembler: Assembler,
     chunk: Vec<u8>,
     ended: bool,
+    /// A file to which a program may be writing the last entry, if the next push can continue with it.
+    growing: Option<File>,
+    /// Whether the end of that file was read before.
+    has_waited: bool,
     /// The error that ended the input early.
     failure: Option<io::Error>,
+}
+
+/// The next part of an input.
+enum Part {
+    Batch(Box<Batch>),
+    /// The last entry may be incomplete: read again after this time.
+    Pause(Duration),
+    End,
 }
 
 /// A file that was opened.
@@ -36,22 +50,39 @@ enum Begun {
 }
 
 impl Reader {
-    /// The next batch; `None` at the end.
-    fn next(&mut self, now_ns: i64) -> Option<Batch> {
+    /// The next part.
+    fn next(&mut self, now_ns: i64) -> Part {
         loop {
             if let Some(batch) = self.assembler.take_full() {
-                return Some(batch);
+                return Part::Batch(Box::new(batch));
             }
             if self.ended {
-                return self.assembler.flush();
+                return self.assembler.flush().map_or(Part::End, |batch| Part::Batch(Box::new(batch)));
             }
             match self.input.read(&mut self.chunk) {
-                Ok(0) => self.end(now_ns, None),
+                Ok(0) => match self.remaining_silence(now_ns) {
+                    None => self.end(now_ns, None),
+                    Some(_) if self.has_waited => self.ended = true,
+                    Some(pause) => {
+                        self.has_waited = true;
+                        return Part::Pause(pause);
+                    }
+                },
                 Ok(n) => self.assembler.feed(&self.chunk[..n], now_ns),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => self.end(now_ns, Some(error)),
             }
         }
+    }
+
+    /// How much longer a file that was written to must be silent until its last entry is complete.
+    fn remaining_silence(&self, now_ns: i64) -> Option<Duration> {
+        let is_open = self.assembler.has_open_entry() || self.assembler.has_partial();
+        let file = self.growing.as_ref().filter(|_| is_open)?;
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).ok()?;
+        let modified = modified.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let age = Duration::from_nanos(u64::try_from(now_ns).ok()?).checked_sub(modified)?;
+        ENTRY_SILENCE.checked_sub(age)
     }
 
     fn end(&mut self, now_ns: i64, failure: Option<io::Error>) {
@@ -86,15 +117,23 @@ impl Shipper {
         loop {
             let now_ns = self.now_ns();
             // Reading and recognising times block; requests continue meanwhile.
-            let (back, batch) = env
+            let (back, part) = env
                 .run_blocking(move || {
-                    let batch = reader.next(now_ns);
-                    (reader, batch)
+                    let part = reader.next(now_ns);
+                    (reader, part)
                 })
                 .await;
             reader = back;
-            let Some(batch) = batch else { break };
-            self.submit(&origin, batch).await?;
+            match part {
+                Part::Batch(batch) => self.submit(&origin, *batch).await?,
+                Part::Pause(pause) => env.sleep(pause).await,
+                Part::End => break,
+            }
+            self.report_times(&name, &mut reader.assembler);
+        }
+        self.report_times(&name, &mut reader.assembler);
+        if reader.assembler.has_open_entry() {
+            self.report.notice(&format!("'{name}' is being written to: the next push sends its last entry"));
         }
         if let Some(error) = reader.failure {
             let end = reader.assembler.offset();
@@ -109,12 +148,12 @@ impl Shipper {
         let metadata = file.metadata()?;
         let mut labels = self.labels_of(Some(name));
         let mut start = Start::default();
-        let mut seen = None;
+        let (mut seen, mut growing) = (None, None);
         if metadata.is_file() {
             let identity = Identity::of(&metadata);
-            if let Some(known) = self.positions.of(identity, path, &file) {
-                start = known.start();
-                labels = known.labels_under(labels);
+            match self.positions.of(identity, path, &file) {
+                Some(known) => (start, labels) = (known.start(), known.labels_under(labels)),
+                None => self.positions.forget(identity),
             }
             let fingerprint = Fingerprint::of(&file, metadata.len())?;
             seen = Some(Seen { path: path.to_owned(), identity, fingerprint, labels: labels.clone() });
@@ -133,14 +172,16 @@ impl Shipper {
                 }
                 file.seek(SeekFrom::Start(start.offset))?;
                 self.report.begin(name, metadata.len().saturating_sub(start.offset));
+                growing = self.positions.is_kept().then(|| file.try_clone()).transpose()?;
                 Box::new(file)
             }
             Opened::Plain(input) => input,
         };
-        let assembler = Assembler::new(stream(&labels), self.recogniser(), start);
+        let assembler = Assembler::new(stream(&labels), self.reading(), start);
         let chunk = vec![0; READ_BYTES];
         let origin = Origin { name: name.to_owned(), file: seen };
-        let reader = Reader { input, assembler, chunk, ended: false, failure: None };
+        let reader =
+            Reader { input, assembler, chunk, ended: false, growing, has_waited: false, failure: None };
         Ok(Begun::Ready(Box::new(reader), origin))
     }
 }

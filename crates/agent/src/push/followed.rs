@@ -1,7 +1,8 @@
 //! Follows one file: reads it as it grows, and detects that another file has replaced it.
 //!
 //! A file that was renamed or deleted is read through the open descriptor until nothing was written for a
-//! while, since its writer may still have it open. Only then is its last line treated as complete. A file
+//! while, since its writer may still have it open. Only then is its last line treated as complete. An entry
+//! that other lines may continue is complete after [`ENTRY_SILENCE`]. A file
 //! that became shorter, or whose first bytes changed, was truncated and rewritten; it is read from its
 //! start.
 
@@ -13,11 +14,12 @@ use std::time::Duration;
 
 use super::assembler::Assembler;
 use super::batch::Batch;
+use super::entries::ENTRY_SILENCE;
 use super::identity::{Fingerprint, Identity};
+use super::reading::Reading;
 use super::resume::Seen;
 use super::shipper::{Origin, stream};
 use super::start::Start;
-use super::timestamps::Recogniser;
 
 /// Maximum bytes that are read before other files have their turn.
 const TURN_BYTES: usize = 1 << 20;
@@ -45,13 +47,15 @@ pub struct Followed {
     /// Whether its name now belongs to another file or to none.
     is_moved: bool,
     grew_at: Duration,
+    /// When bytes were read last.
+    read_at: Duration,
 }
 
 impl Followed {
     /// Follows an open file from `start` on.
-    pub fn new(file: File, seen: Seen, start: Start, recogniser: Option<Recogniser>, now: Duration) -> Self {
-        let assembler = Assembler::new(stream(&seen.labels), recogniser, start);
-        Self { file, seen, assembler, is_moved: false, grew_at: now }
+    pub fn new(file: File, seen: Seen, start: Start, reading: Reading, now: Duration) -> Self {
+        let assembler = Assembler::new(stream(&seen.labels), reading, start);
+        Self { file, seen, assembler, is_moved: false, grew_at: now, read_at: now }
     }
 
     /// Identity of the file.
@@ -100,30 +104,37 @@ impl Followed {
         let mut chunk = vec![0; TURN_BYTES.min(length.saturating_sub(self.assembler.offset()) as usize)];
         let read = self.file.read_at(&mut chunk, self.assembler.offset())?;
         if read > 0 {
-            self.grew_at = now;
+            (self.grew_at, self.read_at) = (now, now);
             self.assembler.feed(&chunk[..read], now_ns);
         }
         turn.has_more = self.assembler.offset() < length && read > 0;
         turn.is_over = self.is_moved && !turn.has_more && now.saturating_sub(self.grew_at) >= SILENCE;
         if turn.is_over {
             self.assembler.finish(now_ns);
+        } else if read == 0 && now.saturating_sub(self.read_at) >= ENTRY_SILENCE {
+            self.assembler.cut();
         }
         turn.batches.extend(std::iter::from_fn(|| self.assembler.flush()));
         Ok(turn)
     }
 
     /// The same file from its start, with new content.
-    pub fn anew(self, recogniser: Option<Recogniser>, now: Duration) -> io::Result<Self> {
+    pub fn anew(self, reading: Reading, now: Duration) -> io::Result<Self> {
         let length = self.file.metadata()?.len();
         let fingerprint = Fingerprint::of(&self.file, length)?;
         let seen = Seen { fingerprint, ..self.seen };
-        Ok(Self::new(self.file, seen, Start::default(), recogniser, now))
+        Ok(Self::new(self.file, seen, Start::default(), reading, now))
     }
 
-    /// The last line, although its end is missing.
-    pub fn finish(&mut self, now_ns: i64) -> Option<Batch> {
+    /// The last entry, although its end is missing.
+    pub fn finish(&mut self, now_ns: i64) -> impl Iterator<Item = Batch> {
         self.assembler.finish(now_ns);
-        self.assembler.flush()
+        std::iter::from_fn(|| self.assembler.flush())
+    }
+
+    /// The reader of its lines.
+    pub fn assembler(&mut self) -> &mut Assembler {
+        &mut self.assembler
     }
 }
 
@@ -167,7 +178,7 @@ mod tests {
             let fingerprint = Fingerprint::of(&file, metadata.len()).unwrap();
             let (path, identity) = (self.path(name), Identity::of(&metadata));
             let seen = Seen { path, identity, fingerprint, labels: BTreeMap::new() };
-            Followed::new(file, seen, Start::default(), None, Duration::ZERO)
+            Followed::new(file, seen, Start::default(), Reading::by_arrival(), Duration::ZERO)
         }
     }
 
@@ -194,7 +205,7 @@ mod tests {
         let turn = followed.read(2, seconds(99)).unwrap();
         assert_eq!((texts(&turn), turn.is_over), (vec!["two".to_owned()], false));
         assert!(texts(&followed.read(2, seconds(99)).unwrap()).is_empty());
-        assert_eq!(followed.finish(3).unwrap().text(0), b"three");
+        assert_eq!(followed.finish(3).next().unwrap().text(0), b"three");
     }
 
     #[test]
@@ -231,7 +242,7 @@ mod tests {
             let turn = followed.read(2, seconds(2)).unwrap();
             assert!(turn.is_anew, "{anew}");
             assert_eq!(texts(&turn), ["part"], "what was read of the old content is not lost");
-            let mut followed = followed.anew(None, seconds(2)).unwrap();
+            let mut followed = followed.anew(Reading::by_arrival(), seconds(2)).unwrap();
             assert_eq!(texts(&followed.read(3, seconds(3)).unwrap()), [anew.trim_end()]);
         }
     }

@@ -1,6 +1,7 @@
 //! Ships inputs without an end: standard input and followed files.
 //!
-//! Lines are sent within about a second of their arrival. Changes of a directory wake the reader if the
+//! Lines are sent within about a second of their arrival; the last entry waits as long for lines that
+//! continue it. Changes of a directory wake the reader if the
 //! system reports them; otherwise (network file systems) files are checked every second.
 
 use std::collections::HashSet;
@@ -16,6 +17,8 @@ use sandur_terminal::Failed;
 use tokio::sync::{Notify, mpsc};
 
 use super::assembler::Assembler;
+use super::batch::Batch;
+use super::entries::ENTRY_SILENCE;
 use super::followed::{Followed, find};
 use super::identity::{Fingerprint, Identity};
 use super::inputs::{Given, Inputs};
@@ -43,9 +46,32 @@ struct Stdin {
     chunks: mpsc::Receiver<io::Result<Vec<u8>>>,
     assembler: Assembler,
     origin: Origin,
-    /// Time of arrival of the oldest line that was not sent.
+    /// Time of arrival of the oldest complete entry that was not sent.
     since: Option<Duration>,
+    /// Time of arrival of the last bytes.
+    fed_at: Duration,
     _reader: Task<()>,
+}
+
+impl Stdin {
+    /// When lines are sent, or the open entry ends, unless more arrives.
+    fn due(&self) -> Option<Duration> {
+        let lines = self.since.map(|since| since + FLUSH_AGE);
+        let entry = self.assembler.has_open_entry().then(|| self.fed_at + ENTRY_SILENCE);
+        lines.into_iter().chain(entry).min()
+    }
+
+    /// The batches that are due.
+    fn take_due(&mut self, now: Duration) -> Vec<Batch> {
+        if self.due().is_none_or(|due| now < due) {
+            return Vec::new();
+        }
+        if now >= self.fed_at + ENTRY_SILENCE {
+            self.assembler.cut();
+        }
+        self.since = None;
+        std::iter::from_fn(|| self.assembler.flush()).collect()
+    }
 }
 
 /// Ships standard input and followed files until they end or the command is stopped.
@@ -109,8 +135,8 @@ impl<'a> Live<'a> {
         }
         while self.follows || self.stdin.is_some() {
             let now = self.env.monotonic();
-            let since = self.stdin.as_ref().and_then(|stdin| stdin.since);
-            let flush = since.map_or(LOOK_AGE, |since| (since + FLUSH_AGE).saturating_sub(now));
+            let due = self.stdin.as_ref().and_then(Stdin::due);
+            let flush = due.map_or(LOOK_AGE, |due| due.saturating_sub(now));
             let look = (self.looked_at + LOOK_AGE).saturating_sub(now);
             let pause = if self.follows { flush.min(look) } else { flush };
             let (shipper, changed) = (&mut *self.shipper, &self.changed);
@@ -148,9 +174,11 @@ impl<'a> Live<'a> {
         }
         if !self.shipper.positions.is_kept() {
             for mut followed in std::mem::take(&mut self.files) {
-                if let Some(batch) = followed.finish(now_ns) {
-                    self.shipper.submit(&followed.origin(), batch).await?;
+                let origin = followed.origin();
+                for batch in followed.finish(now_ns) {
+                    self.shipper.submit(&origin, batch).await?;
                 }
+                self.shipper.report_times(&origin.name, followed.assembler());
             }
         }
         self.shipper.drain().await
@@ -162,6 +190,8 @@ impl<'a> Live<'a> {
         match chunk {
             Some(Ok(bytes)) => {
                 stdin.assembler.feed(&bytes, now_ns);
+                stdin.fed_at = now;
+                self.shipper.report_times(&stdin.origin.name, &mut stdin.assembler);
                 stdin.since = stdin.since.or(stdin.assembler.has_lines().then_some(now));
                 while let Some(batch) = stdin.assembler.take_full() {
                     self.shipper.submit(&stdin.origin, batch).await?;
@@ -171,6 +201,7 @@ impl<'a> Live<'a> {
             None => {
                 let Some(mut stdin) = self.stdin.take() else { return Ok(()) };
                 stdin.assembler.finish(now_ns);
+                self.shipper.report_times(&stdin.origin.name, &mut stdin.assembler);
                 while let Some(batch) = stdin.assembler.flush() {
                     self.shipper.submit(&stdin.origin, batch).await?;
                 }
@@ -183,11 +214,7 @@ impl<'a> Live<'a> {
     async fn flush_stdin(&mut self) -> Result<(), Failed> {
         let now = self.env.monotonic();
         let Some(stdin) = &mut self.stdin else { return Ok(()) };
-        if stdin.since.is_none_or(|since| now < since + FLUSH_AGE) {
-            return Ok(());
-        }
-        stdin.since = None;
-        while let Some(batch) = stdin.assembler.flush() {
+        for batch in stdin.take_due(now) {
             self.shipper.submit(&stdin.origin, batch).await?;
         }
         Ok(())
@@ -216,6 +243,7 @@ impl<'a> Live<'a> {
                 }
             };
             let origin = self.files[n].origin();
+            self.shipper.report_times(&origin.name, self.files[n].assembler());
             for batch in turn.batches {
                 self.shipper.submit(&origin, batch).await?;
             }
@@ -238,7 +266,7 @@ impl<'a> Live<'a> {
         self.shipper
             .report
             .notice(&format!("'{name}' was truncated or rewritten: reading it from its start"));
-        match followed.anew(self.shipper.recogniser(), self.env.monotonic()) {
+        match followed.anew(self.shipper.reading(), self.env.monotonic()) {
             Ok(followed) => self.files.insert(n, followed),
             Err(error) => self.report_once(format!("cannot read '{name}' any longer: {error}")),
         }
@@ -308,6 +336,9 @@ impl<'a> Live<'a> {
         }
         let identity = Identity::of(&metadata);
         let known = known.or_else(|| self.shipper.positions.of(identity, path, &file));
+        if known.is_none() {
+            self.shipper.positions.forget(identity);
+        }
         let mut labels = self.shipper.labels_of(Some(name));
         let mut start = Start::default();
         if let Some(known) = known {
@@ -316,8 +347,8 @@ impl<'a> Live<'a> {
         }
         let fingerprint = Fingerprint::of(&file, metadata.len())?;
         let seen = Seen { path: path.to_owned(), identity, fingerprint, labels };
-        let (recogniser, now) = (self.shipper.recogniser(), self.env.monotonic());
-        self.files.push(Followed::new(file, seen, start, recogniser, now));
+        let (reading, now) = (self.shipper.reading(), self.env.monotonic());
+        self.files.push(Followed::new(file, seen, start, reading, now));
         Ok(None)
     }
 
@@ -367,9 +398,9 @@ fn stdin(shipper: &Shipper, env: &Env) -> Stdin {
     let (sender, chunks) = mpsc::channel(4);
     let reader = env.spawn("stdin", read_stdin(env.clone(), sender));
     let labels = stream(&shipper.labels_of(None));
-    let assembler = Assembler::new(labels, shipper.recogniser(), Start::default());
+    let assembler = Assembler::new(labels, shipper.reading(), Start::default());
     let origin = Origin { name: "standard input".to_owned(), file: None };
-    Stdin { chunks, assembler, origin, since: None, _reader: reader }
+    Stdin { chunks, assembler, origin, since: None, fed_at: env.monotonic(), _reader: reader }
 }
 
 /// Reads to the end or to an error, on a thread that may block.

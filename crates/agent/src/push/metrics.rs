@@ -29,7 +29,7 @@ pub const FORMATS: [&str; 3] = ["auto", "prometheus", "openmetrics"];
 const NOT_UTF8: &str = "not_utf8";
 
 /// Options that are only for log lines, and alternatives.
-const OPTIONS_OF_LINES: [(&str, &str); 3] = [
+const OPTIONS_OF_LINES: [(&str, &str); 6] = [
     (
         "resume",
         "a file of samples is pushed from its start: samples with a timestamp that are stored already add \
@@ -40,6 +40,9 @@ const OPTIONS_OF_LINES: [(&str, &str); 3] = [
         "files of samples are rewritten, not appended to: push them again when they change, or let the \
          server scrape their source (sandur serve --scrape HOST:PORT)",
     ),
+    ("multiline-start", "each sample is a line"),
+    ("no-multiline", "each sample is a line"),
+    ("time-format", "times of samples have the format of --metrics"),
     ("timestamps", "samples have their timestamps in the file, and those without one get the current time"),
 ];
 

@@ -6,12 +6,13 @@
 //! kept.
 //!
 //! An input passes through [`opened`] (detects its format), [`assembler`] (complete lines, bounded),
-//! [`batch`], [`sender`] (the outcome of each line), [`shipper`] (order and resume points) and
+//! [`entries`] (lines that belong together), [`batch`], [`sender`] (the outcome of each line), [`shipper`] (order and resume points) and
 //! [`report`].
 
 mod assembler;
 mod batch;
 mod dates;
+mod entries;
 mod file;
 mod followed;
 mod identity;
@@ -19,6 +20,8 @@ mod inputs;
 mod live;
 mod metrics;
 mod opened;
+mod reading;
+mod reference;
 mod rejected;
 mod report;
 mod resume;
@@ -26,6 +29,7 @@ mod samples;
 mod sender;
 mod shipper;
 mod start;
+mod times;
 mod timestamps;
 
 use std::collections::HashSet;
@@ -34,6 +38,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use entries::Rule;
 use identity::Identity;
 use sandur_cli::client::{self, Client};
 use sandur_runtime::{Env, Shutdown};
@@ -44,9 +49,12 @@ pub use inputs::Given;
 use inputs::Inputs;
 use live::Live;
 use metrics::MetricsPush;
+use reading::Reading;
+pub use reference::log_lines_page;
 pub use resume::Positions;
 pub use sender::{Sender, Sent};
 pub use shipper::Shipper;
+use timestamps::{Pattern, Recogniser};
 
 /// Retries of a request before a push fails.
 const RETRIES_DEFAULT: u32 = 10;
@@ -73,6 +81,18 @@ pub fn command() -> Command {
         "auto reads the timestamp of each line if it has one; now dates all lines by \
         arrival",
     );
+    let format = Arg::new("time-format").long("time-format").value_name("FORMAT");
+    let format = format.help(
+        "Format of the time at the start of lines, as of strptime, like '%d %b %Y %H:%M:%S'; the known formats \
+         are read too",
+    );
+    let start = Arg::new("multiline-start").long("multiline-start").value_name("REGEX");
+    let start = start.help(
+        "An entry begins with a line that matches; other lines continue it. Without this option, lines of stack \
+         traces and the like are joined",
+    );
+    let single = Arg::new("no-multiline").long("no-multiline").action(ArgAction::SetTrue);
+    let single = single.conflicts_with("multiline-start").help("Each line is an entry");
     let resume = Arg::new("resume").long("resume").value_name("STATE-FILE").help(
         "Store in this file how far each file was acknowledged, and continue from there; refused lines are \
          kept in STATE-FILE.rejected unless --rejected names another file",
@@ -97,7 +117,7 @@ pub fn command() -> Command {
         "The files contain samples in Prometheus's text format or, if they end with # EOF, in OpenMetrics; \
          --label sets labels of all series",
     );
-    let command = command.arg(label).arg(follow).arg(times).arg(resume).arg(rejected).arg(retries);
+    let command = command.args([label, follow, times, format, start, single, resume, rejected, retries]);
     client::arguments(command.arg(metrics))
 }
 
@@ -123,9 +143,9 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let rejected = matches.get_one::<String>("rejected").map(PathBuf::from);
     let rejected = rejected.or_else(|| state.map(|path| PathBuf::from(format!("{path}.rejected"))));
     let labels = labels(matches.get_many::<String>("label").into_iter().flatten())?;
-    let auto = matches.get_one::<String>("timestamps").is_none_or(|t| t == "auto");
+    let reading = reading(matches, env.now_ns())?;
     let sender = Sender::new(env.clone(), Client::from_arguments(matches)?, retries);
-    let mut shipper = Shipper::new(sender, positions, auto).keeping(rejected);
+    let mut shipper = Shipper::new(sender, positions, reading).keeping(rejected);
     shipper.label(&labels);
     let outcome = ship(&env, &mut shipper, &arguments, follow).await;
     let code = shipper.finish();
@@ -177,6 +197,31 @@ async fn ship_files(shipper: &mut Shipper, arguments: &[String]) -> Result<(), F
         shipper.ship_file(given).await?;
     }
     shipper.drain().await
+}
+
+/// Maximum memory of the automaton of `--multiline-start`: enough for long alternations.
+const START_BYTES_MAX: usize = 1 << 20;
+
+/// How the options want lines to be read.
+fn reading(matches: &ArgMatches, now_ns: i64) -> Result<Reading, Failed> {
+    let is_dating = matches.get_one::<String>("timestamps").is_none_or(|times| times == "auto");
+    let pattern = matches.get_one::<String>("time-format").map(|format| Pattern::new(format)).transpose();
+    let pattern = pattern.map_err(|why| Failed::usage(format!("--time-format: {why}")))?;
+    if pattern.is_some() && !is_dating {
+        return Err(Failed::usage(
+            "--time-format cannot be used with --timestamps now, which reads no times",
+        ));
+    }
+    let rule = match matches.get_one::<String>("multiline-start") {
+        _ if matches.get_flag("no-multiline") => None,
+        None => Some(Rule::Kinds),
+        Some(text) => {
+            let start = regex::bytes::RegexBuilder::new(text).size_limit(START_BYTES_MAX).build();
+            let start = start.map_err(|why| Failed::usage(format!("--multiline-start '{text}': {why}")))?;
+            Some(Rule::StartsAt(start))
+        }
+    };
+    Ok(Reading { recogniser: Recogniser::local(now_ns).with(pattern), is_dating, rule })
 }
 
 fn labels<'a>(given: impl Iterator<Item = &'a String>) -> Result<Vec<(String, String)>, Failed> {

@@ -18,6 +18,8 @@ const SHOWN_MAX: u64 = 5;
 const SHOWN_CHARACTERS: usize = 100;
 /// Number of failed inputs that are listed individually.
 const FAILURES_SHOWN_MAX: u64 = 100;
+/// Number of inputs with unknown times that are listed individually.
+const NOT_UNDERSTOOD_SHOWN_MAX: u64 = 20;
 /// The reason for lines that were skipped because of their length.
 const TOO_LONG: &str = "line_too_long";
 
@@ -38,7 +40,11 @@ pub struct Report {
     shipped: Shipped,
     bar: ProgressBar,
     lines: u64,
+    /// Number of lines that were joined to others and are stored.
+    joined: u64,
     bytes: u64,
+    /// Number of inputs whose times are not understood.
+    not_understood: u64,
     /// Stored lines that are not valid UTF-8.
     not_utf8: u64,
     refused: BTreeMap<String, u64>,
@@ -56,8 +62,18 @@ impl Report {
         let bar = ProgressBar::with_draw_target(None, target);
         let style = "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} {wide_msg}";
         bar.set_style(ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let refused = BTreeMap::new();
-        Self { shipped, bar, lines: 0, bytes: 0, not_utf8: 0, refused, shown: 0, failures: 0 }
+        Self {
+            shipped,
+            bar,
+            lines: 0,
+            joined: 0,
+            bytes: 0,
+            not_understood: 0,
+            not_utf8: 0,
+            refused: BTreeMap::new(),
+            shown: 0,
+            failures: 0,
+        }
     }
 
     /// Begins an input of this size.
@@ -79,12 +95,24 @@ impl Report {
         }
     }
 
+    /// Reports that an input has times in a format that is not known.
+    pub fn not_understood(&mut self, name: &str, example: &str) {
+        self.not_understood += 1;
+        if self.not_understood <= NOT_UNDERSTOOD_SHOWN_MAX {
+            self.notice(&format!(
+                "{name}: times as in '{example}' are not understood: lines are dated by arrival. --time-format \
+                 FORMAT reads such times, as '%H:%M:%S %d %b %Y'; --timestamps now confirms the arrival"
+            ));
+        }
+    }
+
     /// Counts a batch, of which `left` is not stored.
     pub fn settled(&mut self, name: &str, batch: &Batch, left: &[Left]) {
         let (mut lines, mut bytes) = (batch.lines.len() as u64, batch.bytes());
-        let mut not_utf8 = batch.not_utf8;
+        let (mut not_utf8, mut joined) = (batch.not_utf8, batch.joined(0..batch.lines.len()));
         for part in left {
             lines = lines.saturating_sub(part.lines.len() as u64);
+            joined = joined.saturating_sub(batch.joined(part.lines.clone()));
             bytes = bytes.saturating_sub(batch.bytes_of(part.lines.clone()));
             not_utf8 = not_utf8.saturating_sub(batch.not_utf8_of(part.lines.clone()));
             *self.refused.entry(part.reason.clone()).or_default() += part.lines.len() as u64;
@@ -103,6 +131,7 @@ impl Report {
             self.show(&format!("{name}: byte {at}: {text}"));
         }
         self.lines += lines;
+        self.joined += joined;
         self.bytes += bytes;
         self.not_utf8 += not_utf8;
         self.bar.inc(batch.end - batch.start);
@@ -148,7 +177,11 @@ impl Report {
         self.bar.finish_and_clear();
         let took = took.as_secs_f64();
         let rate = ByteSize((self.bytes as f64 / took.max(0.001)) as u64);
-        let (stored, bytes) = (counted(self.lines, self.shipped), ByteSize(self.bytes));
+        let bytes = ByteSize(self.bytes);
+        let stored = match self.joined {
+            0 => counted(self.lines, self.shipped),
+            joined => format!("{} entries of {} lines", self.lines, self.lines + joined),
+        };
         eprintln!("acknowledged {stored}, {bytes} in {took:.1} s ({rate}/s)");
         if self.not_utf8 > 0 {
             eprintln!(
@@ -163,6 +196,9 @@ impl Report {
             eprintln!("refused lines are kept in '{path}'");
         } else if !self.refused.is_empty() {
             eprintln!("refused lines are not kept: use --rejected FILE to keep them, to be pushed again");
+        }
+        if self.not_understood > 0 {
+            eprintln!("{} inputs have times that are not understood", self.not_understood);
         }
         if self.failures > 0 {
             eprintln!("{} inputs could not be read completely", self.failures);
@@ -231,7 +267,7 @@ fn remedy_of_lines(reason: &str) -> &'static str {
         }
         TOO_LONG => {
             "; raise limits.max_line_size of the server, or let it truncate them with \
-             limits.max_line_size_truncate"
+             limits.max_line_size_truncate; --no-multiline sends joined lines one by one"
         }
         _ => "",
     }

@@ -3,8 +3,9 @@
 //! A file is recognised by its identity, so a rotated file is the same under its new name, and a new file
 //! under the old name is not. A resume point never passes a line that is neither stored nor kept with the
 //! rejected ones. The state file also contains what is needed to send later lines again exactly as
-//! before, so that the server drops duplicates: the labels, the state of the dates, and the arrival of
-//! lines without a timestamp. It is replaced atomically and synced, so that an interruption leaves the
+//! before, so that the server drops duplicates: the labels, the state of the dates, what was learned about
+//! entries of several lines, and the arrival of lines without a timestamp. A resume point never stands
+//! inside an entry. It is replaced atomically and synced, so that an interruption leaves the
 //! old state.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::dates::Dates;
+use super::entries::Learned;
 use super::identity::{Fingerprint, Identity};
 use super::start::{Planned, Start};
 
@@ -41,6 +43,8 @@ pub struct Known {
     /// Number of bytes that are acknowledged.
     pub offset: u64,
     dates: Dates,
+    #[serde(default)]
+    learned: Learned,
     #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
     planned: VecDeque<Planned>,
 }
@@ -48,7 +52,8 @@ pub struct Known {
 impl Known {
     /// The point from which the file is read.
     pub fn start(&self) -> Start {
-        Start { offset: self.offset, dates: self.dates, planned: self.planned.clone() }
+        let Self { offset, dates, learned, planned, .. } = self;
+        Start { offset: *offset, dates: *dates, learned: *learned, planned: planned.clone() }
     }
 
     /// The labels of the lines that follow: the previous ones, unless other labels are given now. A
@@ -164,6 +169,7 @@ impl Positions {
                     labels,
                     offset: former.offset,
                     dates,
+                    learned: Learned::default(),
                     planned,
                 }
             }
@@ -176,13 +182,13 @@ impl Positions {
         self.files.values()
     }
 
-    /// Stores the arrival of lines that are about to be sent, if a retry would date them differently.
+    /// Stores the arrival and the end of lines that are about to be sent, if a retry would date or cut them
+    /// differently.
     pub fn plan(&mut self, seen: &Seen, batch: &Batch) -> Result<(), Failed> {
-        if self.path.is_none() || batch.undated == 0 {
+        if self.path.is_none() || (batch.undated == 0 && !batch.is_cut) {
             return Ok(());
         }
-        let start = (batch.start, Dates::default());
-        let known = self.entry(seen, start);
+        let known = self.entry(seen);
         if known.planned.back().is_some_and(|last| last.until >= batch.end) {
             return Ok(());
         }
@@ -195,21 +201,25 @@ impl Positions {
         if self.path.is_none() {
             return Ok(());
         }
-        let known = self.entry(seen, (batch.end, batch.dates));
-        (known.offset, known.dates) = (batch.end, batch.dates);
+        let known = self.entry(seen);
+        (known.offset, known.dates, known.learned) = (batch.end, batch.dates, batch.learned);
         known.planned.retain(|plan| plan.until > batch.end);
         self.store()
     }
 
-    fn entry(&mut self, seen: &Seen, (offset, dates): (u64, Dates)) -> &mut Known {
-        self.former.remove(&seen.path);
+    /// The state of a file. A new one begins where reading began, since batches before the present one may
+    /// be in flight.
+    fn entry(&mut self, seen: &Seen) -> &mut Known {
+        let former = self.former.remove(&seen.path).filter(|former| former.inode == seen.identity.inode);
+        let offset = former.map_or(0, |former| former.offset);
         let known = self.files.entry(seen.identity).or_insert_with(|| Known {
             path: seen.path.clone(),
             identity: seen.identity,
             fingerprint: seen.fingerprint,
             labels: seen.labels.clone(),
             offset,
-            dates,
+            dates: Dates::default(),
+            learned: Learned::default(),
             planned: VecDeque::new(),
         });
         known.path.clone_from(&seen.path);
@@ -301,7 +311,7 @@ mod tests {
     }
 
     fn batch(start: u64, end: u64, undated: u64) -> Batch {
-        let mut batch = Batch::new(Labels::default(), start, Dates::default());
+        let mut batch = Batch::new(Labels::default(), start, Dates::default(), Learned::default());
         (batch.end, batch.undated, batch.now_ns) = (end, undated, 77);
         batch
     }
@@ -326,6 +336,20 @@ mod tests {
         assert_eq!(renamed.start(&positions), None, "truncated and rewritten");
         fs::write(&moved, "ONE\ntwo\nthree\n").unwrap();
         assert_eq!(renamed.start(&positions), None, "rewritten, and longer than before");
+    }
+
+    /// The first batch has times and is in flight while the second one is planned; after a kill, the
+    /// first one must be sent again.
+    #[test]
+    fn a_planned_batch_does_not_move_the_resume_point_past_one_in_flight() {
+        let place = Place::new();
+        fs::write(&place.log, "one\ntwo\n").unwrap();
+        let (_, seen) = place.open();
+        let mut positions = Positions::load(&place.state).unwrap();
+        positions.plan(&seen, &batch(0, 4, 0)).unwrap();
+        positions.plan(&seen, &batch(4, 8, 1)).unwrap();
+        drop(positions);
+        assert_eq!(place.start(&Positions::load(&place.state).unwrap()), Some(0));
     }
 
     #[test]

@@ -17,12 +17,13 @@ use sandur_cli::client::Refusal;
 use sandur_model::Labels;
 use sandur_terminal::Failed;
 
+use super::assembler::Assembler;
 use super::batch::Batch;
+use super::reading::Reading;
 use super::rejected::Rejected;
 use super::report::{Report, Shipped};
 use super::resume::{Positions, Seen};
 use super::sender::{Left, Sender};
-use super::timestamps::Recogniser;
 
 /// Number of requests in flight.
 const IN_FLIGHT: usize = 4;
@@ -51,7 +52,7 @@ pub struct Shipper {
     pub positions: Positions,
     rejected: Option<Rejected>,
     labels: BTreeMap<String, String>,
-    auto: bool,
+    reading: Reading,
     /// Reports progress and results.
     pub report: Report,
     began: Duration,
@@ -59,8 +60,8 @@ pub struct Shipper {
 }
 
 impl Shipper {
-    /// Ships through `sender`. `auto`: reads timestamps from lines.
-    pub fn new(sender: Sender, positions: Positions, auto: bool) -> Self {
+    /// Ships through `sender`.
+    pub fn new(sender: Sender, positions: Positions, reading: Reading) -> Self {
         let began = sender.env().monotonic();
         let (labels, pending) = (BTreeMap::new(), FuturesOrdered::new());
         Self {
@@ -68,7 +69,7 @@ impl Shipper {
             positions,
             rejected: None,
             labels,
-            auto,
+            reading,
             report: Report::new(Shipped::Lines),
             began,
             pending,
@@ -104,9 +105,16 @@ impl Shipper {
         self.sender.env().now_ns()
     }
 
-    /// The recogniser of timestamps in lines, if they are read.
-    pub fn recogniser(&self) -> Option<Recogniser> {
-        self.auto.then(|| Recogniser::local(self.now_ns()))
+    /// How the lines of an input are read.
+    pub fn reading(&self) -> Reading {
+        self.reading.clone()
+    }
+
+    /// Reports times that are not understood, once per input.
+    pub fn report_times(&mut self, name: &str, assembler: &mut Assembler) {
+        if let Some(example) = assembler.take_not_understood() {
+            self.report.not_understood(name, &example);
+        }
     }
 
     /// The labels of an input.

@@ -1,0 +1,242 @@
+//! The state machine: decides for each line whether it begins an entry.
+
+use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
+
+use super::kinds::{HEADS, Inside, MARKS};
+use super::lines::{has_level, indentation, is_exception, is_request, last_of};
+use super::transport::{Carried, carried};
+use super::{ENTRY_BYTES_MAX, ENTRY_LINES_MAX};
+
+/// How lines are joined.
+#[derive(Clone, Debug)]
+pub enum Rule {
+    /// By the kinds of lines and entries.
+    Kinds,
+    /// An entry begins with a line that matches; all others continue it.
+    StartsAt(Regex),
+}
+
+/// What a line does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It begins an entry.
+    Starts,
+    /// It continues the entry before it, after so many empty lines.
+    Continues {
+        /// Number of empty lines between them.
+        blanks: u32,
+    },
+}
+
+/// What was learned from the lines so far. Together with the lines that follow it determines the cuts, so
+/// a resume point stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Learned {
+    /// How much more often entries begin with a time or a level than not: from 0 to [`TRUST_MAX`].
+    trust: u8,
+    /// The entry that was cut before, whose lines may continue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cut: Option<Cut>,
+}
+
+/// An entry that was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Cut {
+    indentation: u32,
+    kind: Option<Inside>,
+}
+
+/// The highest trust: then fifteen entries with other lines in turn are needed until such lines begin entries.
+const TRUST_MAX: u8 = 32;
+/// What an entry with other lines costs, while each entry earns 1: they must be rarer than 1 in 2.
+const TRUST_COST: u8 = 2;
+/// The trust below which a line without a time and a level begins an entry.
+const TRUST_MIN: u8 = 4;
+
+impl Default for Learned {
+    fn default() -> Self {
+        Self { trust: 8, cut: None }
+    }
+}
+
+/// The entry whose lines are joined.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    lines: u32,
+    blanks: u32,
+    /// Indentation of its first line.
+    indentation: usize,
+    /// Whether its first line has a time or a level.
+    is_headed: bool,
+    /// Its kind, once a second line asks for it.
+    kind: Option<Option<Inside>>,
+    /// Whether a line was judged by the trust.
+    is_judged: bool,
+}
+
+/// Joins the lines of one input.
+#[derive(Debug)]
+pub struct Joiner {
+    rule: Rule,
+    learned: Learned,
+    open: Option<Open>,
+}
+
+impl Joiner {
+    /// Joins by `rule`, after what was learned before.
+    pub fn new(rule: Rule, learned: Learned) -> Self {
+        Self { rule, learned, open: None }
+    }
+
+    /// What was learned so far.
+    pub fn learned(&self) -> Learned {
+        self.learned
+    }
+
+    /// Notes an empty line.
+    pub fn blank(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.blanks = open.blanks.saturating_add(1);
+        }
+    }
+
+    /// Begins an entry with a line. `is_dated`: the line has a time.
+    pub fn start(&mut self, line: &[u8], is_dated: bool) {
+        let (message, is_dated) = match carried(line) {
+            Some(Carried { message, .. }) => (message, seems_dated(message)),
+            None => (line, is_dated),
+        };
+        let is_headed = is_dated || has_level(message);
+        if is_headed {
+            self.learned.trust = (self.learned.trust + 1).min(TRUST_MAX);
+        }
+        let cut = self.learned.cut.take().filter(|_| !is_headed);
+        let mut indentation = indentation(message);
+        let mut kind = None;
+        if let Some(Cut { indentation: before, kind: own }) = cut {
+            let belongs = |mut own: Inside| own.continues(b"", message).then_some(own);
+            kind = own.and_then(belongs).map(Some);
+            indentation = indentation.min(before as usize);
+        }
+        self.open = Some(Open { lines: 1, blanks: 0, indentation, is_headed, kind, is_judged: false });
+    }
+
+    /// What the next line does, after the text of the open entry. `has_time` is called only if the answer
+    /// decides.
+    pub fn step(&mut self, entry: &[u8], line: &[u8], has_time: impl FnOnce() -> bool) -> Step {
+        let Some(blanks) = self.open.map(|open| open.blanks) else { return Step::Starts };
+        let continues = match &self.rule {
+            Rule::StartsAt(start) => !start.is_match(line),
+            Rule::Kinds => self.continues(entry, line, has_time),
+        };
+        let Some(open) = self.open.as_mut().filter(|_| continues) else { return Step::Starts };
+        let lines = open.lines.saturating_add(1).saturating_add(blanks);
+        if lines > ENTRY_LINES_MAX || entry.len() + line.len() + blanks as usize + 1 > ENTRY_BYTES_MAX {
+            self.cut();
+            return Step::Starts;
+        }
+        (open.lines, open.blanks) = (lines, 0);
+        Step::Continues { blanks }
+    }
+
+    /// Ends the open entry, whose next line begins another.
+    pub fn end(&mut self) {
+        self.open = None;
+    }
+
+    /// Ends the open entry although lines that continue it may follow.
+    pub fn cut(&mut self) {
+        if let Some(open) = self.open.take() {
+            let indentation = u32::try_from(open.indentation).unwrap_or(u32::MAX);
+            self.learned.cut = Some(Cut { indentation, kind: open.kind.flatten() });
+        }
+    }
+
+    fn continues(&mut self, entry: &[u8], line: &[u8], has_time: impl FnOnce() -> bool) -> bool {
+        let Some(Carried { source, message }) = carried(line) else {
+            return carried(first_of(entry)).is_none() && self.continues_message(entry, line, has_time);
+        };
+        // All lines with such a prefix have a time; what the program wrote decides.
+        let first = carried(first_of(entry)).filter(|first| first.source == source);
+        let Some(first) = first.filter(|_| !message.is_empty()) else { return false };
+        let has_time = || seems_dated(message);
+        match memchr::memrchr(b'\n', entry) {
+            None => self.continues_message(first.message, message, has_time),
+            Some(at) => {
+                let last = carried(&entry[at + 1..]).map_or(&b""[..], |last| last.message);
+                let text = [first.message, b"\n", last].concat();
+                self.continues_message(&text, message, has_time)
+            }
+        }
+    }
+
+    fn continues_message(&mut self, entry: &[u8], line: &[u8], has_time: impl FnOnce() -> bool) -> bool {
+        let Some(open) = &mut self.open else { return false };
+        let is_deeper = indentation(line) > open.indentation;
+        if !is_deeper && has_time() {
+            return false;
+        }
+        let first = first_of(entry);
+        let kind = open.kind.get_or_insert_with(|| Inside::at(first));
+        let has_level = !is_deeper && has_level(line);
+        let begins = if is_deeper { None } else { Inside::at(line) };
+        let may_belong = |own: &Inside| {
+            own.has_levels() || (!has_level && begins.is_none_or(|begins| begins.kind == own.kind))
+        };
+        if kind.as_mut().is_some_and(|own| may_belong(own) && own.continues(entry, line)) {
+            *kind = begins.filter(|_| kind.is_some_and(|own| own.has_levels())).or(*kind);
+            return true;
+        }
+        if is_deeper {
+            return true;
+        }
+        if has_level {
+            return false;
+        }
+        if MARKS.iter().any(|mark| (mark.is)(line)) {
+            return true;
+        }
+        let is_headed = open.is_headed && !is_request(first);
+        let is_new = |begins: &Inside| kind.is_none_or(|own| own.kind != begins.kind);
+        let may_follow = begins.filter(is_new).is_some_and(|begins| begins.may_follow(entry, line));
+        if is_headed && (may_follow || is_exception(line) || last_of(entry).ends_with(b":")) {
+            *kind = begins;
+            return true;
+        }
+        let is_head = begins.is_some() || HEADS.iter().any(|head| (head.is)(line));
+        let has_ended = kind.is_some_and(|own| own.has_clear_end());
+        is_headed && !is_head && !has_ended && self.is_trusted()
+    }
+
+    /// Whether entries of this input begin with a time or a level, so that a line without one continues an entry.
+    fn is_trusted(&mut self) -> bool {
+        let is_trusted = self.learned.trust >= TRUST_MIN;
+        let is_judged = self.open.as_mut().is_some_and(|open| std::mem::replace(&mut open.is_judged, true));
+        if !is_judged {
+            self.learned.trust = self.learned.trust.saturating_sub(TRUST_COST);
+        }
+        is_trusted
+    }
+}
+
+/// The first line of an entry.
+fn first_of(entry: &[u8]) -> &[u8] {
+    &entry[..memchr::memchr(b'\n', entry).unwrap_or(entry.len())]
+}
+
+/// Whether a message that is carried with a time of its own has another one, roughly.
+fn seems_dated(message: &[u8]) -> bool {
+    /// Number of bytes in which a clock is searched.
+    const LOOK_BYTES: usize = 40;
+    let text = &message[..message.len().min(LOOK_BYTES)];
+    let is_clock = |w: &[u8]| {
+        w[0].is_ascii_digit()
+            && w[1] == b':'
+            && w[2].is_ascii_digit()
+            && w[3].is_ascii_digit()
+            && w[4] == b':'
+    };
+    let is_start = text.first().is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'[');
+    message.starts_with(b"{\"") || is_start && text.windows(5).any(is_clock)
+}

@@ -1,0 +1,451 @@
+//! The kinds of entries of several lines, and of lines that continue any entry.
+//!
+//! To add a kind: one row here, and a text of it in the tests. The rows make the reference page, in which
+//! their order is that of the tests that a line passes.
+
+use serde::{Deserialize, Serialize};
+
+use super::lines::{
+    is_at_frame, is_cause, is_closing, is_closing_tag, is_end_of_dotnet_trace, is_exception, is_goroutine,
+    is_numbered_frame, is_ruby_error, is_ruby_frame, is_traceback, last_of,
+};
+
+/// A form of lines that continue the entry before them, whatever it is.
+pub struct LineKind {
+    /// Its name in the reference.
+    pub name: &'static str,
+    /// A line.
+    pub example: &'static str,
+    /// Whether a line has this form.
+    pub is: fn(&[u8]) -> bool,
+}
+
+/// Forms of lines that continue any entry. Indented lines, which also do, are recognised by the joiner.
+pub static MARKS: &[LineKind] = &[
+    LineKind {
+        name: "frames of Java, .NET and Node",
+        example: "at com.example.A.run(A.java:7)",
+        is: is_at_frame,
+    },
+    LineKind { name: "causes in Java", example: "Caused by: java.io.IOException: text", is: is_cause },
+    LineKind {
+        name: "ends of traces in .NET",
+        example: "--- End of inner exception stack trace ---",
+        is: is_end_of_dotnet_trace,
+    },
+    LineKind { name: "frames of PHP, C and C++", example: "#0 /app/a.php(3): f()", is: is_numbered_frame },
+    LineKind { name: "frames of Ruby", example: "app/a.rb:12:in 'call'", is: is_ruby_frame },
+    LineKind { name: "closing brackets", example: "});", is: is_closing },
+    LineKind { name: "closing tags", example: "</item>", is: is_closing_tag },
+];
+
+/// Forms of lines that begin an entry, even if they have no time and others have one.
+pub static HEADS: &[LineKind] = &[
+    LineKind {
+        name: "uncaught exceptions of Java and .NET",
+        example: "Exception in thread \"main\" java.io.IOException: text",
+        is: |line| {
+            let starts = [&b"Exception in thread \""[..], b"Unhandled exception", b"Unhandled Exception"];
+            starts.iter().any(|start| line.starts_with(start))
+        },
+    },
+    LineKind {
+        name: "errors of PHP",
+        example: "PHP Fatal error:  Uncaught Exception: text in /app/a.php:3",
+        is: |line| line.starts_with(b"PHP "),
+    },
+    LineKind {
+        name: "uncaught errors of Ruby",
+        example: "app.rb:3:in 'call': text (RuntimeError)",
+        is: is_ruby_error,
+    },
+];
+
+/// A kind of entries with lines of its own.
+pub struct EntryKind {
+    /// The kind.
+    pub id: Kind,
+    /// Its name in the reference.
+    pub name: &'static str,
+    /// Which lines belong to it.
+    pub about: &'static str,
+    /// Whether an entry with this first line is of the kind.
+    pub begins: fn(&[u8]) -> bool,
+    /// Whether such a line continues an entry that has a time or a level, whose text so far is given first,
+    /// and which then becomes one of this kind. Otherwise the line begins an entry.
+    pub may_follow: fn(&[u8], &[u8]) -> bool,
+    /// Whether the line continues the entry, whose text so far is given.
+    pub continues: fn(&mut Inside, &[u8], &[u8]) -> bool,
+}
+
+/// The identity of a kind, which a resume point stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Pretty-printed JSON.
+    Json,
+    /// Python's traces.
+    Python,
+    /// Go's panics and dumps.
+    Go,
+    /// Uncaught errors of Node.
+    Node,
+    /// Panics of Rust.
+    Rust,
+    /// Thread dumps of Java.
+    ThreadDump,
+    /// Records of `java.util.logging`.
+    JavaLogging,
+    /// Documents in YAML.
+    Yaml,
+    /// Statements in SQL.
+    Sql,
+}
+
+/// What is known of the entry of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inside {
+    /// The kind.
+    pub kind: Kind,
+    /// Number of open brackets in JSON.
+    pub depth: u32,
+    /// Whether the last line that the kind requires was seen.
+    pub is_complete: bool,
+}
+
+impl Inside {
+    /// At the first line of an entry, if it is of a kind.
+    pub fn at(first: &[u8]) -> Option<Self> {
+        KINDS.iter().find(|kind| (kind.begins)(first)).map(|kind| Self::new(kind.id, first))
+    }
+
+    /// Whether the line, which is at the start of the kind, continues an entry with a time or level.
+    pub fn may_follow(&self, entry: &[u8], line: &[u8]) -> bool {
+        KINDS.iter().any(|kind| kind.id == self.kind && (kind.may_follow)(entry, line))
+    }
+
+    fn new(kind: Kind, first: &[u8]) -> Self {
+        let depth = if kind == Kind::Json { depth_after(0, first) } else { 0 };
+        Self { kind, depth, is_complete: false }
+    }
+
+    /// Whether lines of the entry may begin with a level.
+    pub fn has_levels(&self) -> bool {
+        self.kind == Kind::JavaLogging
+    }
+
+    /// Whether other lines than its own can be told from it: a message of an exception may have any.
+    pub fn has_clear_end(&self) -> bool {
+        !matches!(self.kind, Kind::Python | Kind::JavaLogging | Kind::Rust)
+    }
+
+    /// Whether the line continues the entry, whose text so far is given.
+    pub fn continues(&mut self, entry: &[u8], line: &[u8]) -> bool {
+        KINDS.iter().find(|kind| kind.id == self.kind).is_some_and(|kind| (kind.continues)(self, entry, line))
+    }
+}
+
+/// All kinds.
+pub static KINDS: &[EntryKind] = &[
+    EntryKind {
+        id: Kind::Json,
+        name: "pretty-printed JSON",
+        about: "from a line that begins with `{`, or is `[`, to the bracket that closes it",
+        begins: |line| (line.starts_with(b"{") || line == b"[") && depth_after(0, line) > 0,
+        may_follow: |_, _| false,
+        continues: continues_json,
+    },
+    EntryKind {
+        id: Kind::Python,
+        name: "traces of Python",
+        about: "from `Traceback (most recent call last):` to the line with the exception, with the traces \
+                that the exception names as its cause",
+        begins: is_traceback,
+        may_follow: |_, _| true,
+        continues: continues_python,
+    },
+    EntryKind {
+        id: Kind::Go,
+        name: "panics and dumps of goroutines in Go",
+        about: "from `panic: `, `fatal error: ` or `goroutine N [..]:`: functions with their places, \
+                registers, `created by`, `exit status`",
+        begins: |line| {
+            line.starts_with(b"panic: ") || line.starts_with(b"fatal error: ") || is_goroutine(line)
+        },
+        may_follow: |_, line| is_goroutine(line),
+        continues: continues_go,
+    },
+    EntryKind {
+        id: Kind::Node,
+        name: "uncaught errors of Node",
+        about: "from the place of the error to `Node.js v..`",
+        begins: is_place_of_script,
+        may_follow: |_, _| false,
+        continues: continues_node,
+    },
+    EntryKind {
+        id: Kind::Rust,
+        name: "panics of Rust",
+        about: "`thread '..' panicked at ..`, the message, notes and frames",
+        begins: |line| {
+            line.starts_with(b"thread '") && memchr::memmem::find(line, b" panicked at ").is_some()
+        },
+        may_follow: |_, _| false,
+        continues: |_, entry, line| {
+            let is_message = !entry.contains(&b'\n') && entry.ends_with(b":");
+            is_message || line.starts_with(b"note: ") || line.starts_with(b"stack backtrace:")
+        },
+    },
+    EntryKind {
+        id: Kind::ThreadDump,
+        name: "thread dumps of Java",
+        about: "from `Full thread dump`, also after a line with only a time: threads with their frames, found \
+                deadlocks, the heap",
+        begins: |line| line.starts_with(b"Full thread dump"),
+        may_follow: |entry, _| entry.iter().all(|b| b.is_ascii_digit() || b" -:.,TZ[]/+".contains(b)),
+        continues: continues_thread_dump,
+    },
+    EntryKind {
+        id: Kind::JavaLogging,
+        name: "records of java.util.logging",
+        about: "`Jan 14, 2026 6:01:43 AM ..` and the line after it",
+        begins: |line| {
+            let is_date = line.get(3) == Some(&b' ') && memchr::memchr(b',', line).is_some_and(|at| at < 7);
+            let half = line.iter().take(28).collect::<Vec<_>>();
+            is_date && half.windows(4).any(|w| matches!(w, [b' ', b'A' | b'P', b'M', b' ']))
+        },
+        may_follow: |_, _| false,
+        continues: |inside, _, _| !std::mem::replace(&mut inside.is_complete, true),
+    },
+    EntryKind {
+        id: Kind::Yaml,
+        name: "documents in YAML",
+        about: "from `---` to the next one, or to `...`",
+        begins: |line| line == b"---" || line.starts_with(b"--- #"),
+        may_follow: |_, _| false,
+        continues: continues_yaml,
+    },
+    EntryKind {
+        id: Kind::Sql,
+        name: "statements in SQL",
+        about: "from a statement's first word, at the start of the line or after a time, to a semicolon: lines \
+                that begin with a word of SQL, or follow a comma or an opening bracket",
+        begins: |line| has_statement(line) && !line.trim_ascii_end().ends_with(b";"),
+        may_follow: |_, _| false,
+        continues: continues_sql,
+    },
+];
+
+/// The number of brackets that are open after a line of JSON; strings do not continue on the next line.
+fn depth_after(mut depth: u32, line: &[u8]) -> u32 {
+    let (mut is_string, mut is_escaped) = (false, false);
+    for byte in line {
+        match (is_string, byte) {
+            (true, _) if is_escaped => is_escaped = false,
+            (true, b'\\') => is_escaped = true,
+            (_, b'"') => is_string = !is_string,
+            (false, b'{' | b'[') => depth = depth.saturating_add(1),
+            (false, b'}' | b']') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    depth
+}
+
+fn continues_json(inside: &mut Inside, entry: &[u8], line: &[u8]) -> bool {
+    let follows_opening = || last_of(entry).trim_ascii_end().last().is_some_and(|b| b"[,:".contains(b));
+    let is_part = match line.first() {
+        Some(b' ' | b'\t' | b'}' | b']' | b'"') => true,
+        // Without indentation, elements of an array.
+        Some(b'{' | b'[' | b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => follows_opening(),
+        _ => false,
+    };
+    if inside.depth == 0 || !is_part {
+        return false;
+    }
+    inside.depth = depth_after(inside.depth, line);
+    true
+}
+
+fn continues_python(inside: &mut Inside, _: &[u8], line: &[u8]) -> bool {
+    const CHAINS: [&[u8]; 2] = [
+        b"During handling of the above exception, another exception occurred:",
+        b"The above exception was the ",
+    ];
+    if line.starts_with(b" ") || line.starts_with(b"\t") {
+        return true;
+    }
+    if CHAINS.iter().any(|chain| line.starts_with(chain)) {
+        inside.is_complete = false;
+        return true;
+    }
+    if is_traceback(line) {
+        return !inside.is_complete;
+    }
+    // The first line without indentation is the exception.
+    !std::mem::replace(&mut inside.is_complete, true)
+}
+
+fn continues_go(_: &mut Inside, _: &[u8], line: &[u8]) -> bool {
+    const STARTS: [&str; 9] = [
+        "created by ",
+        "exit status ",
+        "[signal ",
+        "runtime stack:",
+        "[originating from ",
+        "PC=",
+        "SIG",
+        "...additional frames elided...",
+        "goroutine running on other thread",
+    ];
+    let is_register = || {
+        let word = line.iter().take_while(|b| b.is_ascii_alphanumeric()).count();
+        (2..=6).contains(&word) && line[word..].trim_ascii().starts_with(b"0x")
+    };
+    let is_call = || {
+        let name = line.iter().position(|b| *b == b'(');
+        name.is_some_and(|at| at > 0 && !line[..at].contains(&b' ') && line[..at].contains(&b'.'))
+            && line.ends_with(b")")
+    };
+    STARTS.iter().any(|start| line.starts_with(start.as_bytes()))
+        || is_goroutine(line)
+        || is_call()
+        || is_register()
+}
+
+fn continues_thread_dump(_: &mut Inside, _: &[u8], line: &[u8]) -> bool {
+    const STARTS: [&str; 9] = [
+        "\"",
+        "JNI global ref",
+        "Found ",
+        "====",
+        "Java stack information",
+        "Threads class SMR info",
+        "0x",
+        "Heap",
+        "_java_thread_list",
+    ];
+    STARTS.iter().any(|start| line.starts_with(start.as_bytes()))
+}
+
+/// `/app/index.js:3`, `node:internal/modules/cjs/loader:1078`.
+fn is_place_of_script(line: &[u8]) -> bool {
+    let Some(colon) = memchr::memrchr(b':', line) else { return false };
+    let (path, number) = (&line[..colon], &line[colon + 1..]);
+    let is_script = || [".js", ".mjs", ".cjs", ".ts"].iter().any(|end| path.ends_with(end.as_bytes()));
+    !number.is_empty()
+        && number.iter().all(u8::is_ascii_digit)
+        && !path.contains(&b' ')
+        && (path.starts_with(b"node:internal/") || is_script())
+}
+
+fn continues_node(inside: &mut Inside, entry: &[u8], line: &[u8]) -> bool {
+    if line.starts_with(b"Node.js v") {
+        return true;
+    }
+    if inside.is_complete {
+        return false;
+    }
+    // The quoted source and a mark below it, then the error, whatever was thrown.
+    let lines = 1 + entry.iter().filter(|b| **b == b'\n').count();
+    inside.is_complete = is_exception(line) || lines > 2;
+    true
+}
+
+fn continues_yaml(inside: &mut Inside, _: &[u8], line: &[u8]) -> bool {
+    if inside.is_complete || line == b"---" || line.starts_with(b"--- ") {
+        return false;
+    }
+    if line == b"..." {
+        inside.is_complete = true;
+        return true;
+    }
+    let is_key = || {
+        let colon = memchr::memchr(b':', line);
+        colon.is_some_and(|at| at > 0 && matches!(line.get(at + 1), None | Some(b' ')))
+            && !line[..colon.unwrap_or(0)].contains(&b' ')
+    };
+    line.starts_with(b"- ") || line == b"-" || line.starts_with(b"#") || is_key()
+}
+
+/// First words of statements.
+const STATEMENTS: [&str; 10] =
+    ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "CREATE", "ALTER", "MERGE", "REPLACE", "EXPLAIN"];
+
+/// Whether a statement begins in the line: at its start, or in capitals after a time or a colon.
+fn has_statement(line: &[u8]) -> bool {
+    /// Number of bytes in which a statement is searched.
+    const LOOK_BYTES: usize = 256;
+    let line = &line[..line.len().min(LOOK_BYTES)];
+    let ends = |at: usize| line.get(at).is_none_or(|b| matches!(b, b' ' | b'\t' | b'('));
+    let is_word = |at: usize, word: &str| {
+        line.get(at..at + word.len()).is_some_and(|text| text == word.as_bytes()) && ends(at + word.len())
+    };
+    let starts = (0..line.len()).filter(|&at| {
+        line[at].is_ascii_uppercase()
+            && (at == 0 || matches!(line[at - 1], b' ' | b':' | b'"' | b'\'' | b'='))
+    });
+    let is_lower = ["select ", "insert into ", "delete from "].iter().any(|s| line.starts_with(s.as_bytes()));
+    is_lower || starts.into_iter().any(|at| STATEMENTS.iter().any(|word| is_word(at, word)))
+}
+
+fn continues_sql(inside: &mut Inside, entry: &[u8], line: &[u8]) -> bool {
+    /// Words with which lines of a statement begin.
+    const WORDS: [&str; 34] = [
+        "FROM",
+        "WHERE",
+        "AND",
+        "OR",
+        "JOIN",
+        "LEFT",
+        "RIGHT",
+        "INNER",
+        "OUTER",
+        "FULL",
+        "CROSS",
+        "ON",
+        "USING",
+        "GROUP",
+        "ORDER",
+        "HAVING",
+        "LIMIT",
+        "OFFSET",
+        "SET",
+        "VALUES",
+        "RETURNING",
+        "UNION",
+        "CASE",
+        "WHEN",
+        "THEN",
+        "ELSE",
+        "END",
+        "AS",
+        "INTO",
+        "FETCH",
+        "FOR",
+        "WINDOW",
+        "EXCEPT",
+        "INTERSECT",
+    ];
+    let before = last_of(entry).trim_ascii_end();
+    if inside.is_complete || before.ends_with(b";") {
+        inside.is_complete = true;
+        return false;
+    }
+    let letters = line.iter().take_while(|b| b.is_ascii_alphabetic()).count();
+    let word = &line[..letters];
+    let is_one_case = word.iter().all(u8::is_ascii_uppercase) || word.iter().all(u8::is_ascii_lowercase);
+    let is_one_of =
+        |words: &[&str]| is_one_case && words.iter().any(|one| word.eq_ignore_ascii_case(one.as_bytes()));
+    let follows = matches!(before.last(), Some(b',' | b'('))
+        || [&b"ALL"[..], b"UNION", b" AS", b"EXCEPT", b"INTERSECT"].iter().any(|end| {
+            before.len() >= end.len() && before[before.len() - end.len()..].eq_ignore_ascii_case(end)
+        });
+    let is_open_insert = before.starts_with(b"INSERT") || before.ends_with(b")");
+    is_one_of(&WORDS)
+        || line.starts_with(b"(")
+        || line.starts_with(b"--")
+        || line.starts_with(b"/*")
+        || follows
+        || (is_open_insert && is_one_of(&["SELECT"]))
+}

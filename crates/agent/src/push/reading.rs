@@ -1,0 +1,28 @@
+//! How the lines of an input are read: whether their times are used, and whether lines are joined.
+
+use super::entries::Rule;
+use super::timestamps::Recogniser;
+
+/// How the lines of an input are read.
+#[derive(Clone)]
+pub struct Reading {
+    /// Recognises times. Joining needs it too.
+    pub recogniser: Recogniser,
+    /// Whether lines are dated by their times, and not by arrival.
+    pub is_dating: bool,
+    /// How lines are joined, if they are.
+    pub rule: Option<Rule>,
+}
+
+#[cfg(test)]
+impl Reading {
+    /// Each line is an entry that is dated by arrival.
+    pub fn by_arrival() -> Self {
+        Self { recogniser: Recogniser::utc(0), is_dating: false, rule: None }
+    }
+
+    /// Lines are joined, and times are UTC.
+    pub fn joining(now_ns: i64) -> Self {
+        Self { recogniser: Recogniser::utc(now_ns), is_dating: true, rule: Some(Rule::Kinds) }
+    }
+}

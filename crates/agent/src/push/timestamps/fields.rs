@@ -1,0 +1,54 @@
+//! Timestamps in fields of JSON objects and of logfmt lines.
+
+use memchr::memmem;
+
+use super::Recogniser;
+use super::iso::date_time;
+use super::parts::epoch;
+
+/// Names of fields with the time, in order of preference: quoted for JSON, with `=` for logfmt. The names
+/// with underscores are journald's, those with `@` Logstash's and Serilog's, `timeMillis` and
+/// `epochSecond` Log4j's, `asctime` Python's.
+const FIELDS: [(&str, &str); 13] = [
+    ("\"timestamp\"", "timestamp="),
+    ("\"@timestamp\"", "@timestamp="),
+    ("\"time\"", "time="),
+    ("\"ts\"", "ts="),
+    ("\"t\"", "t="),
+    ("\"datetime\"", "datetime="),
+    ("\"__REALTIME_TIMESTAMP\"", "__REALTIME_TIMESTAMP="),
+    ("\"@t\"", "@t="),
+    ("\"timeMillis\"", "timeMillis="),
+    ("\"epochSecond\"", "epochSecond="),
+    ("\"asctime\"", "asctime="),
+    ("\"eventTime\"", "eventTime="),
+    ("\"date\"", "date="),
+];
+
+/// The names of the fields, for the reference.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|(quoted, _)| quoted.trim_matches('"'))
+}
+
+/// The time in a field of a JSON object.
+pub fn in_object(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+    FIELDS.iter().find_map(|(key, _)| {
+        let rest = text[memmem::find(text, key.as_bytes())? + key.len()..].trim_ascii_start();
+        value(recogniser, rest.strip_prefix(b":")?.trim_ascii_start())
+    })
+}
+
+/// The time in a field of a logfmt line.
+pub fn in_logfmt(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+    memchr::memchr(b'=', text)?;
+    FIELDS.iter().find_map(|(_, key)| {
+        let at = memmem::find(text, key.as_bytes())?;
+        let is_name = at == 0 || text[at - 1] == b' ';
+        is_name.then(|| value(recogniser, text[at + key.len()..].trim_ascii_start()))?
+    })
+}
+
+fn value(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+    let text = text.strip_prefix(b"\"").unwrap_or(text);
+    date_time(recogniser, text).or_else(|| epoch(text).map(|(ns, _)| ns))
+}
