@@ -1,5 +1,5 @@
-//! `sandur delete`: creates, lists and cancels requests to delete lines. Asks for confirmation before a
-//! change.
+//! `sandur delete`: creates, lists and cancels requests to delete lines, and deletes samples. Asks for
+//! confirmation before a change.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
@@ -12,6 +12,8 @@ use serde::Deserialize;
 
 use super::caret;
 use super::client::{self, Ask, Client};
+use super::delete_metrics;
+use super::labels::metrics_argument;
 use super::moment::{self, Window, Zone};
 use super::outcome::written;
 use super::results::{self, Data};
@@ -22,11 +24,14 @@ const PATH: &str = "/loki/api/v1/delete";
 pub fn command() -> Command {
     let yes = || Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue).help("Do not ask");
     let query = Arg::new("query").value_name("QUERY").required(true);
-    let query = query.help("The lines, like '{app=\"api\"} |= \"password\"'");
+    let query = query.help(
+        "The lines, like '{app=\"api\"} |= \"password\"', or the series, like 'up{job=\"api\"}'. A selector without \
+         the name of a metric selects streams of logs unless --metrics is given",
+    );
     let create = Command::new("create")
-        .about("Hide lines at once and remove them from the store later")
-        .args([query, yes()]);
-    let list = Command::new("list").about("List the requests with their progress");
+        .about("Hide lines or samples at once and remove them from the store later")
+        .args([query, metrics_argument(), yes()]);
+    let list = Command::new("list").about("List the requests for lines with their progress");
     let id = Arg::new("id").value_name("ID").required(true).help("The request, as `delete list` shows it");
     let force = Arg::new("force").long("force").action(ArgAction::SetTrue);
     let force = force.help("Also if some of the lines may have been removed already");
@@ -36,7 +41,7 @@ pub fn command() -> Command {
         yes(),
     ]);
     Command::new("delete")
-        .about("Delete lines: create, list and cancel delete requests")
+        .about("Delete lines and samples: create, list and cancel delete requests")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(client::arguments(moment::arguments(create)))
@@ -70,14 +75,22 @@ async fn create(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     if end <= start {
         return Err(Failed::usage("the range is shorter than a second"));
     }
+    let is_for_metrics = delete_metrics::is_for_metrics(matches, &query);
     if !matches.get_flag("yes") {
-        let lines = count(&client, &query, &shown).await?;
+        let found = match is_for_metrics {
+            true => delete_metrics::count(&client, &query, &shown).await?,
+            false => count(&client, &query, &shown).await?,
+        };
         let (from, to) = (shown.zone.show(shown.start), shown.zone.show(shown.end));
         let where_from = client.base();
-        let question = format!("Delete {lines} of {query}\nfrom {from} to {to} at {where_from}?");
+        let question = format!("Delete {found} of {query}\nfrom {from} to {to} at {where_from}?");
         if !confirmed(&question)? {
             return Err(Failed::new("nothing was deleted"));
         }
+    }
+    if is_for_metrics {
+        delete_metrics::create(&client, &query, &shown).await?;
+        return Ok(ExitCode::SUCCESS);
     }
     let rfc3339 = |seconds: i64| Zone::utc().show_exactly(seconds * 1_000_000_000);
     let pairs = [("query", query.clone()), ("start", rfc3339(start)), ("end", rfc3339(end))];

@@ -19,6 +19,7 @@ mod chart;
 pub mod client;
 pub mod cluster;
 pub mod delete;
+mod delete_metrics;
 pub mod escape;
 mod graphite_query;
 pub mod labels;

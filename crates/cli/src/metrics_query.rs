@@ -110,7 +110,7 @@ async fn ask(client: &Client, query: &str, window: &Window, matches: &ArgMatches
 }
 
 /// The message for a refused query: the server's message, the query, and a mark below the error.
-fn explain(query: &str, refusal: super::client::Refusal) -> Failed {
+pub(super) fn explain(query: &str, refusal: super::client::Refusal) -> Failed {
     let failed = Failed::from(refusal);
     let Some((span, words)) = sandur_promql::mistake(query) else { return failed };
     let help = unknown_name(&words).and_then(|name| {

@@ -74,6 +74,15 @@ impl Paint {
         format!("\x1b[{code}m{text}\x1b[0m")
     }
 
+    /// The text in the color of a series of a chart; after the last color the first one follows.
+    pub fn series(&self, n: usize, text: &str) -> String {
+        const CODES: [&str; 8] = ["32", "33", "36", "35", "34", "31", "92", "94"];
+        match self.on {
+            true => format!("\x1b[{}m{text}\x1b[0m", CODES[n % CODES.len()]),
+            false => text.to_owned(),
+        }
+    }
+
     /// The role of a log level.
     pub fn of_level(level: &str) -> Option<Ink> {
         match level {

@@ -10,8 +10,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches};
 use sandur_logql::Highlights;
 
+use super::chart;
 use super::escape::escaped;
-use super::moment::Zone;
+use super::moment::{Window, Zone};
 use super::paging::Row;
 use super::paint::{Ink, Paint};
 use super::results::{Data, LabelMap, MatrixSeries, VectorSeries};
@@ -169,10 +170,14 @@ impl<W: Write> Printer<W> {
         out.into()
     }
 
-    /// Prints the answer to a metric query.
-    pub fn metrics(&mut self, data: &Data) -> std::io::Result<()> {
+    /// Prints the answer to a metric query over the window.
+    pub fn metrics(&mut self, data: &Data, window: &Window) -> std::io::Result<()> {
         match data {
             Data::Streams(_) => {}
+            Data::Matrix(series) if self.output == Output::Default => {
+                let rows: Vec<super::samples::Row> = series.iter().map(Into::into).collect();
+                chart::draw(&mut self.out, &rows, window, self.paint)?;
+            }
             Data::Matrix(series) => series.iter().try_for_each(|s| self.matrix(s))?,
             Data::Vector(series) => {
                 let width = series.iter().map(|s| s.value.1.len()).max().unwrap_or(0);
@@ -213,16 +218,8 @@ impl<W: Write> Printer<W> {
             Output::Csv => {
                 series.values.iter().try_for_each(|(time, value)| self.value(*time, &series.metric, value))
             }
-            Output::Default => {
-                let values: Vec<f64> = series.values.iter().filter_map(|(_, v)| v.parse().ok()).collect();
-                let labels = self.labels(&series.metric);
-                writeln!(self.out, "{labels}")?;
-                let (least, most) = bounds(&values);
-                let last = series.values.last().map_or("", |(_, v)| v.as_str());
-                let curve = self.paint.ink(Ink::Good, &sparkline(&values));
-                let points = values.len();
-                writeln!(self.out, "  {curve}  last {last}, min {least}, max {most}, {points} points")
-            }
+            // Drawn as a whole.
+            Output::Default => Ok(()),
         }
     }
 
@@ -261,29 +258,6 @@ pub fn text_of(labels: &LabelMap) -> String {
     format!("{{{}}}", inner.join(", "))
 }
 
-fn bounds(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), &v| (l.min(v), m.max(v)))
-}
-
-/// Columns of a sparkline.
-const CURVE_COLUMNS: usize = 60;
-
-/// Draws the values as a row of bars.
-fn sparkline(values: &[f64]) -> String {
-    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let columns = values.len().min(CURVE_COLUMNS);
-    let (_, most) = bounds(values);
-    let column = |n: usize| {
-        let (from, to) = (n * values.len() / columns, (n + 1) * values.len() / columns);
-        bounds(&values[from..to.max(from + 1)]).1
-    };
-    let bar = |value: f64| {
-        let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
-        BARS[(share * 7.0).round() as usize]
-    };
-    (0..columns).map(|n| bar(column(n))).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::paging::rows;
@@ -307,7 +281,10 @@ mod tests {
         let mut printer = printer(output, "");
         match read(body.as_bytes()).unwrap().data {
             Data::Streams(streams) => printer.page(&rows(streams)).unwrap(),
-            other => printer.metrics(&other).unwrap(),
+            other => {
+                let window = Window { start: 0, end: 4_000_000_000, zone: Zone::utc() };
+                printer.metrics(&other, &window).unwrap();
+            }
         }
         String::from_utf8(printer.out).unwrap()
     }
@@ -374,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_shown_as_numbers_and_curves() {
+    fn metrics_are_shown_as_numbers_and_charts() {
         let vector = r#"{"data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1.5,"10"]},
             {"metric":{},"value":[1.5,"7"]}]},"warnings":["x"]}"#;
         assert_eq!(printed(vector, Output::Default), "10  {a=\"b\"}\n 7  {}\n");
@@ -383,8 +360,9 @@ mod tests {
         assert_eq!(printed(vector, Output::Csv), table);
         let matrix = r#"{"data":{"resultType":"matrix","result":
             [{"metric":{"a":"b"},"values":[[1,"0"],[2,"4"],[3,"8"]]}]}}"#;
-        let expected = "{a=\"b\"}\n  ▁▅█  last 8, min 0, max 8, 3 points\n";
-        assert_eq!(printed(matrix, Output::Default), expected);
+        let chart = printed(matrix, Output::Default);
+        assert!(chart.starts_with("8 \u{2524}") && chart.contains("from 1970-01-01T00:00:00"), "{chart}");
+        assert!(chart.ends_with("\u{25a0} {a=\"b\"}  last 8, min 0, max 8, 3 points\n"), "{chart}");
         let scalar = r#"{"data":{"resultType":"scalar","result":[1,"2"]}}"#;
         assert_eq!(printed(scalar, Output::Default), "2\n");
     }

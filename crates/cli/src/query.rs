@@ -160,7 +160,7 @@ fn show<W: std::io::Write>(
     }
     let printed = match answer.data {
         Data::Streams(streams) => printer.page(&super::paging::rows(streams)),
-        data => printer.metrics(&data),
+        data => printer.metrics(&data, window),
     };
     written(printed)
 }

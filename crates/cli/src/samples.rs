@@ -5,7 +5,16 @@ use sandur_terminal::Failed;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::results::LabelMap;
+use super::results::{LabelMap, MatrixSeries};
+
+impl From<&MatrixSeries> for Row {
+    /// The series in the form in which charts take it.
+    fn from(series: &MatrixSeries) -> Self {
+        let nanoseconds = |seconds: f64| (seconds * 1_000.0).round() as i64 * 1_000_000;
+        let values = series.values.iter().map(|(time, value)| (nanoseconds(*time), value.clone())).collect();
+        Self { metric: series.metric.clone(), values, source: Value::Null }
+    }
+}
 
 /// The body of an answer to a query.
 pub struct Answer {
@@ -70,14 +79,6 @@ impl Row {
             true => name.to_owned(),
             false => format!("{}{{{}}}", if is_plain { name } else { "" }, between.join(",")),
         }
-    }
-
-    /// The minimum and maximum value; infinities if there are none.
-    pub fn bounds(&self) -> (f64, f64) {
-        let values = self.values.iter().filter_map(|(_, value)| value.parse::<f64>().ok());
-        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
-            (least.min(value), most.max(value))
-        })
     }
 
     fn read(source: Value) -> Option<Self> {
