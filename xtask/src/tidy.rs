@@ -93,7 +93,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "terminal",
         ],
     ),
-    ("rules", &["base", "memory", "runtime", "model", "query", "logql", "promql", "yaml", "service"]),
+    (
+        "rules",
+        &["base", "memory", "runtime", "model", "store", "query", "logql", "promql", "yaml", "service"],
+    ),
     (
         "service",
         &["base", "memory", "runtime", "model", "query", "logql", "promql", "graphite", "carbon", "ingest"],

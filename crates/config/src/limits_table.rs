@@ -173,6 +173,27 @@ pub static LIMITS: &[LimitSpec] = &[
     limit("volume_max_series", "Maximum number of series in an answer of index/volume.", |l| {
         Slot::Count(&mut l.volume_max_series)
     }),
+    limit("ruler_max_namespaces_per_tenant", "Maximum number of namespaces of stored rules.", |l| {
+        Slot::Count(&mut l.ruler_max_namespaces_per_tenant)
+    }),
+    limit("ruler_max_rule_groups_per_tenant", "Maximum number of groups of stored rules.", |l| {
+        Slot::Count(&mut l.ruler_max_rule_groups_per_tenant)
+    }),
+    limit("ruler_max_rules_per_tenant", "Maximum number of stored rules.", |l| {
+        Slot::Count(&mut l.ruler_max_rules_per_tenant)
+    }),
+    limit("ruler_max_rules_per_rule_group", "Maximum number of rules of a stored group.", |l| {
+        Slot::Count(&mut l.ruler_max_rules_per_rule_group)
+    }),
+    limit("ruler_max_rule_group_size", "Maximum size of a stored group.", |l| {
+        Slot::Size(&mut l.ruler_max_rule_group_size)
+    }),
+    limit(
+        "ruler_max_state_memory",
+        "Memory of the states and series of the tenant's rules. A quarter of the memory of queries bounds \
+         those of all tenants.",
+        |l| Slot::Size(&mut l.ruler_max_state_memory),
+    ),
     limit(
         "metrics.ingestion_rate",
         "Samples, histograms, exemplars and metadata per second; 0: no limit.",

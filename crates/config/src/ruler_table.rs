@@ -5,7 +5,14 @@ use super::slot::Slot;
 
 /// The options below `[ruler]`.
 pub static RULER: &[OptionSpec] = &[
-    option("ruler.tenant", "Tenant whose data rules read and write.", |s| Slot::Text(&mut s.ruler.tenant)),
+    option("ruler.tenant", "Tenant whose data rules of files read and write.", |s| {
+        Slot::Text(&mut s.ruler.tenant)
+    }),
+    option(
+        "ruler.poll_interval",
+        "How often rules that were stored through another process are looked for.",
+        |s| Slot::Duration(&mut s.ruler.poll_interval),
+    ),
     option(
         "ruler.external_url",
         "URL of this server for links in notifications and templates. Empty: http:// and the address of the \

@@ -130,8 +130,10 @@ impl Default for TlsSettings {
 /// Evaluation of rules.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ruler {
-    /// Tenant whose data rules read and write.
+    /// Tenant whose data rules of files read and write.
     pub tenant: String,
+    /// How often stored rules are looked for.
+    pub poll_interval: Duration,
     /// URL of this server; empty: that of the HTTP listener.
     pub external_url: String,
     /// Labels of every alert that is sent, as `NAME=VALUE`.
@@ -163,6 +165,7 @@ impl Default for Ruler {
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         Self {
             tenant: TenantId::default_tenant().to_string(),
+            poll_interval: Duration::from_secs(30),
             external_url: String::new(),
             external_labels: Vec::new(),
             evaluation_interval: minutes(1),

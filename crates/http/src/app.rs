@@ -12,6 +12,7 @@ use sandur_runtime::{Env, KeyedTurns, Shutdown, ShutdownSignal, Task};
 use sandur_service::{Queries, Writes};
 
 use sandur_rules::RulesShown;
+use sandur_rules::stored::StoredRules;
 
 use super::scrape_state::Scraping;
 use crate::server_metrics::ServerMetrics;
@@ -65,6 +66,8 @@ pub struct AppState {
     pub scraping: Scraping,
     /// Rules that this process evaluates, once it does.
     pub rules: RulesShown,
+    /// Rules that were stored through the API.
+    pub stored_rules: StoredRules,
     /// What listeners of Graphite's protocols counted.
     pub carbon: Carbon,
 }

@@ -136,7 +136,7 @@ pub async fn admit(State(guarded): State<Guarded>, mut request: Request, next: N
         return gate.refuse(&asked, &refusal, is_page);
     }
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    if !(changes && matches!(route.scope, Access::Delete | Access::Admin)) {
+    if !(changes && matches!(route.scope, Access::Delete | Access::RulesWrite | Access::Admin)) {
         return next.run(request).await;
     }
     asked.tenant = tenant_of(&request);

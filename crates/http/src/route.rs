@@ -70,6 +70,10 @@ pub enum Access {
     Write,
     /// A credential with the scope `delete`.
     Delete,
+    /// A credential with the scope `rules:read`.
+    RulesRead,
+    /// A credential with the scope `rules:write`.
+    RulesWrite,
     /// A credential with the scope `admin`.
     Admin,
 }
@@ -82,6 +86,8 @@ impl Access {
             Self::Read => Some(Scope::Read),
             Self::Write => Some(Scope::Write),
             Self::Delete => Some(Scope::Delete),
+            Self::RulesRead => Some(Scope::RulesRead),
+            Self::RulesWrite => Some(Scope::RulesWrite),
             Self::Admin => Some(Scope::Admin),
         }
     }
@@ -94,13 +100,15 @@ impl Access {
             Self::Read => "read",
             Self::Write => "write",
             Self::Delete => "delete",
+            Self::RulesRead => "rules:read",
+            Self::RulesWrite => "rules:write",
             Self::Admin => "admin",
         }
     }
 
     /// Whether the route changes stored data or the state of the process.
     pub fn changes(self) -> bool {
-        matches!(self, Self::Write | Self::Delete | Self::Admin)
+        matches!(self, Self::Write | Self::Delete | Self::RulesWrite | Self::Admin)
     }
 }
 

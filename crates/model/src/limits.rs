@@ -101,6 +101,18 @@ pub struct Limits {
     pub max_concurrent_tail_requests: u64,
     /// Series in a response of `index/volume`.
     pub volume_max_series: u64,
+    /// Namespaces of stored rules.
+    pub ruler_max_namespaces_per_tenant: u64,
+    /// Groups of stored rules.
+    pub ruler_max_rule_groups_per_tenant: u64,
+    /// Stored rules.
+    pub ruler_max_rules_per_tenant: u64,
+    /// Rules of a stored group.
+    pub ruler_max_rules_per_rule_group: u64,
+    /// Bytes of a stored group.
+    pub ruler_max_rule_group_size: u64,
+    /// Bytes of the states and series of the tenant's rules.
+    pub ruler_max_state_memory: u64,
     /// Limits on samples.
     pub metrics: MetricLimits,
 }
@@ -250,6 +262,12 @@ impl Default for Limits {
             store_read_rate: 2 << 30,
             store_read_burst: 32 << 30,
             max_concurrent_tail_requests: 10,
+            ruler_max_namespaces_per_tenant: 1_000,
+            ruler_max_rule_groups_per_tenant: 1_000,
+            ruler_max_rules_per_tenant: 20_000,
+            ruler_max_rules_per_rule_group: 1_000,
+            ruler_max_rule_group_size: 1 << 20,
+            ruler_max_state_memory: 256 << 20,
             volume_max_series: 1_000,
             metrics: MetricLimits::default(),
         }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use sandur_memory::MemoryBudget;
+use sandur_model::TenantId;
 use sandur_runtime::{Env, ShutdownSignal};
 use tokio::sync::Semaphore;
 
@@ -39,6 +40,8 @@ pub const EVALUATIONS_MAX: usize = 64;
 pub struct Parts {
     /// Clock and tasks.
     pub env: Env,
+    /// The tenant of the rules.
+    pub tenant: TenantId,
     /// What rules have in common.
     pub common: Common,
     /// Sends alerts.
@@ -235,7 +238,7 @@ async fn evaluate_rule(spec: &GroupSpec, parts: &Parts, rule: &mut Rule, at: Ins
     // after a while, and a failed evaluation resolves nothing.
     let resend = Resend { delay: parts.resend_delay, interval: spec.interval };
     let due = rule.alerts.to_send(resend, at);
-    parts.notifier.send(&rule.spec.expr, due);
+    parts.notifier.send(&parts.tenant, &rule.spec.expr, due);
 }
 
 /// The time of a clock.

@@ -42,6 +42,14 @@ pub struct RuleMetrics {
     lost: Family<ReasonLabels, Counter>,
     /// Alerts that wait to be sent, of all Alertmanagers.
     pub queued: Gauge,
+    /// Tenants with rules that were stored through the API.
+    pub stored_tenants: Gauge,
+    /// Objects of stored rules that are damaged, so that what held before is used.
+    pub stored_broken: Gauge,
+    /// Reads of the index of stored rules.
+    pub stored_reads: Counter,
+    /// Changes of stored rules by this process.
+    pub stored_changes: Counter,
 }
 
 impl Default for RuleMetrics {
@@ -59,6 +67,10 @@ impl Default for RuleMetrics {
             notification_failures: Counter::default(),
             lost: Family::default(),
             queued: Gauge::default(),
+            stored_tenants: Gauge::default(),
+            stored_broken: Gauge::default(),
+            stored_reads: Counter::default(),
+            stored_changes: Counter::default(),
         }
     }
 }
@@ -86,6 +98,14 @@ impl RuleMetrics {
         let text = "Alerts that were not sent to an Alertmanager, by reason";
         all.register("sandur_rules_notifications_lost", text, own.lost);
         all.register("sandur_rules_notifications_queued", "Alerts that wait to be sent", own.queued);
+        let text = "Tenants with rules that were stored through the API";
+        all.register("sandur_rules_stored_tenants", text, own.stored_tenants);
+        let text = "Objects of stored rules that are damaged, so that what held before is used";
+        all.register("sandur_rules_stored_broken", text, own.stored_broken);
+        let text = "Reads of the index of stored rules";
+        all.register("sandur_rules_stored_reads", text, own.stored_reads);
+        let text = "Changes of stored rules by this process";
+        all.register("sandur_rules_stored_changes", text, own.stored_changes);
     }
 
     /// Counts a failed evaluation.

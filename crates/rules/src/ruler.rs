@@ -1,21 +1,25 @@
-//! Runs the groups of all files, and follows changes of the files.
+//! Runs the groups of all files, or the stored groups of a tenant, and follows their changes.
 //!
 //! **Invariants.** A group that did not change goes on undisturbed. A rule that moved to another place, with
 //! the same name and labels, goes on with its alerts and series. Series of a rule that no longer exists get
 //! stale markers. When the server stops, nothing is ended: the rules go on after the next start.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_model::TenantId;
 use sandur_runtime::{Shutdown, ShutdownSignal, Task};
+use tokio::sync::watch;
 
 use crate::group::{Group, Parts, now};
 use crate::output::{self, Written};
 use crate::rule::Rule;
-use crate::shown::{Display, RulesShown};
+use crate::shown::{Display, FileShown, ShownPart};
 use crate::sources::{Files, Most, Round, Source};
 use crate::spec::GroupSpec;
+use crate::stored::StoredRules;
 
 /// How often files are looked at, and how soon again after one changed.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -31,12 +35,14 @@ pub struct Ruler {
     pub built_in: Vec<GroupSpec>,
     /// The files and folders.
     pub sources: Vec<Source>,
+    /// The tenant's rules that were stored through the API, in place of files.
+    pub stored: Option<(StoredRules, TenantId)>,
     /// The interval of groups that have none.
     pub interval: Duration,
     /// The most groups and rules.
     pub most: Most,
     /// Where the state is shown.
-    pub shown: RulesShown,
+    pub shown: ShownPart,
 }
 
 /// A running group.
@@ -53,6 +59,9 @@ type Key = (Arc<str>, String);
 #[derive(Default)]
 struct State {
     files: Files,
+    stored: Arc<Vec<GroupSpec>>,
+    /// Errors about stored rules.
+    damage: Vec<FileShown>,
     running: BTreeMap<Key, Running>,
     /// Series of removed rules whose ends could not be stored yet.
     orphans: Written,
@@ -63,8 +72,8 @@ struct State {
 impl Ruler {
     /// Runs until the server stops.
     pub async fn run(self, stopping: ShutdownSignal) {
-        let env = self.parts.env.clone();
         let mut state = State::default();
+        let mut changes = self.stored.as_ref().map(|(stored, _)| stored.changes());
         let (mut first, mut changed, mut unsettled_rounds) = (true, true, 0);
         loop {
             let round = self.read(&mut state, first).await;
@@ -79,13 +88,47 @@ impl Ruler {
             self.end_orphans(&mut state).await;
             first = false;
             let wait = if round.unsettled { SETTLING } else { REFRESH };
-            if env.timeout(wait, stopping.triggered()).await.is_some() {
+            if self.is_over(&state) || self.pause(wait, &mut changes, &stopping).await.is_break() {
                 return;
             }
         }
     }
 
+    /// Waits for the next round, which a change of stored rules begins at once. Breaks when the server stops.
+    async fn pause(
+        &self,
+        wait: Duration,
+        changes: &mut Option<watch::Receiver<u64>>,
+        stopping: &ShutdownSignal,
+    ) -> ControlFlow<()> {
+        let change = async {
+            let is_over = match changes {
+                Some(changes) => changes.changed().await.is_err(),
+                None => true,
+            };
+            if is_over {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            () = stopping.triggered() => ControlFlow::Break(()),
+            () = change => ControlFlow::Continue(()),
+            () = self.parts.env.sleep(wait) => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Whether the tenant has no stored rules any more, and nothing is left to do.
+    fn is_over(&self, state: &State) -> bool {
+        self.stored.is_some()
+            && state.running.is_empty()
+            && state.orphans.is_empty()
+            && state.damage.is_empty()
+    }
+
     async fn read(&self, state: &mut State, first: bool) -> Round {
+        if let Some((stored, tenant)) = &self.stored {
+            return state.read_stored(stored, tenant);
+        }
         let mut files = std::mem::take(&mut state.files);
         let (sources, interval, most) = (self.sources.clone(), self.interval, self.most);
         let before: Vec<_> = files.shown();
@@ -100,15 +143,13 @@ impl Ruler {
             let error = file.error.as_deref().unwrap_or_default();
             tracing::error!(file = file.path, error, "rules are not used; what held before stays");
         }
-        let broken = shown.iter().filter(|file| file.error.is_some()).count();
-        self.parts.metrics.broken_files.set(broken as i64);
         round
     }
 
     /// Makes the running groups those of the files.
     async fn apply(&self, state: &mut State) {
         let mut specs: BTreeMap<Key, GroupSpec> = BTreeMap::new();
-        for spec in state.files.groups().into_iter().chain(self.built_in.iter().cloned()) {
+        for spec in state.groups().into_iter().chain(self.built_in.iter().cloned()) {
             specs.insert((Arc::clone(&spec.file), spec.name.clone()), spec);
         }
         let changed = |key: &Key, running: &Running| !specs.get(key).is_some_and(|s| s.equals(&running.spec));
@@ -122,10 +163,7 @@ impl Ruler {
         specs.retain(|key, _| !state.running.contains_key(key));
         self.start(state, specs, former);
         let displays = state.running.values().map(|running| Arc::clone(&running.display)).collect();
-        self.shown.set(displays, state.files.shown());
-        let rules: usize = state.running.values().map(|running| running.spec.rules.len()).sum();
-        self.parts.metrics.groups.set(state.running.len() as i64);
-        self.parts.metrics.rules.set(rules as i64);
+        self.shown.set(displays, state.shown());
     }
 
     /// Starts groups, which continue the rules of former ones.
@@ -171,6 +209,28 @@ impl Ruler {
         if let Err(error) = output::end_all(&*self.parts.common.data, at, &mut state.orphans).await {
             tracing::warn!(%error, "series of removed rules could not be ended; trying again");
         }
+    }
+}
+
+impl State {
+    /// Takes the stored rules that hold now.
+    fn read_stored(&mut self, stored: &StoredRules, tenant: &TenantId) -> Round {
+        let (specs, damage) = (stored.specs(tenant), stored.shown(tenant));
+        let changed = !Arc::ptr_eq(&specs, &self.stored) || damage != self.damage;
+        (self.stored, self.damage) = (specs, damage);
+        Round { changed, unsettled: false }
+    }
+
+    fn groups(&self) -> Vec<GroupSpec> {
+        let mut groups = self.files.groups();
+        groups.extend(self.stored.iter().cloned());
+        groups
+    }
+
+    fn shown(&self) -> Vec<FileShown> {
+        let mut shown = self.files.shown();
+        shown.extend(self.damage.iter().cloned());
+        shown
     }
 }
 

@@ -15,7 +15,7 @@ use crate::metrics::RuleMetrics;
 use crate::notify::{Notifier, Post};
 use crate::restore::Tolerance;
 use crate::rule::Common;
-use crate::shown::GroupShown;
+use crate::shown::{GroupShown, RulesShown};
 
 /// Notes which alerts it got.
 #[derive(Default)]
@@ -25,6 +25,7 @@ impl Post for Receiver {
     fn post<'a>(
         &'a self,
         _: &'a str,
+        _: &'a TenantId,
         body: bytes::Bytes,
         _: Duration,
     ) -> sandur_base::BoxFuture<'a, Result<u16, String>> {
@@ -74,7 +75,7 @@ impl Bench {
         let post: Arc<dyn Post> = Arc::<Receiver>::clone(&self.receiver);
         let urls = ["http://am".to_owned()];
         let notifier = Notifier::new(&env, &urls, Arc::clone(&external), post, self.metrics.clone());
-        self.shown.set_tenant(sandur_model::TenantId::default_tenant(), notifier.clone());
+        self.shown.set_notifier(notifier.clone());
         let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
         let common = Common {
             data: Arc::<MemoryData>::clone(&self.data),
@@ -86,14 +87,17 @@ impl Bench {
         let memory = sandur_memory::MemoryBudget::root("rules", 16 << 20);
         let (resend_delay, metrics) = (minutes(1), self.metrics.clone());
         let turns = Arc::new(tokio::sync::Semaphore::new(EVALUATIONS_MAX));
-        let parts = Parts { env: env.clone(), common, notifier, resend_delay, memory, metrics, turns };
+        let tenant = TenantId::default_tenant();
+        let parts =
+            Parts { env: env.clone(), tenant, common, notifier, resend_delay, memory, metrics, turns };
         let ruler = Ruler {
             parts,
             built_in: Vec::new(),
             sources: vec![Source::parse(&self.directory.path().display().to_string())],
             interval: minutes(1),
             most: Most { groups: 100, rules: 1_000 },
-            shown: self.shown.clone(),
+            stored: None,
+            shown: self.shown.part(TenantId::default_tenant(), self.metrics.clone()),
         };
         let stop = Shutdown::default();
         let task = env.spawn("ruler", ruler.run(stop.signal()));

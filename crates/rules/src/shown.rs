@@ -1,5 +1,6 @@
 //! The state of rules as it is shown to people: a copy that is made after each evaluation of a group.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use sandur_model::TenantId;
 
 use crate::alert::Alert;
 use crate::data::Instant;
+use crate::metrics::RuleMetrics;
 use crate::notify::{AlertmanagerShown, Notifier};
 use crate::spec::{GroupSpec, RuleSpec};
 
@@ -87,18 +89,69 @@ pub struct RulesShown(Arc<Mutex<Shown>>);
 
 #[derive(Default)]
 struct Shown {
-    groups: Vec<Arc<Display>>,
-    files: Vec<FileShown>,
-    /// The tenant whose rules are evaluated; `None` if this process evaluates none.
-    tenant: Option<TenantId>,
+    parts: BTreeMap<u64, Part>,
+    next: u64,
     notifier: Option<Notifier>,
 }
 
+/// The rules of one ruler.
+struct Part {
+    tenant: TenantId,
+    groups: Vec<Arc<Display>>,
+    files: Vec<FileShown>,
+}
+
+/// The place where a ruler shows its groups, until it is dropped.
+pub struct ShownPart {
+    all: RulesShown,
+    number: u64,
+    metrics: RuleMetrics,
+}
+
+impl ShownPart {
+    /// Shows other groups and files.
+    pub(crate) fn set(&self, groups: Vec<Arc<Display>>, files: Vec<FileShown>) {
+        if let Some(part) = self.all.lock().parts.get_mut(&self.number) {
+            (part.groups, part.files) = (groups, files);
+        }
+        self.all.count(&self.metrics);
+    }
+}
+
+impl Drop for ShownPart {
+    fn drop(&mut self) {
+        self.all.lock().parts.remove(&self.number);
+        self.all.count(&self.metrics);
+    }
+}
+
 impl RulesShown {
-    /// Sets the tenant whose rules are evaluated, and what sends its alerts.
-    pub fn set_tenant(&self, tenant: TenantId, notifier: Notifier) {
+    /// Sets what sends alerts.
+    pub fn set_notifier(&self, notifier: Notifier) {
+        self.lock().notifier = Some(notifier);
+    }
+
+    /// A place for the rules of one ruler, all of which belong to a tenant.
+    pub fn part(&self, tenant: TenantId, metrics: RuleMetrics) -> ShownPart {
         let mut shown = self.lock();
-        (shown.tenant, shown.notifier) = (Some(tenant), Some(notifier));
+        let number = shown.next;
+        shown.next += 1;
+        shown.parts.insert(number, Part { tenant, groups: Vec::new(), files: Vec::new() });
+        ShownPart { all: self.clone(), number, metrics }
+    }
+
+    /// Counts the groups, rules and broken files of all rulers.
+    fn count(&self, metrics: &RuleMetrics) {
+        let shown = self.lock();
+        let (mut groups, mut rules, mut broken) = (0, 0, 0);
+        for part in shown.parts.values() {
+            groups += part.groups.len();
+            rules += part.groups.iter().map(|display| display.get().spec.rules.len()).sum::<usize>();
+            broken += part.files.iter().filter(|file| file.error.is_some()).count();
+        }
+        metrics.groups.set(groups as i64);
+        metrics.rules.set(rules as i64);
+        metrics.broken_files.set(broken as i64);
     }
 
     /// The Alertmanagers.
@@ -106,20 +159,17 @@ impl RulesShown {
         self.lock().notifier.as_ref().map(Notifier::targets).unwrap_or_default()
     }
 
-    /// Shows other groups and files.
-    pub(crate) fn set(&self, groups: Vec<Arc<Display>>, files: Vec<FileShown>) {
-        let mut shown = self.lock();
-        (shown.groups, shown.files) = (groups, files);
+    /// The tenants with rules in this process.
+    pub fn tenants(&self) -> BTreeSet<TenantId> {
+        self.lock().parts.values().map(|part| part.tenant.clone()).collect()
     }
 
     /// The groups of a tenant, sorted by file and name.
     pub fn groups(&self, tenant: &TenantId) -> Vec<Arc<GroupShown>> {
-        let displays = {
+        let displays: Vec<Arc<Display>> = {
             let shown = self.lock();
-            if shown.tenant.as_ref() != Some(tenant) {
-                return Vec::new();
-            }
-            shown.groups.clone()
+            let own = shown.parts.values().filter(|part| part.tenant == *tenant);
+            own.flat_map(|part| part.groups.iter().cloned()).collect()
         };
         let mut groups: Vec<_> = displays.iter().map(|display| display.get()).collect();
         groups.sort_by(|a, b| (&a.spec.file, &a.spec.name).cmp(&(&b.spec.file, &b.spec.name)));
@@ -129,7 +179,8 @@ impl RulesShown {
     /// The files of a tenant.
     pub fn files(&self, tenant: &TenantId) -> Vec<FileShown> {
         let shown = self.lock();
-        if shown.tenant.as_ref() == Some(tenant) { shown.files.clone() } else { Vec::new() }
+        let own = shown.parts.values().filter(|part| part.tenant == *tenant);
+        own.flat_map(|part| part.files.iter().cloned()).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The language of an expression.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Language {
     /// PromQL, over samples.
     #[default]

@@ -8,8 +8,8 @@
 //! **Life of a file.** [`Node::parse`] makes the tree. A reader makes [`Keys`] of each map, takes the keys
 //! that it knows, and ends with [`Keys::finish`].
 //!
-//! **Invariants.** The depth of a tree and the number of its nodes are bounded, also if aliases repeat
-//! values. Every error has a line.
+//! **Invariants.** The depth of a tree, the number of its nodes and the bytes of its texts are bounded,
+//! also if aliases repeat values ([`Bounds`]). Every error has a line.
 
 mod error;
 mod keys;
@@ -17,4 +17,4 @@ mod node;
 
 pub use error::ConfigError;
 pub use keys::Keys;
-pub use node::{Data, Node};
+pub use node::{Bounds, Data, Node};

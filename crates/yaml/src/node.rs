@@ -1,7 +1,7 @@
 //! Parses YAML to a tree with line numbers, so that every message can name a line.
 //!
-//! Depth and number of nodes are bounded, also those that aliases repeat. A merge key (`<<`) adds the keys of
-//! other maps, as in Go's parser, which Prometheus and Loki use.
+//! Depth, number of nodes and bytes of texts are bounded, also those that aliases repeat. A merge key (`<<`)
+//! adds the keys of other maps, as in Go's parser, which Prometheus and Loki use.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,8 +11,33 @@ use crate::error::ConfigError;
 
 /// The largest depth of a file.
 const DEPTH_MAX: usize = 32;
-/// The largest number of nodes of a file.
-const NODES_MAX: usize = 1_000_000;
+
+/// The bounds of a tree. What aliases repeat counts each time.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The most nodes.
+    pub nodes: usize,
+    /// The most bytes of all texts.
+    pub bytes: usize,
+}
+
+impl Bounds {
+    /// For files that an operator wrote.
+    pub const FILE: Self = Self { nodes: 1_000_000, bytes: 64 << 20 };
+    /// Estimated bytes of a node without its text.
+    const NODE_BYTES: u64 = 128;
+
+    /// For a text that a client sent: a node for every two bytes, and texts of twice its size. Texts without
+    /// aliases stay below that.
+    pub fn of_client(text: &str) -> Self {
+        Self { nodes: 1_000 + text.len() / 2, bytes: 1_000 + text.len() * 2 }
+    }
+
+    /// The most memory of a tree within these bounds.
+    pub fn memory(self) -> u64 {
+        self.nodes as u64 * Self::NODE_BYTES + self.bytes as u64
+    }
+}
 
 /// A value and the line where it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,15 +74,21 @@ struct Open {
 struct Item {
     node: Node,
     nodes: usize,
+    bytes: usize,
     height: usize,
     /// Whether it is the plain text `<<`.
     merges: bool,
 }
 
 impl Node {
-    /// Parses one document.
+    /// Parses one document of a file.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let mut reader = Reader::default();
+        Self::parse_within(text, Bounds::FILE)
+    }
+
+    /// Parses one document.
+    pub fn parse_within(text: &str, bounds: Bounds) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(bounds);
         for event in Parser::new_from_str(text) {
             let (event, span) =
                 event.map_err(|error| ConfigError::at(error.marker().line(), error.info().to_owned()))?;
@@ -68,21 +99,26 @@ impl Node {
 }
 
 /// The state of the parser between two events.
-#[derive(Default)]
 struct Reader {
+    bounds: Bounds,
     open: Vec<Open>,
     anchors: HashMap<usize, Item>,
     root: Option<Node>,
     nodes: usize,
+    bytes: usize,
 }
 
 impl Reader {
+    fn new(bounds: Bounds) -> Self {
+        Self { bounds, open: Vec::new(), anchors: HashMap::new(), root: None, nodes: 0, bytes: 0 }
+    }
+
     fn read(&mut self, event: Event<'_>, line: usize) -> Result<(), ConfigError> {
         let (item, anchor) = match event {
             Event::Scalar(text, style, anchor, _) => {
                 let merges = style == ScalarStyle::Plain && text == "<<";
                 let node = Node { line, data: scalar(&text, style) };
-                (Item { node, nodes: 1, height: 0, merges }, anchor)
+                (Item { node, nodes: 1, bytes: text.len(), height: 0, merges }, anchor)
             }
             Event::SequenceStart(anchor, _) => return self.begin(line, anchor, false),
             Event::MappingStart(anchor, _) => return self.begin(line, anchor, true),
@@ -94,9 +130,15 @@ impl Reader {
                 None => return Ok(()),
             },
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                // The limit is checked before the copy is made.
-                Some(known) if self.nodes + known.nodes > NODES_MAX => return Err(too_many(line)),
-                Some(known) => (known.clone(), 0),
+                // The limits are checked before the copy is made.
+                Some(known) => {
+                    self.check_size(known.nodes, known.bytes, line)?;
+                    let copy = known.clone();
+                    // `add` counts the node itself, or the text.
+                    self.nodes += copy.nodes - 1;
+                    self.bytes += if copy.nodes > 1 { copy.bytes } else { 0 };
+                    (copy, 0)
+                }
                 None => return Err(ConfigError::at(line, "an alias refers to itself".to_owned())),
             },
             Event::DocumentStart(_) if self.root.is_some() => {
@@ -120,18 +162,30 @@ impl Reader {
         }
     }
 
+    fn check_size(&self, nodes: usize, bytes: usize, line: usize) -> Result<(), ConfigError> {
+        let Bounds { nodes: nodes_max, bytes: bytes_max } = self.bounds;
+        if self.nodes + nodes > nodes_max {
+            return Err(ConfigError::at(line, format!("more than {nodes_max} values")));
+        }
+        match self.bytes + bytes > bytes_max {
+            true => Err(ConfigError::at(line, format!("more than {bytes_max} bytes of texts"))),
+            false => Ok(()),
+        }
+    }
+
     /// Adds a complete node to its parent.
     fn add(&mut self, item: Item, anchor: usize, line: usize) -> Result<(), ConfigError> {
         self.check_depth(item.height, line)?;
-        // The nodes inside of a list or map were counted when they were added.
-        let is_alias = anchor == 0 && item.nodes > 1;
-        self.nodes += if is_alias { item.nodes } else { 1 };
+        // The nodes and texts inside of a list or map were counted when they were added.
+        self.nodes += 1;
+        self.bytes += if item.nodes == 1 { item.bytes } else { 0 };
         if anchor != 0 {
             self.nodes += item.nodes;
-            self.anchors.insert(anchor, item.clone());
+            self.bytes += item.bytes;
         }
-        if self.nodes > NODES_MAX {
-            return Err(too_many(line));
+        self.check_size(0, 0, line)?;
+        if anchor != 0 {
+            self.anchors.insert(anchor, item.clone());
         }
         match self.open.last_mut() {
             Some(parent) => parent.items.push(item),
@@ -141,20 +195,17 @@ impl Reader {
     }
 }
 
-fn too_many(line: usize) -> ConfigError {
-    ConfigError::at(line, format!("more than {NODES_MAX} values"))
-}
-
 impl Open {
     fn close(self) -> Result<Item, ConfigError> {
         let nodes = 1 + self.items.iter().map(|item| item.nodes).sum::<usize>();
+        let bytes = self.items.iter().map(|item| item.bytes).sum();
         let height = 1 + self.items.iter().map(|item| item.height).max().unwrap_or(0);
         let Self { line, items, is_map, .. } = self;
         let data = match is_map {
             true => Data::Map(pairs(items)?),
             false => Data::List(items.into_iter().map(|item| item.node).collect()),
         };
-        Ok(Item { node: Node { line, data }, nodes, height, merges: false })
+        Ok(Item { node: Node { line, data }, nodes, bytes, height, merges: false })
     }
 }
 
@@ -246,6 +297,12 @@ mod tests {
             laughs += &format!("a{n}: &a{n} [{}]\n", [before.as_str(); 9].join(","));
         }
         assert!(Node::parse(&laughs).unwrap_err().what.contains("more than 1000000 values"));
+        let repeated = format!("a: &x {}\nb: [{}]\n", "y".repeat(1 << 20), ["*x"; 1_000].join(","));
+        assert!(Node::parse(&repeated).unwrap_err().what.contains("bytes of texts"));
+        let plain = "- a: b\n  c: 'd'\n- {e: f, g: [h, i]}\n".repeat(500);
+        assert!(Node::parse_within(&plain, Bounds::of_client(&plain)).is_ok());
+        let short = format!("a: &x [{}]\nb: [{}]\n", ["k"; 1_000].join(","), ["*x"; 1_000].join(","));
+        assert!(Node::parse_within(&short, Bounds::of_client(&short)).is_err());
         let mut deep = "- &a0 x\n".to_owned();
         (1..1_000).for_each(|n| deep += &format!("- &a{n} [*a{}]\n", n - 1));
         assert!(Node::parse(&deep).unwrap_err().what.contains("more than 32 levels"));

@@ -1,5 +1,5 @@
 //! The audit: a log line with target `audit` for every refused request, and for every request that
-//! deletes or that changes the state of the process.
+//! deletes, that changes stored rules, or that changes the state of the process.
 //!
 //! Lines about refusals are rate-limited, so that clients cannot fill the disk; the next line has the
 //! number of suppressed ones.

@@ -13,11 +13,16 @@ pub enum Scope {
     Delete,
     /// Configuration, flushes and shutdown, for all tenants.
     Admin,
+    /// Stored rules, as they are written.
+    RulesRead,
+    /// Changes of stored rules.
+    RulesWrite,
 }
 
 impl Scope {
     /// All scopes, in the order of the documentation.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Delete, Self::Admin];
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Write, Self::Delete, Self::Admin, Self::RulesRead, Self::RulesWrite];
 
     /// The name in files.
     pub fn name(self) -> &'static str {
@@ -26,6 +31,8 @@ impl Scope {
             Self::Write => "write",
             Self::Delete => "delete",
             Self::Admin => "admin",
+            Self::RulesRead => "rules:read",
+            Self::RulesWrite => "rules:write",
         }
     }
 

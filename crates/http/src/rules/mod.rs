@@ -1,9 +1,9 @@
-//! The APIs of rules: their states in Prometheus's format, and groups by namespace as Loki lists them.
+//! The APIs of rules: their states in Prometheus's format, and stored groups by namespace as Loki and Mimir
+//! have them.
 
 mod body;
 mod filter;
-mod namespaces;
+pub mod namespaces;
 mod states;
 
-pub use namespaces::{CREATE, DELETE_GROUP, DELETE_NAMESPACE, GROUP, LIST, NAMESPACE};
 pub use states::{ALERTS, RULES};

@@ -3,6 +3,7 @@
 //! **Invariants.** An unknown key, a wrong value, an invalid expression or template is an error with its
 //! line. Nothing of a file with an error is used. All errors of a file are reported, not only the first.
 
+mod canonical;
 mod group;
 mod reading;
 mod rule;
@@ -10,7 +11,7 @@ mod rule;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use sandur_yaml::{Keys, Node};
+use sandur_yaml::{Bounds, ConfigError, Keys, Node};
 
 use crate::spec::GroupSpec;
 use reading::Errors;
@@ -21,7 +22,6 @@ pub fn read(text: &str, file: &Arc<str>, options: ReadOptions) -> Result<Vec<Gro
     let root = Node::parse(text)?;
     let mut errors = Errors::default();
     let mut keys = Keys::of(&root)?;
-    // A list of groups; Loki and Mimir also write a single group per object, without `groups`.
     let nodes = keys.list("groups")?;
     errors.note(keys.finish(&[], &mut Vec::new()));
     let mut names = HashSet::new();
@@ -38,6 +38,22 @@ pub fn read(text: &str, file: &Arc<str>, options: ReadOptions) -> Result<Vec<Gro
         groups.push(group);
     }
     errors.finish().map(|()| groups)
+}
+
+/// Reads one group, as clients send it; also returns its text in the form that is stored.
+pub fn read_group(
+    text: &str,
+    file: &Arc<str>,
+    options: ReadOptions,
+) -> Result<(GroupSpec, String), FileErrors> {
+    let root = Node::parse_within(text, Bounds::of_client(text))?;
+    let mut errors = Errors::default();
+    let group = group::read(&root, file, options, &mut errors);
+    errors.finish()?;
+    match group {
+        Some(group) => Ok((group, canonical::text_of(&root))),
+        None => Err(ConfigError::at(root.line, "expected a group of rules".to_owned()).into()),
+    }
 }
 
 #[cfg(test)]

@@ -135,3 +135,45 @@ fn a_change_of_lines_is_no_change_of_a_group() {
     let other = parse(&text.replace("expr: up", "expr: down")).unwrap();
     assert!(!one[0].equals(&other[0]));
 }
+
+#[test]
+fn a_group_in_its_stored_form_is_the_same_group() {
+    let text = r#"
+# a comment
+name: "a: b"
+interval: 30s
+limit: 10
+language: logql
+labels: {team: core, empty: , '"q"': "x\ty"}
+rules:
+- &first
+  alert: 'Down #1'
+  expr: |
+    sum by (app) (rate({app="x"} |= "a\\b" [5m]))
+      > 1
+  for: 5m
+  labels: {severity: '10'}
+  annotations:
+    summary: "{{ $labels.app }}: \u00e4 \x07 'q' | {{ $value }}\n- x: y"
+- <<: *first
+  alert: Other
+- {record: r, language: promql, expr: 'vector(1)', for: 0s}
+"#;
+    let options = ReadOptions::default();
+    let (group, stored) = read_group(text, &"f".into(), options).unwrap();
+    let (again, same) = read_group(&stored, &"f".into(), options).unwrap();
+    assert!(group.equals(&again), "{stored}\n{group:?}\n{again:?}");
+    assert_eq!(stored, same);
+    let listed: String = std::iter::once("groups:\n".to_owned())
+        .chain(
+            stored
+                .lines()
+                .enumerate()
+                .map(|(n, l)| format!("{}{l}\n", if n == 0 { "    - " } else { "      " })),
+        )
+        .collect();
+    let groups = read(&listed, &"f".into(), options).unwrap();
+    assert!(group.equals(&groups[0]), "{listed}");
+    let without = read_group("name: g\nrules: []", &"f".into(), options).unwrap().1;
+    assert_eq!(without, "name: \"g\"\nrules: []\n");
+}

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use sandur_model::{Labels, StreamId};
 use serde_json::{Map, Value, json};
 
-use super::queue::Entry;
+use super::queue::{AlertKey, Entry};
 use crate::alert::Alert;
 use crate::data::Instant;
 use crate::external::External;
@@ -28,7 +28,7 @@ pub fn entry(alert: &Alert, external: &External, link: &str) -> (StreamId, Entry
 }
 
 /// The body of a request.
-pub fn of_batch(batch: &[(StreamId, Entry)]) -> Bytes {
+pub fn of_batch(batch: &[(AlertKey, Entry)]) -> Bytes {
     let mut body = String::with_capacity(batch.iter().map(|(_, entry)| entry.len() + 1).sum::<usize>() + 2);
     body.push('[');
     for (n, (_, entry)) in batch.iter().enumerate() {

@@ -3,6 +3,8 @@
 //! Each Alertmanager has a queue and a task of its own, so that one that is slow or dead does not delay the
 //! others. A queue has one entry per alert: a newer state of an alert replaces the one that waits.
 //!
+//! A request has alerts of one tenant, which it names in the header `X-Scope-OrgID`.
+//!
 //! **Invariants.** A queue is bounded; when it is full, the oldest alert is lost and counted. A request that
 //! fails is repeated with back-off until the Alertmanager accepts it or refuses it for good. Evaluations
 //! never wait for notifications.
@@ -15,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::BoxFuture;
-use sandur_model::StreamId;
+use sandur_model::TenantId;
 use sandur_runtime::{Backoff, Env, Task};
 use tokio::sync::Notify;
 
@@ -23,7 +25,7 @@ use crate::alert::Alert;
 use crate::external::External;
 use crate::metrics::RuleMetrics;
 pub use queue::QUEUED_MAX;
-use queue::{Entry, Queue};
+use queue::{AlertKey, Entry, Queue};
 
 /// The most alerts of a request.
 const BATCH: usize = 256;
@@ -33,9 +35,14 @@ const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_
 
 /// Sends a request.
 pub trait Post: Send + Sync {
-    /// Posts JSON to a URL. Returns the status; an error says why there is none.
-    fn post<'a>(&'a self, url: &'a str, body: Bytes, timeout: Duration)
-    -> BoxFuture<'a, Result<u16, String>>;
+    /// Posts JSON of a tenant to a URL. Returns the status; an error says why there is none.
+    fn post<'a>(
+        &'a self,
+        url: &'a str,
+        tenant: &'a TenantId,
+        body: Bytes,
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<u16, String>>;
 }
 
 /// The sender of alerts. Cheap to clone: a handle.
@@ -93,8 +100,8 @@ impl Notifier {
         Self(Arc::new(Inner { targets, external, metrics, _tasks: tasks }))
     }
 
-    /// Queues alerts of a rule with this expression for all Alertmanagers.
-    pub fn send(&self, expr: &str, alerts: Vec<Alert>) {
+    /// Queues alerts of a tenant's rule with this expression for all Alertmanagers.
+    pub fn send(&self, tenant: &TenantId, expr: &str, alerts: Vec<Alert>) {
         let Inner { targets, external, metrics, .. } = &*self.0;
         if alerts.is_empty() || targets.is_empty() {
             return;
@@ -103,7 +110,7 @@ impl Notifier {
         for alert in alerts {
             let (id, entry) = body::entry(&alert, external, &link);
             for target in targets.iter() {
-                let lost = target.lock().push(id, Arc::clone(&entry));
+                let lost = target.lock().push((tenant.clone(), id), Arc::clone(&entry));
                 if lost > 0 {
                     metrics.lose("queue_full", lost);
                 }
@@ -182,9 +189,11 @@ impl Sender {
     }
 
     /// Sends a batch. Returns false if it has to be sent again; it is in the queue then.
-    async fn send(&self, target: &Target, batch: Vec<(StreamId, Entry)>) -> bool {
+    async fn send(&self, target: &Target, batch: Vec<(AlertKey, Entry)>) -> bool {
         let (body, sent) = (body::of_batch(&batch), batch.len() as u64);
-        let outcome = self.env.timeout(TIMEOUT, self.post.post(&target.url, body, TIMEOUT)).await;
+        let Some(((tenant, _), _)) = batch.first() else { return true };
+        let request = self.post.post(&target.url, tenant, body, TIMEOUT);
+        let outcome = self.env.timeout(TIMEOUT, request).await;
         match outcome.unwrap_or_else(|| Err(format!("no answer within {TIMEOUT:?}"))) {
             Ok(200..=299) => {
                 self.metrics.notified.inc_by(sent);

@@ -16,7 +16,13 @@ struct Receiver {
 }
 
 impl Post for Receiver {
-    fn post<'a>(&'a self, url: &'a str, body: Bytes, _: Duration) -> BoxFuture<'a, Result<u16, String>> {
+    fn post<'a>(
+        &'a self,
+        url: &'a str,
+        _: &'a TenantId,
+        body: Bytes,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<u16, String>> {
         Box::pin(async move {
             let body = serde_json::from_slice(&body).unwrap();
             self.bodies.lock().unwrap().push((url.to_owned(), body));
@@ -71,7 +77,7 @@ async fn names_after(env: &Env, receiver: &Receiver, seconds: u64) -> Vec<String
 async fn alerts_have_the_form_of_alertmanagers_api() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     let (notifier, metrics) = notifier(&env, &["http://am:9093/x/"], &receiver);
-    notifier.send("up == 0", vec![alert("a", false), alert("b", true)]);
+    notifier.send(&TenantId::default_tenant(), "up == 0", vec![alert("a", false), alert("b", true)]);
     env.sleep(Duration::from_millis(1)).await;
     let bodies = receiver.bodies.lock().unwrap();
     let (url, body) = &bodies[0];
@@ -95,9 +101,9 @@ async fn a_request_that_fails_is_repeated_with_what_is_newest() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     receiver.answers.lock().unwrap().extend([Some(503), Some(500), None]);
     let (notifier, metrics) = notifier(&env, &["http://am"], &receiver);
-    notifier.send("up", vec![alert("a", false)]);
+    notifier.send(&TenantId::default_tenant(), "up", vec![alert("a", false)]);
     env.sleep(Duration::from_millis(1)).await;
-    notifier.send("up", vec![alert("a", true), alert("b", false)]);
+    notifier.send(&TenantId::default_tenant(), "up", vec![alert("a", true), alert("b", false)]);
     // Half a second, a second, the timeout of the one that hangs, two seconds.
     assert_eq!(names_after(&env, &receiver, 30).await, ["a", "a+b", "a+b", "a+b"]);
     assert_eq!((metrics.notification_failures.get(), metrics.notified.get()), (3, 2));
@@ -110,7 +116,7 @@ async fn a_refused_request_is_lost_and_counted() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     receiver.answers.lock().unwrap().push_back(Some(400));
     let (notifier, metrics) = notifier(&env, &["http://am"], &receiver);
-    notifier.send("up", vec![alert("a", false)]);
+    notifier.send(&TenantId::default_tenant(), "up", vec![alert("a", false)]);
     assert_eq!(names_after(&env, &receiver, 60).await, ["a"]);
     assert_eq!((metrics.lost("refused"), metrics.notified.get()), (1, 0));
     assert!(notifier.targets()[0].last_error.as_ref().unwrap().contains("400"));
@@ -121,7 +127,7 @@ async fn a_dead_receiver_delays_no_other_and_its_queue_is_bounded() {
     let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
     let (notifier, metrics) = notifier(&env, &["http://dead", "http://user:secret@am"], &receiver);
     for n in 0..QUEUED_MAX + 300 {
-        notifier.send("up", vec![alert(&format!("a{n}"), false)]);
+        notifier.send(&TenantId::default_tenant(), "up", vec![alert(&format!("a{n}"), false)]);
         if n % 1_000 == 0 {
             env.sleep(Duration::from_millis(1)).await;
         }

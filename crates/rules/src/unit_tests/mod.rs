@@ -105,6 +105,7 @@ impl Post for Nowhere {
     fn post<'a>(
         &'a self,
         _: &'a str,
+        _: &'a sandur_model::TenantId,
         _: bytes::Bytes,
         _: Duration,
     ) -> sandur_base::BoxFuture<'a, Result<u16, String>> {
@@ -127,7 +128,8 @@ fn groups_of(env: &Env, test: &Test, data: &Arc<MemoryData>, specs: &[GroupSpec]
     let memory = MemoryBudget::root("state of rules", STATE_BYTES);
     let resend_delay = Duration::from_secs(60);
     let turns = Arc::new(tokio::sync::Semaphore::new(EVALUATIONS_MAX));
-    let parts = Parts { env: env.clone(), common, notifier, resend_delay, memory, metrics, turns };
+    let tenant = sandur_model::TenantId::default_tenant();
+    let parts = Parts { env: env.clone(), tenant, common, notifier, resend_delay, memory, metrics, turns };
     specs.iter().map(|spec| Group::new(spec.clone(), parts.clone(), true)).collect()
 }
 

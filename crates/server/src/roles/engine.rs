@@ -42,6 +42,8 @@ const WHOLE_UPLOAD_MOST: usize = 64 << 20;
 pub struct Opened {
     /// The engine itself.
     pub engine: Arc<Engine>,
+    /// The store.
+    pub store: Store,
     /// The sources of queries.
     pub sources: Sources,
     /// The write path.
@@ -131,7 +133,7 @@ pub async fn open_over(
     let budgets = vec![filters, write, compaction, shares.cache.clone(), shares.pool.all().clone()];
     let parts = EngineIntake { engine: Arc::clone(&engine), cache, budgets, gossip, _identity: identity };
     let intake = Arc::new(parts);
-    Ok(Opened { engine, sources, intake, registry, durability, peers, following })
+    Ok(Opened { engine, store, sources, intake, registry, durability, peers, following })
 }
 
 fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> RequestLimits {

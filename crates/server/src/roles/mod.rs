@@ -14,4 +14,5 @@ mod work_of_roles;
 
 pub use engine::{Opened, open_over};
 pub use relay::check_listener;
+pub use rules::stored as stored_rules;
 pub use serve::{Server, environment, query_options, serve};

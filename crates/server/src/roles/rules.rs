@@ -11,24 +11,32 @@ use sandur_base::{BoxFuture, small_file};
 use sandur_cli::client::Client;
 use sandur_config::Settings;
 use sandur_http::App;
-use sandur_model::TenantId;
+use sandur_model::{Role, TenantId};
 use sandur_rules::file::{ReadOptions, read};
+use sandur_rules::stored::{StoredParts, StoredRules};
 use sandur_rules::{
-    Common, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, Parts, Post, RuleMetrics, Ruler, Served,
-    Source, Tolerance,
+    Common, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, Parts, Post, RuleMetrics, Ruler, Rulers,
+    Served, Source, Tolerance,
 };
 use sandur_runtime::{Env, Task};
+use sandur_service::Queries;
+use sandur_store::Store;
 use sandur_terminal::Failed;
 use tokio::sync::Semaphore;
 
 /// Maximum size of a token file.
 const TOKEN_BYTES_MAX: u64 = 64 << 10;
+/// Header by which an Alertmanager with several tenants chooses one.
+const TENANT: &str = "X-Scope-OrgID";
 /// Maximum size of an answer of an Alertmanager that is read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// The checked configuration of rules.
 pub struct Configured {
+    /// The tenant of rules of files.
     tenant: TenantId,
+    /// Whether rules that were stored through the API are evaluated.
+    has_stored: bool,
     built_in: Vec<GroupSpec>,
     sources: Vec<Source>,
     alertmanagers: Vec<String>,
@@ -36,10 +44,10 @@ pub struct Configured {
     client: reqwest::Client,
 }
 
-/// Checks the options; `None` if no rules are configured.
+/// Checks the options; `None` if this process evaluates no rules.
 pub fn configured(settings: &Settings) -> Result<Option<Configured>, Failed> {
     let of = &settings.ruler;
-    if settings.rules.is_empty() {
+    if !settings.cluster.roles.has(Role::Rules) {
         return Ok(None);
     }
     let tenant = TenantId::new(&of.tenant).map_err(|error| Failed::new(format!("ruler.tenant: {error}")))?;
@@ -61,7 +69,8 @@ pub fn configured(settings: &Settings) -> Result<Option<Configured>, Failed> {
     let sources = settings.rules.iter().map(|text| Source::parse(text)).collect();
     let alertmanagers = settings.alertmanager_url.clone();
     let built_in = Vec::new();
-    Ok(Some(Configured { tenant, built_in, sources, alertmanagers, labels, client }))
+    let has_stored = true;
+    Ok(Some(Configured { tenant, has_stored, built_in, sources, alertmanagers, labels, client }))
 }
 
 /// Starts the evaluation of the rules in a text, without Alertmanagers.
@@ -71,8 +80,27 @@ pub fn start_text(app: &App, text: &str, address: SocketAddr) -> Result<Option<T
         read(text, &name, ReadOptions::default()).map_err(|error| Failed::new(error.to_string()))?;
     let (sources, alertmanagers, labels) = (Vec::new(), Vec::new(), Vec::new());
     let (tenant, client) = (TenantId::default_tenant(), Client::of_targets(None, false)?);
-    let configured = Configured { tenant, built_in, sources, alertmanagers, labels, client };
-    Ok(start(app, Some(configured), RuleMetrics::default(), address))
+    let has_stored = false;
+    let configured = Configured { tenant, has_stored, built_in, sources, alertmanagers, labels, client };
+    Ok(start(app, Some(configured), RuleMetrics::default(), address).pop())
+}
+
+/// Rules of the store, as this process knows them.
+pub fn stored(
+    (env, settings): (&Env, &Settings),
+    store: Store,
+    queries: &Queries,
+    metrics: &RuleMetrics,
+) -> StoredRules {
+    let all = queries.memory();
+    StoredRules::new(StoredParts {
+        env: env.clone(),
+        store,
+        // A quarter: what rules keep is there all the time, and queries need the rest.
+        memory: all.child("state of rules", all.limit() / 4),
+        metrics: metrics.clone(),
+        interval: settings.ruler.evaluation_interval,
+    })
 }
 
 /// The counters of rules, in the registry.
@@ -82,14 +110,15 @@ pub fn metrics(registry: &mut Registry) -> RuleMetrics {
     metrics
 }
 
-/// Starts the evaluation of rules.
+/// Starts the evaluation of rules: those of files, and those that are stored.
 pub fn start(
     app: &App,
     configured: Option<Configured>,
     metrics: RuleMetrics,
     address: SocketAddr,
-) -> Option<Task<()>> {
-    let Configured { tenant, built_in, sources, alertmanagers, labels, client } = configured?;
+) -> Vec<Task<()>> {
+    let Some(configured) = configured else { return Vec::new() };
+    let Configured { tenant, has_stored, built_in, sources, alertmanagers, labels, client } = configured;
     let (env, of) = (app.env.clone(), &app.settings.ruler);
     let url = match of.external_url.as_str() {
         "" => format!("http://{address}"),
@@ -99,35 +128,75 @@ pub fn start(
     let token_file = of.alertmanager_token_file.clone();
     let post: Arc<dyn Post> = Arc::new(Http { env: env.clone(), client, token_file });
     let notifier = Notifier::new(&env, &alertmanagers, Arc::clone(&external), post, metrics.clone());
-    app.rules.set_tenant(tenant.clone(), notifier.clone());
-    let common = Common {
-        data: Arc::new(Served::new(app.queries.clone(), app.writes.clone(), tenant)),
-        external,
-        series_max: usize::try_from(of.max_series).unwrap_or(usize::MAX),
-        timeout: of.evaluation_timeout,
-        tolerance: Tolerance { outage: of.for_outage_tolerance, grace: of.for_grace_period },
-    };
-    let queries = app.queries.memory();
-    let parts = Parts {
-        env: env.clone(),
-        common,
-        notifier,
-        resend_delay: of.resend_delay,
-        // A quarter: what rules keep is there all the time, and queries need the rest.
-        memory: queries.child("state of rules", queries.limit() / 4),
-        metrics,
-        turns: Arc::new(Semaphore::new(EVALUATIONS_MAX)),
-    };
-    let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-    let ruler = Ruler {
-        parts,
-        built_in,
-        sources,
-        interval: of.evaluation_interval,
-        most: Most { groups: count(of.max_groups), rules: count(of.max_rules) },
-        shown: app.rules.clone(),
-    };
-    Some(env.spawn("rules", ruler.run(app.stopping.clone())))
+    app.rules.set_notifier(notifier.clone());
+    let turns = Arc::new(Semaphore::new(EVALUATIONS_MAX));
+    let shared = Shared { app: app.clone(), external, notifier, metrics, turns };
+    let mut tasks = Vec::new();
+    if has_stored {
+        let (stored, stopping) = (app.stored_rules.clone(), app.stopping.clone());
+        tasks.push(env.spawn("stored rules", stored.clone().follow(of.poll_interval, stopping)));
+        let shared = shared.clone();
+        let make = Box::new(move |tenant| shared.ruler_of_stored(tenant));
+        let rulers = Rulers { env: env.clone(), stored, make };
+        tasks.push(env.spawn("rules of tenants", rulers.run(app.stopping.clone())));
+    }
+    if !sources.is_empty() || !built_in.is_empty() {
+        let ruler = Ruler { built_in, sources, ..shared.ruler(tenant) };
+        tasks.push(env.spawn("rules", ruler.run(app.stopping.clone())));
+    }
+    tasks
+}
+
+/// What the rulers of all tenants have in common.
+#[derive(Clone)]
+struct Shared {
+    app: App,
+    external: Arc<External>,
+    notifier: Notifier,
+    metrics: RuleMetrics,
+    turns: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// A ruler without rules.
+    fn ruler(&self, tenant: TenantId) -> Ruler {
+        let Self { app, metrics, .. } = self;
+        let of = &app.settings.ruler;
+        let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let limit = app.queries.limits(&tenant).ruler_max_state_memory;
+        let common = Common {
+            data: Arc::new(Served::new(app.queries.clone(), app.writes.clone(), tenant.clone())),
+            external: Arc::clone(&self.external),
+            series_max: count(of.max_series),
+            timeout: of.evaluation_timeout,
+            tolerance: Tolerance { outage: of.for_outage_tolerance, grace: of.for_grace_period },
+        };
+        let name = format!("state of rules of tenant {tenant} (ruler_max_state_memory)");
+        let parts = Parts {
+            env: app.env.clone(),
+            tenant: tenant.clone(),
+            common,
+            notifier: self.notifier.clone(),
+            resend_delay: of.resend_delay,
+            memory: app.stored_rules.memory().child(name, limit),
+            metrics: metrics.clone(),
+            turns: Arc::clone(&self.turns),
+        };
+        Ruler {
+            parts,
+            built_in: Vec::new(),
+            sources: Vec::new(),
+            stored: None,
+            interval: of.evaluation_interval,
+            most: Most { groups: count(of.max_groups), rules: count(of.max_rules) },
+            shown: app.rules.part(tenant, metrics.clone()),
+        }
+    }
+
+    fn ruler_of_stored(&self, tenant: TenantId) -> Ruler {
+        let stored = Some((self.app.stored_rules.clone(), tenant.clone()));
+        Ruler { stored, ..self.ruler(tenant) }
+    }
 }
 
 /// Posts alerts.
@@ -138,9 +207,15 @@ struct Http {
 }
 
 impl Http {
-    async fn send(&self, url: &str, body: Bytes, timeout: Duration) -> Result<u16, String> {
+    async fn send(
+        &self,
+        url: &str,
+        tenant: &TenantId,
+        body: Bytes,
+        timeout: Duration,
+    ) -> Result<u16, String> {
         let mut request = self.client.post(url).timeout(timeout).body(body);
-        request = request.header(header::CONTENT_TYPE, "application/json");
+        request = request.header(header::CONTENT_TYPE, "application/json").header(TENANT, tenant.as_str());
         if !self.token_file.is_empty() {
             let path = self.token_file.clone();
             let read = self.env.run_blocking(move || small_file::read_text(path, TOKEN_BYTES_MAX)).await;
@@ -165,9 +240,10 @@ impl Post for Http {
     fn post<'a>(
         &'a self,
         url: &'a str,
+        tenant: &'a TenantId,
         body: Bytes,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<u16, String>> {
-        Box::pin(self.send(url, body, timeout))
+        Box::pin(self.send(url, tenant, body, timeout))
     }
 }

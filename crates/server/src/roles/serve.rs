@@ -141,13 +141,14 @@ impl Server {
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
         let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
-        let Opened { sources, intake, registry, durability, peers, following: secret, .. } = opened;
+        let Opened { sources, intake, registry, durability, peers, following: secret, store, .. } = opened;
         let queries = queries(&env, &settings, &shares, (sources, &limits, &graphite));
         let writes = writes(&env, &shares, (intake, &limits, &pressure));
         let carbon = carbon_of(&settings, &writes, &stopping);
         let own = metrics.clone().register(registry);
         let mut registry = with_services((&queries, &writes), &carbon, &graphite, own);
         let rule_metrics = rules::metrics(&mut registry);
+        let stored_rules = rules::stored((&env, &settings), store, &queries, &rule_metrics);
         let app = App::new(AppState {
             env: env.clone(),
             settings: Arc::new(settings),
@@ -163,6 +164,7 @@ impl Server {
             prepared: Default::default(),
             scraping: Default::default(),
             rules: Default::default(),
+            stored_rules,
             carbon: carbon.clone(),
         });
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));

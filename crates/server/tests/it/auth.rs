@@ -18,17 +18,24 @@ use sandur_query::MemorySource;
 
 use crate::harness::{NOW, Server};
 
-/// Required permissions: `open` needs no credential, `any` needs one with any scope.
+/// Required permissions: `open` needs no credential, `any` needs one with any scope, `rules-read` needs the
+/// scope `rules:read`.
 const TABLE: &str = "\
-DELETE /api/prom/rules/{namespace} delete
-DELETE /api/prom/rules/{namespace}/{group} delete
+DELETE /api/prom/rules/{namespace} rules-write
+DELETE /api/prom/rules/{namespace}/{group} rules-write
 DELETE /api/v1/import/prometheus/metrics/{*group} write
+DELETE /api/v1/rules/{namespace} rules-write
+DELETE /api/v1/rules/{namespace}/{group} rules-write
+DELETE /config/v1/rules/{namespace} rules-write
+DELETE /config/v1/rules/{namespace}/{group} rules-write
 DELETE /explore/session open
 DELETE /ingester/prepare_shutdown admin
 DELETE /loki/api/v1/delete delete
-DELETE /loki/api/v1/rules/{namespace} delete
-DELETE /loki/api/v1/rules/{namespace}/{group} delete
+DELETE /loki/api/v1/rules/{namespace} rules-write
+DELETE /loki/api/v1/rules/{namespace}/{group} rules-write
 DELETE /metrics/{*group} write
+DELETE /prometheus/config/v1/rules/{namespace} rules-write
+DELETE /prometheus/config/v1/rules/{namespace}/{group} rules-write
 DELETE /sandur/queries/{id} admin
 GET / any
 GET /-/healthy open
@@ -38,9 +45,9 @@ GET /_internal/capabilities/ any
 GET /api/prom/label read
 GET /api/prom/label/{name}/values read
 GET /api/prom/query read
-GET /api/prom/rules read
-GET /api/prom/rules/{namespace} read
-GET /api/prom/rules/{namespace}/{group} read
+GET /api/prom/rules rules-read
+GET /api/prom/rules/{namespace} rules-read
+GET /api/prom/rules/{namespace}/{group} rules-read
 GET /api/prom/series read
 GET /api/prom/tail read
 GET /api/v1/alertmanagers read
@@ -55,6 +62,8 @@ GET /api/v1/query read
 GET /api/v1/query_exemplars read
 GET /api/v1/query_range read
 GET /api/v1/rules read
+GET /api/v1/rules/{namespace} rules-read
+GET /api/v1/rules/{namespace}/{group} rules-read
 GET /api/v1/scrape_pools admin
 GET /api/v1/search/label_names read
 GET /api/v1/search/label_values read
@@ -72,6 +81,9 @@ GET /api/v1/targets/metadata admin
 GET /compactor/ring any
 GET /config admin
 GET /config/tenant/v1/limits read
+GET /config/v1/rules rules-read
+GET /config/v1/rules/{namespace} rules-read
+GET /config/v1/rules/{namespace}/{group} rules-read
 GET /distributor/ring any
 GET /events/get_data read
 GET /events/get_data/ read
@@ -143,9 +155,9 @@ GET /loki/api/v1/labels read
 GET /loki/api/v1/patterns read
 GET /loki/api/v1/query read
 GET /loki/api/v1/query_range read
-GET /loki/api/v1/rules read
-GET /loki/api/v1/rules/{namespace} read
-GET /loki/api/v1/rules/{namespace}/{group} read
+GET /loki/api/v1/rules rules-read
+GET /loki/api/v1/rules/{namespace} rules-read
+GET /loki/api/v1/rules/{namespace}/{group} rules-read
 GET /loki/api/v1/series read
 GET /loki/api/v1/status/buildinfo any
 GET /loki/api/v1/tail read
@@ -189,6 +201,9 @@ GET /prometheus/api/v1/status/tsdb/blocks read
 GET /prometheus/api/v1/status/walreplay any
 GET /prometheus/api/v1/targets admin
 GET /prometheus/api/v1/targets/metadata admin
+GET /prometheus/config/v1/rules rules-read
+GET /prometheus/config/v1/rules/{namespace} rules-read
+GET /prometheus/config/v1/rules/{namespace}/{group} rules-read
 GET /prometheus/federate read
 GET /ready open
 GET /render read
@@ -224,7 +239,7 @@ POST /api/prom/label read
 POST /api/prom/label/{name}/values read
 POST /api/prom/push write
 POST /api/prom/query read
-POST /api/prom/rules/{namespace} write
+POST /api/prom/rules/{namespace} rules-write
 POST /api/prom/series read
 POST /api/prom/tail read
 POST /api/v1/admin/tsdb/clean_tombstones admin
@@ -241,6 +256,7 @@ POST /api/v1/query read
 POST /api/v1/query_exemplars read
 POST /api/v1/query_range read
 POST /api/v1/read read
+POST /api/v1/rules/{namespace} rules-write
 POST /api/v1/search/label_names read
 POST /api/v1/search/label_values read
 POST /api/v1/search/metric_names read
@@ -253,6 +269,7 @@ POST /carbonapi_v2_grpc.CarbonV2/Render read
 POST /carbonapi_v2_grpc.CarbonV2/Stats read
 POST /carbonapi_v2_grpc.CarbonV2/Version any
 POST /compactor/ring any
+POST /config/v1/rules/{namespace} rules-write
 POST /distributor/ring any
 POST /events write
 POST /events/ write
@@ -330,7 +347,7 @@ POST /loki/api/v1/patterns read
 POST /loki/api/v1/push write
 POST /loki/api/v1/query read
 POST /loki/api/v1/query_range read
-POST /loki/api/v1/rules/{namespace} write
+POST /loki/api/v1/rules/{namespace} rules-write
 POST /loki/api/v1/series read
 POST /loki/api/v1/tail read
 POST /metrics/details read
@@ -367,6 +384,7 @@ POST /prometheus/api/v1/search/label_values read
 POST /prometheus/api/v1/search/metric_names read
 POST /prometheus/api/v1/series read
 POST /prometheus/api/v1/write write
+POST /prometheus/config/v1/rules/{namespace} rules-write
 POST /render read
 POST /render/ read
 POST /ring any
@@ -403,12 +421,15 @@ PUT /prometheus/api/v1/admin/tsdb/snapshot admin
 PUT /prometheus/api/v1/import/prometheus write
 ";
 
-/// Credentials of the scan: a token per scope, one without scopes, and some for tenants.
-const CREDENTIALS: [(&str, &str, &str); 8] = [
+/// Credentials of the scan: a token per scope (with `-` for `:`, which names may not have), one without
+/// scopes, and some for tenants.
+const CREDENTIALS: [(&str, &str, &str); 10] = [
     ("read", "'a'", "'read'"),
     ("write", "'a'", "'write'"),
     ("delete", "'a'", "'delete'"),
     ("admin", "'a'", "'admin'"),
+    ("rules-read", "'a'", "'rules:read'"),
+    ("rules-write", "'a'", "'rules:write'"),
     ("none", "'a'", ""),
     ("two", "'a', 'b'", "'read', 'write'"),
     ("every", "'*'", "'read', 'write'"),
@@ -511,7 +532,7 @@ async fn every_route_accepts_exactly_the_scope_of_the_table() {
         let is_open = stranger.status != 401;
         assert!(is_open || !stranger.was_read, "{verb} {path}: the body was read before the check");
         assert_eq!(is_open, stranger.challenges.is_empty(), "{verb} {path}");
-        for scope in ["none", "read", "write", "delete", "admin"] {
+        for scope in ["none", "read", "write", "delete", "admin", "rules-read", "rules-write"] {
             let tried = try_with(&server, verb, &asked, &[("authorization", &bearer(scope))]).await;
             assert_ne!(tried.status, 401, "{verb} {path}: the credential is known");
             match tried.status {
@@ -523,8 +544,8 @@ async fn every_route_accepts_exactly_the_scope_of_the_table() {
             }
         }
         let who = match (is_open, let_in.as_slice()) {
-            (true, ["none", "read", "write", "delete", "admin"]) => "open",
-            (false, ["none", "read", "write", "delete", "admin"]) => "any",
+            (true, ["none", .., "rules-write"]) if let_in.len() == 7 => "open",
+            (false, ["none", .., "rules-write"]) if let_in.len() == 7 => "any",
             (false, [one]) => one,
             other => panic!("{verb} {path}: {other:?}"),
         };

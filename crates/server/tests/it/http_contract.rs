@@ -445,8 +445,64 @@ async fn rules_are_answered_as_for_a_tenant_without_rules() {
         let answer = server.send(request).await;
         assert_eq!((answer.status, answer.body.as_str()), (status, body), "{method} {path}");
     }
-    let stored = server.post("/loki/api/v1/rules/team", &[], "name: x").await;
-    assert_eq!(stored.status, 501, "{}", stored.body);
+}
+
+/// Requests and answers of the rulers of Loki and Mimir, as their command-line tools and Grafana send them.
+#[tokio::test(start_paused = true)]
+async fn rules_are_stored_by_the_apis_of_loki_and_mimir() {
+    let server = server();
+    let send = async |method: Method, path: &str, tenant: &str, body: &str| {
+        let answer = server.carry(method, path, &[("x-scope-orgid", tenant)], body.to_owned()).await;
+        (answer.status, answer.body)
+    };
+    let accepted = (202, r#"{"status":"success","data":null,"errorType":"","error":""}"#.to_owned());
+    // As yaml.v3 writes a group.
+    let group = "name: g\ninterval: 1m\nrules:\n    - alert: Down\n      expr: up == 0\n      for: 5m\n      \
+                 labels:\n        severity: page\n";
+    let shown = "name: \"g\"\ninterval: \"1m\"\nrules:\n    - alert: \"Down\"\n      expr: \"up == 0\"\n  \
+                 \x20   for: \"5m\"\n      labels:\n          \"severity\": \"page\"\n";
+    for (n, base) in ["/prometheus/config/v1/rules", "/config/v1/rules", "/api/v1/rules"].iter().enumerate() {
+        let namespace = format!("{base}/a%2Fb%20{n}");
+        assert_eq!(send(Method::GET, &format!("{namespace}/g"), "t", "").await.0, 404);
+        assert_eq!(send(Method::POST, &namespace, "t", group).await, accepted);
+        assert_eq!(send(Method::GET, &format!("{namespace}/g"), "t", "").await, (200, shown.to_owned()));
+        assert_eq!(send(Method::GET, &format!("{namespace}/g"), "other", "").await.0, 404);
+    }
+    let listed = server.get_with("/prometheus/config/v1/rules", &[], &[("x-scope-orgid", "t")]).await;
+    assert_eq!((listed.status, listed.kind.as_str()), (200, "application/yaml"));
+    let names: Vec<&str> = listed.body.lines().filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(names, ["\"a/b 0\":", "\"a/b 1\":", "\"a/b 2\":"]);
+    let one = send(Method::GET, "/config/v1/rules/a%2Fb%201", "t", "").await.1;
+    assert!(one.starts_with("\"a/b 1\":\n    - name: \"g\"\n      interval: \"1m\"\n"), "{one}");
+
+    // Loki's API has its own groups, in LogQL.
+    let logql = "name: l\nrules:\n- {record: r, expr: 'sum(rate({app=\"a\"} |= \"x\" [5m]))'}\n";
+    assert_eq!(send(Method::GET, "/loki/api/v1/rules", "t", "").await.1, "no rule groups found\n");
+    assert_eq!(send(Method::POST, "/loki/api/v1/rules/logs", "t", logql).await, accepted);
+    assert!(send(Method::GET, "/api/prom/rules", "t", "").await.1.starts_with("\"logs\":\n"));
+    let refused = send(Method::POST, "/config/v1/rules/logs", "t", logql).await;
+    assert!(refused.0 == 400 && refused.1.contains("it is valid LogQL"), "{}", refused.1);
+    let missing = send(Method::DELETE, "/config/v1/rules/logs/l", "t", "").await;
+    assert_eq!(missing, (404, "group does not exist\n".to_owned()), "the other API's group");
+
+    for (body, expected) in [
+        ("name: x", "rules: a group needs at least one rule\n"),
+        ("", "line 1: Groupname must not be empty: add a key `name`"),
+        ("rules: [", "line 1: "),
+    ] {
+        let (status, text) = send(Method::POST, "/config/v1/rules/n", "t", body).await;
+        assert!(status == 400 && text.contains(expected), "{status} {text}");
+    }
+    assert_eq!(send(Method::POST, "/config/v1/rules/n", "a|b", group).await.0, 400);
+    let large = "x".repeat((1 << 20) + 1);
+    let (status, text) = send(Method::POST, "/config/v1/rules/n", "t", &large).await;
+    assert!(status == 413 && text.contains("limits.ruler_max_rule_group_size"), "{text}");
+
+    assert_eq!(send(Method::DELETE, "/api/v1/rules/a%2Fb%200/g", "t", "").await, accepted);
+    assert_eq!(send(Method::DELETE, "/config/v1/rules/a%2Fb%201", "t", "").await, accepted);
+    let missing = send(Method::DELETE, "/config/v1/rules/a%2Fb%201", "t", "").await;
+    assert_eq!(missing, (404, "group namespace does not exist\n".to_owned()));
+    assert_eq!(send(Method::DELETE, "/loki/api/v1/rules/logs", "t", "").await, accepted);
 }
 
 #[tokio::test(start_paused = true)]

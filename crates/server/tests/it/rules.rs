@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::process::{Server, Setup, encode, now_ns};
+use crate::process::{Server, Setup, encode, now_ns, request, s3_store};
 
 /// Far longer than an evaluation takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The alerts that a receiver got.
 type Received = Arc<Mutex<Vec<Value>>>;
 
-/// Reads a request; returns its body.
-fn read_request(stream: &mut TcpStream) -> Vec<u8> {
+/// Reads a request; returns its head in lower case and its body.
+fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
     let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
     loop {
         let head = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4);
@@ -33,11 +33,11 @@ fn read_request(stream: &mut TcpStream) -> Vec<u8> {
             let length = text.split("content-length:").nth(1).and_then(|rest| rest.lines().next());
             let length: usize = length.map_or(0, |length| length.trim().parse().unwrap());
             if bytes.len() >= head + length {
-                return bytes[head..head + length].to_vec();
+                return (text, bytes[head..head + length].to_vec());
             }
         }
         match stream.read(&mut piece) {
-            Ok(0) | Err(_) => return Vec::new(),
+            Ok(0) | Err(_) => return Default::default(),
             Ok(n) => bytes.extend_from_slice(&piece[..n]),
         }
     }
@@ -51,11 +51,13 @@ fn receiver() -> (SocketAddr, Received) {
     std::thread::spawn(move || {
         for (number, stream) in listener.incoming().enumerate() {
             let Ok(mut stream) = stream else { return };
-            let body = read_request(&mut stream);
+            let (head, body) = read_request(&mut stream);
+            let tenant = head.lines().find_map(|line| line.strip_prefix("x-scope-orgid: "));
             let status = if number < 2 { "503 Service Unavailable" } else { "200 OK" };
             if number >= 2
-                && let Ok(Value::Array(alerts)) = serde_json::from_slice(&body)
+                && let Ok(Value::Array(mut alerts)) = serde_json::from_slice(&body)
             {
+                alerts.iter_mut().for_each(|alert| alert["tenant"] = json!(tenant));
                 kept.lock().unwrap().extend(alerts);
             }
             let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -157,9 +159,7 @@ fn rules_are_evaluated_stored_shown_and_sent() {
     assert_eq!(alerts["data"]["alerts"].as_array().unwrap().len(), 2, "{alerts}");
     let targets = server.get_json("/api/v1/alertmanagers").to_string();
     assert!(targets.contains("/prefix/api/v2/alerts") && !targets.contains("hidden-word"), "{targets}");
-    let (status, groups) = server.get("/loki/api/v1/rules");
-    let groups = String::from_utf8(groups).unwrap();
-    assert!(status == 200 && groups.starts_with("\"rules.yml\":\n    - name: \"quick\"\n"), "{groups}");
+    assert_eq!(server.get("/loki/api/v1/rules").0, 404, "rules of files are not stored rules");
     assert!(!String::from_utf8(server.get("/config").1).unwrap().contains("hidden-word"));
     let metrics = String::from_utf8(server.get("/metrics").1).unwrap();
     assert!(metrics.contains("sandur_rules_evaluation_failures_total{reason=\"query\"}"), "{metrics}");
@@ -187,6 +187,123 @@ fn rules_are_evaluated_stored_shown_and_sent() {
     std::fs::write(&rules, RULES).unwrap();
     soon(&server, "the end of eight", || value(&server, "eight").is_none().then_some(()));
     assert_eq!(server.terminate(), Some(0));
+}
+
+/// A group of Mimir's API: what it records shows whose data it reads.
+const STORED: &str = r#"
+name: quick
+interval: 1s
+rules:
+- {record: own:marker, expr: 'sum by (of) (last_over_time(marker[1d]))'}
+- alert: Marked
+  expr: own:marker > 0
+  annotations: {summary: '{{ with query "last_over_time(marker[1d])" }}{{ len . }}{{ end }} {{ $labels.of }}'}
+"#;
+
+#[test]
+fn stored_rules_belong_to_their_tenant_and_survive_restarts_and_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let (receiver, received) = receiver();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let url = format!("http://{receiver}");
+    let arguments = ["--alertmanager-url", &url, "--memory-limit", "192MiB"];
+    let server = Setup::new(store.clone(), folder.path()).with(&arguments).start();
+    let of = |server: &Server, tenant: &str, method: &str, path: &str, body: &str| {
+        let headers = [("x-scope-orgid", tenant)];
+        let (status, body) = request(server.address, method, path, &headers, body.as_bytes()).unwrap();
+        (status, String::from_utf8(body).unwrap())
+    };
+    for tenant in ["a", "b"] {
+        let text = format!("marker{{of=\"{tenant}\"}} 1\n");
+        assert_eq!(of(&server, tenant, "POST", "/api/v1/import/prometheus", &text).0 / 100, 2);
+        let stored = of(&server, tenant, "POST", "/prometheus/config/v1/rules/team%2Fx", STORED);
+        assert_eq!(stored.0, 202, "{}", stored.1);
+    }
+    let shown = |server: &Server, tenant: &str| -> Value {
+        serde_json::from_str(&of(server, tenant, "GET", "/api/v1/rules", "").1).unwrap()
+    };
+    let firing = |server: &Server, tenant: &str| {
+        let group = shown(server, tenant)["data"]["groups"][0].clone();
+        assert!(group.is_null() || group["file"] == "team/x", "{group}");
+        let alert = group["rules"][1]["alerts"][0].clone();
+        (alert["state"] == "firing").then_some(alert)
+    };
+    for tenant in ["a", "b"] {
+        let alert = soon(&server, "the alert", || firing(&server, tenant));
+        assert_eq!(
+            (&alert["labels"]["of"], &alert["annotations"]["summary"]),
+            (&json!(tenant), &json!(format!("1 {tenant}")))
+        );
+        soon(&server, "the notification", || {
+            received.lock().unwrap().iter().find(|alert| alert["tenant"] == tenant).cloned()
+        });
+    }
+    let all = received.lock().unwrap().clone();
+    assert!(all.iter().all(|alert| alert["labels"]["of"] == alert["tenant"]), "{all:?}");
+
+    server.kill();
+    let server = Setup::new(store.clone(), folder.path()).with(&arguments).start();
+    soon(&server, "the alert after a restart", || firing(&server, "a"));
+    let wider = STORED.replace("own:marker > 0", "own:marker > 1");
+    assert_eq!(of(&server, "a", "POST", "/config/v1/rules/team%2Fx", &wider).0, 202);
+    soon(&server, "no alert", || firing(&server, "a").is_none().then_some(()));
+    server.kill();
+
+    // The newest object of tenant a is cut: the rules of before are used, and the answer says so.
+    let newest = |tenant: &str| {
+        let objects = std::fs::read_dir(folder.path().join("data/rules").join(tenant)).unwrap();
+        objects.map(|entry| entry.unwrap().path()).max().unwrap()
+    };
+    let path = newest("a");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let server =
+        Setup::new(store, folder.path()).with(&arguments).with(&["--ruler-poll-interval", "1s"]).start();
+    soon(&server, "the alert of the rules of before", || firing(&server, "a"));
+    let warning = shown(&server, "a")["warnings"][0].as_str().unwrap().to_owned();
+    assert!(warning.contains("rules/a/") && warning.contains("bytes instead of"), "{warning}");
+    assert!(shown(&server, "b")["warnings"].is_null(), "another tenant is not concerned");
+    let refused = of(&server, "a", "DELETE", "/config/v1/rules/team%2Fx", "");
+    assert!(refused.0 == 500 && refused.1.contains("?base=previous"), "{}", refused.1);
+    let metrics = String::from_utf8(server.get("/metrics").1).unwrap();
+    assert!(metrics.contains("sandur_rules_stored_broken 1"), "{metrics}");
+    std::fs::write(&path, &whole).unwrap();
+    soon(&server, "the restored rules", || firing(&server, "a").is_none().then_some(()));
+    assert_eq!(of(&server, "a", "DELETE", "/config/v1/rules/team%2Fx", "").0, 202);
+    soon(&server, "no rules", || shown(&server, "a")["data"]["groups"].as_array()?.is_empty().then_some(()));
+    assert_eq!(server.terminate(), Some(0));
+}
+
+#[test]
+fn two_processes_of_a_bucket_that_store_rules_at_once_lose_nothing() {
+    let Some(store) = s3_store("stored-rules") else { return };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let arguments = ["--ruler-poll-interval", "1s", "--memory-limit", "192MiB"];
+    let servers = folders.each_ref().map(|folder| Setup::new(&store, folder.path()).with(&arguments).start());
+    let group =
+        |n: usize| format!("name: g{n}\ninterval: 1h\nrules: [{{record: r{n}, expr: vector({n})}}]\n");
+    std::thread::scope(|scope| {
+        for (number, server) in servers.iter().enumerate() {
+            scope.spawn(move || {
+                for n in (number..20).step_by(2) {
+                    let path = format!("/config/v1/rules/ns{}", n % 3);
+                    let (status, body) =
+                        request(server.address, "POST", &path, &[], group(n).as_bytes()).unwrap();
+                    assert_eq!(status, 202, "{}", String::from_utf8_lossy(&body));
+                }
+            });
+        }
+    });
+    for server in &servers {
+        let (status, listed) = server.get("/config/v1/rules");
+        let listed = String::from_utf8(listed).unwrap();
+        assert_eq!((status, listed.matches("- name: ").count()), (200, 20), "{listed}");
+        // What a process evaluates follows within the interval.
+        soon(server, "all groups", || {
+            let groups = server.get_json("/api/v1/rules")["data"]["groups"].as_array()?.len();
+            (groups == 20).then_some(())
+        });
+    }
 }
 
 #[test]

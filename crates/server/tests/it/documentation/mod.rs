@@ -28,7 +28,9 @@ const OTHERS: &[(&str, &str)] = &[
     ("journalctl", "the manual of systemd 252"),
     ("kubectl", "the documentation of Kubernetes 1.34"),
     ("logcli", "the help of logcli 3.7, which `cargo xtask clients` builds"),
+    ("lokitool", "the sources of lokitool 3.7"),
     ("mc", "the documentation of MinIO's client"),
+    ("mimirtool", "the sources of mimirtool; its client has the same options as lokitool"),
     ("oauth2-proxy", "the documentation of oauth2-proxy 7.14"),
 ];
 

@@ -14,11 +14,23 @@ const FOREIGN_FLAGS: &[&str] = &[
     "--enable-feature", // of Prometheus
     "--keep-empty",     // of LogQL's stages
     "--strict",
+    "--use-legacy-routes", // of mimirtool
 ];
 
 /// Programs whose flags are not ours.
-const OTHER_PROGRAMS: &[&str] =
-    &["alloy", "cargo", "curl", "helm", "kubectl", "logcli", "oauth2-proxy", "podman", "prometheus"];
+const OTHER_PROGRAMS: &[&str] = &[
+    "alloy",
+    "cargo",
+    "curl",
+    "helm",
+    "kubectl",
+    "logcli",
+    "lokitool",
+    "mimirtool",
+    "oauth2-proxy",
+    "podman",
+    "prometheus",
+];
 
 /// Names with dots that look like options but are not.
 const NOT_OPTIONS: &[&str] = &[

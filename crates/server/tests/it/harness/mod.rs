@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request};
+use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Id};
@@ -31,6 +32,7 @@ use sandur_service::{
     DeleteShown, Deletes, Failure, Intake, LimitsOf, Queries, QueryMemory, QueryMetrics, QueryParts,
     WriteMetrics, WriteParts, Writes,
 };
+use sandur_store::Store;
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
@@ -227,6 +229,10 @@ impl<I> Server<I> {
             stopping: shutdown.signal(),
         });
         carbon.metrics.register(&mut registry);
+        let store =
+            Store::open("memory://", env.clone(), Default::default()).now_or_never().unwrap().unwrap();
+        let stored_rules =
+            sandur_server::roles::stored_rules((&env, &settings), store, &queries, &Default::default());
         let app = App::new(AppState {
             env,
             settings: Arc::new(settings),
@@ -241,6 +247,7 @@ impl<I> Server<I> {
             ending: Default::default(),
             prepared: AtomicBool::new(false),
             rules: Default::default(),
+            stored_rules,
             scraping: Default::default(),
             carbon,
         });

@@ -1,0 +1,224 @@
+//! The rules of one tenant, as they are stored: groups as text by namespace and name.
+//!
+//! **Invariants.** A group has one name in its namespace, whatever its language. Changes check the limits of
+//! the tenant before they change anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandur_model::{Limits, TenantId};
+use serde::{Deserialize, Serialize};
+
+use super::envelope::{self, Kind};
+use super::error::StoredError;
+use crate::file::{ReadOptions, read_group};
+use crate::spec::{GroupSpec, Language};
+
+/// The largest object with the rules of a tenant.
+pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
+/// The longest name of a namespace or group.
+const NAME_BYTES_MAX: usize = 1_024;
+
+/// A group as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredGroup {
+    /// The language of rules that name none, which is also the API to which the group belongs.
+    language: Language,
+    /// The group as YAML in its stored form.
+    pub text: Text,
+    /// The number of its rules.
+    rules: usize,
+}
+
+/// A text that answers share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Text(pub Arc<str>);
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> Self {
+        text.0.as_ref().to_owned()
+    }
+}
+
+/// The groups of a namespace by name.
+pub type Groups = BTreeMap<String, StoredGroup>;
+
+/// The rules of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    tenant: String,
+    namespaces: BTreeMap<String, Groups>,
+}
+
+impl Document {
+    /// No rules.
+    pub fn empty(tenant: &TenantId) -> Self {
+        Self { tenant: tenant.to_string(), namespaces: BTreeMap::new() }
+    }
+
+    /// Reads the object of a tenant.
+    pub fn decode(bytes: &[u8], tenant: &TenantId) -> Result<Self, String> {
+        let document: Self = envelope::open(Kind::Rules, bytes)?;
+        match document.tenant == tenant.as_str() {
+            true => Ok(document),
+            false => Err(format!("the object has the rules of tenant '{}'", document.tenant)),
+        }
+    }
+
+    /// The object.
+    pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
+        let bytes = envelope::seal(Kind::Rules, self);
+        match bytes.len() > DOCUMENT_BYTES_MAX {
+            true => Err(StoredError::limit(
+                "bytes of rules",
+                bytes.len(),
+                DOCUMENT_BYTES_MAX as u64,
+                "of a tenant",
+            )),
+            false => Ok(bytes),
+        }
+    }
+
+    /// Whether there are no rules.
+    pub fn is_empty(&self) -> bool {
+        self.namespaces.is_empty()
+    }
+
+    /// The namespaces with groups of a language, in order of their names.
+    pub fn of_language(&self, language: Language) -> Vec<(&str, Vec<&StoredGroup>)> {
+        let mut found = Vec::new();
+        for (name, groups) in &self.namespaces {
+            let groups: Vec<_> = groups.values().filter(|group| group.language == language).collect();
+            if !groups.is_empty() {
+                found.push((name.as_str(), groups));
+            }
+        }
+        found
+    }
+
+    /// A group of a language.
+    pub fn group(&self, language: Language, namespace: &str, name: &str) -> Option<&StoredGroup> {
+        let group = self.namespaces.get(namespace)?.get(name)?;
+        (group.language == language).then_some(group)
+    }
+
+    /// Adds or replaces a group. Returns whether something changed.
+    pub fn set(
+        &mut self,
+        namespace: &str,
+        group: CheckedGroup,
+        limits: &Limits,
+    ) -> Result<bool, StoredError> {
+        let CheckedGroup { name, stored } = group;
+        let before = self.namespaces.get(namespace).and_then(|groups| groups.get(&name));
+        if before == Some(&stored) {
+            return Ok(false);
+        }
+        if before.is_some_and(|before| before.language != stored.language) {
+            return Err(StoredError::OtherApi { namespace: namespace.to_owned(), group: name });
+        }
+        let is_new_namespace = usize::from(!self.namespaces.contains_key(namespace));
+        let groups = self.each().count() + usize::from(before.is_none());
+        let rules_before = before.map_or(0, |before| before.rules);
+        let rules = self.each().map(|group| group.rules).sum::<usize>() + stored.rules - rules_before;
+        check(
+            "namespaces",
+            self.namespaces.len() + is_new_namespace,
+            limits.ruler_max_namespaces_per_tenant,
+            "ruler_max_namespaces_per_tenant",
+        )?;
+        check("groups", groups, limits.ruler_max_rule_groups_per_tenant, "ruler_max_rule_groups_per_tenant")?;
+        check("rules", rules, limits.ruler_max_rules_per_tenant, "ruler_max_rules_per_tenant")?;
+        self.namespaces.entry(namespace.to_owned()).or_default().insert(name, stored);
+        Ok(true)
+    }
+
+    /// Removes a group of a language. Returns whether it existed.
+    pub fn remove(&mut self, language: Language, namespace: &str, name: &str) -> bool {
+        if self.group(language, namespace, name).is_none() {
+            return false;
+        }
+        let Some(groups) = self.namespaces.get_mut(namespace) else { return false };
+        groups.remove(name);
+        self.namespaces.retain(|_, groups| !groups.is_empty());
+        true
+    }
+
+    /// Removes the groups of a language in a namespace. Returns whether there was one.
+    pub fn remove_namespace(&mut self, language: Language, namespace: &str) -> bool {
+        let Some(groups) = self.namespaces.get_mut(namespace) else { return false };
+        let before = groups.len();
+        groups.retain(|_, group| group.language != language);
+        let has_changed = groups.len() < before;
+        self.namespaces.retain(|_, groups| !groups.is_empty());
+        has_changed
+    }
+
+    fn each(&self) -> impl Iterator<Item = &StoredGroup> {
+        self.namespaces.values().flat_map(BTreeMap::values)
+    }
+
+    /// The groups for evaluation. Fails for a group that this program cannot read, which a later version may
+    /// have stored.
+    pub fn specs(&self, interval: Duration) -> Result<Vec<GroupSpec>, String> {
+        let mut specs = Vec::new();
+        for (namespace, groups) in &self.namespaces {
+            let file: Arc<str> = namespace.as_str().into();
+            for (name, group) in groups {
+                let options = ReadOptions { language: group.language, interval };
+                let (spec, _) = read_group(&group.text.0, &file, options)
+                    .map_err(|error| format!("group '{name}' of namespace '{namespace}': {error}"))?;
+                specs.push(spec);
+            }
+        }
+        Ok(specs)
+    }
+}
+
+/// A group that was checked as `sandur rules check` does.
+#[derive(Clone, Debug)]
+pub struct CheckedGroup {
+    name: String,
+    stored: StoredGroup,
+}
+
+impl CheckedGroup {
+    /// Checks a group that a client sent.
+    pub fn read(
+        text: &str,
+        (language, namespace): (Language, &str),
+        limits: &Limits,
+    ) -> Result<Self, StoredError> {
+        let options = ReadOptions { language, ..ReadOptions::default() };
+        let (spec, stored) = read_group(text, &namespace.into(), options)?;
+        let rules = spec.rules.len();
+        if rules == 0 {
+            return Err(StoredError::Refused("rules: a group needs at least one rule".to_owned()));
+        }
+        check(
+            "rules in a group",
+            rules,
+            limits.ruler_max_rules_per_rule_group,
+            "ruler_max_rules_per_rule_group",
+        )?;
+        check("bytes", stored.len(), limits.ruler_max_rule_group_size, "ruler_max_rule_group_size")?;
+        check("bytes of the group's name", spec.name.len(), NAME_BYTES_MAX as u64, "of names")?;
+        check("bytes of the namespace's name", namespace.len(), NAME_BYTES_MAX as u64, "of names")?;
+        Ok(Self { name: spec.name, stored: StoredGroup { language, text: stored.into(), rules } })
+    }
+}
+
+fn check(what: &'static str, found: usize, limit: u64, name: &'static str) -> Result<(), StoredError> {
+    match found as u64 > limit {
+        true => Err(StoredError::limit(what, found, limit, name)),
+        false => Ok(()),
+    }
+}

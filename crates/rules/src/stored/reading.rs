@@ -1,0 +1,260 @@
+//! Reads the index and the objects that it names.
+//!
+//! **Invariants.** An index that is older than one that was seen, missing after one was seen, or damaged
+//! changes nothing, and neither does a damaged object. A failure of the store says nothing about rules: all
+//! stay as they are until the next read.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
+use sandur_memory::Reservation;
+use sandur_model::TenantId;
+use sandur_store::{Intent, Version};
+
+use super::StoredRules;
+use super::document::{DOCUMENT_BYTES_MAX, Document};
+use super::error::StoredError;
+use super::index::{Entry, INDEX, Index, Reference};
+use super::known::{Held, OF_INDEX};
+use crate::spec::GroupSpec;
+
+/// Objects of tenants that are read at the same time.
+const SIDE_BY_SIDE: usize = 8;
+/// How often the index is read again because an object that it names is gone.
+const GONE_MAX: usize = 5;
+/// Memory of rules, in multiples of their stored size: JSON, texts, and the parsed groups.
+const MEMORY_PER_BYTE: u64 = 6;
+
+/// Why an object of a tenant is not in use.
+enum Unread {
+    /// It does not exist: a newer index names another one.
+    Gone,
+    /// It is damaged.
+    Broken(String),
+    /// The store failed.
+    Store(sandur_store::Error),
+}
+
+impl From<sandur_store::Error> for Unread {
+    fn from(error: sandur_store::Error) -> Self {
+        match error.is_not_found() {
+            true => Self::Gone,
+            false => Self::Store(error),
+        }
+    }
+}
+
+impl StoredRules {
+    /// Reads the index, and the rules that changed.
+    pub async fn refresh(&self) -> Result<(), StoredError> {
+        let _turn = self.0.turn.lock().await;
+        for is_last in (0..GONE_MAX).map(|n| n + 1 == GONE_MAX) {
+            let index = match self.read_index().await {
+                Ok((index, _)) => index,
+                Err(error) => return self.keep(error),
+            };
+            if self.adopt(index, is_last).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that a damaged index is not in use; another failure says nothing about the index.
+    fn keep(&self, error: StoredError) -> Result<(), StoredError> {
+        let StoredError::Broken { reason, .. } = error else { return Err(error) };
+        let is_new = {
+            let mut known = self.lock();
+            let is_new = known.error.as_ref() != Some(&reason);
+            known.error = Some(reason.clone());
+            is_new
+        };
+        if is_new {
+            tracing::error!(
+                object = INDEX,
+                error = reason,
+                "stored rules are damaged; what held before stays"
+            );
+            self.show();
+        }
+        Ok(())
+    }
+
+    /// The index now, with its version; no version if there is none yet.
+    pub(super) async fn read_index(&self) -> Result<(Index, Option<Version>), StoredError> {
+        let seen = self.lock().index.generation;
+        let broken = |reason| StoredError::Broken { object: INDEX.to_owned(), reason, remedy: OF_INDEX };
+        self.0.parts.metrics.stored_reads.inc();
+        match self.0.parts.store.get_versioned(INDEX, Intent::catalog()).await {
+            Ok((bytes, version)) => {
+                let index = Index::decode(&bytes).map_err(broken)?;
+                match index.generation < seen {
+                    true => Err(broken(format!(
+                        "its generation is {}, and this process has seen {seen}: an older version was put in \
+                         its place",
+                        index.generation
+                    ))),
+                    false => Ok((index, Some(version))),
+                }
+            }
+            Err(error) if error.is_not_found() && seen == 0 => match self.was_lost().await? {
+                true => Err(broken("it does not exist, and objects with rules of tenants do".to_owned())),
+                false => Ok((Index::default(), None)),
+            },
+            Err(error) if error.is_not_found() => Err(broken("it does not exist any more".to_owned())),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether there are objects of tenants without an index. Looks once, because an index is created before
+    /// them.
+    async fn was_lost(&self) -> Result<bool, StoredError> {
+        if let Some(was_lost) = self.lock().was_lost {
+            return Ok(was_lost);
+        }
+        let tenants = self.0.parts.store.list_prefixes("rules", Intent::catalog()).await?;
+        self.lock().was_lost = Some(!tenants.is_empty());
+        Ok(!tenants.is_empty())
+    }
+
+    /// Reads what changed in a new index. Returns false if an object is gone, so that a newer index exists;
+    /// in the last attempt such an object counts as damaged.
+    pub(super) async fn adopt(&self, index: Index, is_last: bool) -> Result<bool, StoredError> {
+        let wanted: Vec<(TenantId, Entry)> = {
+            let known = self.lock();
+            let is_known = |tenant: &TenantId, entry: &Entry| {
+                known.held.get(tenant).is_some_and(|held| held.of == entry.now && held.error.is_none())
+            };
+            let all = index.tenants.iter().filter_map(|(id, entry)| Some((TenantId::new(id).ok()?, entry)));
+            all.filter(|(tenant, entry)| !is_known(tenant, entry)).map(|(t, e)| (t, e.clone())).collect()
+        };
+        let reads = wanted.into_iter().map(|(tenant, entry)| async move {
+            let held = self.load(&tenant, &entry, is_last).await?;
+            Ok::<_, StoredError>((tenant, held))
+        });
+        let read: Vec<(TenantId, Option<Held>)> =
+            futures_util::stream::iter(reads).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
+        if read.iter().any(|(_, held)| held.is_none()) {
+            return Ok(false);
+        }
+        let has_changed = {
+            let mut known = self.lock();
+            let before = known.held.len();
+            known.held.retain(|tenant, _| index.tenants.contains_key(tenant.as_str()));
+            let has_changed = !read.is_empty() || known.held.len() < before || known.error.is_some();
+            known.held.extend(read.into_iter().filter_map(|(tenant, held)| Some((tenant, held?))));
+            (known.index, known.error) = (Arc::new(index), None);
+            has_changed
+        };
+        if has_changed {
+            self.show();
+        }
+        Ok(true)
+    }
+
+    /// Tells followers of a change, and counts.
+    pub(super) fn show(&self) {
+        let (tenants, broken) = {
+            let known = self.lock();
+            (known.held.len(), known.broken())
+        };
+        self.0.parts.metrics.stored_tenants.set(tenants as i64);
+        self.0.parts.metrics.stored_broken.set(broken as i64);
+        self.0.changed.send_modify(|number| *number += 1);
+    }
+
+    /// The rules of a tenant; `None` if the object is gone.
+    async fn load(
+        &self,
+        tenant: &TenantId,
+        entry: &Entry,
+        is_last: bool,
+    ) -> Result<Option<Held>, StoredError> {
+        let reason = match self.read(tenant, &entry.now).await {
+            Ok((document, specs, memory)) => {
+                let (of, memory) = (entry.now.clone(), Arc::new(memory));
+                return Ok(Some(Held { of, document, specs, error: None, memory }));
+            }
+            Err(Unread::Store(error)) => return Err(error.into()),
+            Err(Unread::Gone) if !is_last => return Ok(None),
+            Err(Unread::Gone) => "it does not exist".to_owned(),
+            Err(Unread::Broken(reason)) => reason,
+        };
+        let before = self.lock().held.get(tenant).map(|held| {
+            let of = (Arc::clone(&held.document), Arc::clone(&held.specs), Arc::clone(&held.memory));
+            (of, held.error.as_ref() == Some(&reason))
+        });
+        if !before.as_ref().is_some_and(|(_, is_reported)| *is_reported) {
+            let (tenant, object) = (tenant.as_str(), &entry.now.path);
+            tracing::error!(
+                tenant,
+                object,
+                error = reason,
+                "stored rules are damaged; what held before stays"
+            );
+        }
+        let (document, specs, memory) = match before {
+            Some((before, _)) => before,
+            // After a start, what was stored before the last change is the best that is known.
+            None => self.previous(tenant, entry).await?,
+        };
+        Ok(Some(Held { of: entry.now.clone(), document, specs, error: Some(reason), memory }))
+    }
+
+    /// The rules before the last change; none if they cannot be read either.
+    pub(super) async fn previous(
+        &self,
+        tenant: &TenantId,
+        entry: &Entry,
+    ) -> Result<(Arc<Document>, Arc<Vec<GroupSpec>>, Arc<Reservation>), StoredError> {
+        if let Some(before) = &entry.before {
+            match self.read(tenant, before).await {
+                Ok((document, specs, memory)) => return Ok((document, specs, Arc::new(memory))),
+                Err(Unread::Store(error)) => return Err(error.into()),
+                Err(Unread::Gone | Unread::Broken(_)) => {}
+            }
+        }
+        let nothing = (Arc::new(Document::empty(tenant)), Arc::default());
+        Ok((nothing.0, nothing.1, Arc::new(self.memory().empty())))
+    }
+
+    async fn read(
+        &self,
+        tenant: &TenantId,
+        of: &Reference,
+    ) -> Result<(Arc<Document>, Arc<Vec<GroupSpec>>, Reservation), Unread> {
+        if of.bytes > DOCUMENT_BYTES_MAX as u64 {
+            let text = format!("the index says that it has {} bytes, at most {DOCUMENT_BYTES_MAX}", of.bytes);
+            return Err(Unread::Broken(text));
+        }
+        let memory = self.reserve(of.bytes).map_err(|error| Unread::Broken(error.to_string()))?;
+        let bytes = self.0.parts.store.get(&of.path, Intent::catalog()).await?;
+        let (tenant, of, interval) = (tenant.clone(), of.clone(), self.0.parts.interval);
+        let job = move || -> Result<_, String> {
+            of.check(&bytes)?;
+            let document = Document::decode(&bytes, &tenant)?;
+            let specs = document.specs(interval)?;
+            Ok((Arc::new(document), Arc::new(specs)))
+        };
+        let (document, specs) = self.0.parts.env.run_blocking(job).await.map_err(Unread::Broken)?;
+        Ok((document, specs, memory))
+    }
+
+    /// Memory for rules of this stored size.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation, StoredError> {
+        Ok(self.memory().reserve(bytes * MEMORY_PER_BYTE)?)
+    }
+
+    /// Checked groups of a document that is not stored yet, with their memory.
+    pub(super) async fn prepare(
+        &self,
+        document: &Arc<Document>,
+        bytes: &Bytes,
+    ) -> Result<(Arc<Vec<GroupSpec>>, Reservation), StoredError> {
+        let memory = self.reserve(bytes.len() as u64)?;
+        let (document, interval) = (Arc::clone(document), self.0.parts.interval);
+        let specs = self.0.parts.env.run_blocking(move || document.specs(interval)).await;
+        Ok((Arc::new(specs.map_err(StoredError::Refused)?), memory))
+    }
+}

@@ -1,0 +1,378 @@
+//! Stored rules of one and of two processes, over a store in memory that is slow, fails, or has damaged
+//! objects.
+
+use bytes::Bytes;
+use sandur_base::ErrorKind;
+use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
+use sandur_store::{Intent, StoreOptions};
+
+use super::*;
+
+const TENANT: &str = "team-a";
+
+/// A process over a store.
+struct Process {
+    env: Env,
+    store: Store,
+    rules: StoredRules,
+}
+
+impl Process {
+    fn over(store: &FaultStore, env: &Env) -> Self {
+        Self::with_memory(store, env, 64 << 20)
+    }
+
+    fn with_memory(store: &FaultStore, env: &Env, memory: u64) -> Self {
+        let store = Store::from_fault_store(store.clone(), env.clone(), StoreOptions::default());
+        let rules = StoredRules::new(StoredParts {
+            env: env.clone(),
+            store: store.clone(),
+            memory: MemoryBudget::root("state of rules", memory),
+            metrics: RuleMetrics::default(),
+            interval: Duration::from_secs(60),
+        });
+        Self { env: env.clone(), store, rules }
+    }
+
+    async fn set(&self, namespace: &str, text: &str) -> Result<(), StoredError> {
+        self.set_within(namespace, text, &Limits::default()).await
+    }
+
+    async fn set_within(&self, namespace: &str, text: &str, limits: &Limits) -> Result<(), StoredError> {
+        let tenant = tenant();
+        self.rules.set_group(change(&tenant, namespace), text.to_owned(), limits).await
+    }
+
+    /// Names of namespaces with the numbers of their groups.
+    async fn listed(&self) -> Result<Vec<(String, usize)>, StoredError> {
+        let listed = self.rules.list(&tenant(), Language::Promql, None).await?;
+        Ok(listed.namespaces.into_iter().map(|(name, groups)| (name, groups.len())).collect())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.rules.specs(&tenant()).iter().map(|spec| format!("{}/{}", spec.file, spec.name)).collect()
+    }
+
+    /// The path of the object with the rules of the tenant.
+    fn object(&self) -> String {
+        self.rules.lock().index.tenants[TENANT].now.path.clone()
+    }
+
+    async fn replace(&self, path: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Bytes {
+        let before = self.store.get(path, Intent::catalog()).await.unwrap();
+        self.store.put(path, change(before.to_vec()).into(), Intent::catalog()).await.unwrap();
+        before
+    }
+}
+
+fn tenant() -> TenantId {
+    TenantId::new(TENANT).unwrap()
+}
+
+fn change<'a>(tenant: &'a TenantId, namespace: &'a str) -> Change<'a> {
+    Change { tenant, language: Language::Promql, namespace, from_previous: false }
+}
+
+fn group(name: &str) -> String {
+    format!("name: {name}\ninterval: 30s\nrules:\n- {{record: r_{name}, expr: up}}\n")
+}
+
+fn world(seed: u64, plan: FaultPlan) -> (Env, FaultStore) {
+    let env = Env::simulated(seed, 1_700_000_000_000_000_000);
+    (env.clone(), FaultStore::new(env, seed, plan))
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_are_stored_and_seen_by_another_process() {
+    let (env, store) = world(1, FaultPlan::none());
+    let (one, two) = (Process::over(&store, &env), Process::over(&store, &env));
+    assert_eq!(two.listed().await.unwrap(), []);
+    one.set("a/b %", &group("g")).await.unwrap();
+    one.set("a/b %", &group("h")).await.unwrap();
+    assert_eq!(one.names(), ["a/b %/g", "a/b %/h"]);
+    assert_eq!(two.names(), [""; 0], "not read yet");
+    assert_eq!(two.listed().await.unwrap(), [("a/b %".to_owned(), 2)]);
+    assert_eq!(two.names(), ["a/b %/g", "a/b %/h"]);
+    let text = two.rules.group(&tenant(), Language::Promql, ("a/b %", "g")).await.unwrap();
+    assert_eq!(&*text, "name: \"g\"\ninterval: \"30s\"\nrules:\n    - record: \"r_g\"\n      expr: \"up\"\n");
+    let other = two.rules.list(&TenantId::new("other").unwrap(), Language::Promql, None).await.unwrap();
+    assert!(other.namespaces.is_empty(), "another tenant sees nothing");
+    assert!(two.rules.list(&tenant(), Language::Logql, None).await.unwrap().namespaces.is_empty());
+
+    // The same text again writes nothing.
+    let reads = one.rules.0.parts.metrics.stored_changes.get();
+    one.set("a/b %", &group("g")).await.unwrap();
+    assert_eq!(one.rules.0.parts.metrics.stored_changes.get(), reads);
+
+    let tenant = tenant();
+    two.rules.delete_group(change(&tenant, "a/b %"), "g").await.unwrap();
+    let again = two.rules.delete_group(change(&tenant, "a/b %"), "g").await.unwrap_err();
+    assert_eq!((again.kind(), again.to_string().as_str()), (ErrorKind::NotFound, "group does not exist"));
+    one.rules.delete_namespace(change(&tenant, "a/b %")).await.unwrap();
+    let again = one.rules.delete_namespace(change(&tenant, "a/b %")).await.unwrap_err();
+    assert_eq!(again.to_string(), "group namespace does not exist");
+    two.rules.refresh().await.unwrap();
+    assert!(two.names().is_empty() && two.rules.tenants().is_empty());
+    let objects = one.store.list("rules", Intent::catalog()).await.unwrap();
+    assert_eq!(objects.len(), 1, "only the index is left: {objects:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_that_change_rules_at_once_lose_nothing() {
+    for seed in 0..10 {
+        let plan = if seed % 2 == 0 { FaultPlan::latency_only() } else { FaultPlan::some_faults() };
+        let (env, store) = world(seed, plan);
+        let processes = [Process::over(&store, &env), Process::over(&store, &env)];
+        let set = |n: usize| {
+            let process = &processes[n % 2];
+            async move {
+                // After a failure the outcome is unknown, so clients repeat a request.
+                while let Err(error) = process.set(&format!("ns{}", n % 3), &group(&format!("g{n}"))).await {
+                    assert!(error.kind().is_retryable(), "seed {seed}: {error}");
+                    process.env.sleep(Duration::from_secs(1)).await;
+                }
+            }
+        };
+        futures_util::future::join_all((0..24).map(set)).await;
+        store.quiet(true);
+        for process in &processes {
+            let listed = process.listed().await.unwrap();
+            assert_eq!(listed.iter().map(|(_, groups)| groups).sum::<usize>(), 24, "seed {seed}: {listed:?}");
+        }
+        // A new process reads the same.
+        let fresh = Process::over(&store, &env);
+        fresh.rules.refresh().await.unwrap();
+        assert_eq!(fresh.names(), processes[0].names(), "seed {seed}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_group_changes_nothing_and_the_error_names_the_limit() {
+    let (env, store) = world(1, FaultPlan::none());
+    let process = Process::over(&store, &env);
+    process.set("n", &group("g")).await.unwrap();
+    let limits = Limits {
+        ruler_max_namespaces_per_tenant: 1,
+        ruler_max_rule_groups_per_tenant: 2,
+        ruler_max_rules_per_tenant: 3,
+        ruler_max_rules_per_rule_group: 2,
+        ruler_max_rule_group_size: 400,
+        ..Limits::default()
+    };
+    process.set_within("n", &group("h"), &limits).await.unwrap();
+    let two = "name: g\nrules:\n- {record: a, expr: up}\n- {record: b, expr: up}\n";
+    process.set_within("n", two, &limits).await.unwrap();
+    let before = process.names();
+    let large = format!("name: g\nrules:\n- {{record: a, expr: up, labels: {{l: '{}'}}}}\n", "x".repeat(400));
+    let wide = format!("{two}- {{record: c, expr: up}}\n");
+    for (namespace, text, expected) in [
+        ("m", group("x"), "2 namespaces, and the limit is 1 (ruler_max_namespaces_per_tenant)"),
+        ("n", group("x"), "3 groups, and the limit is 2 (ruler_max_rule_groups_per_tenant)"),
+        ("n", two.replace(": g", ": h"), "4 rules, and the limit is 3 (ruler_max_rules_per_tenant)"),
+        ("n", wide, "3 rules in a group, and the limit is 2 (ruler_max_rules_per_rule_group)"),
+        ("n", large, "bytes, and the limit is 400 (ruler_max_rule_group_size)"),
+        ("n", "name: g\nrules: []".to_owned(), "rules: a group needs at least one rule"),
+        (
+            "n",
+            "name: g\nrules:\n- {record: a, expr: 'sum('}".to_owned(),
+            "line 3: could not parse expression",
+        ),
+        ("n", "- a".to_owned(), "line 1: expected keys with values"),
+        ("n", "x: *y".to_owned(), "line 1: "),
+        ("n", "name: g\nsource_tenants: [b]\nrules: []".to_owned(), "unknown key 'source_tenants'"),
+    ] {
+        let error = process.set_within(namespace, &text, &limits).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}\n{expected}");
+        assert!(matches!(error.kind(), ErrorKind::Limit | ErrorKind::Invalid), "{error}");
+    }
+    process.rules.refresh().await.unwrap();
+    assert_eq!(process.names(), before);
+    let logql = Change { language: Language::Logql, ..change(&tenant(), "n") }.tenant.clone();
+    let change = Change { tenant: &logql, language: Language::Logql, namespace: "n", from_previous: false };
+    let text = "name: g\nrules:\n- {record: a, expr: 'sum(rate({a=\"b\"}[5m]))'}\n".to_owned();
+    let error = process.rules.set_group(change, text, &Limits::default()).await.unwrap_err();
+    assert!(error.to_string().contains("has rules of the other language"), "{error}");
+}
+
+/// Aliases that repeat values would make a small body large.
+#[tokio::test(start_paused = true)]
+async fn hostile_groups_are_refused_in_bounded_memory() {
+    let (env, store) = world(1, FaultPlan::none());
+    let process = Process::with_memory(&store, &env, 8 << 20);
+    let mut laughs = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
+    for n in 1..20 {
+        laughs += &format!("a{n}: &a{n} [{}]\n", [format!("*a{}", n - 1).as_str(); 9].join(","));
+    }
+    let repeated = format!("name: &x {}\nb: [{}]\n", "y".repeat(50_000), ["*x"; 1_000].join(","));
+    for text in [laughs, repeated, "[".repeat(20_000), "{a: ".repeat(5_000), "\u{0}".repeat(100)] {
+        let error = process.set("n", &text).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    }
+    let error = process.set("n", &format!("name: {}", "x".repeat(1 << 20))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "it does not fit into the memory: {error}");
+    assert!(process.rules.tenants().is_empty() && process.rules.memory().used() == 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_object_keeps_what_held_before() {
+    let (env, store) = world(1, FaultPlan::none());
+    let (one, two) = (Process::over(&store, &env), Process::over(&store, &env));
+    one.set("n", &group("g")).await.unwrap();
+    two.rules.refresh().await.unwrap();
+    one.set("n", &group("h")).await.unwrap();
+    let path = one.object();
+    let whole = one.replace(&path, |bytes| bytes[..bytes.len() - 1].to_vec()).await;
+
+    two.rules.refresh().await.unwrap();
+    assert_eq!(two.names(), ["n/g"], "what held before");
+    let shown = two.rules.shown(&tenant());
+    assert!(
+        shown[0].path == path && shown[0].error.as_ref().unwrap().contains("bytes instead of"),
+        "{shown:?}"
+    );
+    assert_eq!(two.rules.0.parts.metrics.stored_broken.get(), 1);
+    for error in [two.listed().await.map(|_| ()).unwrap_err(), two.set("n", &group("i")).await.unwrap_err()] {
+        assert!(
+            error.kind() == ErrorKind::Corrupt && error.to_string().contains("?base=previous"),
+            "{error}"
+        );
+    }
+    // A process that starts now goes on from the rules before the last change.
+    let fresh = Process::over(&store, &env);
+    fresh.rules.refresh().await.unwrap();
+    assert_eq!((fresh.names(), fresh.rules.shown(&tenant()).len()), (vec!["n/g".to_owned()], 1));
+
+    // The object of another tenant in its place is noticed as well.
+    let other = TenantId::new("other").unwrap();
+    one.rules.set_group(change(&other, "n"), group("x"), &Limits::default()).await.unwrap();
+    let of_other = one.rules.lock().index.tenants["other"].now.path.clone();
+    let swapped = one.store.get(&of_other, Intent::catalog()).await.unwrap();
+    one.replace(&path, |_| swapped.to_vec()).await;
+    two.rules.refresh().await.unwrap();
+    assert_eq!(two.names(), ["n/g"]);
+
+    // It heals when the object is restored.
+    one.replace(&path, |_| whole.to_vec()).await;
+    two.rules.refresh().await.unwrap();
+    assert_eq!((two.names(), two.rules.shown(&tenant())), (vec!["n/g".to_owned(), "n/h".to_owned()], vec![]));
+    assert_eq!(two.rules.0.parts.metrics.stored_broken.get(), 0);
+
+    // Or a client goes on from the rules before the last change.
+    one.replace(&path, |_| b"x".to_vec()).await;
+    let (tenant, limits) = (tenant(), Limits::default());
+    let fresh = Process::over(&store, &env);
+    let previous = Change { from_previous: true, ..change(&tenant, "n") };
+    fresh.rules.set_group(previous, group("i"), &limits).await.unwrap();
+    two.rules.refresh().await.unwrap();
+    assert_eq!((fresh.names(), two.names()), (vec!["n/g".to_owned(), "n/i".to_owned()], fresh.names()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_old_or_lost_index_keeps_what_held_before() {
+    let (env, store) = world(1, FaultPlan::none());
+    let (one, two) = (Process::over(&store, &env), Process::over(&store, &env));
+    one.set("n", &group("g")).await.unwrap();
+    let old = one.store.get(index::INDEX, Intent::catalog()).await.unwrap();
+    one.set("n", &group("h")).await.unwrap();
+    let both = ["n/g".to_owned(), "n/h".to_owned()];
+    two.rules.refresh().await.unwrap();
+    let new = one.replace(index::INDEX, |bytes| bytes[..40].to_vec()).await;
+    let broken = async |expected: &str| {
+        two.rules.refresh().await.unwrap();
+        assert_eq!(two.names(), both, "{expected}");
+        let error = two.rules.shown(&tenant())[0].error.clone().unwrap();
+        assert!(error.contains(expected), "{error}");
+        let refused = two.set("n", &group("i")).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Corrupt, "{refused}");
+    };
+    broken("the checksum is wrong").await;
+    one.replace(index::INDEX, |_| old.to_vec()).await;
+    broken("an older version was put in its place").await;
+    one.store.delete(index::INDEX, Intent::gc()).await.unwrap();
+    broken("does not exist any more").await;
+    let fresh = Process::over(&store, &env);
+    let error = fresh.listed().await.unwrap_err();
+    assert!(error.to_string().contains("objects with rules of tenants do"), "{error}");
+    one.store.put(index::INDEX, new, Intent::catalog()).await.unwrap();
+    two.rules.refresh().await.unwrap();
+    assert_eq!((two.names(), two.rules.shown(&tenant())), (both.to_vec(), vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_changes_nothing() {
+    let (env, store) = world(1, FaultPlan::none());
+    let (one, client) = (Process::over(&store, &env), store.client("two"));
+    let two = Process::over(&client, &env);
+    one.set("n", &group("g")).await.unwrap();
+    two.rules.refresh().await.unwrap();
+    client.cut(true);
+    let errors = [two.set("n", &group("h")).await.unwrap_err(), two.rules.refresh().await.unwrap_err()];
+    assert!(errors.iter().all(|error| error.kind().is_retryable()), "{errors:?}");
+    assert_eq!((two.names(), two.rules.shown(&tenant())), (vec!["n/g".to_owned()], vec![]));
+    client.cut(false);
+    // A process that is killed after the first of the two writes leaves an object that nobody reads.
+    store.fail_next(Op::Update, index::INDEX, Fault::Denied);
+    let error = two.set("n", &group("h")).await.unwrap_err();
+    assert!(error.may_be_done(), "{error}");
+    assert_eq!(one.listed().await.unwrap(), [("n".to_owned(), 1)]);
+    two.set("n", &group("h")).await.unwrap();
+    assert_eq!(one.listed().await.unwrap(), [("n".to_owned(), 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_groups_are_refused_at_the_limit_and_their_listing_is_bounded() {
+    let (env, store) = world(1, FaultPlan::none());
+    let process = Process::over(&store, &env);
+    let limits = Limits { ruler_max_rule_groups_per_tenant: 200, ..Limits::default() };
+    let mut refused = 0;
+    for n in 0..10_000 {
+        match process.set_within(&format!("ns{}", n % 7), &group(&format!("g{n}")), &limits).await {
+            Ok(()) => {}
+            Err(error) => {
+                assert!(error.to_string().contains("ruler_max_rule_groups_per_tenant"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((refused, process.names().len()), (9_800, 200));
+    assert_eq!(process.store.list("rules", Intent::catalog()).await.unwrap().len(), 3, "two versions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn following_sees_changes_within_the_interval_and_costs_one_request_each() {
+    let (env, store) = world(1, FaultPlan::none());
+    let (one, two) = (Process::over(&store, &env), Process::over(&store, &env));
+    let stop = sandur_runtime::Shutdown::default();
+    let interval = Duration::from_secs(30);
+    let _task = env.spawn("follow", two.rules.clone().follow(interval, stop.signal()));
+    env.sleep(Duration::from_secs(1)).await;
+    one.set("n", &group("g")).await.unwrap();
+    env.sleep(Duration::from_secs(34)).await;
+    assert_eq!(two.names(), ["n/g"]);
+    let before = store.trace().len();
+    env.sleep(Duration::from_secs(3_600)).await;
+    let requests = store.trace().len() - before;
+    assert!((105..=135).contains(&requests), "an idle hour costs {requests} requests");
+}
+
+fn fixture(text: &str) -> Vec<u8> {
+    let text = text.trim();
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Later versions must read what this one writes.
+#[test]
+fn fixtures_are_read_and_written_again() {
+    let bytes = fixture(include_str!("../../fixtures/index-1.hex"));
+    let index = index::Index::decode(&bytes).unwrap();
+    assert_eq!((index.generation, index.encode()), (3, bytes));
+    let bytes = fixture(include_str!("../../fixtures/rules-1.hex"));
+    let entry = &index.tenants[TENANT];
+    assert_eq!((entry.now.check(&bytes), &entry.before), (Ok(()), &None));
+    let document = Document::decode(&bytes, &tenant()).unwrap();
+    let specs = document.specs(Duration::from_secs(60)).unwrap();
+    let names: Vec<_> = specs.iter().map(|spec| (&*spec.file, &*spec.name, spec.rules[0].language)).collect();
+    assert_eq!(names, [("logs", "l", Language::Logql), ("n/1", "g", Language::Promql)]);
+    assert_eq!(document.encode().unwrap(), bytes);
+    assert!(Document::decode(&bytes, &TenantId::new("other").unwrap()).is_err());
+}
