@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
-    EDITS_OF_NODES, Edit, Entry, NodeDescription, NodePhase, Precondition, WalKind,
+    EDITS_OF_NODES, EDITS_OF_RULES, Edit, Entry, NodeDescription, NodePhase, Precondition, WalKind,
 };
+use sandur_model::RuleShards;
 use sandur_runtime::{Env, Task};
 use sandur_store::Store;
 use tokio::sync::{mpsc, watch};
@@ -162,6 +163,27 @@ impl Catalog {
         match self.commit(author, vec![describe], vec![Precondition::Live { incarnation: author }]).await {
             Ok(_) => Ok(true),
             Err(CommitError::Rejected { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether, as far as this process knows, every writer reads which shards of rules a process owns.
+    pub fn records_owners_of_rules(&self) -> bool {
+        let is_read = self.snapshot().writers().values().all(|writer| writer.reads_edits(EDITS_OF_RULES));
+        self.shared.options.edits >= EDITS_OF_RULES && is_read
+    }
+
+    /// Records that a process evaluates the rules of exactly these shards. Returns the state with that, or
+    /// `None` if another process owns one of them, or the process is sealed.
+    pub async fn own_rules(
+        &self,
+        author: Id,
+        shards: RuleShards,
+    ) -> Result<Option<Arc<Snapshot>>, CommitError> {
+        let own = Edit::OwnRules { incarnation: author, shards };
+        match self.commit(author, vec![own], vec![Precondition::Live { incarnation: author }]).await {
+            Ok(snapshot) => Ok(Some(snapshot)),
+            Err(CommitError::Rejected { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

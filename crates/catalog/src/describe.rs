@@ -121,6 +121,9 @@ impl fmt::Display for Description {
             if let Some(node) = &writer.node {
                 write!(f, ", node {} ({})", node.id, node.phase.name())?;
             }
+            if !writer.rules.is_empty() {
+                write!(f, ", evaluates {} shards of the rules", writer.rules)?;
+            }
             writeln!(f)?;
         }
         for (dataset, levels) in &self.datasets {

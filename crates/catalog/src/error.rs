@@ -227,6 +227,9 @@ pub enum EditFault {
     /// A writer that is not sealed does not read the edit.
     #[error("a registered writer does not read this edit: upgrade it, or stop it")]
     UnreadEdits,
+    /// Another process evaluates the rules of one of the shards.
+    #[error("another process owns a shard of the rules")]
+    Owned,
     /// The new writer does not read the versions of blocks that may be written.
     #[error("the store has blocks of newer versions than the process reads: start a newer version of it")]
     NewerForms,

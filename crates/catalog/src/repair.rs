@@ -26,7 +26,7 @@ use sandur_format::catalog_entry::{
     BlockMeta, BlockName, Boundary, EDITS_UNSTATED, LogChain, WalKind, Writer, entry_checksum,
 };
 use sandur_format::wal_segment::{FrameKind, FrameReader};
-use sandur_model::TimeRange;
+use sandur_model::{RuleShards, TimeRange};
 use sandur_runtime::Env;
 use sandur_store::{Intent, ObjectInfo, Store};
 
@@ -249,6 +249,7 @@ impl Repair {
                 reads: None,
                 node: None,
                 stamps_after: 0,
+                rules: RuleShards::NONE,
             });
             let limit = writer.fence.unwrap_or(u64::MAX);
             writer.floor = writer.floor.max(first.min(limit));

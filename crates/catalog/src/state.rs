@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use sandur_base::Id;
 use sandur_format::catalog_entry::{
-    BlockForms, BlockMeta, EDITS_OF_NODES, Edit, Entry, NodeDescription, Precondition, Session, Transaction,
-    Verdict, WritePlace, Writer,
+    BlockForms, BlockMeta, EDITS_OF_NODES, EDITS_OF_RULES, Edit, Entry, NodeDescription, Precondition,
+    Session, Transaction, Verdict, WritePlace, Writer,
 };
 use sandur_format::sample_block::STAMPED_SINCE;
-use sandur_model::Signal;
+use sandur_model::{RuleShards, Signal};
 
 use crate::error::{EditFault, Rejection};
 use crate::snapshot::{RemovedBlock, Snapshot};
@@ -248,7 +248,7 @@ impl Plan<'_> {
                     Some(known) if known != *fence => Err(EditFault::Sealed),
                     None if *fence < writer.floor => Err(EditFault::Fence),
                     _ => {
-                        writer.fence = Some(*fence);
+                        (writer.fence, writer.rules) = (Some(*fence), RuleShards::NONE);
                         Ok(())
                     }
                 }
@@ -269,6 +269,7 @@ impl Plan<'_> {
             Edit::ActivateForms(forms) => self.check_activate(*forms),
             Edit::DescribeNode { incarnation, node } => self.check_describe(*incarnation, node),
             Edit::StampsAfter { incarnation, time } => self.check_stamps(*incarnation, *time),
+            Edit::OwnRules { incarnation, shards } => self.check_own_rules(*incarnation, *shards),
             Edit::CreateDelete(_)
             | Edit::StartDelete { .. }
             | Edit::CancelDelete { .. }
@@ -314,6 +315,29 @@ impl Plan<'_> {
         Ok(())
     }
 
+    /// A shard has one owner. The rows of an owner that is sealed are complete, so another process may
+    /// follow it; a live owner gives a shard up by an edit of its own.
+    fn check_own_rules(&mut self, incarnation: Id, shards: RuleShards) -> Result<(), EditFault> {
+        if !self.all_writers().all(|writer| writer.reads_edits(EDITS_OF_RULES)) {
+            return Err(EditFault::UnreadEdits);
+        }
+        let others = self.all_writers().filter(|writer| writer.incarnation != incarnation);
+        if others.fold(RuleShards::NONE, |all, writer| all.or(writer.rules)).and(shards) != RuleShards::NONE {
+            return Err(EditFault::Owned);
+        }
+        let writer = self.change(incarnation)?;
+        if writer.is_sealed() {
+            return Err(EditFault::Sealed);
+        }
+        writer.rules = shards;
+        Ok(())
+    }
+
+    /// The version of edits that a new writer must read, because of what others have stated.
+    fn edits_needed(&self) -> u16 {
+        self.all_writers().map(edits_stated_by).max().unwrap_or(0)
+    }
+
     fn check_register(&mut self, edit: &Edit) -> Result<(), EditFault> {
         let Edit::Register { incarnation, address, host, started_ms, wal, edits, reads } = edit else {
             return Ok(());
@@ -331,20 +355,20 @@ impl Plan<'_> {
             reads: *reads,
             node: None,
             stamps_after: 0,
+            rules: RuleShards::NONE,
         };
         match self.writer(*incarnation) {
             None if !new.allows(self.forms) => Err(EditFault::NewerForms),
-            None if !new.reads_edits(EDITS_OF_NODES) && self.all_writers().any(|w| w.node.is_some()) => {
-                Err(EditFault::NewerForms)
-            }
+            None if !new.reads_edits(self.edits_needed()) => Err(EditFault::NewerForms),
             None => {
                 self.writers.insert(*incarnation, Some(new));
                 Ok(())
             }
             Some(known) => {
-                let Writer { floor, fence, orphan_floor, stamps_after, .. } = *known;
+                let Writer { floor, fence, orphan_floor, stamps_after, rules, .. } = *known;
                 let node = known.node.clone();
-                let same = *known == Writer { floor, fence, orphan_floor, stamps_after, node, ..new };
+                let same =
+                    *known == Writer { floor, fence, orphan_floor, stamps_after, node, rules, ..new };
                 if same && !known.is_sealed() { Ok(()) } else { Err(EditFault::Registered) }
             }
         }
@@ -372,6 +396,15 @@ impl Plan<'_> {
             Some(floor) if meta.id <= floor => Err(EditFault::Orphan),
             _ => Ok(()),
         }
+    }
+}
+
+/// The version of edits that a reader of what a writer has stated needs; 0 for the first one.
+pub(crate) fn edits_stated_by(writer: &Writer) -> u16 {
+    match () {
+        () if !writer.rules.is_empty() => EDITS_OF_RULES,
+        () if writer.node.is_some() => EDITS_OF_NODES,
+        () => 0,
     }
 }
 

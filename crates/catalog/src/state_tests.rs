@@ -5,7 +5,7 @@
 use sandur_format::catalog_entry::{
     DeleteProgress, DeleteRequest, EDITS_NEWEST, EDITS_UNSTATED, NodePhase, TenantDeletes, WalKind,
 };
-use sandur_model::{Dataset, Roles, TenantId};
+use sandur_model::{Dataset, Roles, RuleShards, TenantId};
 
 use super::*;
 use crate::test_blocks::{WRITER, block};
@@ -548,6 +548,31 @@ fn nodes_are_described_when_all_writers_read_descriptions() {
     // A repeated registration keeps the description, a checkpoint too.
     log.applied(vec![register(WRITER)], vec![]);
     assert_eq!(log.state.writer(WRITER).unwrap().node.as_ref(), Some(&node));
+    let root = log.state.root(Id(1), Vec::new());
+    let stored = sandur_format::catalog_entry::CheckpointRoot::decode(&root.encode().unwrap()).unwrap();
+    assert_eq!(Snapshot::restore(stored, log.state.rows()), log.state);
+}
+
+/// Goal: a shard of rules has one owner at most, a repeated edit has no effect, and a seal ends ownership.
+#[test]
+fn a_shard_of_rules_has_one_owner() {
+    let mut log = Log::new();
+    let other = Id(900);
+    log.applied(vec![register(other)], vec![]);
+    let own = |incarnation, bits| Edit::OwnRules { incarnation, shards: RuleShards::from_bits(bits) };
+    log.applied(vec![own(WRITER, 0b0111)], vec![]);
+    log.applied(vec![own(WRITER, 0b0111)], vec![]);
+    assert_eq!(log.fault(vec![own(other, 0b1100)]), EditFault::Owned);
+    assert_eq!(log.fault(vec![own(Id(77), 0b1000)]), EditFault::Unregistered);
+    log.applied(vec![own(other, 0b1000)], vec![]);
+    // The edits of a transaction see each other.
+    log.applied(vec![own(WRITER, 0b0011), own(other, 0b1100)], vec![]);
+    log.applied(vec![register(other)], vec![]);
+    assert_eq!(log.state.writer(other).unwrap().rules.bits(), 0b1100, "a repeated registration keeps it");
+    assert_eq!(log.fault(vec![register_before_nodes(Id(901))]), EditFault::NewerForms);
+    log.applied(vec![Edit::Seal { incarnation: WRITER, fence: 9 }, own(other, 0b1111)], vec![]);
+    assert!(log.state.writer(WRITER).unwrap().rules.is_empty());
+    assert_eq!(log.fault(vec![own(WRITER, 0b1_0000)]), EditFault::Sealed);
     let root = log.state.root(Id(1), Vec::new());
     let stored = sandur_format::catalog_entry::CheckpointRoot::decode(&root.encode().unwrap()).unwrap();
     assert_eq!(Snapshot::restore(stored, log.state.rows()), log.state);

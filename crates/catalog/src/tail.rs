@@ -25,13 +25,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use sandur_format::catalog_entry::{BlockForms, EDITS_OF_NODES, EDITS_UNSTATED, Entry, entry_checksum};
+use sandur_format::catalog_entry::{BlockForms, EDITS_UNSTATED, Entry, entry_checksum};
 use sandur_store::Intent;
 
 use crate::error::Error;
 use crate::names;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
+use crate::state::edits_stated_by;
 use crate::witness::Witness;
 
 /// A poll that begins at most this long after a complete read of the log's end asks only for the next entry.
@@ -161,8 +162,9 @@ impl Shared {
         }
         let reads = self.options.edits;
         // Earlier programs stop when they decode the entry; this is for tests of them.
-        if reads < EDITS_OF_NODES && state.writers().values().any(|writer| writer.node.is_some()) {
-            return Err(Error::NewerEdits { written: EDITS_OF_NODES, reads: reads.max(EDITS_UNSTATED) });
+        let written = state.writers().values().map(edits_stated_by).max().unwrap_or(0);
+        if reads < written {
+            return Err(Error::NewerEdits { written, reads: reads.max(EDITS_UNSTATED) });
         }
         Ok(())
     }

@@ -59,6 +59,7 @@ mod retention;
 mod rfc3339;
 mod roles;
 mod rollup;
+mod rule_shards;
 mod sample_conflicts;
 mod samples;
 mod series_labels;
@@ -96,6 +97,7 @@ pub use retention::{RETENTION_RULES_MAX, RetentionRule, RetentionRuleError, Rete
 pub use rfc3339::Rfc3339;
 pub use roles::{Role, RoleError, Roles};
 pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup, RollupLabels};
+pub use rule_shards::{RULE_SHARDS, RuleShards};
 pub use sample_conflicts::{SampleConflict, SampleConflicts};
 pub use samples::{
     HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,

@@ -7,8 +7,8 @@ use sandur_catalog::{
     BlockForms, Catalog, CatalogOptions, Error, NEWEST_FORMS, NodeDescription, NodePhase, Registration,
     Repair, check,
 };
-use sandur_format::catalog_entry::{EDITS_OF_NODES, EDITS_UNSTATED, Edit, WalKind};
-use sandur_model::Roles;
+use sandur_format::catalog_entry::{EDITS_NEWEST, EDITS_OF_NODES, EDITS_UNSTATED, Edit, WalKind};
+use sandur_model::{Roles, RuleShards};
 use sandur_runtime::Env;
 use sandur_store::Store;
 
@@ -112,7 +112,7 @@ async fn nodes_are_described_once_the_last_older_program_has_ended() {
     before.refresh().await.unwrap();
     assert!(before.checkpoint().await.unwrap());
     let third = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
-    assert_eq!(third.snapshot().writer(new).unwrap().edits, EDITS_OF_NODES);
+    assert_eq!(third.snapshot().writer(new).unwrap().edits, EDITS_NEWEST);
     third.seal(new, old, 0, Vec::new()).await.unwrap();
     modern.refresh().await.unwrap();
     assert!(modern.describe_node(new, &node("n-1")).await.unwrap());
@@ -131,5 +131,41 @@ async fn nodes_are_described_once_the_last_older_program_has_ended() {
     modern.refresh().await.unwrap();
     assert_eq!(modern.snapshot().writer(new).unwrap().node.as_ref().unwrap().phase, NodePhase::Draining);
     assert!(!again.set_phase(fourth, env.new_id(), NodePhase::Draining).await.unwrap());
+    assert!(check(&store, &env).await.unwrap().is_undamaged());
+}
+
+/// Goal: shards of rules are owned from the moment at which no program is registered that cannot read that,
+/// by one live process each, and a checkpoint keeps it. Method: a catalog that states earlier edits.
+#[tokio::test(start_paused = true)]
+async fn shards_of_rules_are_owned_once_the_last_older_program_has_ended() {
+    let (env, store) = memory(35);
+    let earlier = CatalogOptions { edits: EDITS_OF_NODES, ..options() };
+    let before = Catalog::open(store.clone(), env.clone(), earlier.clone()).await.unwrap();
+    let (old, first, second) = (env.new_id(), env.new_id(), env.new_id());
+    before.register(of_node(old)).await.unwrap();
+    let one = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    one.register(of_node(first)).await.unwrap();
+    assert!(!one.records_owners_of_rules());
+    assert!(one.own_rules(first, RuleShards::ALL).await.unwrap().is_none());
+    one.seal(first, old, 0, Vec::new()).await.unwrap();
+    assert!(one.records_owners_of_rules());
+    let owned = one.own_rules(first, RuleShards::ALL).await.unwrap().unwrap();
+    assert_eq!(owned.writer(first).unwrap().rules, RuleShards::ALL);
+    let stopped = before.refresh().await.unwrap_err();
+    assert!(stopped.to_string().contains("start a newer version of the program"), "{stopped}");
+    let other = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    other.register(of_node(second)).await.unwrap();
+    assert!(other.own_rules(second, RuleShards::one(5)).await.unwrap().is_none(), "it has a live owner");
+    // The owner gives a shard up, or dies.
+    one.own_rules(first, RuleShards::ALL.without(RuleShards::one(5))).await.unwrap().unwrap();
+    assert!(other.own_rules(second, RuleShards::one(5)).await.unwrap().is_some());
+    other.seal(second, first, 0, Vec::new()).await.unwrap();
+    assert!(other.own_rules(second, RuleShards::ALL).await.unwrap().is_some());
+    assert!(one.own_rules(first, RuleShards::one(1)).await.unwrap().is_none(), "it is sealed");
+    assert!(other.checkpoint().await.unwrap());
+    let again = open(&store, &env, Some(NEWEST_FORMS)).await.unwrap();
+    assert_eq!(again.snapshot().writer(second).unwrap().rules, RuleShards::ALL);
+    assert_eq!(again.snapshot().writer(first).unwrap().rules, RuleShards::NONE);
+    assert!(Catalog::open(store.clone(), env.clone(), earlier).await.is_err());
     assert!(check(&store, &env).await.unwrap().is_undamaged());
 }

@@ -4,7 +4,7 @@
 //! the length and checksum of each part. Parts are written before the root and belong to no other root.
 
 use sandur_base::Id;
-use sandur_model::Dataset;
+use sandur_model::{Dataset, RuleShards};
 
 use super::block_meta::{BLOCK_BYTES_MIN, BlockMeta};
 use super::delete_request::TenantDeletes;
@@ -26,13 +26,15 @@ const CHAIN_SINCE: u8 = 3;
 const FORMS_SINCE: u8 = 5;
 /// The version of roots that describe nodes, and of later ones.
 const NODES_SINCE: u8 = 6;
-/// The version of roots that hold the stamps of writers, and of later ones.
+/// The version of roots that hold the stamps of writers and the owners of rules, and of later ones.
 const STAMPS_SINCE: u8 = 7;
-/// Flags of a writer: it is sealed, it has an orphan floor, its node is described, it states stamps.
+/// Flags of a writer: it is sealed, it has an orphan floor, its node is described, it states stamps, it owns
+/// shards of rules.
 const SEALED: u8 = 1;
 const FLOORED: u8 = 2;
 const DESCRIBED: u8 = 4;
 const STAMPED: u8 = 8;
+const OWNING: u8 = 16;
 const PART: Kind = Kind { magic: *b"SDCP", version: 1, metrics: 3, newest: 3, name: "checkpoint part" };
 /// Flags of a row: the block is removed, it is clean of deletes, it has a place in the order of writing.
 const REMOVED: u8 = 1;
@@ -73,6 +75,8 @@ pub struct Writer {
     pub node: Option<NodeDescription>,
     /// The stamps of its samples that are not in blocks are later than this time; 0 if it states none.
     pub stamps_after: u64,
+    /// The shards of rules that it evaluates; none once it is sealed.
+    pub rules: RuleShards,
 }
 
 impl Writer {
@@ -189,17 +193,19 @@ impl CheckpointRoot {
             deletes.encode(&mut out);
         }
         self.chain.encode(&mut out);
-        // As long as none was activated and no node is described, earlier programs read the root.
-        let describes = self.writers.iter().any(|writer| writer.node.is_some());
-        let stamped = self.stamps_before > 0;
-        if stamped || describes || self.forms != BlockForms::UNSTATED {
-            out.least = match (stamped, describes) {
-                (true, _) => STAMPS_SINCE,
-                (false, true) => NODES_SINCE,
-                (false, false) => FORMS_SINCE,
-            };
+        // As long as none was activated, no node is described, no stamp is stated and nobody owns rules,
+        // earlier programs read the root.
+        let has = |what: fn(&Writer) -> bool| self.writers.iter().any(what);
+        let least = match () {
+            () if self.stamps_before > 0 || has(|writer| !writer.rules.is_empty()) => Some(STAMPS_SINCE),
+            () if has(|writer| writer.node.is_some()) => Some(NODES_SINCE),
+            () if self.forms != BlockForms::UNSTATED => Some(FORMS_SINCE),
+            () => None,
+        };
+        if let Some(least) = least {
+            out.least = least;
             out.forms(self.forms);
-            if stamped {
+            if least >= STAMPS_SINCE {
                 out.varint(self.stamps_before);
             }
         }
@@ -255,7 +261,8 @@ impl Writer {
         out.u8(flag(self.fence.is_some(), SEALED)
             | flag(self.orphan_floor.is_some(), FLOORED)
             | flag(self.node.is_some(), DESCRIBED)
-            | flag(self.stamps_after > 0, STAMPED));
+            | flag(self.stamps_after > 0, STAMPED)
+            | flag(!self.rules.is_empty(), OWNING));
         if let Some(fence) = self.fence {
             out.varint(fence);
         }
@@ -267,6 +274,9 @@ impl Writer {
         }
         if self.stamps_after > 0 {
             out.varint(self.stamps_after);
+        }
+        if !self.rules.is_empty() {
+            out.varint(self.rules.bits());
         }
         Ok(())
     }
@@ -287,10 +297,11 @@ impl Writer {
             orphan_floor: None,
             node: None,
             stamps_after: 0,
+            rules: RuleShards::NONE,
         };
         let flags = from.u8()?;
         let known = match version {
-            STAMPS_SINCE.. => SEALED | FLOORED | DESCRIBED | STAMPED,
+            STAMPS_SINCE.. => SEALED | FLOORED | DESCRIBED | STAMPED | OWNING,
             NODES_SINCE => SEALED | FLOORED | DESCRIBED,
             _ => SEALED | FLOORED,
         };
@@ -308,6 +319,9 @@ impl Writer {
         }
         if flags & STAMPED != 0 {
             writer.stamps_after = from.varint()?;
+        }
+        if flags & OWNING != 0 {
+            writer.rules = RuleShards::from_bits(from.varint()?);
         }
         Ok(writer)
     }

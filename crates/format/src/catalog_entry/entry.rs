@@ -8,7 +8,7 @@
 //! lost, swapped or edited entry breaks it.
 
 use sandur_base::Id;
-use sandur_model::Dataset;
+use sandur_model::{Dataset, RuleShards};
 
 use super::block_meta::BlockMeta;
 use super::delete_request::DeleteRequest;
@@ -73,6 +73,14 @@ pub enum Edit {
         incarnation: Id,
         /// The time of a stamp.
         time: u64,
+    },
+    /// From now on a process evaluates the rules of exactly these shards. Void if another writer that is not
+    /// sealed owns one of them, or does not read this edit.
+    OwnRules {
+        /// The process.
+        incarnation: Id,
+        /// The shards.
+        shards: RuleShards,
     },
     /// From now on processes may write blocks of these versions. Void if a writer that is not sealed does not
     /// read them.
@@ -389,7 +397,12 @@ impl Edit {
                 out.id(*incarnation);
                 node.encode(out)?;
             }
-            Self::StampsAfter { incarnation, time } => encode_of_writer((21, *incarnation, *time), out),
+            Self::StampsAfter { incarnation, time } => encode_of_writer((18, *incarnation, *time), out),
+            Self::OwnRules { incarnation, shards } => {
+                out.u8(17);
+                out.id(*incarnation);
+                out.varint(shards.bits());
+            }
             Self::CreateDelete(_)
             | Self::StartDelete { .. }
             | Self::CancelDelete { .. }
@@ -445,7 +458,8 @@ impl Edit {
             8 => Self::Deleted { ids: decode_ids(from)? },
             15 => Self::ActivateForms(from.forms()?),
             16 => Self::DescribeNode { incarnation: from.id()?, node: NodeDescription::decode(from)? },
-            21 => Self::StampsAfter { incarnation: from.id()?, time: from.varint()? },
+            18 => Self::StampsAfter { incarnation: from.id()?, time: from.varint()? },
+            17 => Self::OwnRules { incarnation: from.id()?, shards: RuleShards::from_bits(from.varint()?) },
             tag => return Self::decode_of_deletes(tag, from),
         })
     }

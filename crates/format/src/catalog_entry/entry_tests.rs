@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use sandur_base::Id;
-use sandur_model::{Signal, TenantId, TimeRange};
+use sandur_model::{RuleShards, Signal, TenantId, TimeRange};
 
 use super::super::frame::{self, Kind};
 use super::super::*;
@@ -80,6 +80,7 @@ fn sample_root() -> CheckpointRoot {
         reads: None,
         node: None,
         stamps_after: 0,
+        rules: RuleShards::NONE,
     };
     let verdicts = vec![(6, Verdict::Applied), (7, Verdict::Precondition(2)), (8, Verdict::Edit(1))];
     CheckpointRoot {
@@ -192,6 +193,25 @@ fn sample_root_with_stamps() -> CheckpointRoot {
     let mut root = sample_root_with_nodes();
     root.writers[0].stamps_after = STAMP;
     root.stamps_before = STAMP + 5;
+    root
+}
+
+/// A process that owns shards of rules.
+fn sample_entry_of_rules() -> Entry {
+    let mut entry = sample_entry_of_nodes();
+    let Edit::Register { edits, incarnation, .. } = &mut entry.transactions[0].edits[0] else {
+        panic!("it registers")
+    };
+    *edits = EDITS_OF_RULES;
+    let shards = RuleShards::from_bits(0x8000_0000_0000_0005);
+    let own = Edit::OwnRules { incarnation: *incarnation, shards };
+    entry.transactions[0].edits.push(own);
+    entry
+}
+
+fn sample_root_with_rules() -> CheckpointRoot {
+    let mut root = sample_root_with_stamps();
+    (root.writers[0].edits, root.writers[0].rules) = (EDITS_OF_RULES, RuleShards::from_bits(5));
     root
 }
 
@@ -314,6 +334,7 @@ fn fixtures_equal_the_encoded_objects() {
         ("entry-forms-v2", sample_entry_of_forms()),
         ("entry-nodes-v2", sample_entry_of_nodes()),
         ("entry-stamps-v2", sample_entry_of_stamps()),
+        ("entry-rules-v2", sample_entry_of_rules()),
     ] {
         assert_eq!(entry.encode().unwrap(), fixture(name));
         assert_eq!(Entry::decode(&fixture(name)).unwrap(), entry);
@@ -322,7 +343,7 @@ fn fixtures_equal_the_encoded_objects() {
         ("checkpoint-root-v3", sample_root_with_deletes()),
         ("checkpoint-root-v5", sample_root_with_forms()),
         ("checkpoint-root-v6", sample_root_with_nodes()),
-        ("checkpoint-root-v7", sample_root_with_stamps()),
+        ("checkpoint-root-v7", sample_root_with_rules()),
     ];
     for (name, root) in roots {
         assert_eq!(root.encode().unwrap(), fixture(name));
@@ -471,7 +492,7 @@ proptest! {
     fn hostile_bodies_never_panic(
         body in proptest::collection::vec(any::<u8>(), 0..300),
         which in 0usize..6,
-        version in 1u8..6,
+        version in 1u8..8,
     ) {
         let magic = [*b"SDCE", *b"SDCR", *b"SDCP", *b"SDCB", *b"SDCM", *b"SDCW"][which];
         let kind = Kind { magic, version, metrics: version, newest: version, name: "" };
@@ -486,8 +507,8 @@ proptest! {
     /// checksum updated.
     #[test]
     fn damaged_but_resealed_objects_never_panic(at in 12usize..400, value in any::<u8>()) {
-        let entries = [sample_entry(), sample_entry_of_deletes(), sample_entry_of_forms()];
-        let roots = [sample_root(), sample_root_with_deletes(), sample_root_with_forms()];
+        let entries = [sample_entry(), sample_entry_of_deletes(), sample_entry_of_rules()];
+        let roots = [sample_root(), sample_root_with_deletes(), sample_root_with_rules()];
         let entries = entries.iter().map(|entry| entry.encode().unwrap());
         for mut bytes in entries.chain(roots.iter().map(|root| root.encode().unwrap())) {
             let at = at.min(bytes.len() - 1);
@@ -513,7 +534,8 @@ fn write_fixtures() {
         ("checkpoint-root-v5", sample_root_with_forms().encode().unwrap()),
         ("checkpoint-root-v6", sample_root_with_nodes().encode().unwrap()),
         ("entry-stamps-v2", sample_entry_of_stamps().encode().unwrap()),
-        ("checkpoint-root-v7", sample_root_with_stamps().encode().unwrap()),
+        ("entry-rules-v2", sample_entry_of_rules().encode().unwrap()),
+        ("checkpoint-root-v7", sample_root_with_rules().encode().unwrap()),
         ("boundary-v2", Boundary { at: sample_position() }.encode()),
         ("member-v2", sample_member().encode().unwrap()),
         ("witness-v1", sample_position().encode_witness()),

@@ -19,8 +19,10 @@ pub struct BlockForms {
 pub const EDITS_UNSTATED: u16 = 1;
 /// The version since which a node describes itself by edit 16.
 pub const EDITS_OF_NODES: u16 = 2;
+/// The version since which a process owns shards of rules by edit 17.
+pub const EDITS_OF_RULES: u16 = 3;
 /// The version of edits that this program reads.
-pub const EDITS_NEWEST: u16 = EDITS_OF_NODES;
+pub const EDITS_NEWEST: u16 = EDITS_OF_RULES;
 
 /// The text of a host name that states a version of edits.
 pub(super) fn with_edits(host: &str, edits: u16) -> String {

@@ -29,7 +29,7 @@ pub use delete_request::{
     DELETE_QUERY_BYTES_MAX, DeleteProgress, DeleteRecord, DeleteRequest, TenantDeletes,
 };
 pub use entry::{ENTRY_BYTES_MAX, Edit, Entry, Precondition, TRANSACTIONS_MAX, Transaction, WalKind};
-pub use forms::{BlockForms, EDITS_NEWEST, EDITS_OF_NODES, EDITS_UNSTATED};
+pub use forms::{BlockForms, EDITS_NEWEST, EDITS_OF_NODES, EDITS_OF_RULES, EDITS_UNSTATED};
 pub use log_chain::{CHAIN_LENGTH_MAX, LogChain, LogPosition, entry_checksum};
 pub use member::Member;
 pub use node_description::{NODE_TEXT_BYTES_MAX, NodeDescription, NodePhase};
