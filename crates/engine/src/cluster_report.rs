@@ -88,7 +88,11 @@ impl Writer {
             catalog_age: catalog.age(),
             forms: snapshot.forms(),
             is_held,
-            unowned: Role::ALL.into_iter().filter(|role| placement.ring(*role).is_empty()).collect(),
+            // Without rules no node has their role.
+            unowned: Role::ALL
+                .into_iter()
+                .filter(|role| *role != Role::Rules && placement.ring(*role).is_empty())
+                .collect(),
             nodes,
         }
     }

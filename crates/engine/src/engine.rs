@@ -13,7 +13,7 @@ use sandur_base::{ErrorKind, Id};
 use sandur_cache::Cache;
 use sandur_catalog::{Catalog, NodePhase, Snapshot};
 use sandur_memory::Lender;
-use sandur_model::{Batch, Dataset, Matcher, SampleConflicts};
+use sandur_model::{Batch, Dataset, Matcher, RuleShards, SampleConflicts};
 use sandur_query::{Follow, QueryContext, Sources};
 use sandur_runtime::{Env, Task};
 use sandur_store::{Store, StoreKind};
@@ -40,6 +40,7 @@ use crate::upkeep::deletes::{DeleteRequests, DeleteStatus};
 use crate::view::{View, floor_of};
 use crate::writing::flush::outcome::Ending;
 use crate::writing::flush::task as flush_task;
+use crate::writing::rule_terms::{RuleLease, RuleTerms};
 use crate::writing::supervisor::{publish_snapshots, stop_when_the_catalog_is_lost, supervise};
 use crate::writing::writer::Writer;
 
@@ -139,6 +140,39 @@ impl Engine {
         held: impl Send,
     ) -> Result<SampleConflicts, Error> {
         self.writer.push(batch.into(), held).await
+    }
+
+    /// Like [`Engine::push`], but fails unless the batch is stored under this incarnation: a process that was
+    /// fenced meanwhile stores nothing.
+    pub async fn push_under(
+        &self,
+        incarnation: Id,
+        batch: impl Into<Batch>,
+    ) -> Result<SampleConflicts, Error> {
+        self.writer.push_under(incarnation, batch.into()).await
+    }
+
+    /// What is known of the shards of rules that this process owns. Makes no request.
+    pub fn rule_lease(&self) -> RuleLease {
+        self.writer.rule_lease()
+    }
+
+    /// Who evaluates the shards of rules, as far as this process knows. Makes no request.
+    pub fn rule_terms(&self) -> RuleTerms {
+        self.writer.rule_terms()
+    }
+
+    /// Records that `incarnation`, which must be the current one of this process, evaluates exactly these
+    /// shards of rules. Returns whether it does now: another process may own one of them.
+    pub async fn own_rules(&self, incarnation: Id, shards: RuleShards) -> Result<bool, Error> {
+        self.writer.own_rules(incarnation, shards).await
+    }
+
+    /// Reads the catalog to its end.
+    pub async fn refresh_catalog(&self) -> Result<(), Error> {
+        let snapshot = self.node.catalog.poll().await?;
+        self.writer.publish(snapshot);
+        Ok(())
     }
 
     fn delete_requests(&self) -> DeleteRequests<'_> {

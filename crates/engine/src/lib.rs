@@ -92,3 +92,4 @@ pub use policy::rollups::{RollupStep, RollupSteps, RollupsNow};
 pub use rules::{DeleteOptions, DeletionModeOf};
 pub use upkeep::deletes::DeleteStatus;
 pub use view::View;
+pub use writing::rule_terms::{RuleLease, RuleTerms};

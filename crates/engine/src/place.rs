@@ -163,7 +163,9 @@ impl NodePlace {
                 placement.ring(*role).is_empty()
                     && (before.is_empty() || !current.placement.ring(*role).is_empty())
             };
-            change.unowned = Role::ALL.into_iter().filter(is_new).collect();
+            // Without rules no node has their role.
+            change.unowned =
+                Role::ALL.into_iter().filter(|role| *role != Role::Rules).filter(is_new).collect();
             current.placement = Arc::new(placement);
         }
         change.is_held = view.is_held() && !current.is_held;

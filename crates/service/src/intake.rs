@@ -22,6 +22,11 @@ pub trait Intake: Send + Sync {
         batch: Batch,
         held: Option<FairReservation>,
     ) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
+    /// Stores a batch like [`Intake::push`], but only under this incarnation of the process: fails if it was
+    /// fenced meanwhile.
+    fn push_under(&self, batch: Batch, _incarnation: Id) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+        self.push(batch, None)
+    }
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
     /// Whether pushes can be acknowledged now. The error gives the reason if not.

@@ -7,6 +7,7 @@ pub(crate) mod order_of_writers;
 mod push;
 mod push_parts;
 pub(crate) mod readiness;
+pub(crate) mod rule_terms;
 pub(crate) mod supervisor;
 pub(crate) mod wal;
 pub(crate) mod writer;

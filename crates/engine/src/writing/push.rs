@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandur_base::Id;
 use sandur_format::Error as FormatError;
 use sandur_format::wal_segment::{ARENA_BYTES_MAX, Record};
 use sandur_memory::Reservation;
@@ -63,9 +64,18 @@ impl PartsUnderWay {
 impl Writer {
     /// Stores a batch. Drops `held`, the caller's memory for the batch, once its own memory is reserved.
     pub(crate) async fn push(&self, batch: Batch, held: impl Send) -> Settled {
+        self.push_into(None, batch, held).await
+    }
+
+    /// Stores a batch under this incarnation, or fails.
+    pub(crate) async fn push_under(&self, incarnation: Id, batch: Batch) -> Settled {
+        self.push_into(Some(incarnation), batch, ()).await
+    }
+
+    async fn push_into(&self, only: Option<Id>, batch: Batch, held: impl Send) -> Settled {
         let (env, metrics) = (&self.node.env, &self.node.metrics);
         let started = env.monotonic();
-        let outcome = self.push_uncounted(batch, held).await;
+        let outcome = self.push_uncounted(only, batch, held).await;
         match &outcome {
             Ok(_) => {
                 let waited = env.monotonic().saturating_sub(started);
@@ -76,12 +86,16 @@ impl Writer {
         outcome
     }
 
-    async fn push_uncounted(&self, batch: Batch, held: impl Send) -> Settled {
+    async fn push_uncounted(&self, only: Option<Id>, batch: Batch, held: impl Send) -> Settled {
         if batch.is_empty() {
             return Ok(SampleConflicts::default());
         }
         self.admits_pushes()?;
+        // The batch goes into this WAL or nowhere, whatever incarnation follows meanwhile.
         let wal = self.wal();
+        if let Some(incarnation) = only.filter(|only| *only != wal.incarnation()) {
+            return Err(Error::Fenced { incarnation });
+        }
         check_bounds(&batch)?;
         let (bytes, limit) = (push_bytes(&batch), self.options.push_bytes_max());
         if bytes <= limit && arena_bytes(&batch) <= ARENA_BYTES_MAX {

@@ -5,8 +5,9 @@
 //! others are stored. Senders drop data after a 4xx and retry after a 5xx; Prometheus retries after a 429
 //! if configured to.
 
+use sandur_base::{BoxFuture, Id};
 use sandur_ingest::{Accepted, CarbonBatches, DecodedSamples, DeltaStreams};
-use sandur_model::{SampleBatch, TenantId};
+use sandur_model::{SampleBatch, SampleConflicts, TenantId};
 use sandur_runtime::{FairReservation, Lane};
 
 use super::decoding::{self, BodyHeaders, NotDecoded, Received, decode_in_memory};
@@ -111,6 +112,11 @@ impl Writes {
     /// Stores samples that this process made (scrapes, rules) under the limits of their tenant. Samples that
     /// break a limit are left out, counted and logged as for a push.
     pub async fn store_made(&self, batch: SampleBatch) -> Result<Stored, Failure> {
+        self.store_made_under(batch, None).await
+    }
+
+    /// Does the same, but only under this incarnation of the process, if one is given.
+    pub async fn store_made_under(&self, batch: SampleBatch, under: Option<Id>) -> Result<Stored, Failure> {
         self.admits()?;
         let tenant = batch.tenant.clone();
         let limits = self.limits(&tenant);
@@ -120,7 +126,13 @@ impl Writes {
             Ok(()) if decoded.batch.is_empty() => {
                 Ok(Stored { written: decoded.written, refused: decoded.refused })
             }
-            Ok(()) => self.store_batch(decoded.into_batch(), None).await,
+            Ok(()) => {
+                self.store_batch_in(decoded.into_batch(), |batch| match under {
+                    Some(incarnation) => self.intake().push_under(batch.into(), incarnation),
+                    None => self.intake().push(batch.into(), None),
+                })
+                .await
+            }
             Err(failure) => Err(failure),
         };
         self.note_samples(&tenant, &outcome);
@@ -147,11 +159,19 @@ impl Writes {
     /// refused.
     pub(super) async fn store_batch(
         &self,
-        (batch, mut accepted): (SampleBatch, Accepted),
+        accepted: (SampleBatch, Accepted),
         memory: Option<FairReservation>,
     ) -> Result<Stored, Failure> {
+        self.store_batch_in(accepted, |batch| self.intake().push(batch.into(), memory)).await
+    }
+
+    async fn store_batch_in<'a>(
+        &'a self,
+        (batch, mut accepted): (SampleBatch, Accepted),
+        push: impl FnOnce(SampleBatch) -> BoxFuture<'a, Result<SampleConflicts, Failure>>,
+    ) -> Result<Stored, Failure> {
         let tenant = batch.tenant.clone();
-        accepted.refuse_conflicts(&self.intake().push(batch.into(), memory).await?);
+        accepted.refuse_conflicts(&push(batch).await?);
         let Accepted { refused, written, .. } = accepted;
         self.metrics().samples.inc_by(written.samples);
         self.metrics().histograms.inc_by(written.histograms);
