@@ -32,6 +32,7 @@ mod suites;
 mod test;
 mod test_binaries;
 mod tidy;
+mod tsdb_fixtures;
 mod web;
 mod whisper_fixtures;
 
@@ -110,7 +111,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "sim",
-        arguments: "[--seeds N] [--seed N]",
+        arguments: "[--seeds N | --seed N | --backups N]",
         about: "run the seeded simulation with faults; a seed repeats its run exactly",
         run: suites::sim,
     },
@@ -179,6 +180,12 @@ const COMMANDS: &[Command] = &[
         arguments: "",
         about: "write the test files of crates/whisper again with whisper and go-carbon",
         run: whisper_fixtures::run,
+    },
+    Command {
+        name: "tsdb-fixtures",
+        arguments: "",
+        about: "write the test files of crates/tsdb again with the code of Prometheus",
+        run: tsdb_fixtures::run,
     },
     Command {
         name: "nightly",

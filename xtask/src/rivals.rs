@@ -99,6 +99,11 @@ const PROGRAMS: &[Program] = &[
         origin: Origin::Ours { folder: "crates/whisper/tests/fixtures/make" },
     },
     Program {
+        name: "tsdbblocks",
+        about: "writes blocks with the code of Prometheus, for tests of the reader",
+        origin: Origin::Ours { folder: "crates/tsdb/tests/fixtures/make" },
+    },
+    Program {
         name: "loki",
         about: "the server, for benchmarks",
         origin: Origin::Published {

@@ -22,6 +22,17 @@ pub fn crash(arguments: &[String]) -> Result<()> {
     run(&mut command)
 }
 
+/// Makes, kills and restores N backups with the real binary on each kind of store: `--rounds N`.
+pub fn backups(arguments: &[String]) -> Result<()> {
+    let options = Options::parse(arguments, &["--rounds"])?;
+    rivals::ensure(&["versitygw"])?;
+    let server = TestBucket::start()?;
+    let mut command = process_tests(&["backup::"]);
+    command.env("SANDUR_BACKUP_ROUNDS", options.get("--rounds").unwrap_or("20"));
+    server.apply(&mut command);
+    run(&mut command)
+}
+
 /// `cargo xtask clients`: runs the real binary with common clients, including those that take long to
 /// build. `cargo xtask test` runs the same tests with the clients that are installed.
 pub fn clients(arguments: &[String]) -> Result<()> {
@@ -54,6 +65,9 @@ fn process_tests(names: &[&str]) -> Command {
 /// `cargo xtask sim --seeds N` or `--seed N`: runs the optimised simulation. Unless one seed is
 /// repeated, it also runs the long comparison of the step cache with fresh caches.
 pub fn sim(arguments: &[String]) -> Result<()> {
+    if arguments.iter().any(|argument| argument == "--backups") {
+        return copies(arguments);
+    }
     let options = Options::parse(arguments, &["--seeds", "--seed", "--first", "--scenario"])?;
     run_simulation(arguments)?;
     if options.get("--seed").is_some() {
@@ -70,9 +84,10 @@ pub fn fleet(arguments: &[String]) -> Result<()> {
     run_simulation(arguments)
 }
 
-/// `--damage N`: applies N kinds of damage to copied stores, with optimised code.
-pub fn damage(arguments: &[String]) -> Result<()> {
-    Options::parse(arguments, &["--damage", "--first"])?;
+/// `--damage N`: applies N kinds of damage to copied stores; `--backups N`: makes and restores backups in N
+/// seeds. With optimised code.
+pub fn copies(arguments: &[String]) -> Result<()> {
+    Options::parse(arguments, &["--damage", "--backups", "--first"])?;
     run_simulation(arguments)
 }
 

@@ -49,6 +49,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("memcached", &["base", "memory", "runtime", "cache"]),
     ("cache-sim", &["base", "cache"]),
     ("catalog", &["base", "runtime", "model", "format", "store"]),
+    ("backup", &["base", "runtime", "format", "store", "catalog"]),
     ("membership", &["feature-set", "base", "runtime"]),
     ("query", &["base", "memory", "runtime", "model", "protobuf"]),
     ("engine", &["base", "memory", "runtime", "model", "format", "store", "cache", "catalog", "query"]),
@@ -63,8 +64,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("relay", &["base", "memory", "runtime", "model", "carbon"]),
     ("terminal", &["runtime", "model"]),
     ("cli", &["base", "runtime", "model", "logql", "promql", "ingest", "terminal"]),
-    ("agent", &["base", "runtime", "model", "protobuf", "ingest", "whisper", "cli", "terminal"]),
-    ("offline", &["base", "runtime", "model", "format", "store", "catalog", "rules", "cli", "terminal"]),
+    ("agent", &["base", "runtime", "model", "protobuf", "ingest", "whisper", "tsdb", "cli", "terminal"]),
+    (
+        "offline",
+        &["base", "runtime", "model", "format", "store", "catalog", "backup", "rules", "cli", "terminal"],
+    ),
     ("config", &["base", "runtime", "model", "store", "logql", "promql", "terminal"]),
     (
         "listeners",
@@ -101,6 +105,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "service",
         &["base", "memory", "runtime", "model", "query", "logql", "promql", "graphite", "carbon", "ingest"],
     ),
+    ("tsdb", &["model"]),
     ("whisper", &[]),
     ("s3-server", &[]),
 ];

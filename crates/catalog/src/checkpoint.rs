@@ -254,7 +254,7 @@ pub(crate) fn roots(listed: &[ObjectInfo]) -> Vec<u64> {
     numbers
 }
 
-fn encode_parts(snapshot: &Snapshot) -> Result<Vec<(u32, Bytes)>, Error> {
+pub(crate) fn encode_parts(snapshot: &Snapshot) -> Result<Vec<(u32, Bytes)>, Error> {
     let mut parts = Vec::new();
     let mut rows = Vec::with_capacity(PART_ROWS_MAX.min(snapshot.block_count() + 1));
     let mut finish = |rows: &mut Vec<PartRow>| -> Result<(), Error> {
@@ -274,7 +274,7 @@ fn encode_parts(snapshot: &Snapshot) -> Result<Vec<(u32, Bytes)>, Error> {
     Ok(parts)
 }
 
-fn restore(root: CheckpointRoot, parts: Vec<(String, Bytes)>) -> Result<Snapshot, Error> {
+pub(crate) fn restore(root: CheckpointRoot, parts: Vec<(String, Bytes)>) -> Result<Snapshot, Error> {
     let mut rows = Vec::new();
     for (path, bytes) in parts {
         match decode_part(&bytes) {

@@ -15,6 +15,7 @@
 //! invariant is an error that names the seed. [`run_fleet`] does the same with many nodes that are wrong
 //! about each other, and judges every answer when it comes.
 
+mod backups;
 mod corrections;
 mod damage;
 mod damage_base;
@@ -25,6 +26,7 @@ mod rolled;
 mod row;
 mod scenario;
 
+pub use backups::BackupCounts;
 pub use damage::{Tally, run_damage};
 pub use fleet::{FleetOutcome, FleetSize, run_fleet};
-pub use scenario::{Outcome, run};
+pub use scenario::{Outcome, run, run_backups};

@@ -1,16 +1,18 @@
 //! `cargo xtask sim`: runs many seeds, or one seed twice.
 //!
 //! `--seeds N` runs N seeds from `--first` (default 1) on. `--seed N` runs one seed twice and compares
-//! the traces. `--damage N` applies N seeded kinds of damage to copied stores, from `--first` on.
-//! `--fleet N` runs N seeds of 50 nodes that are wrong about each other (`--nodes` changes their number).
-//! All other arguments are errors, so that a typing mistake is not taken for a successful run.
+//! the traces. `--damage N` applies N seeded kinds of damage to copied stores, `--backups N` makes and
+//! restores backups in N seeds, and `--fleet N` runs N seeds of 50 nodes that are wrong about each other
+//! (`--nodes` changes their number), all from `--first` on. All other arguments are errors, so that a typing
+//! mistake is not taken for a successful run.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use sandur_sim::{FleetSize, run, run_damage, run_fleet};
+use sandur_sim::{FleetSize, run, run_backups, run_damage, run_fleet};
 
-const USAGE: &str = "sandur-sim [--first N] [--seeds N | --seed N | --damage N | --fleet N [--nodes N]]";
+const USAGE: &str =
+    "sandur-sim [--first N] [--seeds N | --seed N | --damage N | --backups N | --fleet N [--nodes N]]";
 /// Nodes of a fleet, and its rounds.
 const FLEET: (u64, u64) = (50, 6);
 
@@ -33,9 +35,10 @@ fn given(arguments: impl Iterator<Item = String>) -> anyhow::Result<OptionValues
     while let Some(name) = arguments.next() {
         let number = arguments.next().and_then(|value| value.parse().ok());
         match (name.as_str(), number) {
-            ("--first" | "--seeds" | "--seed" | "--damage" | "--fleet" | "--nodes", Some(number)) => {
-                given.insert(name, number)
-            }
+            (
+                "--first" | "--seeds" | "--seed" | "--damage" | "--backups" | "--fleet" | "--nodes",
+                Some(number),
+            ) => given.insert(name, number),
             _ => anyhow::bail!("'{name}' is not an option with a number: {USAGE}"),
         };
     }
@@ -46,11 +49,16 @@ fn asked(given: &OptionValues) -> anyhow::Result<()> {
     let number = |name: &str| given.get(name).copied();
     let first = number("--first").unwrap_or(1);
     let nodes = number("--nodes");
-    match (number("--damage"), number("--seed"), number("--seeds"), number("--fleet")) {
-        (None, None, None, Some(count)) => fleets(first, count, nodes.unwrap_or(FLEET.0)),
-        (Some(count), None, None, None) if nodes.is_none() => damage(first, count),
-        (None, Some(seed), None, None) if nodes.is_none() => twice(seed),
-        (None, None, count, None) if nodes.is_none() => many(first, count.unwrap_or(2_000)),
+    if nodes.is_some() && number("--fleet").is_none() {
+        anyhow::bail!("--nodes belongs to --fleet: {USAGE}");
+    }
+    let copies = (number("--damage"), number("--backups"));
+    match (copies, number("--fleet"), number("--seed"), number("--seeds")) {
+        ((Some(count), None), None, None, None) => damage(first, count),
+        ((None, Some(count)), None, None, None) => backups(first, count),
+        ((None, None), Some(count), None, None) => fleets(first, count, nodes.unwrap_or(FLEET.0)),
+        ((None, None), None, Some(seed), None) => twice(seed),
+        ((None, None), None, None, count) => many(first, count.unwrap_or(2_000)),
         _ => anyhow::bail!("one kind of run at a time: {USAGE}"),
     }
 }
@@ -62,6 +70,25 @@ fn damage(first: u64, count: u64) -> anyhow::Result<()> {
          reported as sound"
     );
     println!("{tally:?}");
+    Ok(())
+}
+
+fn backups(first: u64, count: u64) -> anyhow::Result<()> {
+    let (mut started, mut killed, mut complete, mut overtaken, mut copied, mut blocks) = (0, 0, 0, 0, 0, 0);
+    for seed in first..first + count {
+        let counts = run_backups(seed)?.backups;
+        started += counts.started;
+        killed += counts.killed;
+        complete += counts.complete;
+        overtaken += counts.overtaken;
+        copied += counts.copied;
+        blocks += counts.blocks;
+    }
+    println!("{count} seeds from {first}: every restored store was sound and had its rows");
+    println!(
+        "{started} backups, {killed} killed, {complete} complete, {overtaken} of them in several rounds; \
+         {copied} of {blocks} blocks were copied"
+    );
     Ok(())
 }
 

@@ -60,6 +60,13 @@ pub struct Oracle {
     deletions: Vec<Deletion>,
 }
 
+/// The rows that are settled at a moment, by identity.
+#[derive(Clone, Debug, Default)]
+pub struct Settled {
+    acknowledged: BTreeSet<String>,
+    deleted: BTreeSet<String>,
+}
+
 impl Deletion {
     fn names(&self, row: &Written) -> bool {
         let names_it = !row.is_description && self.range.contains(row.timestamp);
@@ -130,6 +137,39 @@ impl Oracle {
     /// Returns the number of deleted rows.
     pub fn deleted_rows(&self) -> usize {
         self.rows.values().filter(|row| row.fate == Fate::Deleted).count()
+    }
+
+    /// Returns the rows that are settled now.
+    pub fn settled(&self) -> Settled {
+        let of = |fate| {
+            let rows = self.rows.iter().filter(|(_, row)| row.fate == fate);
+            rows.map(|(identity, _)| identity.clone()).collect()
+        };
+        Settled { acknowledged: of(Fate::Acknowledged), deleted: of(Fate::Deleted) }
+    }
+
+    /// Checks the rows of a signal in a copy that was made between two moments: those that were
+    /// acknowledged at its beginning, and not deleted at its end, are there once; those that were deleted at
+    /// its beginning are not.
+    pub fn check_copy(
+        &self,
+        reader: &str,
+        signal: Signal,
+        found: &[Found],
+        (began, ended): (&Settled, &Settled),
+    ) -> Result<()> {
+        self.check(reader, signal, found, false)?;
+        let identities: BTreeSet<&str> = found.iter().map(|found| found.identity.as_str()).collect();
+        for (identity, _) in self.rows.iter().filter(|(_, row)| row.signal == signal) {
+            let is_kept = began.acknowledged.contains(identity) && ended.acknowledged.contains(identity);
+            if is_kept && !identities.contains(identity.as_str()) {
+                bail!("{reader} does not find '{identity}', which was acknowledged before the backup began");
+            }
+            if began.deleted.contains(identity) && identities.contains(identity.as_str()) {
+                bail!("{reader} finds '{identity}', which was deleted before the backup began");
+            }
+        }
+        Ok(())
     }
 
     /// Compares the rows of a signal that `reader` found with those that were written. With `all`, every

@@ -14,6 +14,7 @@ use sandur_store::fault::{Fault, FaultPlan, FaultStore, Op};
 use sandur_store::{Store, StoreOptions};
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::backups::{BackupCounts, Backups};
 use crate::corrections::{Corrections, Instant};
 use crate::node::{Node, Shape};
 use crate::oracle::{Deletion, Oracle};
@@ -60,15 +61,30 @@ pub struct Outcome {
     pub kills: usize,
     /// Number of nodes that were cut off for longer than adoption takes.
     pub zombies: usize,
+    /// The figures of the backups.
+    pub backups: BackupCounts,
     /// Number of faults by kind.
     pub faults: Vec<(&'static str, u64)>,
 }
 
 /// Runs one seed to its end. An error is a violated invariant.
 pub fn run(seed: u64) -> Result<Outcome> {
+    run_with(seed, false)
+}
+
+/// Like [`run`], and makes and restores backups meanwhile.
+pub fn run_backups(seed: u64) -> Result<Outcome> {
+    run_with(seed, true)
+}
+
+fn run_with(seed: u64, has_backups: bool) -> Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     let outcome = runtime.block_on(async move {
         let mut scenario = Scenario::new(seed);
+        if has_backups {
+            let Scenario { env, world, oracle, .. } = &scenario;
+            scenario.backups = Some(Backups::new(seed, env, world, oracle));
+        }
         let (env, world) = (scenario.env.clone(), scenario.world.clone());
         let outcome = env.timeout(RUN_MAX, scenario.play()).await;
         let what = match outcome {
@@ -80,7 +96,11 @@ pub fn run(seed: u64) -> Result<Outcome> {
         let last = trace[trace.len().saturating_sub(LAST_REQUESTS)..].join("\n  ");
         bail!("the run {what}; its last requests were\n  {last}")
     });
-    outcome.with_context(|| format!("seed {seed} (repeat it with `cargo xtask sim --seed {seed}`)"))
+    let repeat = match has_backups {
+        false => format!("cargo xtask sim --seed {seed}"),
+        true => format!("cargo xtask sim --backups 1 --first {seed}"),
+    };
+    outcome.with_context(|| format!("seed {seed} (repeat it with `{repeat}`)"))
 }
 
 fn lock<T>(oracle: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -114,6 +134,7 @@ struct Scenario {
     instants: BTreeSet<(String, i64)>,
     /// Delete requests that were acknowledged.
     deletes: Vec<(Dataset, Id)>,
+    backups: Option<Backups>,
 }
 
 impl Scenario {
@@ -143,6 +164,7 @@ impl Scenario {
             written: 0,
             instants: BTreeSet::new(),
             deletes: Vec::new(),
+            backups: None,
         }
     }
 
@@ -157,6 +179,9 @@ impl Scenario {
             }
             for _ in 0..self.env.random_below(6) {
                 self.write_old();
+            }
+            if let Some(backups) = &mut self.backups {
+                backups.act().await?;
             }
             self.trouble().await;
             self.env.sleep(Duration::from_millis(self.env.random_below(15_000))).await;
@@ -178,6 +203,7 @@ impl Scenario {
             rolled,
             kills: self.kills,
             zombies: self.zombies,
+            backups: self.backups.as_ref().map(|backups| backups.counts).unwrap_or_default(),
             faults: self.world.injected(),
         })
     }
@@ -465,6 +491,11 @@ impl Scenario {
         }
         self.env.sleep(QUIET).await;
         self.check_readers(true).await.context("after the faults ended")?;
+        if let Some(backups) = &mut self.backups {
+            backups.end(self.shape).await?;
+            // Backups and restores take most of the time of a run; the rest of it is checked without them.
+            return Ok(0);
+        }
         for node in self.nodes.iter().flatten() {
             node.engine.flush().await.context("a flush while the store works")?;
         }

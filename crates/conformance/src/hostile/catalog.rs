@@ -2,15 +2,17 @@
 //! object that was read is the same after it is written and read again.
 
 use sandur_format::catalog_entry::{
-    Boundary, CheckpointRoot, Entry, LogPosition, Member, decode_part, encode_part,
+    BackupManifest, BackupMark, Boundary, CheckpointRoot, Entry, LogPosition, Member, decode_part,
+    encode_part,
 };
 use sandur_format::codec::checksum::{crc32c, crc32c_append};
 use sandur_format::codec::compress::put_zstd;
 
 /// Longest input in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 10;
-/// Magic numbers of the objects: entry, root and part of a checkpoint, boundary, member, witness.
-const MAGICS: [&[u8; 4]; 6] = [b"SDCE", b"SDCR", b"SDCP", b"SDCB", b"SDCM", b"SDCW"];
+/// Magic numbers of the objects: entry, root and part of a checkpoint, boundary, member, witness, manifest
+/// and mark of a backup.
+const MAGICS: [&[u8; 4]; 8] = [b"SDCE", b"SDCR", b"SDCP", b"SDCB", b"SDCM", b"SDCW", b"SDBM", b"SDBK"];
 /// Index of the parts of checkpoints in [`MAGICS`].
 const PART: usize = 2;
 
@@ -37,7 +39,9 @@ pub fn run(input: &[u8]) {
         PART => reads_as_written(&object, decode_part, |rows| encode_part(rows).ok()),
         3 => reads_as_written(&object, Boundary::decode, |boundary| Some(boundary.encode())),
         4 => reads_as_written(&object, Member::decode, |member| member.encode().ok()),
-        _ => reads_as_written(&object, LogPosition::decode_witness, |at| Some(at.encode_witness())),
+        5 => reads_as_written(&object, LogPosition::decode_witness, |at| Some(at.encode_witness())),
+        6 => reads_as_written(&object, BackupManifest::decode, |manifest| manifest.encode().ok()),
+        _ => reads_as_written(&object, BackupMark::decode, |mark| Some(mark.encode())),
     }
 }
 

@@ -302,6 +302,47 @@ fn sample_member() -> Member {
     }
 }
 
+fn sample_manifest() -> BackupManifest {
+    let copy = |sequence| WalCopy { incarnation: Id(900), sequence, size: 1_000, checksum: 0xFEED };
+    BackupManifest {
+        id: Id(77),
+        program: "0.1.0".into(),
+        source: "s3://logs/prod".into(),
+        began_ms: 1_795_219_200_000,
+        read_ms: 1_795_219_201_000,
+        ended_ms: 1_795_219_299_000,
+        at: sample_position(),
+        blocks: 3,
+        block_bytes: 90_000_000,
+        rows: 3_000_000,
+        root: 0xBEEF,
+        attempt: 2,
+        wal: vec![copy(300), copy(301)],
+    }
+}
+
+fn sample_mark() -> BackupMark {
+    BackupMark { id: Id(77), began_ms: 1_795_219_200_000, counter: 5 }
+}
+
+#[test]
+fn backup_objects_equal_their_fixtures_and_damaged_ones_are_refused() {
+    let (manifest, mark) = (sample_manifest().encode().unwrap(), sample_mark().encode());
+    assert_eq!(manifest, fixture("backup-manifest-v1"));
+    assert_eq!(mark, fixture("backup-mark-v1"));
+    assert_eq!(BackupManifest::decode(&manifest).unwrap(), sample_manifest());
+    assert_eq!(BackupMark::decode(&mark).unwrap(), sample_mark());
+    for at in 0..manifest.len() {
+        let mut changed = manifest.clone();
+        changed[at] ^= 0x20;
+        assert!(BackupManifest::decode(&changed).is_err(), "byte {at} was changed");
+        assert!(BackupManifest::decode(&manifest[..at]).is_err(), "cut to {at} bytes");
+    }
+    assert!(BackupMark::decode(&manifest).is_err() && BackupManifest::decode(&mark).is_err());
+    let long = BackupManifest { source: "x".repeat(2_000), ..sample_manifest() };
+    assert!(long.encode().is_err(), "it could not be read");
+}
+
 /// Reads the frozen bytes of a fixture, which are stored as hexadecimal text.
 fn fixture(name: &str) -> Vec<u8> {
     let path = format!("{}/src/catalog_entry/fixtures/{name}.hex", env!("CARGO_MANIFEST_DIR"));
@@ -540,6 +581,8 @@ fn write_fixtures() {
         ("member-v2", sample_member().encode().unwrap()),
         ("witness-v1", sample_position().encode_witness()),
         ("checkpoint-part-places-v3", encode_part(&sample_part_with_places()).unwrap()),
+        ("backup-manifest-v1", sample_manifest().encode().unwrap()),
+        ("backup-mark-v1", sample_mark().encode()),
     ];
     for (name, bytes) in files {
         let path = format!("{}/src/catalog_entry/fixtures/{name}.hex", env!("CARGO_MANIFEST_DIR"));

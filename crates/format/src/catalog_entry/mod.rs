@@ -7,6 +7,7 @@
 //! checksum is verified before any other field is read. Hostile bytes cause a typed error, never a panic
 //! and never an allocation out of proportion to the object. `decode(encode(x)) == x`.
 
+mod backup;
 mod block_meta;
 mod boundary;
 mod checkpoint;
@@ -20,6 +21,7 @@ mod node_description;
 mod wire;
 mod write_place;
 
+pub use backup::{BACKUP_WAL_MAX, BackupManifest, BackupMark, WalCopy};
 pub use block_meta::{BlockMeta, BlockName, day_of, day_text};
 pub use boundary::Boundary;
 pub use checkpoint::{

@@ -25,7 +25,7 @@ use futures_util::future::LocalBoxFuture;
 use sandur_agent::{import, push};
 use sandur_base::nesting::STACK_BYTES;
 use sandur_cli::{cluster, delete, labels, query, series, stats, tail, volume};
-use sandur_offline::{check, inspect, repair, rules};
+use sandur_offline::{backup, check, inspect, repair, restore, rules};
 use sandur_runtime::{Env, machine};
 use sandur_terminal as failed_command;
 
@@ -109,6 +109,8 @@ static COMMANDS: &[Entry] = &[
     Entry { command: inspect::command, run: |m| Box::pin(inspect::run(env(), m)) },
     Entry { command: check::command, run: |m| Box::pin(check::run(env(), m)) },
     Entry { command: repair::command, run: |m| Box::pin(repair::run(env(), m)) },
+    Entry { command: backup::command, run: |m| Box::pin(backup::run(env(), m)) },
+    Entry { command: restore::command, run: |m| Box::pin(restore::run(env(), m)) },
     Entry { command: rules::command, run: |m| Box::pin(rules::run(env(), m)) },
     Entry { command: cache::command, run: |m| Box::pin(cache::run(env(), m)) },
     Entry { command: relay::command, run: |m| Box::pin(relay::run(env(), m)) },

@@ -4,6 +4,7 @@
 
 mod attack;
 mod auth;
+mod backup;
 mod cache_restarts;
 mod carbon;
 mod carbon_faults;

@@ -1,5 +1,6 @@
 //! Runs a few seeds of the simulation at each change; `cargo xtask sim` runs thousands.
 
+mod backups;
 mod damage;
 mod fleet;
 mod seeds;

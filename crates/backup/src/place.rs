@@ -1,0 +1,207 @@
+//! The place of backups: its marks, its manifests and its blocks.
+//!
+//! | object | what |
+//! |---|---|
+//! | `place` | mark: here are backups |
+//! | `blocks/…` | blocks, under their names in the source |
+//! | `backups/<id>/manifest` | the backup is complete |
+//! | `backups/<id>/catalog/…`, `backups/<id>/wal/…` | the catalog and the WAL of a backup |
+//! | `running/<id>` | mark: the backup is in progress |
+//! | `removing` | mark: backups are being removed |
+//!
+//! **A backup and a removal at the same time.** Each writes its mark before it looks for the mark of the
+//! other, so at least one of them finds the other. A backup that finds a removal fails. A removal that finds
+//! a backup waits for its mark to change, and removes the mark if it does not. A backup looks for its own
+//! mark after it has written the manifest; if the mark is gone, it deletes the manifest and fails.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use sandur_base::Id;
+use sandur_format::catalog_entry::{BackupManifest, BackupMark};
+use sandur_runtime::Env;
+use sandur_store::{Created, Intent, Store};
+
+use crate::error::Error;
+
+const MARK: &str = "place";
+const BACKUPS: &str = "backups";
+const RUNNING: &str = "running";
+pub(crate) const REMOVING: &str = "removing";
+/// The mark of a restore in progress, in the store that it restores.
+pub(crate) const RESTORING: &str = "restoring";
+/// Prefix of blocks, in a place as in a store.
+pub(crate) const BLOCKS: &str = "blocks";
+/// What else a store or a place may have.
+const OTHERS: [&str; 11] = [
+    "catalog", "wal", "members", "witness", "replaced", "damaged", MARK, BACKUPS, RUNNING, REMOVING,
+    RESTORING,
+];
+
+/// A directory or prefix with backups.
+#[derive(Clone)]
+pub struct Place {
+    pub(crate) store: Store,
+}
+
+impl Place {
+    /// Opens the place for backups. An empty one is marked.
+    pub async fn open_or_create(store: Store, env: &Env) -> Result<Self, Error> {
+        let place = Self { store };
+        if place.is_marked().await? {
+            return Ok(place);
+        }
+        if let Some(object) = some_object(&place.store).await? {
+            return Err(Error::NotAPlace { url: place.url(), object });
+        }
+        let mark = BackupMark { id: env.new_id(), began_ms: env.now_ns() / 1_000_000, counter: 0 };
+        // If another backup marked it at the same time, its mark serves as well.
+        place.store.create(MARK, mark.encode().into(), Intent::catalog()).await?;
+        Ok(place)
+    }
+
+    /// Opens a place that has backups.
+    pub async fn open(store: Store) -> Result<Self, Error> {
+        let place = Self { store };
+        match place.is_marked().await? {
+            true => Ok(place),
+            false => Err(Error::NoBackups { url: place.url() }),
+        }
+    }
+
+    /// The store of the place.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.store.url().to_owned()
+    }
+
+    async fn is_marked(&self) -> Result<bool, Error> {
+        Ok(self.read_mark(MARK).await?.is_some())
+    }
+
+    /// Reads a mark; `None` if there is none.
+    pub(crate) async fn read_mark(&self, path: &str) -> Result<Option<BackupMark>, Error> {
+        match self.store.get(path, Intent::catalog()).await {
+            Ok(bytes) => decode(path, &bytes, BackupMark::decode).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the manifests of all complete backups, oldest first.
+    pub async fn backups(&self) -> Result<Vec<BackupManifest>, Error> {
+        let mut manifests = Vec::new();
+        for name in self.ids(BACKUPS).await? {
+            manifests.extend(self.backup(name).await?);
+        }
+        manifests.sort_by_key(|manifest| (manifest.at.number, manifest.read_ms, manifest.id));
+        Ok(manifests)
+    }
+
+    /// Returns the manifest of a backup; `None` if it is not complete or does not exist.
+    pub async fn backup(&self, id: Id) -> Result<Option<BackupManifest>, Error> {
+        let path = manifest_of(id);
+        match self.store.get(&path, Intent::catalog()).await {
+            Ok(bytes) => decode(&path, &bytes, BackupManifest::decode).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the ids of backups, complete or not.
+    pub(crate) async fn all_ids(&self) -> Result<Vec<Id>, Error> {
+        self.ids(BACKUPS).await
+    }
+
+    /// Returns the paths of the marks of backups in progress.
+    pub(crate) async fn running(&self) -> Result<Vec<String>, Error> {
+        let listed = self.store.list(RUNNING, Intent::catalog()).await?;
+        Ok(listed.into_iter().map(|object| object.path).collect())
+    }
+
+    async fn ids(&self, below: &str) -> Result<Vec<Id>, Error> {
+        let names = self.store.list_prefixes(below, Intent::catalog()).await?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// Writes a manifest under a new name. From then on the backup exists.
+    pub(crate) async fn complete(&self, manifest: &BackupManifest) -> Result<(), Error> {
+        let (path, bytes) = (manifest_of(manifest.id), Bytes::from(manifest.encode()?));
+        match self.store.create(&path, bytes, Intent::catalog()).await? {
+            Created::New => Ok(()),
+            Created::Exists(_) => {
+                let problem = "exists already, with other contents".to_owned();
+                Err(Error::Damaged { url: self.url(), path, problem })
+            }
+        }
+    }
+
+    /// Deletes everything that only this backup has, the manifest first.
+    pub(crate) async fn delete(&self, id: Id) -> Result<(), Error> {
+        self.store.delete(&manifest_of(id), Intent::gc()).await?;
+        for object in self.store.list(&below(id), Intent::gc()).await? {
+            self.store.delete(&object.path, Intent::gc()).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the sizes of all blocks by path.
+    pub(crate) async fn blocks(&self) -> Result<BTreeMap<String, u64>, Error> {
+        blocks(&self.store).await
+    }
+}
+
+/// Returns the sizes of all blocks of a store or place by path.
+pub(crate) async fn blocks(store: &Store) -> Result<BTreeMap<String, u64>, Error> {
+    let mut sizes = BTreeMap::new();
+    for tenant in store.list_prefixes(BLOCKS, Intent::gc()).await? {
+        let listed = store.list(&format!("{BLOCKS}/{tenant}"), Intent::gc()).await?;
+        sizes.extend(listed.into_iter().map(|object| (object.path, object.size)));
+    }
+    Ok(sizes)
+}
+
+/// Returns some object of a store; `None` if it is empty.
+pub(crate) async fn some_object(store: &Store) -> Result<Option<String>, Error> {
+    for name in store.list_prefixes("", Intent::catalog()).await? {
+        match store.list(&name, Intent::catalog()).await {
+            Ok(objects) => match objects.into_iter().next() {
+                Some(object) => return Ok(Some(object.path)),
+                // An empty directory.
+                None => {}
+            },
+            // More than can be listed.
+            Err(_) => return Ok(Some(name)),
+        }
+    }
+    for path in OTHERS {
+        if store.head(path, Intent::catalog()).await.is_ok_and(|found| found.is_some()) {
+            return Ok(Some(path.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+pub(crate) fn decode<T>(
+    path: &str,
+    bytes: &[u8],
+    decode: impl Fn(&[u8]) -> Result<T, sandur_format::Error>,
+) -> Result<T, Error> {
+    decode(bytes).map_err(|reason| Error::Unreadable { path: path.to_owned(), reason })
+}
+
+/// The prefix of what only this backup has.
+pub(crate) fn below(id: Id) -> String {
+    format!("{BACKUPS}/{id}")
+}
+
+pub(crate) fn manifest_of(id: Id) -> String {
+    format!("{BACKUPS}/{id}/manifest")
+}
+
+pub(crate) fn running_of(id: Id) -> String {
+    format!("{RUNNING}/{id}")
+}

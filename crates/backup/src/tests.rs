@@ -1,0 +1,184 @@
+//! Goal: what is not a place, a backup or an empty store is refused with its reason; backups and removals
+//! exclude each other; marks of dead processes end; damage to a backup is found before anything is restored.
+//!
+//! Method: stores in memory with a catalog and WAL objects, on a paused clock. `sandur-sim` makes backups of
+//! stores with blocks while nodes use them.
+
+#![allow(clippy::unwrap_used)] // a test: a panic is how it fails
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use object_store::memory::InMemory;
+use sandur_base::Id;
+use sandur_catalog::{Catalog, CatalogOptions, Registration};
+use sandur_format::catalog_entry::{BackupMark, WalKind};
+use sandur_format::wal_segment::{FrameId, encode_fence};
+use sandur_runtime::Env;
+use sandur_store::{Intent, Store, StoreOptions};
+
+use crate::{Backup, Error, Place, Progress, Restore, Step, remove};
+
+fn store(env: &Env) -> Store {
+    Store::from_object_store(Arc::new(InMemory::new()), env.clone(), StoreOptions::default())
+}
+
+fn progress() -> Progress {
+    Arc::new(|_: Step| ())
+}
+
+/// A store with a writer whose WAL has this many segments.
+async fn source(env: &Env, segments: u64) -> (Store, Id) {
+    let store = store(env);
+    let catalog = Catalog::open(store.clone(), env.clone(), CatalogOptions::default()).await.unwrap();
+    let incarnation = env.new_id();
+    let (address, host, wal) = ("10.0.0.1:3100".to_owned(), "host".to_owned(), WalKind::Bucket);
+    catalog.register(Registration { incarnation, address, host, wal, node: None }).await.unwrap();
+    for sequence in 0..segments {
+        let path = format!("wal/{incarnation}/{sequence:020}");
+        let bytes = Bytes::from(encode_fence(FrameId { incarnation, sequence }));
+        store.put(&path, bytes, Intent::wal()).await.unwrap();
+    }
+    (store, incarnation)
+}
+
+async fn place(env: &Env) -> Place {
+    Place::open_or_create(store(env), env).await.unwrap()
+}
+
+fn backup(env: &Env, source: &Store, place: &Place) -> Backup {
+    let (env, source, place) = (env.clone(), source.clone(), place.clone());
+    Backup { env, source, place, max_rate: None, progress: progress() }
+}
+
+async fn restore(env: &Env, place: &Place, target: &Store) -> Result<(), Error> {
+    let manifest = place.choose(None, None).await?;
+    let (env, place, target) = (env.clone(), place.clone(), target.clone());
+    Restore { env, place, manifest, target, max_rate: None, progress: progress() }.run().await.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_catalog_has_writers_that_are_dead() {
+    let env = Env::simulated(1, 0);
+    let ((source, incarnation), place) = (source(&env, 3).await, place(&env).await);
+    let created = backup(&env, &source, &place).run().await.unwrap();
+    assert_eq!((created.manifest.wal.len(), created.rounds), (3, 1));
+    let target = store(&env);
+    restore(&env, &place, &target).await.unwrap();
+    let catalog = Catalog::open(target.clone(), env.clone(), CatalogOptions::default()).await.unwrap();
+    let snapshot = catalog.snapshot();
+    let writer = snapshot.writer(incarnation).unwrap();
+    assert!(writer.address.is_empty() && writer.wal == WalKind::Local && !writer.is_sealed());
+    assert_eq!(snapshot.position(), created.manifest.at, "it continues the log of the source");
+    assert_eq!(target.list("wal", Intent::wal()).await.unwrap().len(), 3);
+    let again = restore(&env, &place, &target).await;
+    assert!(matches!(again, Err(Error::NotEmpty { .. })), "{again:?}");
+    // The copy goes its own way: it is another store for the place as soon as both have grown.
+    for catalog in [catalog, Catalog::open(source, env.clone(), CatalogOptions::default()).await.unwrap()] {
+        let (incarnation, wal) = (env.new_id(), WalKind::Bucket);
+        let (address, host) = (String::new(), String::new());
+        catalog.register(Registration { incarnation, address, host, wal, node: None }).await.unwrap();
+        let made = backup(&env, catalog.store(), &place).run().await;
+        assert!(made.is_ok() || matches!(made, Err(Error::OtherStore { .. })), "{made:?}");
+    }
+    assert_eq!(place.backups().await.unwrap().len(), 2, "of only one of them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_stores_and_other_directories_are_distinguished() {
+    let env = Env::simulated(2, 0);
+    let ((source, _), place) = (source(&env, 1).await, place(&env).await);
+    let refused = Place::open_or_create(source.clone(), &env).await;
+    assert!(matches!(refused, Err(Error::NotAPlace { .. })), "a store");
+    assert!(matches!(Place::open(source.clone()).await, Err(Error::NoBackups { .. })));
+    let empty = place.choose(None, None).await;
+    assert!(matches!(empty, Err(Error::NoBackups { .. })), "{empty:?}");
+    let id = backup(&env, &source, &place).run().await.unwrap().manifest.id;
+    assert_eq!(place.choose(Some(id), None).await.unwrap().id, id);
+    let unknown = place.choose(Some(env.new_id()), None).await;
+    assert!(matches!(unknown, Err(Error::NoSuchBackup { .. })), "{unknown:?}");
+    let early = place.choose(None, Some(-1_000)).await;
+    assert!(matches!(early, Err(Error::NoneBefore { .. })), "{early:?}");
+    let over = restore(&env, &place, place.store()).await;
+    assert!(matches!(over, Err(Error::NotEmpty { .. })), "{over:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn backups_and_removals_exclude_each_other_while_they_live() {
+    let env = Env::simulated(3, 0);
+    let ((source, _), place) = (source(&env, 1).await, place(&env).await);
+    let first = backup(&env, &source, &place).run().await.unwrap().manifest.id;
+    // A backup that renews its mark.
+    let path = format!("running/{}", env.new_id());
+    let mark = |counter| BackupMark { id: Id(7), began_ms: 0, counter }.encode();
+    let (renewed, timer, name) = (place.store().clone(), env.clone(), path.clone());
+    let renewal = env.spawn("renewal", async move {
+        for counter in 0.. {
+            renewed.put(&name, mark(counter).into(), Intent::catalog()).await.unwrap();
+            timer.sleep(Duration::from_secs(5)).await;
+        }
+    });
+    env.sleep(Duration::from_secs(1)).await;
+    let refused = remove(&place, &env, &[first]).await;
+    assert!(matches!(refused, Err(Error::InProgress { .. })), "{refused:?}");
+    assert!(place.backup(first).await.unwrap().is_some());
+    assert!(place.read_mark("removing").await.unwrap().is_none());
+    // It dies.
+    drop(renewal);
+    let removed = remove(&place, &env, &[first]).await.unwrap();
+    assert_eq!((removed.backups, place.backups().await.unwrap().len()), (1, 0));
+    assert!(place.read_mark(&path).await.unwrap().is_none());
+    // A removal that died: no backup begins, and the next removal takes over.
+    place.store().put("removing", mark(1).into(), Intent::catalog()).await.unwrap();
+    let refused = backup(&env, &source, &place).run().await;
+    assert!(matches!(refused, Err(Error::Removing { .. })), "{refused:?}");
+    remove(&place, &env, &[]).await.unwrap();
+    backup(&env, &source, &place).run().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_that_was_taken_for_dead_fails() {
+    let env = Env::simulated(4, 0);
+    let ((source, _), place) = (source(&env, 2).await, place(&env).await);
+    // One byte per second: it takes some minutes.
+    let slow = Backup { max_rate: Some(1), ..backup(&env, &source, &place) };
+    let running = env.spawn("backup", async move { slow.run().await });
+    env.sleep(Duration::from_secs(20)).await;
+    let marks = place.store().list("running", Intent::catalog()).await.unwrap();
+    assert_eq!(marks.len(), 1);
+    place.store().delete(&marks[0].path, Intent::catalog()).await.unwrap();
+    let failed = running.join().await.unwrap();
+    assert!(matches!(failed, Err(Error::TakenForDead { .. })), "{failed:?}");
+    assert!(place.backups().await.unwrap().is_empty());
+    assert!(place.store().list("backups", Intent::catalog()).await.unwrap().is_empty(), "nothing is left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn damage_to_a_backup_is_named_and_nothing_is_restored() {
+    let env = Env::simulated(5, 0);
+    let ((source, _), place) = (source(&env, 2).await, place(&env).await);
+    backup(&env, &source, &place).run().await.unwrap();
+    let objects = place.store().list("backups", Intent::gc()).await.unwrap();
+    assert!(objects.len() >= 6, "{objects:?}");
+    // The boundary and the witness are computed, not read.
+    let needed = |path: &str| !path.ends_with("boundary") && !path.ends_with("witness");
+    for object in objects.iter().filter(|object| needed(&object.path)) {
+        let original = place.store().get(&object.path, Intent::gc()).await.unwrap();
+        let mut changed = original.to_vec();
+        changed[original.len() / 2] ^= 1;
+        for damaged in [original.slice(..original.len() - 1), changed.into()] {
+            place.store().put(&object.path, damaged, Intent::gc()).await.unwrap();
+            let target = store(&env);
+            let refused = restore(&env, &place, &target).await.unwrap_err();
+            assert!(refused.to_string().contains(&object.path), "{}: {refused}", object.path);
+            assert!(target.list("", Intent::gc()).await.unwrap().is_empty());
+        }
+        place.store().delete(&object.path, Intent::gc()).await.unwrap();
+        let missing = restore(&env, &place, &store(&env)).await.unwrap_err().to_string();
+        let is_named = missing.contains(&object.path) || missing.contains("has no backups");
+        assert!(is_named, "{}: {missing}", object.path);
+        place.store().put(&object.path, original, Intent::gc()).await.unwrap();
+    }
+    restore(&env, &place, &store(&env)).await.unwrap();
+}
