@@ -1,7 +1,8 @@
 //! Commands that ship data to a server.
 //!
-//! **What it is.** `push` ships files, followed files and samples ([`push`]); `import` ships whisper files
-//! ([`import`]). Both resume where they stopped and report what was refused.
+//! **What it is.** `push` ships files, followed files and samples ([`push`]); `import` ships the history of
+//! other databases ([`import`]): whisper files, blocks of Prometheus, exports of VictoriaMetrics. All resume
+//! where they stopped and report what was refused.
 //!
 //! **What it is not.** It has no engine and no store, and it does not decode what the server can decode: it
 //! sends texts of metrics unchanged.

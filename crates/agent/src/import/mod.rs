@@ -1,5 +1,14 @@
 //! `sandur import`: imports the history of other databases.
+//!
+//! Each database is a module. [`state`], [`pace`] and [`sending`] are what all of them use: the state file of
+//! `--resume`, `--rate`, and requests with retries. [`series`] is what imports of series have in common.
 
+mod pace;
+mod prometheus;
+mod sending;
+mod series;
+mod state;
+mod victoria_metrics;
 mod whisper;
 
 use std::process::ExitCode;
@@ -14,12 +23,16 @@ pub fn command() -> Command {
         .about("Import the history of another database")
         .subcommand_required(true)
         .arg_required_else_help(true)
+        .subcommand(prometheus::command())
+        .subcommand(victoria_metrics::command())
         .subcommand(whisper::command())
 }
 
 /// Runs the command.
 pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     match matches.subcommand() {
+        Some(("prometheus", m)) => prometheus::run(env, m).await,
+        Some(("victoria-metrics", m)) => victoria_metrics::run(env, m).await,
         Some(("whisper", m)) => whisper::run(env, m).await,
         _ => unreachable!("clap requires a subcommand"),
     }

@@ -19,7 +19,7 @@ mod identity;
 mod inputs;
 mod live;
 mod metrics;
-mod opened;
+pub(crate) mod opened;
 mod reading;
 mod reference;
 mod rejected;
@@ -224,7 +224,8 @@ fn reading(matches: &ArgMatches, now_ns: i64) -> Result<Reading, Failed> {
     Ok(Reading { recogniser: Recogniser::local(now_ns).with(pattern), is_dating, rule })
 }
 
-fn labels<'a>(given: impl Iterator<Item = &'a String>) -> Result<Vec<(String, String)>, Failed> {
+/// Parses `--label NAME=VALUE`.
+pub(crate) fn labels<'a>(given: impl Iterator<Item = &'a String>) -> Result<Vec<(String, String)>, Failed> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for text in given {
         let wrong = |what: &str| Failed::new(format!("--label '{text}': {what}: write --label app=api"));

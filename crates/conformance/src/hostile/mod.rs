@@ -26,6 +26,7 @@ mod samples;
 mod seeds;
 mod stages;
 mod template;
+mod tsdb;
 mod wal;
 mod whisper;
 pub mod whole;
@@ -57,6 +58,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wal", run: wal::run },
     Target { name: "graphite_render", run: graphite::render_target },
     Target { name: "graphite_find", run: graphite::find_target },
+    Target { name: "tsdb_chunk", run: tsdb::run_chunk },
+    Target { name: "tsdb_index", run: tsdb::run_index },
+    Target { name: "tsdb_file", run: tsdb::run_file },
     Target { name: "whisper", run: whisper::run },
     Target { name: "whisper_compressed", run: whisper::run_compressed },
     Target { name: "sample_block", run: sample_block::run },

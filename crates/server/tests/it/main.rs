@@ -28,6 +28,7 @@ mod graphite_api;
 mod harness;
 mod http2_hostile;
 mod http_contract;
+mod import_metrics;
 mod import_whisper;
 mod ingest;
 mod large_pushes;

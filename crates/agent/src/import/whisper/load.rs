@@ -7,6 +7,7 @@ use sandur_model::SECOND_NS;
 
 use super::file::{Contents, Reader};
 use super::tree::Found;
+use crate::import::sending::{Request, Written};
 
 /// Points per request.
 const REQUEST_POINTS: u64 = 50_000;
@@ -23,14 +24,6 @@ pub struct Load {
     /// The files, with their names relative to the folder.
     pub files: Vec<(String, Found)>,
     bytes: u64,
-}
-
-/// A request.
-pub struct Request {
-    /// The body.
-    pub body: Vec<u8>,
-    /// Number of points.
-    pub points: u64,
 }
 
 /// The result of reading the files of a load.
@@ -116,7 +109,7 @@ fn finish(encoder: &mut RemoteWriteEncoder, read: &mut Read) -> Result<(), Strin
     let points = encoder.samples();
     if points > 0 {
         let body = encoder.finish().map_err(|error| error.to_string())?;
-        read.requests.push(Request { body, points });
+        read.requests.push(Request { body, points, form: Written::Two });
     }
     Ok(())
 }

@@ -2,17 +2,15 @@
 //! afterwards.
 //!
 //! [`tree`] finds files, [`load`] reads groups of them and encodes requests, [`shipper`] sends these and
-//! counts the results, [`state`] remembers files that are stored, [`verify`] compares files with the
+//! counts the results, `import::state` remembers files that are stored, [`verify`] compares files with the
 //! server. Sending a file again stores no duplicates: its points have the same timestamps and values.
 
 mod file;
 mod labels;
 mod load;
-mod pace;
 mod report;
 mod rolled;
 mod shipper;
-mod state;
 mod tree;
 mod verify;
 
@@ -21,7 +19,6 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use file::Reader;
-use pace::Pace;
 use report::Report;
 use sandur_base::units::ByteSize;
 use sandur_cli::client::{self, Client};
@@ -29,8 +26,10 @@ use sandur_runtime::Env;
 use sandur_terminal::Failed;
 use sandur_whisper::{Checks, Damage};
 use shipper::Shipper;
-use state::State;
 use verify::Verification;
+
+use super::pace::Pace;
+use super::state::State;
 
 /// Default number of loads in flight.
 const PARALLEL_DEFAULT: u64 = 4;
@@ -120,7 +119,7 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     }
     let is_dry = matches.get_flag("dry-run");
     let state = match matches.get_one::<PathBuf>("resume").filter(|_| !is_dry) {
-        Some(path) => State::load(path, client.base())?,
+        Some(path) => State::load(path, "whisper", client.base())?,
         None => State::none(),
     };
     let pace = Pace::new(env.clone(), number("rate"));

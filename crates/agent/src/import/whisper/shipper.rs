@@ -2,27 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use reqwest::Method;
 use sandur_base::BoxFuture;
-use sandur_cli::client::{Ask, Client, Refusal};
-use sandur_ingest::REMOTE_WRITE_2_TYPE;
-use sandur_runtime::{Backoff, Env};
+use sandur_cli::client::Client;
+use sandur_runtime::Env;
 use sandur_terminal::Failed;
 
 use super::file::Reader;
-use super::load::{Load, Read, Request};
-use super::pace::Pace;
+use super::load::{Load, Read};
 use super::report::Report;
-use super::state::State;
 use super::tree::{Found, Tree};
-
-/// Pauses between attempts.
-const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+use crate::import::pace::Pace;
+use crate::import::sending::{Outcome, Sending};
+use crate::import::state::State;
 
 /// Runs an import.
 pub struct Shipper {
@@ -50,15 +44,6 @@ struct Settled {
     read: Read,
     points: u64,
     outcome: Outcome,
-}
-
-enum Outcome {
-    /// All of it is stored.
-    Stored,
-    /// The server refused some of the points; its text.
-    Refused(String),
-    /// It is unknown whether it is stored, and retries did not help.
-    Failed(Refusal),
 }
 
 impl Shipper {
@@ -96,7 +81,7 @@ impl Shipper {
         match found {
             Ok(found) => {
                 let name = found.path.strip_prefix(folder).unwrap_or(&found.path).display().to_string();
-                let is_known = self.state.has(&name, &found);
+                let is_known = self.state.has(&found.line(&name));
                 self.report.known += u64::from(is_known);
                 (!is_known).then_some((name, found))
             }
@@ -190,49 +175,9 @@ impl Shipper {
         self.report.files += stored.clone().count() as u64;
         // A file that was stored in part is read again by the next import.
         let stored = stored.filter(|(n, _)| in_part.binary_search(n).is_err());
-        let stored: Vec<_> = stored.map(|(_, (name, found))| (name.as_str(), found)).collect();
+        let stored: Vec<String> = stored.map(|(_, (name, found))| found.line(name)).collect();
         self.report.in_part += in_part.len() as u64;
         self.report.progress(self.env.monotonic(), load.files.last().map_or("", |(name, _)| name.as_str()));
         self.state.note(stored.into_iter())
-    }
-}
-
-/// What sending a request needs.
-struct Sending {
-    env: Env,
-    client: Option<Client>,
-    retries: u32,
-    pace: Pace,
-}
-
-impl Sending {
-    /// Sends a request, with retries, until the server has stored it.
-    async fn send(&self, request: Request) -> Outcome {
-        self.pace.turn(request.points).await;
-        let Some(client) = &self.client else { return Outcome::Stored };
-        let body = Bytes::from(request.body);
-        let mut attempt = 0;
-        loop {
-            let ask = Ask {
-                method: Method::POST,
-                path: "/api/v1/write",
-                headers: &[("content-type", REMOTE_WRITE_2_TYPE), ("content-encoding", "snappy")],
-                body: body.clone(),
-                ..Ask::default()
-            };
-            let refusal = match client.ask(ask).await {
-                Ok(_) => return Outcome::Stored,
-                Err(refusal) => refusal,
-            };
-            if refusal.status.is_some_and(|status| status.as_u16() == 400) {
-                return Outcome::Refused(refusal.text.trim_end().to_owned());
-            }
-            if !refusal.is_retryable() || attempt >= self.retries {
-                return Outcome::Failed(refusal);
-            }
-            let pause = PAUSES.half_jitter(attempt, &self.env);
-            self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
-            attempt += 1;
-        }
     }
 }

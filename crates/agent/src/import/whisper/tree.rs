@@ -23,6 +23,14 @@ pub struct Found {
     pub modified_ns: i128,
 }
 
+impl Found {
+    /// Its line in the state file: size, modification time and name, which is escaped. So a file is known
+    /// until it changes.
+    pub fn line(&self, name: &str) -> String {
+        format!("{} {} {}", self.size, self.modified_ns, name.escape_default())
+    }
+}
+
 /// Walks a tree. An item is a file, or a message about something that could not be read.
 pub struct Tree {
     /// What is still to be visited; the last is next.
@@ -90,6 +98,13 @@ impl Iterator for Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_line_of_a_file_changes_with_it_and_is_one_line() {
+        let found = |size| Found { path: "x".into(), size, modified_ns: 5 };
+        assert_eq!(found(1).line("a\nb"), "1 5 a\\nb");
+        assert_ne!(found(2).line("c"), found(3).line("c"));
+    }
 
     #[test]
     fn files_are_found_in_order_and_links_to_folders_are_not_followed() {

@@ -14,6 +14,7 @@ use rcgen::{CertificateParams, KeyPair};
 use sandur_attack::free_address;
 use tempfile::TempDir;
 
+use super::pages::root;
 use super::shell::Call;
 use crate::process::{Server, Setup, now_ns, request};
 
@@ -24,6 +25,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const FILES: &[(&str, &str)] = &[
     ("work/metrics.prom", "http_requests_total{job=\"api\"} 7\n"),
     ("work/api.log", "{\"msg\":\"moved\",\"status\":200}\n"),
+    (
+        "work/export.jsonl",
+        "{\"metric\":{\"__name__\":\"exported\"},\"values\":[1],\"timestamps\":[1795132800000]}\n",
+    ),
     ("work/names.txt", "servers.web1.cpu.user\n"),
     ("work/storage-schemas.conf", "[all]\npattern = .*\nretentions = 60s:1d\n"),
     ("work/storage-aggregation.conf", "[all]\npattern = .*\naggregationMethod = average\n"),
@@ -80,6 +85,11 @@ impl Place {
         write("work/carbon-c-relay.conf", c_relay.as_bytes());
         write("etc/carbon-c-relay.conf", c_relay.as_bytes());
         write("var/lib/graphite/whisper/servers/web1/load.wsp", &whisper());
+        let block = root().join("crates/tsdb/tests/fixtures/blocks/deleted");
+        for name in ["meta.json", "index", "tombstones", "chunks/000001"] {
+            let bytes = fs::read(block.join(name)).unwrap();
+            write(&format!("var/lib/prometheus/01KAQ5Y7Z3M9N8P7Q6R5S4T3V2/{name}"), &bytes);
+        }
         let key = KeyPair::generate().unwrap();
         let certificate =
             CertificateParams::new(vec!["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();

@@ -1,7 +1,7 @@
-//! The state file of `--resume`: the files that are stored.
+//! The state file of `--resume`: the parts of an import that are stored.
 //!
-//! It has one line per file, which is appended when the server has acknowledged the complete file. If an
-//! interruption truncates or loses a line, the file is sent again, which stores no duplicates.
+//! It has one line per part, for example a file, which is appended when the server has acknowledged all of
+//! it. If an interruption truncates or loses a line, the part is sent again, which stores no duplicates.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -11,14 +11,12 @@ use std::path::Path;
 use sandur_terminal::Failed;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::tree::Found;
-
-/// Start of the file, followed by the address of the server.
-const HEAD: &str = "sandur import whisper 1 ";
+/// Start of the file, followed by the kind of import, a version and the address of the server.
+const HEAD: &str = "sandur import ";
 /// Maximum length of a line; paths are shorter on every system.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// The files that this and earlier imports stored.
+/// The parts that this and earlier imports stored.
 pub struct State {
     file: Option<File>,
     known: HashSet<u128>,
@@ -31,7 +29,8 @@ impl State {
     }
 
     /// Reads the state of an import to this server. If there is no file, nothing is stored.
-    pub fn load(path: &Path, server: &str) -> Result<Self, Failed> {
+    pub fn load(path: &Path, kind: &str, server: &str) -> Result<Self, Failed> {
+        let head = format!("{HEAD}{kind} 1 ");
         let failed = |what: String| Failed::new(format!("the state file '{}': {what}", path.display()));
         let unreadable = |error: std::io::Error| failed(format!("cannot be used: {error}"));
         let file = File::options().create(true).read(true).append(true).open(path).map_err(unreadable)?;
@@ -48,13 +47,13 @@ impl State {
             }
             ends_whole = line.ends_with(b"\n");
             let text = line.strip_suffix(b"\n").unwrap_or(&line);
-            if is_first && !ends_whole && format!("{HEAD}{server}").as_bytes().starts_with(text) {
+            if is_first && !ends_whole && format!("{head}{server}").as_bytes().starts_with(text) {
                 file.set_len(0).map_err(unreadable)?;
                 break;
             }
             if std::mem::take(&mut is_first) {
-                let to = text.strip_prefix(HEAD.as_bytes());
-                let to = to.ok_or_else(|| failed("is not one of an import of whisper".to_owned()))?;
+                let to = text.strip_prefix(head.as_bytes());
+                let to = to.ok_or_else(|| failed(format!("is not one of an import of {kind}")))?;
                 if to != server.as_bytes() {
                     let to = String::from_utf8_lossy(to);
                     return Err(failed(format!(
@@ -67,35 +66,30 @@ impl State {
         }
         let mut state = Self { file: Some(file), known };
         match (is_first, ends_whole) {
-            (true, _) => state.append(format!("{HEAD}{server}\n").as_bytes()).map_err(unreadable)?,
+            (true, _) => state.append(format!("{head}{server}\n").as_bytes()).map_err(unreadable)?,
             (_, false) => state.append(b"\n").map_err(unreadable)?,
             _ => {}
         }
         Ok(state)
     }
 
-    /// Whether the file is stored and has not changed.
-    pub fn has(&self, name: &str, found: &Found) -> bool {
-        self.file.is_some() && self.known.contains(&hash(line(name, found).as_bytes()))
+    /// Whether the part with this line is stored.
+    pub fn has(&self, line: &str) -> bool {
+        self.file.is_some() && self.known.contains(&hash(line.as_bytes()))
     }
 
-    /// Remembers files that are stored.
-    pub fn note<'a>(&mut self, files: impl Iterator<Item = (&'a str, &'a Found)>) -> Result<(), Failed> {
+    /// Remembers parts that are stored, by their lines.
+    pub fn note(&mut self, parts: impl Iterator<Item = String>) -> Result<(), Failed> {
         if self.file.is_none() {
             return Ok(());
         }
-        let lines: String = files.map(|(name, found)| line(name, found) + "\n").collect();
+        let lines: String = parts.map(|line| line + "\n").collect();
         self.append(lines.as_bytes()).map_err(|e| Failed::new(format!("cannot write the state file: {e}")))
     }
 
     fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
     }
-}
-
-/// Formats size, modification time and name; the name is escaped.
-fn line(name: &str, found: &Found) -> String {
-    format!("{} {} {}", found.size, found.modified_ns, name.escape_default())
 }
 
 fn hash(line: &[u8]) -> u128 {
@@ -108,37 +102,39 @@ fn hash(line: &[u8]) -> u128 {
 mod tests {
     use super::*;
 
-    fn found(size: u64) -> Found {
-        Found { path: "x".into(), size, modified_ns: 5 }
-    }
-
     #[test]
-    fn files_are_known_until_they_change_and_truncated_lines_are_ignored() {
+    fn parts_are_known_and_truncated_lines_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state");
-        let mut state = State::load(&path, "http://a").unwrap();
-        state.note([("a\nb", &found(1)), ("c", &found(2))].into_iter()).unwrap();
+        let mut state = State::load(&path, "whisper", "http://a").unwrap();
+        state.note(["1 5 a".to_owned(), "2 5 c".to_owned()].into_iter()).unwrap();
         assert!(
-            State::load(&path, "http://a").is_err_and(|e| e.message().contains("another import uses it"))
+            State::load(&path, "whisper", "http://a")
+                .is_err_and(|e| e.message().contains("another import uses it"))
         );
         drop(state);
-        let state = State::load(&path, "http://a").unwrap();
-        assert!(state.has("a\nb", &found(1)) && state.has("c", &found(2)));
-        assert!(!state.has("c", &found(3)) && !state.has("a", &found(1)));
+        let state = State::load(&path, "whisper", "http://a").unwrap();
+        assert!(state.has("1 5 a") && state.has("2 5 c"));
+        assert!(!state.has("3 5 c") && !state.has("1 5 b"));
         drop(state);
         let text = std::fs::read(&path).unwrap();
         for cut in 0..text.len() {
             std::fs::write(&path, &text[..cut]).unwrap();
-            if let Ok(mut state) = State::load(&path, "http://a") {
-                assert!(!state.has("c", &found(2)), "{cut}");
-                state.note([("d", &found(4))].into_iter()).unwrap();
+            if let Ok(mut state) = State::load(&path, "whisper", "http://a") {
+                assert!(!state.has("2 5 c"), "{cut}");
+                state.note(["4 5 d".to_owned()].into_iter()).unwrap();
                 drop(state);
-                assert!(State::load(&path, "http://a").unwrap().has("d", &found(4)), "{cut}");
+                assert!(State::load(&path, "whisper", "http://a").unwrap().has("4 5 d"), "{cut}");
             }
         }
         std::fs::write(&path, &text).unwrap();
-        assert!(State::load(&path, "http://b").is_err_and(|e| e.message().contains("http://a")));
+        assert!(State::load(&path, "whisper", "http://b").is_err_and(|e| e.message().contains("http://a")));
+        let other = State::load(&path, "prometheus", "http://a");
+        assert!(other.is_err_and(|e| e.message().contains("not one of an import of prometheus")));
         std::fs::write(&path, "nonsense\n").unwrap();
-        assert!(State::load(&path, "http://a").is_err_and(|e| e.message().contains("not one of an import")));
+        assert!(
+            State::load(&path, "whisper", "http://a")
+                .is_err_and(|e| e.message().contains("not one of an import"))
+        );
     }
 }

@@ -1,0 +1,154 @@
+//! What imports of series have in common: options, requests, sending, the comparison of `--verify`.
+//!
+//! A [`Source`] reads its files on a thread and passes parts to a [`sink::Sink`], one after the other. A part
+//! has some series with some of their samples, and a line by which the state file names it. The same
+//! files and options always give the same parts, so an import that is repeated with `--resume` skips those
+//! that are stored.
+
+mod encode;
+mod score;
+mod shipper;
+mod sink;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use sandur_cli::client::{self, Client};
+use sandur_cli::moment;
+use sandur_runtime::Env;
+use sandur_terminal::Failed;
+
+pub use sink::Sink;
+
+use super::pace::Pace;
+use super::sending::Sending;
+use super::state::State;
+
+/// Default number of requests in flight.
+const PARALLEL_DEFAULT: u64 = 4;
+/// Maximum number of requests in flight.
+const PARALLEL_MAX: u64 = 256;
+/// Retries of a request before the import fails.
+const RETRIES_DEFAULT: u32 = 10;
+/// Default number of samples of a window of `--verify`.
+const WINDOW_DEFAULT: u64 = 1_000;
+/// Maximum number of samples of a window.
+const WINDOW_MAX: u64 = 100_000;
+
+/// Reads files, and passes their series to a sink, part by part.
+pub trait Source: Send + 'static {
+    /// Reads everything.
+    fn read(self, sink: &mut dyn Sink);
+}
+
+/// Which samples are imported, and with which additional labels.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The first time, in milliseconds.
+    pub from_ms: i64,
+    /// The time after the last one.
+    pub to_ms: i64,
+    /// Labels of all series. They replace labels of the same name.
+    pub labels: Vec<(String, String)>,
+}
+
+impl Wanted {
+    /// Whether a sample of this time is imported.
+    pub fn has(&self, time_ms: i64) -> bool {
+        (self.from_ms..self.to_ms).contains(&time_ms)
+    }
+
+    /// A text that differs if other samples or labels are imported.
+    pub fn name(&self) -> String {
+        let labels: Vec<String> = self.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{} {} {}", self.from_ms, self.to_ms, labels.join(",").escape_default())
+    }
+
+    /// Adds the labels to those of a series, sorted by name. Labels without a value are left out.
+    pub fn complete(&self, series: &mut Vec<(String, String)>) {
+        series.retain(|(name, value)| !value.is_empty() && !self.labels.iter().any(|(own, _)| own == name));
+        series.extend(self.labels.iter().cloned());
+        series.sort_unstable();
+    }
+}
+
+/// Adds the options that all imports of series have.
+pub fn arguments(command: Command) -> Command {
+    let resume = Arg::new("resume").long("resume").value_name("STATE-FILE");
+    let resume = resume
+        .value_parser(value_parser!(PathBuf))
+        .help("Store in this file what is stored, and skip it when the command is repeated");
+    let label = Arg::new("label").long("label").value_name("NAME=VALUE").action(ArgAction::Append);
+    let label = label.help("A label of all series; it replaces one of the same name");
+    let from = Arg::new("from").long("from").value_name("TIME").help("Only samples from this time on");
+    let to = Arg::new("to").long("to").value_name("TIME").help("Only samples before this time");
+    let rate = number("rate", "SAMPLES/S", "Maximum number of samples per second [default: no limit]");
+    let parallel =
+        number("parallel", "N", format!("Requests in flight at a time [default: {PARALLEL_DEFAULT}]"));
+    let retries = Arg::new("retries").long("retries").value_name("N").value_parser(value_parser!(u32));
+    let retries =
+        retries.help(format!("Retries of a request that may succeed later [default: {RETRIES_DEFAULT}]"));
+    let dry_run = flag("dry-run", "Read everything and send nothing");
+    let verify = flag("verify", "Send nothing; compare random windows of series with the server");
+    let seed = number("seed", "N", "Compare the windows of an earlier --verify").requires("verify");
+    let window = number("window", "SAMPLES", format!("Samples of a window [default: {WINDOW_DEFAULT}]"));
+    let window = window.requires("verify").value_parser(value_parser!(u64).range(1..=WINDOW_MAX));
+    let all = [resume, label, from, to, rate, parallel, retries, dry_run, verify, seed, window];
+    client::arguments(moment::zone_argument(command.args(all)))
+}
+
+fn number(name: &'static str, value: &'static str, help: impl Into<String>) -> Arg {
+    let parser = value_parser!(u64).range(1..);
+    Arg::new(name).long(name).value_name(value).value_parser(parser).help(help.into())
+}
+
+/// An option without a value.
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// Returns what is imported according to the arguments.
+pub fn wanted(env: &Env, matches: &ArgMatches) -> Result<Wanted, Failed> {
+    let zone = moment::zone(matches);
+    let instant = |name: &str, default: i64| -> Result<i64, Failed> {
+        match matches.get_one::<String>(name) {
+            Some(text) => Ok(moment::instant(text, env.now_ns(), &zone)?.div_euclid(1_000_000)),
+            None => Ok(default),
+        }
+    };
+    let (from_ms, to_ms) = (instant("from", i64::MIN)?, instant("to", i64::MAX)?);
+    if from_ms >= to_ms {
+        return Err(Failed::usage("--from is not before --to"));
+    }
+    let labels = crate::push::labels(matches.get_many::<String>("label").into_iter().flatten())?;
+    Ok(Wanted { from_ms, to_ms, labels })
+}
+
+/// Imports a source, or compares it with the server. `kind` names the import in the state file.
+pub async fn run(
+    env: Env,
+    matches: &ArgMatches,
+    kind: &'static str,
+    source: impl Source,
+) -> Result<ExitCode, Failed> {
+    let number = |name: &str| matches.get_one::<u64>(name).copied();
+    let parallel = number("parallel").unwrap_or(PARALLEL_DEFAULT).min(PARALLEL_MAX) as usize;
+    let client = Client::from_arguments(matches)?;
+    let retries = matches.get_one::<u32>("retries").copied().unwrap_or(RETRIES_DEFAULT);
+    if matches.get_flag("verify") {
+        let seed = number("seed").unwrap_or_else(|| env.random_u64() >> 11);
+        let window = number("window").unwrap_or(WINDOW_DEFAULT) as usize;
+        return verify::Verification { env, client, retries, seed, window }.run(source, parallel).await;
+    }
+    let is_dry = matches.get_flag("dry-run");
+    let state = match matches.get_one::<PathBuf>("resume").filter(|_| !is_dry) {
+        Some(path) => State::load(path, kind, client.base())?,
+        None => State::none(),
+    };
+    let pace = Pace::new(env.clone(), number("rate"));
+    let client = (!is_dry).then_some(client);
+    let sending = Sending { env: env.clone(), client, retries, pace };
+    shipper::ship(env, sending, state, source, parallel).await
+}

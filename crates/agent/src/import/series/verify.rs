@@ -1,0 +1,254 @@
+//! `--verify`: reads everything again, and compares a random window of one series of each part with the
+//! server.
+//!
+//! A window is some consecutive samples. The server must have every sample of it: floats with the same bits,
+//! histograms with the same count, sum and buckets. Answers of queries have no stale markers and one kind of
+//! NaN, so stale markers are left out and each NaN equals each other. The server may have more samples.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use sandur_cli::client::Client;
+use sandur_cli::escape::escaped;
+use sandur_model::FloatHistogram;
+use sandur_runtime::{Backoff, Env};
+use sandur_terminal::Failed;
+use sandur_tsdb::Samples;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::Source;
+use super::sink::Sink;
+
+/// Pauses between attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+/// Number of differences that are printed individually.
+const SHOWN_MAX: u64 = 100;
+/// The float that marks a series as stale.
+const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
+
+/// A comparison of files with a server.
+pub struct Verification {
+    /// Clock and randomness.
+    pub env: Env,
+    /// The server.
+    pub client: Client,
+    /// Maximum number of retries of a request.
+    pub retries: u32,
+    /// Seed of the windows, together with the labels.
+    pub seed: u64,
+    /// Samples per window.
+    pub window: usize,
+}
+
+/// What is compared of a sample.
+#[derive(Clone, Debug, PartialEq)]
+enum Value {
+    Float(u64),
+    Histogram { count: u64, sum: u64, buckets: Vec<u64> },
+}
+
+/// A window of a series.
+#[derive(Clone, Debug)]
+struct Window {
+    labels: Vec<(String, String)>,
+    samples: BTreeMap<i64, Value>,
+}
+
+enum Item {
+    Window(Window),
+    Failure { name: String, text: String },
+}
+
+/// Chooses a window of each part, on the reading thread.
+struct Choosing {
+    items: mpsc::Sender<Item>,
+    seed: u64,
+    length: usize,
+    best: Option<(u64, Window)>,
+}
+
+impl Sink for Choosing {
+    fn begin(&mut self, _line: &str) -> bool {
+        self.best = None;
+        true
+    }
+
+    fn series(&mut self, labels: &[(String, String)], samples: &Samples) {
+        let hash = xxh3_64_with_seed(format!("{labels:?}").as_bytes(), self.seed);
+        if self.best.as_ref().is_some_and(|(best, _)| *best <= hash) {
+            return;
+        }
+        let mut all: Vec<(i64, Value)> = samples.floats.iter().map(|(t, v)| (*t, float(*v))).collect();
+        all.extend(samples.histograms.iter().map(|one| (one.time_ms, histogram(&one.histogram))));
+        all.retain(|(_, value)| !value.is_stale());
+        all.sort_by_key(|(time, _)| *time);
+        if all.is_empty() {
+            return;
+        }
+        let places = all.len().saturating_sub(self.length) + 1;
+        let start = (hash >> 8) as usize % places;
+        let end = (start + self.length).min(all.len());
+        let samples = all[start..end].iter().cloned().collect();
+        self.best = Some((hash, Window { labels: labels.to_vec(), samples }));
+    }
+
+    fn end(&mut self) {
+        if let Some((_, window)) = self.best.take() {
+            let _ = self.items.blocking_send(Item::Window(window));
+        }
+    }
+
+    fn failure(&mut self, name: &str, text: &str) {
+        let _ = self.items.blocking_send(Item::Failure { name: name.to_owned(), text: text.to_owned() });
+    }
+
+    fn is_closed(&self) -> bool {
+        self.items.is_closed()
+    }
+}
+
+impl Value {
+    fn is_stale(&self) -> bool {
+        matches!(self, Self::Float(STALE_BITS) | Self::Histogram { sum: STALE_BITS, .. })
+    }
+}
+
+/// The bits of a float; those of all NaN are the same.
+fn bits(value: f64) -> u64 {
+    if value.is_nan() && value.to_bits() != STALE_BITS { f64::NAN.to_bits() } else { value.to_bits() }
+}
+
+fn float(value: f64) -> Value {
+    Value::Float(bits(value))
+}
+
+fn histogram(of: &FloatHistogram) -> Value {
+    let counts = of.positive.counts.iter().chain(&of.negative.counts).chain([&of.zero_count]);
+    buckets_of(of.count, of.sum, counts.copied())
+}
+
+fn buckets_of(count: f64, sum: f64, counts: impl Iterator<Item = f64>) -> Value {
+    let mut buckets: Vec<u64> = counts.filter(|count| *count != 0.0).map(bits).collect();
+    buckets.sort_unstable();
+    Value::Histogram { count: bits(count), sum: bits(sum), buckets }
+}
+
+impl Verification {
+    /// Compares the parts of a source.
+    pub async fn run(self, source: impl Source, parallel: usize) -> Result<ExitCode, Failed> {
+        eprintln!("comparing windows of up to {} samples, --seed {}", self.window, self.seed);
+        let (items, mut windows) = mpsc::channel(parallel);
+        let mut choosing = Choosing { items, seed: self.seed, length: self.window, best: None };
+        let reader = self.env.clone();
+        let reading = async move { reader.run_blocking(move || source.read(&mut choosing)).await };
+        let reading = self.env.spawn("import-read", reading);
+        let (mut series, mut samples, mut differing) = (0u64, 0u64, 0u64);
+        let mut differs = |text: String| {
+            differing += 1;
+            if differing <= SHOWN_MAX {
+                eprintln!("sandur: {}", escaped(&text));
+            }
+        };
+        while let Some(item) = windows.recv().await {
+            match item {
+                Item::Failure { name, text } => differs(format!("{name}: {text}")),
+                Item::Window(window) => {
+                    series += 1;
+                    samples += window.samples.len() as u64;
+                    let stored = self.ask(&window).await?;
+                    for (time, value) in &window.samples {
+                        let found = stored.get(time);
+                        if found != Some(value) {
+                            let labels = &window.labels;
+                            differs(format!("{labels:?} at {time}: {value:?}, but the server has {found:?}"));
+                        }
+                    }
+                }
+            }
+        }
+        reading.join().await.map_err(|error| Failed::new(format!("the files could not be read: {error}")))?;
+        eprintln!("compared {samples} samples of {series} series: {differing} differ");
+        if series == 0 && differing == 0 {
+            return Err(Failed::new("no samples were found: is this the right place?"));
+        }
+        Ok(if differing == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The server's samples of a window, by time.
+    async fn ask(&self, window: &Window) -> Result<BTreeMap<i64, Value>, Failed> {
+        let bounds = window.samples.first_key_value().zip(window.samples.last_key_value());
+        let Some(((first, _), (last, _))) = bounds else { return Ok(BTreeMap::new()) };
+        // A range selector ends at its time (inclusive) and begins its length before that (exclusive).
+        let query = format!("{}[{}ms]", selector(&window.labels), last - first + 1);
+        let time = format!("{}.{:03}", last.div_euclid(1_000), last.rem_euclid(1_000));
+        let pairs = [("query", query), ("time", time)];
+        let mut attempt = 0;
+        let body = loop {
+            match self.client.get("/api/v1/query", &pairs).await {
+                Ok(body) => break body,
+                Err(refusal) if refusal.is_retryable() && attempt < self.retries => {
+                    let pause = PAUSES.half_jitter(attempt, &self.env);
+                    self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
+                    attempt += 1;
+                }
+                Err(refusal) => return Err(refusal.into()),
+            }
+        };
+        let answer: Answer = serde_json::from_slice(&body)
+            .map_err(|error| Failed::new(format!("the server's answer cannot be read: {error}")))?;
+        let wanted: BTreeMap<String, String> = window.labels.iter().cloned().collect();
+        let series = answer.data.result.into_iter().find(|series| series.metric == wanted);
+        Ok(series.map(Series::by_time).unwrap_or_default())
+    }
+}
+
+/// A selector for the series with these labels; it also matches series with additional labels.
+fn selector(labels: &[(String, String)]) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let pairs: Vec<String> =
+        labels.iter().map(|(name, value)| format!("{}={}", quoted(name), quoted(value))).collect();
+    format!("{{{}}}", pairs.join(","))
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Data,
+}
+
+#[derive(Deserialize)]
+struct Data {
+    result: Vec<Series>,
+}
+
+#[derive(Deserialize)]
+struct Series {
+    metric: BTreeMap<String, String>,
+    #[serde(default)]
+    values: Vec<(f64, String)>,
+    #[serde(default)]
+    histograms: Vec<(f64, Shown)>,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    count: String,
+    sum: String,
+    #[serde(default)]
+    buckets: Vec<(u8, String, String, String)>,
+}
+
+impl Series {
+    fn by_time(self) -> BTreeMap<i64, Value> {
+        let ms = |time: f64| (time * 1_000.0).round() as i64;
+        let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
+        let floats = self.values.iter().map(|(time, text)| (ms(*time), float(number(text))));
+        let histograms = self.histograms.iter().map(|(time, shown)| {
+            let counts = shown.buckets.iter().map(|(_, _, _, count)| number(count));
+            (ms(*time), buckets_of(number(&shown.count), number(&shown.sum), counts))
+        });
+        floats.chain(histograms).collect()
+    }
+}
