@@ -14,7 +14,6 @@ use std::sync::Arc;
 use foldhash::HashMap;
 use sandur_model::{MILLISECOND_NS, TimeRange};
 
-use super::page::TimeLists as DecodedLists;
 use super::{LIST_ROWS_MAX, PART_TIMES, list_stamps};
 use crate::codec::bitpack::{get_packed_u32, put_packed};
 use crate::codec::number_page::Moments;
@@ -81,7 +80,7 @@ impl TimePageEntry {
     }
 
     /// Decodes the lists from the bytes of the piece, after verifying checksums.
-    pub fn decode(&self, bytes: &[u8]) -> Result<DecodedLists, Error> {
+    pub fn decode(&self, bytes: &[u8]) -> Result<Vec<TimeList>, Error> {
         self.piece.check(PART_TIMES, bytes)?;
         let mut reader = Reader::new(PART_TIMES, self.piece.offset, bytes);
         let lengths = get_packed_u32(&mut reader, self.lists as usize)?;
