@@ -91,6 +91,9 @@ impl Backup {
 
     async fn open_source(&self) -> Result<Catalog, Error> {
         let catalog = Catalog::open(self.source.clone(), self.env.clone(), CatalogOptions::default()).await?;
+        if catalog.snapshot().number() == 0 {
+            return Err(Error::NoStore { url: self.source.url().to_owned() });
+        }
         let newest = self.place.backups().await?.pop();
         if let Some(newest) = newest
             && matches!(catalog.snapshot().compare(newest.at), PositionCheck::Beyond | PositionCheck::Differs)

@@ -33,6 +33,12 @@ pub enum Error {
         /// An object in it.
         object: String,
     },
+    /// The source is empty.
+    #[error("{url} is not a store: it has no catalog. Name the store with --from as for `sandur serve`")]
+    NoStore {
+        /// The source.
+        url: String,
+    },
     /// There are no backups.
     #[error("{url} has no backups: name the directory or prefix that `sandur backup --to` wrote")]
     NoBackups {

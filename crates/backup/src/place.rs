@@ -32,11 +32,6 @@ pub(crate) const REMOVING: &str = "removing";
 pub(crate) const RESTORING: &str = "restoring";
 /// Prefix of blocks, in a place as in a store.
 pub(crate) const BLOCKS: &str = "blocks";
-/// What else a store or a place may have.
-const OTHERS: [&str; 11] = [
-    "catalog", "wal", "members", "witness", "replaced", "damaged", MARK, BACKUPS, RUNNING, REMOVING,
-    RESTORING,
-];
 
 /// A directory or prefix with backups.
 #[derive(Clone)]
@@ -166,23 +161,12 @@ pub(crate) async fn blocks(store: &Store) -> Result<BTreeMap<String, u64>, Error
 
 /// Returns some object of a store; `None` if it is empty.
 pub(crate) async fn some_object(store: &Store) -> Result<Option<String>, Error> {
-    for name in store.list_prefixes("", Intent::catalog()).await? {
-        match store.list(&name, Intent::catalog()).await {
-            Ok(objects) => match objects.into_iter().next() {
-                Some(object) => return Ok(Some(object.path)),
-                // An empty directory.
-                None => {}
-            },
-            // More than can be listed.
-            Err(_) => return Ok(Some(name)),
-        }
+    match store.list("", Intent::catalog()).await {
+        Ok(objects) => Ok(objects.into_iter().next().map(|object| object.path)),
+        // It has more objects than a listing may have.
+        Err(sandur_store::Error::TooMany { .. }) => Ok(Some("many objects".to_owned())),
+        Err(error) => Err(error.into()),
     }
-    for path in OTHERS {
-        if store.head(path, Intent::catalog()).await.is_ok_and(|found| found.is_some()) {
-            return Ok(Some(path.to_owned()));
-        }
-    }
-    Ok(None)
 }
 
 pub(crate) fn decode<T>(

@@ -98,6 +98,11 @@ async fn places_stores_and_other_directories_are_distinguished() {
     assert_eq!(place.choose(Some(id), None).await.unwrap().id, id);
     let unknown = place.choose(Some(env.new_id()), None).await;
     assert!(matches!(unknown, Err(Error::NoSuchBackup { .. })), "{unknown:?}");
+    let nothing = backup(&env, &store(&env), &place).run().await;
+    assert!(matches!(nothing, Err(Error::NoStore { .. })), "{nothing:?}");
+    let junk = store(&env);
+    junk.put("a", Bytes::from_static(b"a"), Intent::gc()).await.unwrap();
+    assert!(matches!(Place::open_or_create(junk, &env).await, Err(Error::NotAPlace { .. })), "other files");
     let early = place.choose(None, Some(-1_000)).await;
     assert!(matches!(early, Err(Error::NoneBefore { .. })), "{early:?}");
     let over = restore(&env, &place, place.store()).await;

@@ -1,6 +1,7 @@
 //! Reads chunks from the files of a block.
 
 use crate::bytes::Bytes;
+use crate::checksum::verified;
 use crate::error::Error;
 use crate::source::{ReadAt, read_range};
 
@@ -55,7 +56,7 @@ impl<R: ReadAt> Chunks<R> {
             return Err(Error::Truncated { what, offset: at, needed: end - size });
         }
         let bytes = self.bytes((file, start), end - start)?;
-        crate::index::verified(what, start, bytes)
+        verified(what, start, bytes)
     }
 
     fn bytes(&mut self, (file, at): (usize, u64), length: u64) -> Result<&[u8], Error> {

@@ -1,6 +1,7 @@
 //! The index of a block: table of contents, symbols, and where the series are.
 
 use crate::bytes::Bytes;
+use crate::checksum::verified;
 use crate::error::Error;
 use crate::series::SeriesReader;
 use crate::source::{ReadAt, read_range};
@@ -31,18 +32,6 @@ pub struct Index<R> {
     source: R,
     contents: Contents,
     symbols: Symbols,
-}
-
-/// Verifies a part against the checksum after it.
-pub fn verified<'a>(what: &'static str, offset: u64, bytes: &'a [u8]) -> Result<&'a [u8], Error> {
-    let end = bytes.len().checked_sub(4).ok_or(Error::Malformed { what })?;
-    let (part, checksum) = bytes.split_at(end);
-    let expected = Bytes::new(what, checksum).u32()?;
-    let found = crc32c::crc32c(part);
-    if expected != found {
-        return Err(Error::Checksum { what, offset, expected, found });
-    }
-    Ok(part)
 }
 
 impl Contents {

@@ -20,6 +20,7 @@
 mod bits;
 mod block;
 mod bytes;
+mod checksum;
 mod chunks;
 mod error;
 mod floats;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use crate::bytes::Bytes;
+use crate::checksum::verified;
 use crate::error::Error;
-use crate::index::verified;
 use crate::source::{ReadAt, read_range};
 
 /// Series begin at multiples of this.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use crate::bytes::Bytes;
+use crate::checksum::verified;
 use crate::error::Error;
 use crate::source::{ReadAt, read_range};
 
@@ -26,7 +27,7 @@ impl Tombstones {
         if head.u32()? != MAGIC || head.u8()? != 1 {
             return Err(Error::Kind { what: "a file of tombstones of version 1" });
         }
-        let part = crate::index::verified(what, HEAD_BYTES as u64, &bytes[HEAD_BYTES..])?;
+        let part = verified(what, HEAD_BYTES as u64, &bytes[HEAD_BYTES..])?;
         let (mut from, mut of) = (Bytes::new(what, part), BTreeMap::<u64, Vec<_>>::new());
         while from.remaining() > 0 {
             let (series, min, max) = (from.uvarint()?, from.varint()?, from.varint()?);

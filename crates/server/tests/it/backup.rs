@@ -134,8 +134,8 @@ fn restore(
     // If the first attempt was complete before it was killed, the store is there.
     assert!(text.contains("is restored and verified") || text.contains("is not empty"), "{text}");
     assert!(fails(&restore).contains("is not empty"));
-    let check = succeeds(&["check", "--store", &target]);
-    assert!(!check.contains("damage "), "{check}");
+    // It fails if there is damage.
+    succeeds(&["check", "--store", &target]);
     let server = Setup::new(&target, folder).start();
     for (pusher, rows) in before {
         let found = rows_of(&server, *pusher, started_ns);

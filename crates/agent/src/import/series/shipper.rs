@@ -12,10 +12,10 @@ use sandur_terminal::Failed;
 use sandur_tsdb::Samples;
 use tokio::sync::mpsc;
 
-use super::Source;
 use super::encode::Encoder;
 use super::score::Score;
 use super::sink::Sink;
+use super::source::Source;
 use crate::import::sending::{Outcome, Request, Sending};
 use crate::import::state::State;
 

@@ -19,8 +19,8 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::Source;
 use super::sink::Sink;
+use super::source::Source;
 
 /// Pauses between attempts.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
