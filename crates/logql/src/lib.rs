@@ -84,6 +84,7 @@ mod page_filter;
 mod page_sample;
 mod parser;
 pub mod partial;
+pub mod parts;
 mod pattern_text;
 mod patterns;
 mod pipeline;
@@ -117,9 +118,7 @@ pub use ast::{
 };
 pub use delete::DeleteQuery;
 pub use diagnose::{Diagnosis, diagnose};
-pub use differences::{
-    Differences, DifferencesRequest, FieldDifference, FieldOrigin, ValueShare, differences,
-};
+pub use differences::{DifferencesRequest, differences};
 pub use error::ParseError;
 pub use fields::{Field, FieldParser, line_fields};
 pub use forms::{Form, forms};

@@ -24,6 +24,7 @@
 
 mod batch_texts;
 mod context;
+pub mod differences;
 mod error;
 mod executor;
 mod fair_queue;

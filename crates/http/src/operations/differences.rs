@@ -36,18 +36,19 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, `{\"inside\",\"outside\",\"everyInside\",\"everyOutside\",\"hasMoreFields\",\
               \"fields\":[{\"name\",\"origin\",\"score\",\"number\",\"restInside\",\"restOutside\",\
-              \"valuesLeftOut\",\"values\":[{\"value\",\"inside\",\"outside\"},..]},..]}`: numbers of \
+              \"restScoreMax\",\"valuesLeftOut\",\"values\":[{\"value\",\"inside\",\"outside\"},..]},..]}`: numbers of \
               lines; the largest difference first; `score` is 0 if chance explains all differences of a \
               field; `value` is null for lines without the field. Counts are exact if `everyInside` and \
               `everyOutside` are 1: a value that is listed has all its lines, and `restInside` and \
-              `restOutside` are lines with values beyond the first 10,000 of the field.",
+              `restOutside` are lines with values beyond the first 10,000 of the field, of which none has a \
+              larger score than `restScoreMax`.",
     fails: "400: not a query of lines, or the box is not inside of the range.",
     handler: |request, app| differences.call(request, app),
     ..Route::of(Group::Discovery)
 };
 
 /// Default number of fields in an answer.
-const FIELDS_DEFAULT: u32 = 100;
+pub const FIELDS_DEFAULT: u32 = 100;
 
 async fn differences(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
     let context = queries.logs_context(&call.caller.tenant);
@@ -93,8 +94,9 @@ fn box_of(call: &Call, range: TimeRange) -> Result<TimeRange, Failure> {
     Ok(TimeRange::new(start, end))
 }
 
-fn body(found: &Differences, fields: usize) -> Vec<u8> {
-    let ([inside, outside], [every_inside, every_outside]) = (found.lines, found.every);
+/// The answer as JSON, with at most this many fields.
+pub fn body(found: &Differences, fields: usize) -> Vec<u8> {
+    let ([inside, outside], [every_inside, every_outside]) = (found.rows, found.every);
     let has_more = found.has_more || found.fields.len() > fields;
     let mut body = Vec::new();
     json::push(
@@ -119,11 +121,13 @@ fn write_field(body: &mut Vec<u8>, field: &FieldDifference) {
     json::utf8(body, &field.name);
     let ([inside, outside], origin) = (field.rest, field.origin.name());
     let (score, number, left_out) = (field.score, field.number, field.values_left_out);
+    let rest_score = field.rest_score_max;
     json::push(
         body,
         format_args!(
             ",\"origin\":\"{origin}\",\"score\":{score:.6},\"number\":{number},\"restInside\":{inside},\
-             \"restOutside\":{outside},\"valuesLeftOut\":{left_out},\"values\":["
+             \"restOutside\":{outside},\"restScoreMax\":{rest_score:.6},\"valuesLeftOut\":{left_out},\
+             \"values\":["
         ),
     );
     for (n, share) in field.values.iter().enumerate() {

@@ -12,6 +12,7 @@ pub mod log_level;
 pub mod metrics;
 pub mod pages;
 mod query_list;
+pub mod query_parts;
 pub mod ready;
 pub mod ring;
 pub mod running_queries;

@@ -27,6 +27,7 @@ mod search;
 mod search_score;
 pub mod searches;
 mod selectors;
+pub mod series_differences;
 mod statistics;
 pub mod status;
 pub mod status_tsdb;

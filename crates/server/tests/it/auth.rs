@@ -212,10 +212,12 @@ GET /ring any
 GET /ruler/ring any
 GET /sandur/cluster admin
 GET /sandur/differences read
+GET /sandur/differences/series read
 GET /sandur/ingest read
 GET /sandur/ingest/all admin
 GET /sandur/queries read
 GET /sandur/queries/all admin
+GET /sandur/query_parts read
 GET /sandur/slow_queries read
 GET /sandur/slow_queries/all admin
 GET /sandur/store admin
@@ -391,6 +393,8 @@ POST /ring any
 POST /ruler/ring any
 POST /sandur/cluster/drain admin
 POST /sandur/differences read
+POST /sandur/differences/series read
+POST /sandur/query_parts read
 POST /scheduler/ring any
 POST /tags read
 POST /tags/ read

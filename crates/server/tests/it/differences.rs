@@ -44,7 +44,7 @@ async fn fields_are_ranked_by_the_difference_of_their_shares() {
     let expected = concat!(
         r#"{"inside":20,"outside":180,"everyInside":1,"everyOutside":1,"hasMoreFields":false,"fields":["#,
         r#"{"name":"code","origin":"logfmt","score":0.500000,"number":2,"restInside":0,"restOutside":0,"#,
-        r#""valuesLeftOut":0,"values":[{"value":"200","inside":10,"outside":180},"#,
+        r#""restScoreMax":0.000000,"valuesLeftOut":0,"values":[{"value":"200","inside":10,"outside":180},"#,
         r#"{"value":"500","inside":10,"outside":0}]},"#,
     );
     assert!(answer.body.starts_with(expected), "{}", answer.body);

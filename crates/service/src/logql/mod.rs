@@ -14,9 +14,9 @@ use crate::queries::Queries;
 use crate::query_log::{Asked, Outcome, QueryLog, is_drilldown};
 use crate::query_text::on_text;
 
-pub use sandur_logql::{
-    Differences, DifferencesRequest, FieldDifference, Kind as QueryKind, Request as QueryText,
-};
+pub use sandur_logql::parts::{Counted, QueryPart, QueryParts};
+pub use sandur_logql::{DifferencesRequest, Kind as QueryKind, Request as QueryText};
+pub use sandur_query::differences::{Differences, FieldDifference};
 
 /// A query that is parsed once for all uses, or the error of the parser.
 pub struct ParsedQuery(Result<Expr, sandur_query::Error>);
@@ -235,6 +235,12 @@ fn is_log_query(expr: &Expr) -> Result<(), Failure> {
         Expr::Log(_) => Ok(()),
         Expr::Metric(_) => Err(Failure::invalid("only log selector is supported")),
     }
+}
+
+/// The parts of a query; lines are counted over `range_ns` if the query has no function.
+pub fn query_parts(text: &str, range_ns: i64) -> Result<QueryParts, Failure> {
+    let parsed = sandur_logql::parse(text).map_err(sandur_query::Error::from)?;
+    Ok(sandur_logql::parts::parts(&parsed, range_ns))
 }
 
 /// Formats a query for readers.

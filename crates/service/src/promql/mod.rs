@@ -1,5 +1,6 @@
 //! PromQL queries: parses them, checks the tenant's policies, evaluates and logs.
 
+mod differences;
 mod evaluate;
 mod evaluated;
 mod rows;
@@ -8,7 +9,7 @@ mod text;
 
 use std::time::Duration;
 
-use sandur_promql::{Options, Request, Times, check_times};
+use sandur_promql::{Expr, Options, Request, Times, check_times};
 use sandur_query::{Error, QueryContext, QueryStats};
 
 use crate::caller::Caller;
@@ -17,6 +18,7 @@ use crate::failure::Failure;
 use crate::queries::Queries;
 use crate::query_log::{Asked, Outcome, QueryLog};
 
+pub use differences::SeriesBox;
 pub use evaluated::Evaluated;
 pub use rows::Rows;
 pub use text::{exact_selector_text, parse, parse_selectors, selector_text, series_selector};
@@ -102,6 +104,15 @@ impl<'a> PromqlQuery<'a> {
     }
 
     async fn evaluated(&self) -> Result<Evaluated, Failed> {
+        let expr = self.checked().await?;
+        let evaluated = evaluate::evaluate(self.queries, &self.context, &self.request, &expr).await?;
+        let series = if evaluated.rows.is_single() { 0 } else { evaluated.rows.len() };
+        QueryStats::add(&self.context.stats().entries_returned, series as u64);
+        Ok(evaluated)
+    }
+
+    /// Parses the query and checks it against the policies of the tenant.
+    async fn checked(&self) -> Result<Expr, Failed> {
         let (context, request) = (&self.context, &self.request);
         let parsed = parse(context, &request.query).await;
         if context.remaining().is_zero() {
@@ -110,10 +121,7 @@ impl<'a> PromqlQuery<'a> {
         let checked = parsed.and_then(|expr| check_times(&expr, request.times).map(|()| expr));
         let expr = checked.map_err(Failed::Reading)?;
         self.queries.check_blocked(self.caller, &request.query)?;
-        let evaluated = evaluate::evaluate(self.queries, context, request, &expr).await?;
-        let series = if evaluated.rows.is_single() { 0 } else { evaluated.rows.len() };
-        QueryStats::add(&context.stats().entries_returned, series as u64);
-        Ok(evaluated)
+        Ok(expr)
     }
 
     /// Evaluates the query and logs its outcome, for callers that send no answer over a network.

@@ -5,6 +5,10 @@ use super::counts::{Table, Values};
 
 /// Standard deviations beyond which a difference of shares is regarded as real.
 const DEVIATIONS: f64 = 3.0;
+/// The probability of a larger difference than [`DEVIATIONS`], on one side.
+const UNLIKELY: f64 = 0.00135;
+/// Up to this many rows of a value the probability is computed exactly.
+const FEW_ROWS: u64 = 100;
 /// The most values of a field in an answer.
 const VALUES_SHOWN: usize = 20;
 
@@ -37,7 +41,7 @@ fn difference(
     let all = values.counts.into_iter().map(|(value, sides)| (Some(value.into_string()), sides)).chain(none);
     let mut real: Vec<(f64, ValueShare)> = all
         .filter_map(|(value, sides)| {
-            let size = real_difference(sides, rows, weight)?;
+            let size = real_difference(sides, rows, (weight, number))?;
             Some((size, ValueShare { value, inside: sides[0], outside: sides[1] }))
         })
         .collect();
@@ -46,11 +50,25 @@ fn difference(
     let values_left_out = real.len().saturating_sub(VALUES_SHOWN) as u64;
     real.truncate(VALUES_SHOWN);
     let shares = real.into_iter().map(|(_, share)| share).collect();
-    FieldDifference { name, origin, score, number, rest: values.rest, values: shares, values_left_out }
+    let rest_score_max = (0..2).map(|side| share_of(values.rest[side], rows[side])).fold(0.0, f64::max);
+    FieldDifference {
+        name,
+        origin,
+        score,
+        number,
+        rest: values.rest,
+        rest_score_max,
+        values: shares,
+        values_left_out,
+    }
+}
+
+fn share_of(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
 /// The size of the difference between the shares of a value, if chance is an unlikely reason for it.
-fn real_difference(sides: Sides, rows: Sides, weight: u64) -> Option<f64> {
+fn real_difference(sides: Sides, rows: Sides, (weight, values): (u64, u64)) -> Option<f64> {
     if rows[0] == 0 || rows[1] == 0 {
         return None;
     }
@@ -60,7 +78,30 @@ fn real_difference(sides: Sides, rows: Sides, weight: u64) -> Option<f64> {
     // Of a sample, only the rows that were read are evidence.
     let evidence = weight.max(1) as f64;
     let deviation = (share * (1.0 - share) * (evidence / inside + evidence / outside)).sqrt();
-    (deviation > 0.0 && size > DEVIATIONS * deviation).then_some(size)
+    let is_real =
+        deviation > 0.0 && size > DEVIATIONS * deviation && !is_luck(sides, rows, (weight.max(1), values));
+    is_real.then_some(size)
+}
+
+/// Whether a value with few rows has as many of them on one side by chance. The deviation of shares does not
+/// hold for few rows: a value with one row is always on one side.
+fn is_luck(sides: Sides, rows: Sides, (weight, values): (u64, u64)) -> bool {
+    let few = (sides[0] + sides[1]) / weight;
+    if few > FEW_ROWS {
+        return false;
+    }
+    let inside = (sides[0] / weight).min(few);
+    let chance = rows[0] as f64 / (rows[0] + rows[1]) as f64;
+    let at_least: f64 = (inside..=few).map(|number| binomial(few, number, chance)).sum();
+    let at_most: f64 = (0..=inside).map(|number| binomial(few, number, chance)).sum();
+    // Of many values, some are unlikely by chance.
+    at_least.min(at_most) > UNLIKELY / values.max(1) as f64
+}
+
+/// The probability of exactly `number` successes in `tries`.
+fn binomial(tries: u64, number: u64, chance: f64) -> f64 {
+    let ways: f64 = (0..number).map(|n| (tries - n) as f64 / (n + 1) as f64).product();
+    ways * chance.powi(number as i32) * (1.0 - chance).powi((tries - number) as i32)
 }
 
 #[cfg(test)]
@@ -104,6 +145,21 @@ mod tests {
         let ids: Vec<(&str, Sides)> = ids.iter().map(|(id, sides)| (id.as_str(), *sides)).collect();
         assert!(ranked(table(&[("id", &ids)], [250, 250]), 1)[0].values.is_empty());
         assert!(ranked(table(&[("a", &[("x", [0, 9])])], [0, 9]), 1)[0].values.is_empty());
+    }
+
+    #[test]
+    fn unique_values_do_not_differ_when_the_box_has_few_rows() {
+        let ids: Vec<(String, Sides)> =
+            (0..1_000).map(|n| (format!("id{n}"), if n < 10 { [1, 0] } else { [0, 1] })).collect();
+        let mut ids: Vec<(&str, Sides)> = ids.iter().map(|(id, sides)| (id.as_str(), *sides)).collect();
+        assert!(ranked(table(&[("id", &ids)], [10, 990]), 1)[0].values.is_empty());
+        // Two of three rows inside may be chance, four of four are none.
+        ids[0].1 = [2, 1];
+        assert!(ranked(table(&[("id", &ids)], [11, 991]), 1)[0].values.is_empty());
+        ids[0].1 = [4, 0];
+        let found = ranked(table(&[("id", &ids)], [13, 990]), 1);
+        assert_eq!(found[0].values.iter().map(|v| v.value.as_deref()).collect::<Vec<_>>(), [Some("id0")]);
+        assert!((binomial(4, 2, 0.5) - 0.375).abs() < 1e-12 && binomial(100, 50, 0.5) > 0.07);
     }
 
     #[test]

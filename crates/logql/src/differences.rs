@@ -3,22 +3,18 @@
 //!
 //! Workers run the stages of the query over their pages and count the values of each field: labels,
 //! structured metadata, labels that stages extract, and, if the query has no parser, the members of JSON
-//! lines or the pairs of logfmt. The collector adds the counts up ([`counts`]) and ranks the fields
-//! ([`shares`]).
+//! lines or the pairs of logfmt. The collector adds the counts up and ranks the fields
+//! ([`sandur_query::differences`]).
 //!
 //! **Bounds.** If the lines inside or outside have more than [`BYTES_MAX`], every n-th page of that side is
-//! read, and its rows count n times. Apart from this, counts of a field with at most [`counts::VALUES_MAX`]
-//! values are exact. The memory of the tables is reserved from the query's budget.
-
-mod answer;
-mod counts;
-mod shares;
+//! read, and its rows count n times. Apart from this, counts of a field with at most 10,000 values are exact. The memory of the tables is reserved from the query's budget.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sandur_memory::Reservation;
 use sandur_memory::job::spend;
 use sandur_model::TimeRange;
+use sandur_query::differences::{Differences, FieldOrigin, Sides, Table, ranked};
 use sandur_query::{
     Collect, Columns, Error, LogSource, Merging, Order, PageTask, QueryContext, QueryStats, ScanItem,
     SeenRows, Selection, StreamsRequest, Want, Work, execute,
@@ -29,8 +25,6 @@ use crate::fields::{FieldParser, line_fields};
 use crate::page_sample::{self, is_new};
 use crate::pipeline::{Pipeline, Worker, passes, rows_between};
 use crate::row::{Origin, Row, RunLabels};
-pub use answer::{Differences, FieldDifference, FieldOrigin, Sides, ValueShare};
-use counts::Table;
 
 /// The most bytes of lines that are read on each side: about a second of one CPU.
 const BYTES_MAX: u64 = 96 << 20;
@@ -83,9 +77,9 @@ pub async fn differences(
     // Pages are merged in order, so that equal requests have equal answers when a table is full.
     execute(context, scan, Arc::new(work), &mut gathering, Merging::Ordered).await?;
     let Gathering { table, .. } = gathering;
-    let (lines, has_more) = (table.rows, table.has_more);
-    let fields = shares::ranked(table, every[0].max(every[1]));
-    Ok(Differences { lines, every, fields, has_more })
+    let (rows, has_more) = (table.rows, table.has_more);
+    let fields = ranked(table, every[0].max(every[1]));
+    Ok(Differences { rows, every, fields, has_more })
 }
 
 /// Which pages are read on each side, so that no side has more than [`BYTES_MAX`].
@@ -249,6 +243,7 @@ mod tests {
 
     use sandur_memory::MemoryBudget;
     use sandur_model::{Labels, Level, TenantId};
+    use sandur_query::differences::{FieldDifference, ValueShare};
     use sandur_query::{MemoryRow, MemorySource};
     use sandur_runtime::Env;
 
@@ -312,7 +307,7 @@ mod tests {
     #[test]
     fn counts_are_those_of_a_plain_computation() {
         let answer = ask(rows(), r#"{app="api"}"#, 64 << 20).unwrap();
-        assert_eq!((answer.lines, answer.every, answer.has_more), ([800, 2_700], [1, 1], false));
+        assert_eq!((answer.rows, answer.every, answer.has_more), ([800, 2_700], [1, 1], false));
         let mut plain: BTreeMap<&str, Sides> = BTreeMap::new();
         let all = rows();
         for row in &all {
@@ -334,7 +329,7 @@ mod tests {
     #[test]
     fn filters_and_stages_of_the_query_apply() {
         let answer = ask(rows(), r#"{app="api"} |= "\"n\":1" | json | host != "a""#, 64 << 20).unwrap();
-        assert_eq!(answer.lines, [350, 900]);
+        assert_eq!(answer.rows, [350, 900]);
         assert_eq!(field(&answer, "v").origin, FieldOrigin::Parsed);
         assert_eq!(field(&answer, "host").number, 2);
         assert_eq!(field(&answer, "n").score, 0.0);
@@ -352,7 +347,7 @@ mod tests {
     fn nothing_inside_differs_in_nothing() {
         let outside = rows().into_iter().filter(|row| row.timestamp < 300 * S).collect();
         let answer = ask(outside, r#"{app="api"}"#, 64 << 20).unwrap();
-        assert_eq!(answer.lines, [0, 900]);
+        assert_eq!(answer.rows, [0, 900]);
         assert!(answer.fields.iter().all(|field| field.score == 0.0 && field.values.is_empty()));
     }
 

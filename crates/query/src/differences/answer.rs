@@ -1,6 +1,6 @@
 //! The answer of a comparison: fields with the values whose shares differ.
 //!
-//! Invariant: numbers of lines are multiplied by the rate of sampling of their side.
+//! Invariant: numbers of rows are multiplied by the rate of sampling of their side. Rows are lines or series.
 
 /// Numbers of rows: inside and outside of the box.
 pub type Sides = [u64; 2];
@@ -8,7 +8,7 @@ pub type Sides = [u64; 2];
 /// Where a field comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FieldOrigin {
-    /// A label of the stream.
+    /// A label of the stream or of the series.
     Label,
     /// Structured metadata.
     Metadata,
@@ -33,14 +33,14 @@ impl FieldOrigin {
     }
 }
 
-/// A value with its numbers of lines.
+/// A value with its numbers of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueShare {
-    /// The value; `None`: the line does not have the field.
+    /// The value; `None`: the row does not have the field.
     pub value: Option<String>,
-    /// Lines inside of the box.
+    /// Rows inside of the box.
     pub inside: u64,
-    /// Lines outside of the box.
+    /// Rows outside of the box.
     pub outside: u64,
 }
 
@@ -56,8 +56,10 @@ pub struct FieldDifference {
     pub score: f64,
     /// The number of values that were counted.
     pub number: u64,
-    /// Lines with further values, inside and outside; `[0, 0]` if all values were counted.
+    /// Rows with further values, inside and outside; `[0, 0]` if all values were counted.
     pub rest: Sides,
+    /// The largest difference of shares that one of the further values can have; 0 if all were counted.
+    pub rest_score_max: f64,
     /// Values whose difference chance does not explain, the largest difference first.
     pub values: Vec<ValueShare>,
     /// Further such values.
@@ -67,9 +69,9 @@ pub struct FieldDifference {
 /// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Differences {
-    /// Lines that pass, inside and outside.
-    pub lines: Sides,
-    /// One of this many pages was read, inside and outside; 1 is all.
+    /// Rows that were compared, inside and outside.
+    pub rows: Sides,
+    /// One of this many pages of rows was read, inside and outside; 1 is all.
     pub every: Sides,
     /// Fields, the largest difference first.
     pub fields: Vec<FieldDifference>,
