@@ -1,14 +1,15 @@
 //! What this process knows of the nodes that share its store, for operators.
 
-use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use sandur_base::Id;
-use sandur_catalog::placement::{PlaceKey, Placement, SLOTS};
-use sandur_catalog::{BlockForms, NodePhase, Snapshot, Writer as Registered};
-use sandur_model::{Role, Roles, TimeRange};
+use sandur_catalog::placement::{Placement, SLOTS};
+use sandur_catalog::{BlockForms, NodePhase, Writer as Registered};
+use sandur_model::{Role, Roles};
 
+use crate::followed::WriterShown;
 use crate::place::node_of;
+use crate::window_counts::WindowsByNode;
 use crate::writing::writer::Writer;
 
 /// The nodes of a store, as one process sees them.
@@ -67,23 +68,72 @@ pub struct NodeReport {
     pub shares: Vec<(Role, f64)>,
     /// The number of windows with blocks that it merges.
     pub windows: u64,
+    /// How long ago this process knew all rows that the process had acknowledged; `None` if it never did.
+    pub rows_age: Option<Duration>,
+    /// Why rows of the process are not read, if they are not.
+    pub rows_missing: Option<String>,
+}
+
+/// The requests of a process to the store since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StoreUsage {
+    /// Number of requests, including retries.
+    pub requests: u64,
+    /// What they cost by the price table.
+    pub dollars: f64,
+    /// What 30 days cost at the rate of the last hour.
+    pub dollars_per_month: f64,
+}
+
+/// Another process that uses the store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherProcess {
+    /// The stable id of its node.
+    pub node: String,
+    /// The id of the process.
+    pub incarnation: Id,
+    /// The address for peers; empty if it states none.
+    pub address: String,
 }
 
 impl Writer {
+    /// The other processes that may be running.
+    pub(crate) fn other_processes(&self) -> Vec<OtherProcess> {
+        let snapshot = self.node.catalog.snapshot();
+        let own = self.incarnation();
+        let may_run = |writer: &&Registered| {
+            let is_own = writer.incarnation == own || writer.address == self.options.address;
+            !writer.is_sealed() && !is_own && self.silence_of(writer).is_some()
+        };
+        let other = |writer: &Registered| OtherProcess {
+            node: node_of(writer).id,
+            incarnation: writer.incarnation,
+            address: writer.address.clone(),
+        };
+        snapshot.writers().values().filter(may_run).map(other).collect()
+    }
+
+    /// The id of this node, as others know it.
+    pub(crate) fn node_id(&self) -> String {
+        let snapshot = self.node.catalog.snapshot();
+        let own = snapshot.writer(self.incarnation());
+        own.map_or_else(|| self.node.place.description().id, |writer| node_of(writer).id)
+    }
+
     /// Describes all nodes that are registered.
-    pub(crate) fn report_nodes(&self) -> ClusterReport {
+    pub(crate) async fn report_nodes(&self) -> ClusterReport {
         self.observe_nodes();
         let (catalog, place) = (&self.node.catalog, &self.node.place);
         let snapshot = catalog.snapshot();
         let (placement, is_held) = place.placement();
-        let windows = windows_of(&snapshot, &placement);
+        let windows = self.window_counts.of(&self.node.env, &snapshot, &placement).await;
         let unsealed = snapshot.writers().values().filter(|writer| !writer.is_sealed());
+        let followed = self.node.followed.shown();
         let mut nodes: Vec<NodeReport> =
-            unsealed.map(|writer| self.report(writer, &placement, &windows)).collect();
+            unsealed.map(|writer| self.report(writer, (&placement, &windows), &followed)).collect();
         nodes.sort_by(|a, b| (&a.id, a.incarnation).cmp(&(&b.id, b.incarnation)));
-        let own = snapshot.writer(self.incarnation());
         ClusterReport {
-            own: own.map_or_else(|| place.description().id, |writer| node_of(writer).id),
+            own: self.node_id(),
             catalog: snapshot.number(),
             catalog_age: catalog.age(),
             forms: snapshot.forms(),
@@ -100,8 +150,8 @@ impl Writer {
     fn report(
         &self,
         writer: &Registered,
-        placement: &Placement,
-        windows: &BTreeMap<String, u64>,
+        (placement, windows): (&Placement, &WindowsByNode),
+        followed: &[WriterShown],
     ) -> NodeReport {
         let (live, members) = (node_of(writer), self.membership.members());
         let is_own = writer.incarnation == self.incarnation();
@@ -112,6 +162,12 @@ impl Writer {
         let seen = match is_own {
             true => Some(self.node.catalog.snapshot().number()),
             false => members.and_then(|members| members.seen_by(writer.incarnation)),
+        };
+        let rows = followed.iter().find(|shown| shown.writer == writer.incarnation);
+        // Only writers of a bucket are followed: a directory has no other processes.
+        let rows_age = match is_own || self.local {
+            true => Some(Duration::ZERO),
+            false => rows.and_then(|shown| shown.age),
         };
         let share = |role: &Role| {
             let slots = placement.ring(*role).slots_of(&live.id);
@@ -135,23 +191,8 @@ impl Writer {
             started_ms: writer.started_ms,
             silent_for,
             seen,
+            rows_age,
+            rows_missing: rows.and_then(|shown| shown.reason.clone()),
         }
     }
-}
-
-/// The number of windows with blocks that each node merges.
-fn windows_of(snapshot: &Snapshot, placement: &Placement) -> BTreeMap<String, u64> {
-    let (mut seen, mut windows) = (HashSet::new(), BTreeMap::new());
-    for dataset in snapshot.datasets() {
-        for block in snapshot.blocks(dataset, TimeRange::ALL) {
-            let key = PlaceKey::of_window(dataset, block.window);
-            if !seen.insert(key) {
-                continue;
-            }
-            if let Some(owner) = placement.owner(Role::Compact, key) {
-                *windows.entry(owner.id.clone()).or_default() += 1;
-            }
-        }
-    }
-    windows
 }

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::blocks::bytes::BlockBytes;
 use crate::blocks::cache::BlockCache;
 use crate::blocks::reader::BlockReader;
-use crate::cluster_report::ClusterReport;
+use crate::cluster_report::{ClusterReport, OtherProcess, StoreUsage};
 use crate::error::{Error, refused};
 use crate::followed::WriterShown;
 use crate::head::Head;
@@ -359,9 +359,30 @@ impl Engine {
         born.map_or(Duration::ZERO, |born| self.node.env.monotonic().saturating_sub(born))
     }
 
+    /// The id of this node, as others know it.
+    pub fn node_id(&self) -> String {
+        self.writer.node_id()
+    }
+
     /// Describes the nodes that share the store, as this process sees them.
-    pub fn report_nodes(&self) -> ClusterReport {
-        self.writer.report_nodes()
+    pub async fn report_nodes(&self) -> ClusterReport {
+        self.writer.report_nodes().await
+    }
+
+    /// The requests to the store that this process has sent.
+    pub fn store_usage(&self) -> StoreUsage {
+        let store = &self.node.store;
+        StoreUsage {
+            requests: store.meter().snapshot().iter().map(|usage| usage.requests).sum(),
+            dollars: store.meter().dollars(),
+            dollars_per_month: store.dollars_per_month(),
+        }
+    }
+
+    /// The processes of the store that a call can reach: registered, not sealed, not known to have ended,
+    /// and not this one.
+    pub fn other_processes(&self) -> Vec<OtherProcess> {
+        self.writer.other_processes()
     }
 
     /// Whether this node drains: others have taken over its work, and it waits to be stopped.

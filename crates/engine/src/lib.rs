@@ -16,7 +16,7 @@
 //! | policy | `metrics`, `options`, `path_labels`, `peers`, `policy`, `rules` | what is done, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
-//! | views | `followed`, `head`, `node`, `place`, `same_rows`, `stamp_clock`, `view` | heads, and views |
+//! | views | `followed`, `head`, `node`, `place`, `same_rows`, `stamp_clock`, `view`, `window_counts` | views |
 //! | reading | `logs::reading`, `reading`, `samples::reading` | queries over a view |
 //! | writing | `writing` | pushes, the WAL, flushes |
 //! | upkeep | `upkeep` | adoption, compaction, retention, rollups, deletes |
@@ -75,11 +75,12 @@ mod stamp_clock;
 mod tests;
 mod upkeep;
 mod view;
+mod window_counts;
 mod windows;
 mod writing;
 
 pub use blocks::bytes::tenant_number;
-pub use cluster_report::{ClusterReport, NodeReport};
+pub use cluster_report::{ClusterReport, NodeReport, OtherProcess, StoreUsage};
 pub use engine::Engine;
 pub use error::{CancelRefusal, Error, FilterError};
 pub use followed::WriterShown;

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use sandur_config::Settings;
 use sandur_listeners::carbon::Carbon;
 use sandur_runtime::{Env, KeyedTurns, Shutdown, ShutdownSignal, Task};
-use sandur_service::{Queries, Writes};
+use sandur_service::{OtherProcesses, Queries, Writes};
 
 use sandur_rules::RulesShown;
 use sandur_rules::stored::StoredRules;
@@ -46,6 +46,8 @@ pub struct AppState {
     pub queries: Queries,
     /// Writes of all signals.
     pub writes: Writes,
+    /// The other processes of the store.
+    pub others: Arc<dyn OtherProcesses>,
     /// Turns of requests that change a group of a Pushgateway.
     pub groups: KeyedTurns,
     /// Counters of the server.
@@ -88,6 +90,12 @@ impl FromRef<App> for Queries {
 impl FromRef<App> for Writes {
     fn from_ref(app: &App) -> Self {
         app.writes.clone()
+    }
+}
+
+impl FromRef<App> for Arc<dyn OtherProcesses> {
+    fn from_ref(app: &App) -> Self {
+        Arc::clone(&app.others)
     }
 }
 

@@ -80,10 +80,8 @@ impl PeerCaller {
         let called = self.0.env.timeout(patience, self.try_call(address, request, most)).await;
         let called = called.unwrap_or(Err(CallError::Late));
         let outcome = match &called {
-            Ok(Answer::Frames { .. } | Answer::Pieces(_)) => "ok",
-            Ok(Answer::Gone) => "gone",
-            Ok(Answer::Busy) | Err(CallError::Busy { .. }) => "busy",
-            Ok(Answer::Unknown) => "unknown",
+            Ok(answer) => answer.outcome(),
+            Err(CallError::Busy { .. }) => "busy",
             Err(CallError::Quiet { .. }) => "quiet",
             Err(CallError::Late) => "late",
             Err(_) => "failed",

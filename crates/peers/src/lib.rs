@@ -1,8 +1,9 @@
 //! Calls between the processes of a cluster, over connections that only holders of its secret can open.
 //!
 //! **What it is.** A server ([`PeerServer`]) and a client ([`PeerCaller`]) for a few calls ([`Request`],
-//! [`Answer`]): the newest frames of a process's WAL, and pieces of blocks from a process's cache. What is
-//! asked for is also in the bucket, so a call that fails costs time and requests, never data.
+//! [`Answer`]): the newest frames of a process's WAL, pieces of blocks from a process's cache, the queries
+//! that run in a process and the end of one, and its requests to the store. Frames and pieces are also in the
+//! bucket, so a call for them that fails costs time and requests, never data.
 //!
 //! **What it is not.** It does not know engines, catalogs or queries: who answers implements [`Answers`].
 //! It does not know which processes exist: the caller names an address. It repeats nothing and waits for
@@ -27,6 +28,7 @@ mod failure;
 mod handshake;
 mod message;
 mod metrics;
+mod queries;
 mod sealed;
 mod secret;
 mod server;
@@ -35,6 +37,7 @@ pub use caller::PeerCaller;
 pub use failure::CallError;
 pub use message::{Answer, Malformed, PIECES_MAX, REQUEST_BYTES_MAX, Request};
 pub use metrics::PeerMetrics;
+pub use queries::{PeerQueries, PeerQuery, PeerUsage};
 pub use secret::ClusterSecret;
 pub use server::{Answers, PeerServer, ServerBounds};
 

@@ -12,6 +12,8 @@ use bytes::Bytes;
 use sandur_base::Id;
 use sandur_protobuf::{Malformed as BadWire, Reader, Wire, Writer as _};
 
+use crate::queries::{self, PeerQueries, PeerQuery, PeerUsage};
+
 /// Maximum length of a request in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of pieces of a block, or of frames, in one call.
@@ -38,12 +40,33 @@ pub enum Request {
         /// The ranges of the pieces in its object, in bytes.
         ranges: Vec<Range<u64>>,
     },
+    /// The queries that run in the process.
+    Running {
+        /// The incarnation that the caller believes to be at the address.
+        process: Id,
+        /// Only queries that read no data of other tenants; `None` for those of all tenants.
+        tenant: Option<String>,
+        /// Maximum number of bytes of the answer.
+        most_bytes: u64,
+    },
+    /// The end of a running query.
+    Cancel {
+        /// The incarnation that runs the query.
+        process: Id,
+        /// The number of the query in its process.
+        query: u64,
+    },
+    /// The requests of the process to the store.
+    Usage {
+        /// The incarnation that the caller believes to be at the address.
+        process: Id,
+    },
     /// A call of a later version.
     Unknown,
 }
 
 /// What the other process answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// Frames in the order of their numbers, the first one with the number that was asked for.
     Frames {
@@ -56,6 +79,14 @@ pub enum Answer {
     },
     /// The pieces in the order of the ranges; `None` for each that is not in the cache.
     Pieces(Vec<Option<Bytes>>),
+    /// Running queries.
+    Running(PeerQueries),
+    /// The query was ended, as it was just before.
+    Cancelled(PeerQuery),
+    /// No query with this number runs.
+    Absent,
+    /// The requests to the store.
+    Usage(PeerUsage),
     /// The process does not have what was asked for: another incarnation runs there, or the frames are not
     /// in its memory any more.
     Gone,
@@ -80,6 +111,9 @@ pub enum Malformed {
 mod calls {
     pub(super) const FRAMES: u32 = 1;
     pub(super) const PIECES: u32 = 2;
+    pub(super) const RUNNING: u32 = 3;
+    pub(super) const CANCEL: u32 = 4;
+    pub(super) const USAGE: u32 = 5;
 }
 
 /// Fields of an answer.
@@ -87,12 +121,16 @@ mod answers {
     pub(super) const STATUS: u32 = 1;
     pub(super) const FRAMES: u32 = 2;
     pub(super) const PIECES: u32 = 3;
+    pub(super) const RUNNING: u32 = 4;
+    pub(super) const CANCELLED: u32 = 5;
+    pub(super) const USAGE: u32 = 6;
 }
 
 /// Statuses of an answer; a message without one has its content.
 const GONE: u64 = 1;
 const BUSY: u64 = 2;
 const UNKNOWN: u64 = 3;
+const ABSENT: u64 = 4;
 
 impl Request {
     /// The name of the call, for metrics.
@@ -100,6 +138,9 @@ impl Request {
         match self {
             Self::Frames { .. } => "frames",
             Self::Pieces { .. } => "pieces",
+            Self::Running { .. } => "running",
+            Self::Cancel { .. } => "cancel",
+            Self::Usage { .. } => "usage",
             Self::Unknown => "unknown",
         }
     }
@@ -118,6 +159,18 @@ impl Request {
                 call.bytes(1, &block.to_bytes());
                 call.packed(2, ranges.iter().flat_map(|range| [range.start, range.end]));
             }),
+            Self::Running { process, tenant, most_bytes } => message.message(calls::RUNNING, |call| {
+                call.bytes(1, &process.to_bytes());
+                tenant.iter().for_each(|tenant| call.bytes(2, tenant.as_bytes()));
+                call.number(3, *most_bytes);
+            }),
+            Self::Cancel { process, query } => message.message(calls::CANCEL, |call| {
+                call.bytes(1, &process.to_bytes());
+                call.number(2, *query);
+            }),
+            Self::Usage { process } => {
+                message.message(calls::USAGE, |call| call.bytes(1, &process.to_bytes()));
+            }
             Self::Unknown => {}
         }
         message.into()
@@ -132,6 +185,12 @@ pub fn decode_request(bytes: &[u8]) -> Result<Request, Malformed> {
         match (field, wire) {
             (calls::FRAMES, Wire::Bytes) => request = frames_request(message.message()?)?,
             (calls::PIECES, Wire::Bytes) => request = pieces_request(message.message()?)?,
+            (calls::RUNNING, Wire::Bytes) => request = running_request(message.message()?)?,
+            (calls::CANCEL, Wire::Bytes) => request = cancel_request(message.message()?)?,
+            (calls::USAGE, Wire::Bytes) => {
+                let mut call = message.message()?;
+                request = Request::Usage { process: process(&mut call, |_, _, _| Ok(false))? };
+            }
             (_, wire) => message.skip(wire)?,
         }
     }
@@ -175,12 +234,65 @@ fn pieces_request(mut call: Reader<'_>) -> Result<Request, Malformed> {
     Ok(Request::Pieces { block, ranges })
 }
 
+fn running_request(mut call: Reader<'_>) -> Result<Request, Malformed> {
+    let (mut tenant, mut most_bytes) = (None, 0);
+    let process = process(&mut call, |call, field, wire| {
+        match (field, wire) {
+            (2, Wire::Bytes) => tenant = Some(queries::tenant(call.bytes()?)?),
+            (3, Wire::Varint) => most_bytes = call.varint()?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    })?;
+    Ok(Request::Running { process, tenant, most_bytes })
+}
+
+fn cancel_request(mut call: Reader<'_>) -> Result<Request, Malformed> {
+    let mut query = 0;
+    let process = process(&mut call, |call, field, wire| {
+        let is_query = (field, wire) == (2, Wire::Varint);
+        if is_query {
+            query = call.varint()?;
+        }
+        Ok(is_query)
+    })?;
+    Ok(Request::Cancel { process, query })
+}
+
+/// Reads a call that names its process in field 1. `other` reads the other fields that it knows.
+fn process<'a>(
+    call: &mut Reader<'a>,
+    mut other: impl FnMut(&mut Reader<'a>, u32, Wire) -> Result<bool, Malformed>,
+) -> Result<Id, Malformed> {
+    let mut process = None;
+    while let Some((field, wire)) = call.key()? {
+        if (field, wire) == (1, Wire::Bytes) {
+            process = Some(id(call.bytes()?)?);
+        } else if !other(call, field, wire)? {
+            call.skip(wire)?;
+        }
+    }
+    process.ok_or(Malformed::Value("a call names no process"))
+}
+
 fn id(bytes: &[u8]) -> Result<Id, Malformed> {
     let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| Malformed::Value("an id does not have 16 bytes"))?;
     Ok(Id::from_bytes(bytes))
 }
 
 impl Answer {
+    /// The outcome of the call, for metrics.
+    pub(crate) fn outcome(&self) -> &'static str {
+        match self {
+            Self::Frames { .. } | Self::Pieces(_) => "ok",
+            Self::Running(_) | Self::Cancelled(_) | Self::Usage(_) => "ok",
+            Self::Gone => "gone",
+            Self::Absent => "absent",
+            Self::Busy => "busy",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// The parts of the message; long ones are not copied.
     pub(crate) fn encode(&self) -> Vec<Bytes> {
         let mut parts = Parts::default();
@@ -199,6 +311,16 @@ impl Answer {
                 parts.open(answers::PIECES, pieces.iter().map(|piece| field_bytes(&of(piece))).sum());
                 pieces.iter().for_each(|piece| parts.field(1, &of(piece)));
             }
+            Self::Running(list) => {
+                parts.text.message(answers::RUNNING, |fields| queries::write_queries(fields, list));
+            }
+            Self::Cancelled(query) => {
+                parts.text.message(answers::CANCELLED, |fields| query.write(fields));
+            }
+            Self::Usage(usage) => {
+                parts.text.message(answers::USAGE, |fields| queries::write_usage(fields, usage));
+            }
+            Self::Absent => parts.text.varint(answers::STATUS, ABSENT),
             Self::Gone => parts.text.varint(answers::STATUS, GONE),
             Self::Busy => parts.text.varint(answers::STATUS, BUSY),
             Self::Unknown => parts.text.varint(answers::STATUS, UNKNOWN),
@@ -250,11 +372,21 @@ pub fn decode_answer(bytes: &Bytes) -> Result<Answer, Malformed> {
                 answer = match message.varint()? {
                     GONE => Answer::Gone,
                     BUSY => Answer::Busy,
+                    ABSENT => Answer::Absent,
                     _ => Answer::Unknown,
                 };
             }
             (answers::FRAMES, Wire::Bytes) => answer = frames_answer(message.message()?, bytes)?,
             (answers::PIECES, Wire::Bytes) => answer = pieces_answer(message.message()?, bytes)?,
+            (answers::RUNNING, Wire::Bytes) => {
+                answer = Answer::Running(queries::read_queries(message.message()?)?);
+            }
+            (answers::CANCELLED, Wire::Bytes) => {
+                answer = Answer::Cancelled(PeerQuery::read(message.message()?)?);
+            }
+            (answers::USAGE, Wire::Bytes) => {
+                answer = Answer::Usage(queries::read_usage(message.message()?)?);
+            }
             (_, wire) => message.skip(wire)?,
         }
     }
@@ -321,6 +453,31 @@ mod tests {
             Answer::Frames { catalog: 5, end: 302, frames: vec![Bytes::from_static(b"ab"), Bytes::new()] };
         assert_eq!(hex(&whole(answer.encode())), "120b080510ae021a0261621a00");
         assert_eq!(hex(&whole(Answer::Busy.encode())), "0802");
+    }
+
+    #[test]
+    fn calls_about_queries_come_back_unchanged() {
+        let process = Id(7);
+        let running = |tenant: Option<&str>| Request::Running {
+            process,
+            tenant: tenant.map(str::to_owned),
+            most_bytes: 1 << 20,
+        };
+        // An empty tenant is not the same as all tenants.
+        let requests =
+            [running(None), running(Some("")), running(Some("a|b")), Request::Cancel { process, query: 9 }];
+        for request in requests.into_iter().chain([Request::Usage { process }]) {
+            assert_eq!(decode_request(&request.encode()), Ok(request));
+        }
+        let query = PeerQuery { id: 3, tenant: "a".to_owned(), start_ns: -1, ..PeerQuery::default() };
+        let list = PeerQueries { queries: vec![query.clone(), PeerQuery::default()], left_out: 5 };
+        let usage = PeerUsage { requests: 4, dollars: 0.5, dollars_per_month: 12.25 };
+        for answer in [Answer::Running(list), Answer::Cancelled(query), Answer::Absent, Answer::Usage(usage)]
+        {
+            assert_eq!(decode_answer(&whole(answer.encode())), Ok(answer));
+        }
+        // A call without a process could end a query of another one.
+        assert!(decode_request(&[0x22, 2, 0x10, 9]).is_err());
     }
 
     #[test]

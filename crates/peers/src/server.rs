@@ -112,13 +112,7 @@ impl PeerServer {
                 Request::Unknown => (Answer::Unknown, None),
                 request => self.answers.answer(request).await,
             };
-            let outcome = match &answer {
-                Answer::Frames { .. } | Answer::Pieces(_) => "ok",
-                Answer::Gone => "gone",
-                Answer::Busy => "busy",
-                Answer::Unknown => "unknown",
-            };
-            self.metrics.answered.get_or_create(&Call::new(name, outcome)).inc();
+            self.metrics.answered.get_or_create(&Call::new(name, answer.outcome())).inc();
             let parts = answer.encode();
             self.metrics.sent.inc_by(parts.iter().map(|part| part.len() as u64).sum());
             self.env.timeout(self.bounds.answer, sealed.send(&parts)).await.ok_or(CallError::Late)??;

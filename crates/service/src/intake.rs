@@ -70,8 +70,8 @@ pub trait Intake: Send + Sync {
         String::new()
     }
     /// The nodes that share the store.
-    fn cluster(&self) -> ClusterShown {
-        ClusterShown::default()
+    fn cluster(&self) -> BoxFuture<'_, ClusterShown> {
+        Box::pin(async { ClusterShown::default() })
     }
     /// Whether this node drains and waits to be stopped.
     fn is_draining(&self) -> bool {

@@ -29,6 +29,7 @@ mod intake;
 pub mod logql;
 mod metrics;
 mod nodes;
+mod other_processes;
 mod pressure;
 pub mod promql;
 mod queries;
@@ -47,7 +48,11 @@ pub use failure::{Failure, reason_of, status_of};
 pub use followers::{Followers, Following};
 pub use intake::{BlockShown, Intake};
 pub use metrics::{QueryMetrics, WriteMetrics};
-pub use nodes::{ClusterShown, NodeShown};
+pub use nodes::{ClusterShown, NodeShown, UsageShown};
+pub use other_processes::{
+    EndedQuery, FoundQuery, ListedQueries, OtherProcesses, PROCESSES_MAX, ProcessName, QueryId,
+    RunningEverywhere, RunningQuery, Unanswered, end_anywhere, running_everywhere, usage_everywhere,
+};
 pub use pressure::Pressure;
 pub use queries::{LimitsOf, Queries, QueryOptions, QueryParts, RulesNow};
 pub use query_memory::QueryMemory;

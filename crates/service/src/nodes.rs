@@ -60,4 +60,20 @@ pub struct NodeShown {
     pub shares: Vec<(Role, f64)>,
     /// The number of windows with blocks that it merges.
     pub windows: u64,
+    /// How long ago the node that answers knew all rows that the process had acknowledged; `None` if it never
+    /// did.
+    pub rows_age: Option<Duration>,
+    /// Why rows of the process are not read, if they are not.
+    pub rows_missing: Option<String>,
+}
+
+/// The requests of a process to the store since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct UsageShown {
+    /// Number of requests, including retries.
+    pub requests: u64,
+    /// What they cost by the price table.
+    pub dollars: f64,
+    /// What 30 days cost at the rate of the last hour.
+    pub dollars_per_month: f64,
 }

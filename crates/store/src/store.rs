@@ -137,6 +137,11 @@ impl Store {
         self.0.requester.cost_report()
     }
 
+    /// Dollars per month of all requests, at the rate of the last hour.
+    pub fn dollars_per_month(&self) -> f64 {
+        self.0.requester.dollars_per_month()
+    }
+
     /// Dollars per month of a class of requests, at the rate of the last hour.
     pub fn dollars_per_month_of(&self, class: Class) -> f64 {
         self.0.requester.dollars_per_month_of(class)

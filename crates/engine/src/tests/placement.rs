@@ -266,6 +266,7 @@ async fn an_outage_of_writes_makes_nobody_dead() {
         assert_eq!(engine.node().place.placement().0.nodes().len(), 3);
         let silent = engine
             .report_nodes()
+            .await
             .nodes
             .into_iter()
             .filter(|node| node.silent_for > Some(Duration::from_secs(50)));

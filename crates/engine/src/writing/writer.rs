@@ -15,6 +15,7 @@ use crate::head::Head;
 use crate::logs::Followers;
 use crate::node::Node;
 use crate::options::EngineOptions;
+use crate::window_counts::WindowCounts;
 use crate::writing::flush::flusher::Flusher;
 use crate::writing::flush::outcome::{Ending, Flushed};
 use crate::writing::flush::signal::FlushSignal;
@@ -32,6 +33,8 @@ pub(crate) struct Writer {
     pub(crate) flush_signal: Arc<FlushSignal>,
     /// The number of dead writers of this directory whose rows are not in blocks yet.
     pub(crate) recovering: watch::Sender<usize>,
+    /// What the nodes merge, for reports.
+    pub(crate) window_counts: WindowCounts,
     is_closing: AtomicBool,
     wal: RwLock<Option<Arc<Wal>>>,
     pub(crate) flusher: Flusher,
@@ -53,6 +56,7 @@ impl Writer {
             membership: Membership::new(&options),
             flush_signal: Arc::default(),
             recovering: watch::Sender::new(0),
+            window_counts: WindowCounts::default(),
             is_closing: AtomicBool::new(false),
             wal: RwLock::default(),
             flusher: Flusher::new(node, reader, &options),

@@ -1,12 +1,15 @@
 //! `sandur/cluster`: the nodes that share the store, and how one of them leaves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
 use sandur_base::ErrorKind;
 use sandur_model::Role;
-use sandur_service::{ClusterShown, NodeShown, Writes};
+use sandur_service::{
+    ClusterShown, NodeShown, OtherProcesses, ProcessName, UsageShown, Writes, usage_everywhere,
+};
 use serde_json::{Map, Value, json};
 
 use crate::failed_request::Failure;
@@ -20,10 +23,14 @@ pub static STATUS: Route = Route {
     paths: &["/sandur/cluster"],
     scope: Access::Admin,
     does: "The nodes that share the store, as this process sees them: zones, roles, versions, since when \
-           they run, how fresh they are, and what they own ([cluster.md](../cluster.md)).",
+           they run, how fresh they are, what they own, and what their requests to the store cost \
+           ([cluster.md](../cluster.md#seeing-the-cluster)).",
     answers: "200, JSON: `{\"node\", \"catalog\", \"catalog_age_ms\", \"writes\", \"held\", \
               \"unowned_roles\", \"nodes\": [{\"id\", \"zone\", \"roles\", \"state\", \"version\", \
-              \"silent_ms\", ..}]}`.",
+              \"silent_ms\", \"rows_age_ms\", \"store_requests\", \"dollars\", \"unanswered\", ..}]}`. \
+              `rows_age_ms`: how long ago the process that answers knew all rows that this one had \
+              acknowledged. `store_requests` and `dollars` are `null` if the process did not answer a call; \
+              `unanswered` says why.",
     handler: |request, app| status.call(request, app),
     ..Route::of(Group::Operations)
 };
@@ -47,8 +54,9 @@ pub static DRAIN: Route = Route {
     ..Route::of(Group::Operations)
 };
 
-async fn status(State(writes): State<Writes>) -> Response {
-    let shown = of_cluster(&writes.intake().cluster()).to_string();
+async fn status(State(writes): State<Writes>, State(others): State<Arc<dyn OtherProcesses>>) -> Response {
+    let usage = usage_everywhere(&*others).await;
+    let shown = of_cluster(&writes.intake().cluster().await, &usage).to_string();
     reply::json(shown.into_bytes())
 }
 
@@ -67,7 +75,10 @@ async fn drain(State(writes): State<Writes>, params: Params) -> Result<Response,
     Ok(reply::empty())
 }
 
-fn of_cluster(cluster: &ClusterShown) -> Value {
+/// What each process said about its requests to the store.
+type Usage = [(ProcessName, Result<UsageShown, String>)];
+
+fn of_cluster(cluster: &ClusterShown, usage: &Usage) -> Value {
     json!({
         "node": cluster.node,
         "catalog": cluster.catalog,
@@ -75,11 +86,13 @@ fn of_cluster(cluster: &ClusterShown) -> Value {
         "writes": cluster.writes,
         "held": cluster.is_held,
         "unowned_roles": cluster.unowned.iter().map(|role| role.name()).collect::<Vec<&str>>(),
-        "nodes": cluster.nodes.iter().map(of_node).collect::<Vec<Value>>(),
+        "nodes": cluster.nodes.iter().map(|node| of_node(node, usage)).collect::<Vec<Value>>(),
     })
 }
 
-fn of_node(node: &NodeShown) -> Value {
+fn of_node(node: &NodeShown, usage: &Usage) -> Value {
+    let said = usage.iter().find(|(name, _)| name.process.to_string() == node.incarnation);
+    let known = said.and_then(|(_, usage)| usage.as_ref().ok());
     let roles: Vec<&str> =
         Role::ALL.into_iter().filter(|role| node.roles.has(*role)).map(Role::name).collect();
     let share =
@@ -102,6 +115,12 @@ fn of_node(node: &NodeShown) -> Value {
         "member": node.is_member,
         "shares_percent": node.shares.iter().map(share).collect::<Map<String, Value>>(),
         "windows": node.windows,
+        "rows_age_ms": node.rows_age.map(millis),
+        "rows_missing": node.rows_missing,
+        "store_requests": known.map(|usage| usage.requests),
+        "dollars": known.map(|usage| usage.dollars),
+        "dollars_per_month": known.map(|usage| usage.dollars_per_month),
+        "unanswered": said.and_then(|(_, usage)| usage.as_ref().err()),
     })
 }
 

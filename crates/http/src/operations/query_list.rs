@@ -30,13 +30,28 @@ pub(super) trait Listed {
     fn shown(&self) -> Value;
 }
 
+/// Bytes of a further member without its value.
+const MEMBER_BYTES: usize = 64;
+
 /// Returns the answer that lists these queries.
 pub(super) async fn answer<Q: Listed>(
     queries: &Queries,
     call: &Call,
     found: Vec<Q>,
 ) -> Result<Response, Failure> {
-    let bytes: usize = found.iter().map(|query| Q::BYTES + query.text_bytes() * BYTES_OF_BYTE).sum();
+    answer_with(queries, call, found, &[]).await
+}
+
+/// Returns the answer that lists these queries and has these further members.
+pub(super) async fn answer_with<Q: Listed>(
+    queries: &Queries,
+    call: &Call,
+    found: Vec<Q>,
+    more: &[(&str, Value)],
+) -> Result<Response, Failure> {
+    let more: Vec<String> = more.iter().map(|(name, value)| format!(",\"{name}\":{value}")).collect();
+    let listed: usize = found.iter().map(|query| Q::BYTES + query.text_bytes() * BYTES_OF_BYTE).sum();
+    let bytes = listed + more.iter().map(|member| MEMBER_BYTES + member.len()).sum::<usize>();
     let mut memory = queries
         .memory()
         .reserve(bytes as u64)
@@ -49,7 +64,9 @@ pub(super) async fn answer<Q: Listed>(
         }
         serde_json::to_writer(&mut body, &query.shown()).expect("writing to a Vec does not fail");
     }
-    body.extend_from_slice(b"]}");
+    body.push(b']');
+    more.iter().for_each(|member| body.extend_from_slice(member.as_bytes()));
+    body.push(b'}');
     body.shrink_to_fit();
     memory.shrink(memory.bytes().saturating_sub(body.len() as u64));
     Ok(reply::large_json(queries.env(), call, body, Some(memory)).await)

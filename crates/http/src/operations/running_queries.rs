@@ -1,13 +1,16 @@
-//! `sandur/queries`: the queries that run now, of a tenant or of all tenants, and the end of one.
+//! `sandur/queries`: the queries that run now in all processes of the store, of a tenant or of all tenants, and
+//! the end of one.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use axum::response::Response;
 use sandur_base::ErrorKind;
-use sandur_model::MILLISECOND_NS;
-use sandur_service::Queries;
-use sandur_service::query_log::OpenQuery;
+use sandur_model::{MILLISECOND_NS, TenantId};
+use sandur_service::{
+    EndedQuery, FoundQuery, OtherProcesses, ProcessName, Queries, QueryId, RunningEverywhere, end_anywhere,
+    running_everywhere,
+};
 use serde_json::{Value, json};
 
 use crate::call::Call;
@@ -21,10 +24,14 @@ pub static OWN: Route = Route {
     methods: GET,
     paths: &["/sandur/queries"],
     scope: Access::Read,
-    does: "The queries of the tenant that run now, oldest first: what, since when, time in the queue, \
-           memory, amounts that were read. With several tenants also queries over several of them. At most \
-           4,000 queries of the process are listed.",
-    answers: "200, JSON: `{\"queries\": [{\"id\", \"tenant\", \"query\", \"elapsed_ms\", ..}]}`.",
+    does: "The queries of the tenant that run now in the processes of the store, oldest first: what, since \
+           when, time in the queue, memory, amounts that were read. With several tenants also queries over \
+           several of them. At most 4,000 queries are listed. The other processes are asked over calls of \
+           peers (`cluster.secret_file`, [cluster.md](../cluster.md#running-queries)).",
+    answers: "200, JSON: `{\"queries\": [{\"id\", \"node\", \"tenant\", \"query\", \"elapsed_ms\", ..}], \
+              \"left_out\", \"answered\", \"unanswered\": [{\"node\", \"process\", \"reason\"}]}`: \
+              `left_out` queries run but are not listed, `answered` processes answered, and the queries of \
+              the processes in `unanswered` are not known.",
     fails: "503 when there is no memory for the answer.",
     several_tenants: true,
     handler: |request, app| own.call(request, app),
@@ -46,60 +53,92 @@ pub static END: Route = Route {
     methods: &[Verb::Delete],
     paths: &["/sandur/queries/{id}"],
     scope: Access::Admin,
-    does: "Ends a query of any tenant: it fails at once if it waits, otherwise at its next check. Its \
-           client gets the status of a limit (400, or 422 of Prometheus's API) and a text that says so.",
+    does: "Ends a query of any tenant in any process of the store: it fails at once if it waits, otherwise \
+           at its next check. Its client gets the status of a limit (400, or 422 of Prometheus's API) and a \
+           text that says so.",
     parameters: &[parameter("{id}", "part of the path: the `id` of the query")],
     answers: "204.",
-    fails: "404: no such query runs.",
+    fails: "404: no such query runs; 503: its process did not answer, and it is not known whether the query \
+            was ended.",
     several_tenants: false,
     handler: |request, app| end.call(request, app),
     ..OWN
 };
 
-async fn own(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
-    query_list::answer(&queries, &call, queries.open().all(Some(&call.caller.tenant))).await
+type Others = State<Arc<dyn OtherProcesses>>;
+
+async fn own(State(queries): State<Queries>, others: Others, call: Call) -> Result<Response, Failure> {
+    list(&queries, &*others.0, &call, Some(&call.caller.tenant)).await
 }
 
-async fn all(State(queries): State<Queries>, call: Call) -> Result<Response, Failure> {
-    query_list::answer(&queries, &call, queries.open().all(None)).await
+async fn all(State(queries): State<Queries>, others: Others, call: Call) -> Result<Response, Failure> {
+    list(&queries, &*others.0, &call, None).await
 }
 
-async fn end(State(queries): State<Queries>, Path(id): Path<String>) -> Result<Response, Failure> {
-    let ended = id.parse().ok().and_then(|id| queries.open().end(id));
-    let query = ended.ok_or_else(|| {
-        let shown: String = id.chars().filter(|c| !c.is_control()).take(20).collect();
+async fn list(
+    queries: &Queries,
+    others: &dyn OtherProcesses,
+    call: &Call,
+    tenant: Option<&TenantId>,
+) -> Result<Response, Failure> {
+    let RunningEverywhere { queries: found, left_out, answered, unanswered, memory } =
+        running_everywhere(queries, others, tenant).await?;
+    let unanswered: Vec<Value> = unanswered.iter().map(|one| of_unanswered(&one.name, &one.reason)).collect();
+    let more =
+        [("left_out", json!(left_out)), ("answered", json!(answered)), ("unanswered", json!(unanswered))];
+    let answer = query_list::answer_with(queries, call, found, &more).await;
+    drop(memory);
+    answer
+}
+
+/// A process that did not answer.
+pub(super) fn of_unanswered(name: &ProcessName, reason: &str) -> Value {
+    json!({ "node": name.node, "process": name.process.to_string(), "reason": reason })
+}
+
+async fn end(
+    State(queries): State<Queries>,
+    others: Others,
+    Path(text): Path<String>,
+) -> Result<Response, Failure> {
+    let id: QueryId = text.parse().map_err(|()| {
+        let shown: String = text.chars().filter(|c| !c.is_control()).take(40).collect();
         Failure::new(ErrorKind::NotFound, format!("no query with the id {shown} runs\n"))
     })?;
-    tracing::warn!(id = query.id, tenant = query.tenant.as_str(), query = &*query.text, "a query was ended");
+    let EndedQuery { tenant, text } = end_anywhere(&queries, &*others.0, id).await?;
+    tracing::warn!(%id, tenant, query = text, "a query was ended");
     Ok(reply::empty())
 }
 
-impl Listed for OpenQuery {
+impl Listed for FoundQuery {
     const LIST: &str = "queries";
-    const BYTES: usize = 512;
+    const BYTES: usize = 640;
 
     fn text_bytes(&self) -> usize {
-        self.text_bytes()
+        let query = &self.query;
+        let texts = [&query.text, &query.query_type, &query.signal, &query.user_agent, &self.node];
+        query.tenant.as_str().len() + texts.iter().map(|text| text.len()).sum::<usize>()
     }
 
     fn shown(&self) -> Value {
-        let (query, cost) = (self, self.cost());
+        let query = &self.query;
         json!({
-            "id": query.id.to_string(),
+            "id": self.id.to_string(),
+            "node": self.node,
             "tenant": query.tenant.as_str(),
             "signal": query.signal,
             "query_type": query.query_type,
-            "query": &*query.text,
+            "query": query.text,
             "start_ms": query.start_ns / MILLISECOND_NS,
             "end_ms": query.end_ns / MILLISECOND_NS,
-            "elapsed_ms": millis(query.elapsed()),
-            "queue_ms": millis(cost.queue()),
-            "store_ms": millis(Duration::from_nanos(cost.download_ns())),
-            "execution_ms": millis(Duration::from_nanos(cost.counters.execution_ns)),
-            "memory_bytes": query.memory_bytes(),
-            "total_bytes": cost.bytes(),
-            "total_lines": cost.lines(),
-            "user_agent": &*query.user_agent,
+            "elapsed_ms": millis(query.elapsed),
+            "queue_ms": millis(query.queue),
+            "store_ms": millis(query.store),
+            "execution_ms": millis(query.execution),
+            "memory_bytes": query.memory_bytes,
+            "total_bytes": query.read_bytes,
+            "total_lines": query.read_rows,
+            "user_agent": query.user_agent,
         })
     }
 }

@@ -17,9 +17,8 @@ use sandur_logql::DeleteQuery;
 use sandur_memory::MemoryBudget;
 use sandur_model::go_text::format_go_duration;
 use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
-use sandur_peers::PeerServer;
 use sandur_query::Sources;
-use sandur_runtime::{Env, FairReservation, Task};
+use sandur_runtime::{Env, FairReservation};
 use sandur_service::promql;
 use sandur_service::{
     BlockShown, ClusterShown, DeleteShown, Deletes, Failure, Intake, NodeShown, no_such_delete,
@@ -52,10 +51,8 @@ pub struct Opened {
     pub registry: Registry,
     /// What an acknowledgement means, for the message at the start.
     pub durability: String,
-    /// Answers other processes of the bucket, if they share a secret.
-    pub peers: Option<PeerServer>,
-    /// Reads the secret again when it changes.
-    pub following: Option<Task<()>>,
+    /// Calls from and to the other processes of the bucket, if they share a secret.
+    pub calls: Option<PeerCalls>,
 }
 
 /// Opens the store and the engine.
@@ -126,14 +123,12 @@ pub async fn open_over(
     cache.register(&mut registry);
     gossip.iter().for_each(|gossip| gossip.register(&mut registry));
     calls.iter().for_each(|calls| calls.register(&mut registry));
-    let peers = calls.as_ref().map(|calls| calls.server(Arc::clone(&engine), shares.pieces_for_peers()));
-    let following = calls.as_ref().map(PeerCalls::follow);
     let sources = engine.sources().of_several_tenants();
     let (write, compaction) = (shares.write.clone(), shares.compaction.clone());
     let budgets = vec![filters, write, compaction, shares.cache.clone(), shares.pool.all().clone()];
     let parts = EngineIntake { engine: Arc::clone(&engine), cache, budgets, gossip, _identity: identity };
     let intake = Arc::new(parts);
-    Ok(Opened { engine, store, sources, intake, registry, durability, peers, following })
+    Ok(Opened { engine, store, sources, intake, registry, durability, calls })
 }
 
 fn request_limits(storage: &Storage, shares: &Shares, limits: Arc<TenantLimits>) -> RequestLimits {
@@ -308,8 +303,8 @@ impl Intake for EngineIntake {
         self.engine.store_report()
     }
 
-    fn cluster(&self) -> ClusterShown {
-        cluster_shown(self.engine.report_nodes())
+    fn cluster(&self) -> BoxFuture<'_, ClusterShown> {
+        Box::pin(async move { cluster_shown(self.engine.report_nodes().await) })
     }
 
     fn is_draining(&self) -> bool {
@@ -370,6 +365,8 @@ fn node_shown(node: NodeReport) -> NodeShown {
         is_member: node.is_member,
         shares: node.shares,
         windows: node.windows,
+        rows_age: node.rows_age,
+        rows_missing: node.rows_missing,
     }
 }
 

@@ -3,6 +3,7 @@
 mod engine;
 mod gossip;
 mod listen;
+mod other_processes;
 mod peers;
 mod relay;
 mod retention;

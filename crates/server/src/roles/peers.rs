@@ -13,13 +13,18 @@ use bytes::Bytes;
 use prometheus_client::registry::Registry;
 use sandur_base::{BoxFuture, Id};
 use sandur_config::Settings;
-use sandur_engine::{AskedFrames, Engine, PeerFrames, Peers};
+use sandur_engine::{AskedFrames, Engine, PeerFrames, Peers, StoreUsage};
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_peers::{
-    Answer, Answers, ClusterSecret, PIECES_MAX, PeerCaller, PeerMetrics, PeerServer, Request, ServerBounds,
+    Answer, Answers, ClusterSecret, PIECES_MAX, PeerCaller, PeerMetrics, PeerQueries, PeerServer, PeerUsage,
+    Request, ServerBounds,
 };
 use sandur_runtime::{Env, Task};
+use sandur_service::RunningQuery;
+use sandur_service::query_log::OpenQueries;
 use sandur_terminal::Failed;
+
+use crate::roles::other_processes::{peer_query, tenant_of};
 
 /// Bytes of frames that are asked for at once.
 const FRAMES_BYTES: u64 = 4 << 20;
@@ -29,6 +34,9 @@ const FRAMES_ANSWER_MAX: usize = 24 << 20;
 const PIECES_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of an answer in addition to its pieces.
 const PIECE_OVERHEAD: usize = 16;
+/// Maximum size of a list of queries, and bytes of memory for each byte of it: the list and the message.
+const LIST_BYTES_MAX: u64 = 1 << 20;
+const LIST_MEMORY_FACTOR: u64 = 2;
 /// How long a caller may wait for a frame.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// How often the file of the secret is read again.
@@ -41,6 +49,7 @@ pub struct PeerCalls {
     path: PathBuf,
     secret: ClusterSecret,
     metrics: PeerMetrics,
+    caller: PeerCaller,
 }
 
 impl PeerCalls {
@@ -52,18 +61,25 @@ impl PeerCalls {
         let path = PathBuf::from(&settings.cluster.secret_file);
         let secret = ClusterSecret::read(&path);
         let secret = secret.map_err(|e| Failed::new(format!("cluster.secret_file: {e}")))?;
-        Ok(Some(Self { env: env.clone(), path, secret, metrics: PeerMetrics::default() }))
+        let metrics = PeerMetrics::default();
+        let caller = PeerCaller::new(env.clone(), secret.clone(), metrics.clone());
+        Ok(Some(Self { env: env.clone(), path, secret, metrics, caller }))
     }
 
     /// What the engine calls.
     pub fn peers(&self) -> Arc<dyn Peers> {
-        let caller = PeerCaller::new(self.env.clone(), self.secret.clone(), self.metrics.clone());
-        Arc::new(CalledPeers { caller })
+        Arc::new(CalledPeers { caller: self.caller.clone() })
     }
 
-    /// Answers from the engine. Pieces that are being sent take memory of `budget`.
-    pub fn server(&self, engine: Arc<Engine>, budget: MemoryBudget) -> PeerServer {
-        let answers = Arc::new(EngineAnswers { engine, budget });
+    /// Calls other processes.
+    pub fn caller(&self) -> &PeerCaller {
+        &self.caller
+    }
+
+    /// Answers from the engine and from the list of running queries. Answers that are being sent take memory
+    /// of `budget`.
+    pub fn server(&self, engine: Arc<Engine>, budget: MemoryBudget, open: OpenQueries) -> PeerServer {
+        let answers = Arc::new(OwnAnswers { engine, budget, open });
         let server = PeerServer::new(self.env.clone(), self.secret.clone(), ServerBounds::default(), answers);
         server.with_metrics(self.metrics.clone())
     }
@@ -155,13 +171,46 @@ fn bytes_of(ranges: &[Range<u64>]) -> Option<u64> {
     (bytes <= PIECES_BYTES_MAX).then_some(bytes)
 }
 
-/// The engine as the answerer of calls.
-struct EngineAnswers {
+/// This process as the answerer of calls.
+struct OwnAnswers {
     engine: Arc<Engine>,
     budget: MemoryBudget,
+    open: OpenQueries,
 }
 
-impl Answers for EngineAnswers {
+impl OwnAnswers {
+    /// The running queries of a tenant, or of all tenants.
+    fn running(&self, tenant: Option<&str>, most_bytes: u64) -> (Answer, Option<Reservation>) {
+        let most_bytes = most_bytes.min(LIST_BYTES_MAX);
+        let Ok(memory) = self.budget.reserve(most_bytes * LIST_MEMORY_FACTOR) else {
+            return (Answer::Busy, None);
+        };
+        let Ok(tenant) = tenant.map(tenant_of).transpose() else { return (Answer::Unknown, None) };
+        let open = self.open.all(tenant.as_ref());
+        let queries = open.iter().map(|query| peer_query(RunningQuery::from(query)));
+        let list = PeerQueries::fitting(queries, usize::try_from(most_bytes).unwrap_or(usize::MAX));
+        (Answer::Running(list), Some(memory))
+    }
+
+    fn end(&self, query: u64) -> Answer {
+        let Some(ended) = self.open.end(query) else { return Answer::Absent };
+        let (tenant, text) = (ended.tenant.as_str(), &*ended.text);
+        tracing::warn!(id = query, tenant, query = text, "a query was ended for another process");
+        Answer::Cancelled(peer_query(RunningQuery::from(&ended)))
+    }
+
+    fn usage(&self) -> Answer {
+        let StoreUsage { requests, dollars, dollars_per_month } = self.engine.store_usage();
+        Answer::Usage(PeerUsage { requests, dollars, dollars_per_month })
+    }
+
+    /// Whether this process is the one that the caller means.
+    fn is(&self, process: Id) -> bool {
+        self.engine.incarnation() == process
+    }
+}
+
+impl Answers for OwnAnswers {
     fn answer(&self, request: Request) -> BoxFuture<'_, (Answer, Option<Reservation>)> {
         Box::pin(async move {
             match request {
@@ -178,6 +227,16 @@ impl Answers for EngineAnswers {
                         memory => (Answer::Pieces(self.engine.pieces_for_peer(block, &ranges).await), memory),
                     }
                 }
+                Request::Running { process, .. }
+                | Request::Cancel { process, .. }
+                | Request::Usage { process }
+                    if !self.is(process) =>
+                {
+                    (Answer::Gone, None)
+                }
+                Request::Running { tenant, most_bytes, .. } => self.running(tenant.as_deref(), most_bytes),
+                Request::Cancel { query, .. } => (self.end(query), None),
+                Request::Usage { .. } => (self.usage(), None),
                 Request::Unknown => (Answer::Unknown, None),
             }
         })

@@ -34,6 +34,7 @@ use sandur_terminal::logging::self_logs::SelfLogs;
 
 use super::engine::{self, Opened};
 use super::listen::{self, Listeners};
+use super::other_processes::CalledProcesses;
 use super::relay::{self, Relaying};
 use super::retention::kept;
 use super::rules;
@@ -141,7 +142,7 @@ impl Server {
         let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
         let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
-        let Opened { sources, intake, registry, durability, peers, following: secret, store, .. } = opened;
+        let Opened { engine, store, sources, intake, registry, durability, calls } = opened;
         let queries = queries(&env, &settings, &shares, (sources, &limits, &graphite));
         let writes = writes(&env, &shares, (intake, &limits, &pressure));
         let carbon = carbon_of(&settings, &writes, &stopping);
@@ -154,6 +155,10 @@ impl Server {
             settings: Arc::new(settings),
             queries: queries.clone(),
             writes,
+            others: Arc::new(CalledProcesses::new(
+                Arc::clone(&engine),
+                calls.as_ref().map(|calls| calls.caller().clone()),
+            )),
             groups: Default::default(),
             metrics: metrics.clone(),
             registry,
@@ -167,6 +172,9 @@ impl Server {
             stored_rules,
             carbon: carbon.clone(),
         });
+        let peers = calls
+            .as_ref()
+            .map(|calls| calls.server(engine, shares.pieces_for_peers(), app.queries.open().clone()));
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));
         let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };
@@ -179,7 +187,8 @@ impl Server {
         background.extend(scrape::start(&app, scraped));
         background.extend(rules::start(&app, ruled, rule_metrics, address));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
-        background.extend(certificates.into_iter().chain(credentials).chain(secret));
+        background
+            .extend(certificates.into_iter().chain(credentials).chain(calls.map(|calls| calls.follow())));
         let addresses =
             listeners.iter().map(|listener| listener.address).chain(bound.iter().map(|bound| bound.address));
         let listening = addresses.chain(relaying.iter().flat_map(|all| all.listening.clone())).collect();

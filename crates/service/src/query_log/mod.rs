@@ -32,7 +32,7 @@ use crate::cost::{Cost, ResultCache};
 use crate::queries::Queries;
 
 pub use asked::{Asked, Times};
-pub use open_queries::{OpenQueries, OpenQuery};
+pub use open_queries::{OpenQueries, OpenQuery, QUERIES_MAX};
 pub use outcome::Outcome;
 pub(crate) use pace::Pace;
 pub(crate) use queued_lines::QueuedLines;

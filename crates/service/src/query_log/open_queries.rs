@@ -16,7 +16,7 @@ use crate::caller::Caller;
 use crate::cost::Cost;
 
 /// Maximum number of entries. With texts of at most 2.3 KiB they need less than 10 MiB.
-const QUERIES_MAX: usize = 4_000;
+pub const QUERIES_MAX: usize = 4_000;
 /// Maximum bytes of a query's text, and of the user agent.
 const TEXT_BYTES_MAX: usize = 2_048;
 const OTHER_BYTES_MAX: usize = 256;
@@ -58,11 +58,6 @@ impl OpenQuery {
     pub fn cost(&self) -> Cost {
         let counters = self.context.stats().snapshot();
         Cost { counters, execution: self.elapsed(), ..Cost::default() }
-    }
-
-    /// Bytes of its texts.
-    pub fn text_bytes(&self) -> usize {
-        self.tenant.as_str().len() + self.text.len() + self.user_agent.len()
     }
 }
 

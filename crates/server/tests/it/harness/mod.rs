@@ -36,6 +36,9 @@ use sandur_store::Store;
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
+pub mod neighbours;
+use neighbours::Neighbours;
+
 /// The start of the simulated time, in seconds.
 pub const NOW: i64 = 1_795_240_900;
 
@@ -164,6 +167,7 @@ pub struct Server<I = Arc<Recorder>> {
     pub app: App,
     pub intake: I,
     pub shutdown: Shutdown,
+    pub neighbours: Arc<Neighbours>,
 }
 
 /// What a server consists of, apart from its HTTP side.
@@ -233,11 +237,13 @@ impl<I> Server<I> {
             Store::open("memory://", env.clone(), Default::default()).now_or_never().unwrap().unwrap();
         let stored_rules =
             sandur_server::roles::stored_rules((&env, &settings), store, &queries, &Default::default());
+        let neighbours = Arc::<Neighbours>::default();
         let app = App::new(AppState {
             env,
             settings: Arc::new(settings),
             queries,
             writes,
+            others: neighbours.clone(),
             groups: Default::default(),
             registry: metrics.clone().register(registry),
             metrics,
@@ -253,7 +259,8 @@ impl<I> Server<I> {
         });
         let names = OwnNames::new("127.0.0.1:3100".parse().unwrap(), false, &app.settings.http.allowed_hosts);
         let gate = Gate::new(app.env.clone(), None, names, app.metrics.clone());
-        Self { router: router(app.clone(), Surface::Whole, gate), app, intake: kept, shutdown }
+        let router = router(app.clone(), Surface::Whole, gate);
+        Self { router, app, intake: kept, shutdown, neighbours }
     }
 
     pub async fn send(&self, request: Request<Body>) -> Answer {
