@@ -109,6 +109,19 @@ export async function detectedLabels(query: string | null, bounds: Bounds, optio
   return (await json<Body>("loki/api/v1/detected_labels", { query, ...bounds }, options)).body.detectedLabels ?? [];
 }
 
+export interface QueryPart {
+  depth: number;
+  title: string;
+  text: string;
+  /** A query for an instant that does the work of the part and returns one number. */
+  counting: string;
+  counts: "lines" | "series";
+}
+
+export async function queryParts(query: string, bounds: Bounds, options?: Options): Promise<{ parts: QueryPart[]; hasMore: boolean }> {
+  return (await json<{ parts: QueryPart[]; hasMore: boolean }>("sandur/query_parts", { query, ...bounds }, options)).body;
+}
+
 export interface Pattern {
   pattern: string;
   level: string;

@@ -63,6 +63,8 @@ export async function slowQueries(ofAll: boolean, limit: number, options?: Optio
 
 export interface RunningQuery {
   id: string;
+  /** The node that runs it. */
+  node: string;
   tenant: string;
   signal: string;
   query_type: string;
@@ -79,14 +81,63 @@ export interface RunningQuery {
   user_agent: string;
 }
 
-export async function runningQueries(ofAll: boolean, options?: Options): Promise<RunningQuery[]> {
-  const path = ofAll ? "sandur/queries/all" : "sandur/queries";
-  return (await json<{ queries: RunningQuery[] }>(path, {}, options)).body.queries;
+export interface RunningQueries {
+  queries: RunningQuery[];
+  /** Queries that run but are not listed. */
+  left_out: number;
+  /** How many processes answered. */
+  answered: number;
+  unanswered: { node: string; process: string; reason: string }[];
+}
+
+export async function runningQueries(ofAll: boolean, options?: Options): Promise<RunningQueries> {
+  return (await json<RunningQueries>(ofAll ? "sandur/queries/all" : "sandur/queries", {}, options)).body;
 }
 
 /** Ends a query; it fails for its client. */
 export async function endQuery(id: string): Promise<void> {
   await send(`sandur/queries/${encodeURIComponent(id)}`, new URLSearchParams(), { method: "DELETE" });
+}
+
+export interface ClusterNode {
+  id: string;
+  zone: string;
+  roles: string[];
+  state: string;
+  version: string;
+  address: string;
+  incarnation: string;
+  started_ms: number;
+  cache_bytes: number;
+  /** `null`: the process has ended. */
+  silent_ms: number | null;
+  /** The last entry of the catalog that it had read; `null`: not known. */
+  catalog: number | null;
+  member: boolean;
+  shares_percent: Record<string, number>;
+  windows: number;
+  /** `null`: its rows were never all known. */
+  rows_age_ms: number | null;
+  rows_missing: string | null;
+  /** `null`: it did not answer. */
+  store_requests: number | null;
+  dollars: number | null;
+  dollars_per_month: number | null;
+  unanswered: string | null;
+}
+
+export interface ClusterReport {
+  node: string;
+  catalog: number;
+  catalog_age_ms: number;
+  writes: string;
+  held: boolean;
+  unowned_roles: string[];
+  nodes: ClusterNode[];
+}
+
+export async function cluster(options?: Options): Promise<ClusterReport> {
+  return (await json<ClusterReport>("sandur/cluster", {}, options)).body;
 }
 
 export interface SampleBlock {
@@ -166,6 +217,8 @@ export interface FieldDifference {
   number: number;
   restInside: number;
   restOutside: number;
+  /** The largest score that one of the values beyond the counted ones can have. */
+  restScoreMax: number;
   valuesLeftOut: number;
   values: ValueShare[];
 }
@@ -182,6 +235,22 @@ export interface Differences {
 /** Compares the lines inside a box of time with the others; all times in nanoseconds since 1970. */
 export async function differences(asked: { query: string; start: string; end: string; box_start: string; box_end: string }, options?: Options): Promise<Differences> {
   return (await json<Differences>("sandur/differences", asked, options)).body;
+}
+
+interface SeriesAsked {
+  query: string;
+  /** Milliseconds since 1970. */
+  span: { start: number; end: number };
+  step: number;
+  box: { start: number; end: number; min: number | null; max: number | null };
+}
+
+/** Compares the series in a box of a plot with the others. */
+export async function seriesDifferences({ query, span, step, box }: SeriesAsked, options?: Options): Promise<Differences> {
+  const seconds = (ms: number) => (ms / 1000).toFixed(3);
+  const start = Math.floor(span.start / step) * step;
+  const asked = { query, start: seconds(start), end: seconds(span.end), step: seconds(step), box_start: seconds(box.start), box_end: seconds(box.end), box_min: box.min, box_max: box.max };
+  return (await json<Differences>("sandur/differences/series", asked, options)).body;
 }
 
 export interface TenantIngest {

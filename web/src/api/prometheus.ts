@@ -81,6 +81,16 @@ export function metricNames(bounds: Bounds, limit: number): Promise<string[]> {
   return labelValues("__name__", null, bounds, limit);
 }
 
+export interface SeriesExemplars {
+  seriesLabels: Labels;
+  /** Times are seconds since 1970. */
+  exemplars: { labels: Labels; value: string; timestamp: number }[];
+}
+
+export async function queryExemplars(query: string, bounds: Bounds, options?: Options): Promise<SeriesExemplars[]> {
+  return (await json<Body<SeriesExemplars[]>>("api/v1/query_exemplars", { query, ...within(bounds) }, options)).body.data;
+}
+
 export interface Metadata {
   type: string;
   help: string;

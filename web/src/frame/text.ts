@@ -28,9 +28,9 @@ export function count(value: number): string {
   return value.toLocaleString("en-US", { maximumFractionDigits: 0 });
 }
 
-/** `1 line`, `2 lines`. */
+/** `1 line`, `2 lines`, `2 processes`. */
 export function plural(value: number, word: string): string {
-  return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+  return `${count(value)} ${word}${value === 1 ? "" : word.endsWith("s") ? "es" : "s"}`;
 }
 
 export function bytes(value: number): string {

@@ -18,6 +18,7 @@ import { Detail } from "./detail.tsx";
 import { Download } from "./download.tsx";
 import { boxOf } from "./differences.ts";
 import { Differences } from "./differences_view.tsx";
+import { LogTree } from "./tree_view.tsx";
 import { FieldBar } from "./field_bar.tsx";
 import { filtered } from "./filters.ts";
 import { useSought } from "./highlight.tsx";
@@ -63,10 +64,26 @@ export default function LogsPage({ page }: { page: Page }) {
         <QueryMenu language="logql" text={draft} onChoose={setQuery} />
       </div>
       {kind === "empty" && <Start span={page.span} onQuery={setQuery} />}
-      {kind === "metric" && <LogMetric page={page} query={query} />}
+      {kind === "metric" && <Metric page={page} query={query} />}
       {kind === "lines" && <Lines page={page} query={query} setQuery={setQuery} />}
       {context !== null && <Context text={context} zone={page.zone} onClose={() => change({ context: null })} />}
     </section>
+  );
+}
+
+/** A metric query as a plot or as the tree of its parts. */
+function Metric({ page, query }: { page: Page; query: string }) {
+  const isTree = page.place.params.get("view") === "tree";
+  return (
+    <>
+      <div class="toolbar">
+        <div class="tabs" role="group" aria-label="View">
+          <button aria-pressed={!isTree} class={isTree ? "" : "chosen"} onClick={() => change({ view: null })}>Plot</button>
+          <button aria-pressed={isTree} class={isTree ? "chosen" : ""} title="The parts of the query with their costs" onClick={() => change({ view: "tree" })}>Tree</button>
+        </div>
+      </div>
+      {isTree ? <LogTree page={page} query={query} /> : <LogMetric page={page} query={query} />}
+    </>
   );
 }
 
@@ -85,11 +102,12 @@ function Lines({ page, query, setQuery }: LinesProps) {
     isLive: params.get("live") === "1",
     isPatterns: params.get("view") === "patterns",
     isDifferences: params.get("view") === "differences",
+    isTree: params.get("view") === "tree",
     at: params.get("at"),
     by: groupingOf(params.get("by")),
     fields: params.get("fields") === "1",
   };
-  const isList = !view.isLive && !view.isPatterns && !view.isDifferences;
+  const isList = !view.isLive && !view.isPatterns && !view.isDifferences && !view.isTree;
   const box = view.isDifferences ? boxOf(params.get("box"), page.span) : null;
   const [paused, setPaused] = useState(false);
   const [seen, setSeen] = useState<Span | null>(null);
@@ -129,7 +147,7 @@ function Lines({ page, query, setQuery }: LinesProps) {
             bars={bars.data}
             span={page.span}
             zone={page.zone}
-            seen={view.isDifferences ? box : view.isPatterns ? null : seen}
+            seen={view.isDifferences ? box : isList ? seen : null}
             onZoom={(zoomed) => (view.isDifferences ? change({ box: `${zoomed.start},${zoomed.end}` }, "replace") : page.setRange({ from: iso(zoomed.start), to: iso(zoomed.end) }))}
             onJump={(ms) => change({ at: ns(ms), view: null, box: null }, "replace")}
           />
@@ -141,6 +159,7 @@ function Lines({ page, query, setQuery }: LinesProps) {
           <button aria-pressed={isList || view.isLive} class={isList || view.isLive ? "chosen" : ""} onClick={() => change({ view: null, box: null })}>Lines</button>
           <button aria-pressed={view.isPatterns} class={view.isPatterns ? "chosen" : ""} onClick={() => change({ view: "patterns", live: null, box: null })}>Patterns</button>
           <button aria-pressed={view.isDifferences} class={view.isDifferences ? "chosen" : ""} title="Compare a part of the time range with the rest (d)" onClick={() => change({ view: "differences", live: null })}>Differences</button>
+          <button aria-pressed={view.isTree} class={view.isTree ? "chosen" : ""} title="The parts of the query with their costs" onClick={() => change({ view: "tree", live: null, box: null })}>Tree</button>
         </div>
         <button class={view.isLive ? "live on" : "live"} aria-pressed={view.isLive} onClick={live} title="Live tail (l)">● Live</button>
         {view.isLive && <button onClick={() => setPaused(!paused)} title="Pause (p)">{paused ? `Go on (${tail.waiting} waiting)` : "Pause"}</button>}
@@ -163,6 +182,8 @@ function Lines({ page, query, setQuery }: LinesProps) {
           <Patterns query={query} span={page.span} runs={page.runs} onQuery={(changed) => (setQuery(changed), change({ view: null }, "replace"))} />
         ) : view.isDifferences ? (
           <Differences query={query} span={page.span} box={box} zone={page.zone} runs={page.runs} onFilter={onFilter} />
+        ) : view.isTree ? (
+          <LogTree query={query} page={page} />
         ) : view.isLive ? (
           <LiveList tail={tail} list={{ zone: page.zone, columns: view.columns, wrap: view.wrap, sought, detail, onColumn }} onScrolled={(isAtTop) => setPaused(!isAtTop)} />
         ) : (

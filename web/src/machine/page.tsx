@@ -1,10 +1,11 @@
-// The route of the machine: state, slow queries, ingest, cardinality, blocks, cost, metrics of the process, settings.
+// The route of the machine: state, nodes, slow queries, ingest, cardinality, blocks, cost, metrics of the process, settings.
 
 import type { ComponentType } from "preact";
 import type { Page } from "../frame/frame.tsx";
 import { change } from "../frame/url.ts";
 import { Blocks } from "./blocks.tsx";
 import { Cardinality } from "./cardinality.tsx";
+import { Cluster } from "./cluster.tsx";
 import { Ingest } from "./ingest.tsx";
 import { Overview } from "./overview.tsx";
 import { OwnMetrics } from "./own_metrics.tsx";
@@ -18,6 +19,7 @@ export interface TabProps {
 
 const TABS: [string, string, ComponentType<TabProps>][] = [
   ["overview", "Overview", Overview],
+  ["cluster", "Cluster", Cluster],
   ["running", "Running queries", RunningQueries],
   ["queries", "Slow queries", SlowQueries],
   ["ingest", "Ingest", Ingest],

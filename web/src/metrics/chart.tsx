@@ -9,6 +9,8 @@ import { useSize } from "../frame/width.ts";
 import { colourOf, resolved } from "./colours.ts";
 import { type Columns, DRAWN_MAX, type InputSeries, type Plotted, columnsOf, drawnOf, stacked } from "./frame_data.ts";
 import { Legend, type LegendProps } from "./legend.tsx";
+import { type Mark, nearest } from "./exemplars.ts";
+import type { PlotBox } from "./plot_box.ts";
 
 export interface ChartProps {
   series: InputSeries[];
@@ -17,6 +19,12 @@ export interface ChartProps {
   zone: string;
   mode: "lines" | "stacked";
   onZoom: (span: Span) => void;
+  /** A drag makes a box of times and values instead of a zoom. */
+  onBox?: ((box: PlotBox) => void) | undefined;
+  /** The box that is shown. */
+  shownBox?: PlotBox | null;
+  /** Exemplars. */
+  marks?: readonly Mark[];
   height?: number;
   /** How values are shown. */
   format?: (value: number) => string;
@@ -24,6 +32,16 @@ export interface ChartProps {
 }
 
 const HEIGHT = 320;
+const NO_MARKS: readonly Mark[] = [];
+
+/** Where the pointer is: the index of the time, pixels, and what is near. */
+interface Cursor {
+  index: number;
+  left: number;
+  top: number;
+  near: number | null;
+  mark: Mark | null;
+}
 
 export function Chart(props: ChartProps) {
   const { series, span, step, zone, mode, height = HEIGHT, format = number, legend: SeriesLegend = Legend } = props;
@@ -32,11 +50,18 @@ export function Chart(props: ChartProps) {
   const { width } = useSize(box);
   const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set());
   const [focus, setFocus] = useState<number | null>(null);
-  const [cursor, setCursor] = useState<{ index: number; left: number; top: number; near: number | null } | null>(null);
+  const [cursor, setCursor] = useState<Cursor | null>(null);
   const [theme, setTheme] = useState(0);
   const plot = useRef<uPlot | null>(null);
   const onZoom = useRef(props.onZoom);
   onZoom.current = props.onZoom;
+  const onBox = useRef(props.onBox);
+  onBox.current = props.onBox;
+  const isBoxed = props.onBox !== undefined;
+  const shownBox = useRef(props.shownBox ?? null);
+  shownBox.current = props.shownBox ?? null;
+  const marks = useRef(props.marks ?? NO_MARKS);
+  marks.current = props.marks ?? NO_MARKS;
 
   useEffect(() => setChosen(new Set()), [series]);
   useEffect(() => {
@@ -56,7 +81,7 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     if (!host.current || !hasWidth) return;
     const made = new uPlot(
-      optionsOf({ drawn, columns, zone, mode, width, height, format, span, onZoom: (zoomed) => onZoom.current(zoomed), onCursor: setCursor }),
+      optionsOf({ drawn, columns, zone, mode, width, height, format, span, onZoom: (zoomed) => onZoom.current(zoomed), onBox: isBoxed ? (box) => onBox.current?.(box) : null, shownBox: () => shownBox.current, marks: () => marks.current, onCursor: setCursor }),
       dataOf(columns, drawn, mode),
       host.current,
     );
@@ -66,7 +91,8 @@ export function Chart(props: ChartProps) {
       plot.current = null;
       setCursor(null);
     };
-  }, [drawn, columns, zone, mode, theme, hasWidth]);
+  }, [drawn, columns, zone, mode, theme, hasWidth, isBoxed]);
+  useEffect(() => void plot.current?.redraw(false), [props.shownBox, props.marks]);
   useEffect(() => {
     if (hasWidth) plot.current?.setSize({ width, height });
   }, [width, height]);
@@ -108,7 +134,10 @@ interface PlotChoices {
   format: (value: number) => string;
   span: Span;
   onZoom: (span: Span) => void;
-  onCursor: (cursor: { index: number; left: number; top: number; near: number | null } | null) => void;
+  onBox: ((box: PlotBox) => void) | null;
+  shownBox: () => PlotBox | null;
+  marks: () => readonly Mark[];
+  onCursor: (cursor: Cursor | null) => void;
 }
 
 function optionsOf(choices: PlotChoices): uPlot.Options {
@@ -124,7 +153,8 @@ function optionsOf(choices: PlotChoices): uPlot.Options {
     legend: { show: false },
     focus: { alpha: 0.25 },
     cursor: {
-      drag: { x: true, y: false, setScale: false },
+      // A drag that is not higher than this has the height of the plot.
+      drag: { x: true, y: choices.onBox !== null, uni: 12, setScale: false },
       focus: { prox: 24 },
       points: { size: 6 },
     },
@@ -164,12 +194,78 @@ function optionsOf(choices: PlotChoices): uPlot.Options {
         (plot) => {
           const { left, width: wide } = plot.select;
           if (wide < 4) return;
+          if (choices.onBox) {
+            choices.onBox(boxOf(plot));
+            plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+            return;
+          }
           choices.onZoom({ start: Math.floor(plot.posToVal(left, "x") * 1000), end: Math.ceil(plot.posToVal(left + wide, "x") * 1000) });
         },
       ],
+      draw: [(plot) => (drawBox(plot, choices.shownBox()), drawMarks(plot, choices.marks()))],
       setCursor: [(plot) => readCursor(plot, choices, ordered)],
     },
   };
+}
+
+/** The box that was selected. */
+function boxOf(plot: uPlot): PlotBox {
+  const { left, top, width, height } = plot.select;
+  const isWhole = height >= plot.over.clientHeight - 1;
+  return {
+    start: Math.floor(plot.posToVal(left, "x") * 1000),
+    end: Math.ceil(plot.posToVal(left + width, "x") * 1000),
+    min: isWhole ? null : plot.posToVal(top + height, "y"),
+    max: isWhole ? null : plot.posToVal(top, "y"),
+  };
+}
+
+function drawBox(plot: uPlot, box: PlotBox | null): void {
+  if (!box) return;
+  const { left, top, width, height } = plot.bbox;
+  const at = (value: number, scale: "x" | "y", least: number, most: number) => Math.min(most, Math.max(least, plot.valToPos(value, scale, true)));
+  const [from, to] = [at(box.start / 1000, "x", left, left + width), at(box.end / 1000, "x", left, left + width)];
+  const high = box.max === null ? top : at(box.max, "y", top, top + height);
+  const low = box.min === null ? top + height : at(box.min, "y", top, top + height);
+  const { ctx } = plot;
+  ctx.save();
+  ctx.strokeStyle = resolved("--accent");
+  ctx.lineWidth = Math.max(1, devicePixelRatio);
+  ctx.strokeRect(from, high, to - from, low - high);
+  ctx.fillStyle = `${resolved("--accent")}22`;
+  ctx.fillRect(from, high, to - from, low - high);
+  ctx.restore();
+}
+
+/** The pixels of a mark below the left upper corner of the plot; marks beyond the values are at its edge. */
+function placeOf(plot: uPlot, { at, value }: Mark): [number, number] {
+  const height = plot.over.clientHeight;
+  return [plot.valToPos(at / 1000, "x"), Math.min(height - 3, Math.max(3, plot.valToPos(value, "y")))];
+}
+
+/** Draws the marks as diamonds. */
+function drawMarks(plot: uPlot, marks: readonly Mark[]): void {
+  if (marks.length === 0) return;
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.fillStyle = resolved("--text");
+  ctx.strokeStyle = resolved("--ground");
+  ctx.lineWidth = ratio;
+  for (const mark of marks) {
+    const [left, top] = placeOf(plot, mark);
+    if (left < 0 || left > plot.over.clientWidth || !Number.isFinite(top)) continue;
+    const [x, y, size] = [bbox.left + left * ratio, bbox.top + top * ratio, 4 * ratio];
+    ctx.beginPath();
+    ctx.moveTo(x, y - size);
+    ctx.lineTo(x + size, y);
+    ctx.lineTo(x, y + size);
+    ctx.lineTo(x - size, y);
+    ctx.closePath();
+    ctx.fill();
+    ctx.stroke();
+  }
+  ctx.restore();
 }
 
 function readCursor(plot: uPlot, choices: PlotChoices, ordered: Plotted[]): void {
@@ -186,7 +282,8 @@ function readCursor(plot: uPlot, choices: PlotChoices, ordered: Plotted[]): void
     const distance = Math.abs(plot.valToPos(value, "y") - top);
     if (distance < best) [best, near] = [distance, series.place];
   });
-  choices.onCursor({ index: idx, left: left + plot.bbox.left / devicePixelRatio, top, near });
+  const mark = nearest(choices.marks(), left, top, (one) => placeOf(plot, one));
+  choices.onCursor({ index: idx, left: left + plot.bbox.left / devicePixelRatio, top, near, mark });
 }
 
 /** Width of the axis of values, so that its longest label is not cut. */
@@ -209,11 +306,21 @@ function isLonely({ values }: Plotted): boolean {
 }
 
 const TIP_ROWS = 12;
+const TIP_LABELS = 8;
+
+function MarkTip({ mark, zone, format }: { mark: Mark; zone: string; format: (value: number) => string }) {
+  return (
+    <>
+      <strong>Exemplar {format(mark.value)}, {dateTime(mark.at, zone)}</strong>
+      {Object.entries(mark.labels).slice(0, TIP_LABELS).map(([name, value]) => <span key={name} class="tip-row near"><bdi>{oneLine(name, 60)}</bdi> <b>{oneLine(value, 90)}</b></span>)}
+    </>
+  );
+}
 
 interface TipProps {
   columns: Columns;
   drawn: Plotted[];
-  cursor: { index: number; left: number; top: number; near: number | null };
+  cursor: Cursor;
   zone: string;
   width: number;
   format: (value: number) => string;
@@ -229,6 +336,7 @@ function PlotTip({ columns, drawn, cursor, zone, width, format }: TipProps) {
   const style = isRight ? { right: `${width - cursor.left + 14}px` } : { left: `${cursor.left + 14}px` };
   return (
     <div class="tip" style={style}>
+      {cursor.mark && <MarkTip mark={cursor.mark} zone={zone} format={format} />}
       <strong>{dateTime(at, zone)}</strong>
       {here.slice(0, TIP_ROWS).map(({ series, value }) => (
         <span key={series.place} class={series.place === cursor.near ? "tip-row near" : "tip-row"}>

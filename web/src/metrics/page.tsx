@@ -1,8 +1,9 @@
-// The route of metrics: queries of PromQL as a plot, stacked, as a heatmap or as a table; names of metrics.
+// The route of metrics: queries of PromQL as a plot, stacked, as a heatmap, a table or a tree; differences of
+// a box; names of metrics.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { isAbort } from "../api/client.ts";
-import { type Answer, type Series, queryInstant, queryRange } from "../api/prometheus.ts";
+import { type Answer, type Series, queryExemplars, queryInstant, queryRange } from "../api/prometheus.ts";
 import { Problem, Progress, asApiError, useAnswer } from "../frame/answer.tsx";
 import type { ApiError } from "../api/client.ts";
 import { AddToDashboard } from "../frame/add_to_dashboard.tsx";
@@ -10,22 +11,28 @@ import type { Page } from "../frame/frame.tsx";
 import { remember } from "../frame/history.ts";
 import { useKeys } from "../frame/keys.ts";
 import { QueryMenu } from "../frame/query_menu.tsx";
+import type { Filter } from "../frame/difference_list.tsx";
 import { oneLine } from "../frame/text.ts";
 import { duration, iso, length, niceStep } from "../frame/time.ts";
 import { change } from "../frame/url.ts";
 import { Editor } from "../editor/editor.tsx";
 import { promql } from "../editor/promql.ts";
 import { Chart } from "./chart.tsx";
+import { ExemplarTable } from "./exemplar_table.tsx";
+import { type Marks, marksOf } from "./exemplars.ts";
 import { nameOf } from "./frame_data.ts";
 import { Heatmap } from "./heatmap.tsx";
+import { withMatcher } from "./matchers.ts";
 import { MetricNames } from "./metric_names.tsx";
+import { type PlotBox, boxText, plotBoxOf } from "./plot_box.ts";
+import { BoxForm, SeriesDifferences } from "./series_differences.tsx";
 import { PromStatistics } from "./statistics.tsx";
 import { TreeView } from "./tree_view.tsx";
 import { ValueTable } from "./value_table.tsx";
 
-const VIEWS = ["lines", "stacked", "heatmap", "table", "tree"] as const;
+const VIEWS = ["lines", "stacked", "heatmap", "table", "tree", "differences"] as const;
 type View = (typeof VIEWS)[number];
-const VIEW_NAMES: Record<View, string> = { lines: "Lines", stacked: "Stacked", heatmap: "Heatmap", table: "Table", tree: "Tree" };
+const VIEW_NAMES: Record<View, string> = { lines: "Lines", stacked: "Stacked", heatmap: "Heatmap", table: "Table", tree: "Tree", differences: "Differences" };
 const POINTS = 300;
 const QUERIES_MAX = 20;
 
@@ -49,6 +56,12 @@ export default function MetricsPage({ page }: { page: Page }) {
   span.current = page.span;
   const language = useMemo(() => promql(() => span.current), []);
   const answers = useAnswers(queries, view, page, step);
+  const hasExemplars = params.get("exemplars") === "1" && view === "lines";
+  const exemplars = useAnswer<Marks>(
+    (signal) => (hasExemplars && queries.length > 0 ? Promise.all(queries.map((query) => queryExemplars(query, page.span, { signal }))).then((all) => marksOf(all.flat())) : null),
+    [queries.join("\u0000"), page.span.start, page.span.end, hasExemplars, page.runs],
+  );
+  const box = view === "differences" ? plotBoxOf(params.get("box"), page.span) : null;
   const submit = (changed = drafts) => {
     const kept = changed.map((text) => text.trim()).filter((text) => text !== "");
     if (kept.join("\u0000") === queries.join("\u0000")) page.run();
@@ -59,8 +72,10 @@ export default function MetricsPage({ page }: { page: Page }) {
     const kept = drafts.filter((text) => text.trim() !== "");
     submit([...kept.slice(0, QUERIES_MAX - 1), expression]);
   };
+  const onBox = (drawn: PlotBox) => change({ box: boxText(drawn) }, "replace");
   useKeys([
-    ...VIEWS.map((name, n) => ({ key: String(n + 1), does: VIEW_NAMES[name], run: () => change({ view: n === 0 ? null : name }, "replace") })),
+    ...VIEWS.slice(0, 5).map((name, n) => ({ key: String(n + 1), does: VIEW_NAMES[name], run: () => change({ view: n === 0 ? null : name }, "replace") })),
+    { key: "d", does: "Differences between series in a box and the others", run: () => change({ view: "differences" }) },
     { key: "n", does: "Names of metrics", run: () => change({ names: hasNames ? null : "1" }, "replace") },
   ]);
   return (
@@ -85,7 +100,8 @@ export default function MetricsPage({ page }: { page: Page }) {
             ))}
           </div>
           {drafts.length < QUERIES_MAX && <button class="quiet" onClick={() => setDrafts([...drafts, ""])}>Add a query</button>}
-          {queries.length > 0 && <AddToDashboard panel={{ language: "promql", queries, kind: view === "tree" ? "lines" : view }} />}
+          {queries.length > 0 && <AddToDashboard panel={{ language: "promql", queries, kind: view === "tree" || view === "differences" ? "lines" : view }} />}
+          {view === "lines" && queries.length > 0 && <button class={hasExemplars ? "quiet chosen" : "quiet"} aria-pressed={hasExemplars} title="Draw the exemplars of the selected series" onClick={() => change({ exemplars: hasExemplars ? null : "1" }, "replace")}>Exemplars</button>}
           <span class="spring" />
           <label class="inline">
             <span class="muted">Step</span>{" "}
@@ -102,7 +118,16 @@ export default function MetricsPage({ page }: { page: Page }) {
             <TreeView query={query} page={page} />
           </section>
         ))}
-        {answers.data && <Results view={view} page={page} step={step} all={answers.data} onRetry={answers.retry} />}
+        {view === "differences" && queries.length > 0 && <BoxForm box={box} page={page} onBox={onBox} />}
+        {answers.data && <Results view={view} page={page} step={step} all={answers.data} box={box} onBox={onBox} marks={exemplars.data} onRetry={answers.retry} />}
+        {exemplars.error && <Problem error={exemplars.error} retry={exemplars.retry} />}
+        {exemplars.data && <ExemplarTable marks={exemplars.data} zone={page.zone} />}
+        {view === "differences" && box && queries.map((query, n) => (
+          <section key={query}>
+            {queries.length > 1 && <h2 class="pad">{letter(n)}</h2>}
+            <SeriesDifferences query={query} page={page} step={step} box={box} onFilter={filterOf(queries, n)} />
+          </section>
+        ))}
         {queries.length === 0 && (
           <div class="empty">
             <h2>Choose a metric, or write a query</h2>
@@ -113,6 +138,14 @@ export default function MetricsPage({ page }: { page: Page }) {
       </div>
     </section>
   );
+}
+
+/** A filter of differences changes the selectors of its query. */
+function filterOf(queries: string[], n: number): Filter {
+  return ({ name }, operator, value) => {
+    const changed = withMatcher(queries[n] ?? "", name, operator, value);
+    if (changed !== null) change({ q: queries.map((query, at) => (at === n ? changed : query)) });
+  };
 }
 
 function letter(n: number): string {
@@ -145,15 +178,21 @@ function useAnswers(queries: string[], view: View, page: Page, step: number) {
   );
 }
 
+/** The labels that differ take the place of the legend. */
+const NoLegend = () => null;
+
 interface ResultsProps {
   view: View;
   page: Page;
   step: number;
   all: One[];
+  box: PlotBox | null;
+  onBox: (box: PlotBox) => void;
+  marks: Marks | null;
   onRetry: () => void;
 }
 
-function Results({ view, page, step, all, onRetry }: ResultsProps) {
+function Results({ view, page, step, all, box, onBox, marks, onRetry }: ResultsProps) {
   const onZoom = (zoomed: { start: number; end: number }) => page.setRange({ from: iso(zoomed.start), to: iso(zoomed.end) });
   const isSeveral = all.length > 1;
   const series = useMemo(
@@ -180,7 +219,13 @@ function Results({ view, page, step, all, onRetry }: ResultsProps) {
         </section>
       ))}
       {(view === "lines" || view === "stacked") && all.some(({ answer }) => answer) && (
-        <Chart series={series} span={page.span} step={step} zone={page.zone} mode={view} onZoom={onZoom} />
+        <Chart series={series} span={page.span} step={step} zone={page.zone} mode={view} onZoom={onZoom} {...(marks ? { marks: marks.marks } : {})} />
+      )}
+      {view === "differences" && all.some(({ answer }) => answer) && (
+        <>
+          {!box && <p class="muted pad" role="status">Draw a box over the plot, or fill it in: the series that pass through it are compared with the others.</p>}
+          <Chart series={series} span={page.span} step={step} zone={page.zone} mode="lines" onZoom={onZoom} onBox={onBox} shownBox={box} legend={NoLegend} />
+        </>
       )}
     </>
   );

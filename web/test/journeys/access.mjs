@@ -27,6 +27,9 @@ export async function walk(tools) {
     ["plot", `metrics?q=${query("rate(shop_orders_total[5m])")}&names=1`, null],
     ["table", `metrics?q=shop_orders_total&view=table`, null],
     ["tree", `metrics?q=${query("sum by (region) (rate(shop_orders_total[5m])) / 2")}&view=tree`, (visitor) => visitor.sees("its cost contains")],
+    ["series-differences", `metrics?q=shop_orders_total&view=differences&box=${now - 900_000},${now - 300_000}`, (visitor) => visitor.sees("nothing to compare")],
+    ["exemplars", `metrics?q=shop_orders_total&exemplars=1`, (visitor) => visitor.sees("no exemplars")],
+    ["log-tree", `logs?q=${query('sum by (app) (rate({app="x"} |= "line" [1m]))')}&view=tree`, (visitor) => visitor.sees("its cost contains")],
   ];
   await checked(sandur, places, tools);
 }

@@ -15,7 +15,7 @@ export async function walk(tools) {
     ["dashboard-edit", `dashboards?d=overview`, (visitor) => visitor.press("Edit")],
     ["dashboard-add", `metrics?q=shop_orders_total`, (visitor) => visitor.press("Add to a dashboard")],
     ["graphite", "graphite?target=servers.*.load&help=1", null],
-    ...["overview", "running", "queries", "ingest", "cardinality", "blocks", "metrics", "settings"].map((tab) => [`machine-${tab}`, `machine?tab=${tab}`, null]),
+    ...["overview", "cluster", "running", "queries", "ingest", "cardinality", "blocks", "metrics", "settings"].map((tab) => [`machine-${tab}`, `machine?tab=${tab}`, null]),
   ];
   await checked(sandur, places, tools);
 }

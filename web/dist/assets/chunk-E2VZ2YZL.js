@@ -1,1 +1,0 @@
-import{c,e as h}from"./chunk-2BX3ZWY4.js";function m(o){let[u,b]=c({width:0,height:0});return h(()=>{let e=o.current;if(!e)return;let r=()=>{let{clientWidth:n,clientHeight:s}=e;b(t=>t.width===n&&t.height===s?t:{width:n,height:s})};r();let i=new ResizeObserver(r);return i.observe(e),()=>i.disconnect()},[]),u}export{m as a};
