@@ -7,7 +7,9 @@
 //!
 //! A writer whose heartbeat has just grown is read again after a little more than an interval; beside many
 //! writers after nearly two, so that reads stay few. A heartbeat that did not grow, and one that has not
-//! grown since this process started, is read five times per interval, so that a death is noticed soon.
+//! grown since this process started, is read five times per interval, so that a death is noticed soon. Beside
+//! many writers, one that answers calls of this process is read every twelve intervals: it runs, and what is
+//! left to be noticed is that it cannot write to the store.
 //!
 //! A writer whose process gives no sign of life outside the bucket either ([`Hints`]) is read sooner, and
 //! presumed dead after one and a half intervals without a heartbeat. Neither signal is enough by itself: a
@@ -69,6 +71,10 @@ const HINTS_AT: &str = " gossip=";
 const REPEATED_AFTER_PART: u32 = 5;
 /// Up to this number of other writers each is read in every interval.
 const FEW: usize = 10;
+/// Beside more, one that answers calls is read once in this number of intervals.
+const HEARD_PAUSE_BEATS: u32 = 12;
+/// A writer that has not answered for this long does not answer any more.
+const HEARD_WITHIN: Duration = Duration::from_secs(5);
 /// How many reads per interval count that saw no growth.
 const LOOKS_PER_BEAT: u32 = 2;
 
@@ -106,6 +112,14 @@ struct Seen {
     position: u64,
     /// Whether the counter has grown since the first read: the writer was alive while this process was.
     has_grown: bool,
+    /// When the writer last answered a call.
+    heard: Option<Duration>,
+}
+
+impl Seen {
+    fn is_heard(&self, now: Duration) -> bool {
+        self.heard.is_some_and(|at| now.saturating_sub(at) < HEARD_WITHIN)
+    }
 }
 
 impl Members {
@@ -194,12 +208,14 @@ impl Members {
     /// Reads the heartbeats of the other unsealed writers that may have grown, or have not grown lately.
     async fn observe_due(&self) -> Result<(), Error> {
         let (now, beat) = (self.0.catalog.env().monotonic(), self.0.options.beat);
-        let pause = match self.lock().len() {
+        let others = self.lock().len();
+        let pause_of = |seen: &Seen| match others {
             0..=FEW => beat + beat / 10,
+            _ if seen.is_heard(now) => beat * HEARD_PAUSE_BEATS,
             _ => 2 * beat - beat / 4,
         };
         let is_late = |seen: &Seen| !seen.has_grown || seen.looks > 0;
-        let is_due = |seen: &Seen| is_late(seen) || now.saturating_sub(seen.since) >= pause;
+        let is_due = |seen: &Seen| is_late(seen) || now.saturating_sub(seen.since) >= pause_of(seen);
         self.observe_those(|id, seen| is_due(seen) || self.is_gone(id)).await
     }
 
@@ -234,6 +250,14 @@ impl Members {
         failure.map_or(Ok(()), Err)
     }
 
+    /// Notes that a writer has just answered a call.
+    pub fn note_heard(&self, incarnation: Id) {
+        let now = self.0.catalog.env().monotonic();
+        if let Some(seen) = self.lock().get_mut(&incarnation) {
+            seen.heard = Some(now);
+        }
+    }
+
     /// Reads a writer's heartbeat; `None` when there is none or it is damaged.
     async fn look(&self, incarnation: Id) -> Result<Option<Member>, Error> {
         match self.0.catalog.store().get(&names::member(incarnation), Intent::member()).await {
@@ -247,11 +271,19 @@ impl Members {
         let (counter, position) = (member.map(|m| m.counter), member.map_or(0, |m| m.seen.number));
         let now = self.0.catalog.env().monotonic();
         let mut table = self.lock();
-        let first =
-            Seen { counter, since: now, looked: now, looks: 0, counted: now, position, has_grown: false };
+        let first = Seen {
+            counter,
+            since: now,
+            looked: now,
+            looks: 0,
+            counted: now,
+            position,
+            has_grown: false,
+            heard: None,
+        };
         let seen = table.entry(incarnation).or_insert(first);
         if counter > seen.counter {
-            *seen = Seen { has_grown: true, ..first };
+            *seen = Seen { has_grown: true, heard: seen.heard, ..first };
             return;
         }
         seen.looked = now;
