@@ -92,8 +92,11 @@ fn check(settings: &Settings) -> Result<(), Failed> {
             cluster.node_id
         )));
     }
-    if cluster.zone.len() > ZONE_BYTES_MAX || cluster.zone.chars().any(char::is_control) {
-        return Err(Failed::new(format!("cluster.zone: a zone has at most {ZONE_BYTES_MAX} bytes")));
+    let zone = &cluster.zone;
+    if zone.len() > ZONE_BYTES_MAX || !zone.chars().all(|c| c.is_ascii_graphic()) {
+        return Err(Failed::new(format!(
+            "cluster.zone: '{zone}' is no zone: use at most {ZONE_BYTES_MAX} ASCII characters without spaces"
+        )));
     }
     Ok(())
 }
@@ -160,6 +163,19 @@ mod tests {
             settings.cluster.node_id = wrong.to_owned();
             let error = NodeIdentity::of(&env, &settings, &StoreKind::Bucket).unwrap_err();
             assert!(error.message().contains("cluster.node_id"), "{}", error.message());
+        }
+    }
+
+    #[test]
+    fn a_zone_is_a_word_of_ascii() {
+        let env = Env::system(1);
+        let mut settings = Settings::default();
+        settings.cluster.zone = "eu-west-1a".to_owned();
+        assert!(NodeIdentity::of(&env, &settings, &StoreKind::Bucket).is_ok());
+        for wrong in ["rack 1", "zürich", &"x".repeat(65)] {
+            settings.cluster.zone = wrong.to_owned();
+            let error = NodeIdentity::of(&env, &settings, &StoreKind::Bucket).unwrap_err();
+            assert!(error.message().contains("cluster.zone"), "{}", error.message());
         }
     }
 
