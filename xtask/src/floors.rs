@@ -21,10 +21,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("policy", &["metrics", "options", "path_labels", "peers", "policy", "rules"]),
     ("blocks", &["blocks"]),
     ("signals", &["logs", "samples"]),
-    (
-        "views",
-        &["followed", "head", "node", "place", "same_rows", "stamp_clock", "view", "window_counts"],
-    ),
+    ("views", &["followed", "head", "node", "place", "same_rows", "stamp_clock", "view", "window_counts"]),
     ("reading", &["logs::reading", "reading", "samples::reading"]),
     ("writing", &["writing"]),
     ("upkeep", &["upkeep"]),

@@ -59,6 +59,7 @@ const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
         "tests::retention_seeds::rows_are_never_removed_before_their_period_is_over",
     ),
     ("sandur-engine", &["--lib"], "tests::order::values_keep_one_order_for_many_seeds"),
+    ("sandur-engine", &["--lib"], "tests::peers::an_idle_process_beside_a_hundred_reads_few_heartbeats"),
     (
         "sandur-engine",
         &["--test", "flush_memory"],

@@ -56,6 +56,9 @@ pub struct AskedFrames {
     pub from: u64,
     /// How long the answer may wait for the first frame.
     pub wait: Duration,
+    /// Maximum number of bytes of all frames; the first frame may have more. With zero there are no frames,
+    /// and the answer says only where the WAL ends.
+    pub most_bytes: u64,
 }
 
 /// Frames of a WAL, as their writer knows it.
@@ -82,10 +85,10 @@ impl AskedPeers {
         Self { catalog, own, peers }
     }
 
-    /// The frames of a writer from `from` on, if it answers.
-    pub(crate) async fn frames(&self, writer: Id, from: u64, wait: Duration) -> Option<PeerFrames> {
-        let address = self.address(writer)?;
-        self.peers.frames(&address, AskedFrames { writer, from, wait }, wait + FRAMES_PATIENCE).await
+    /// The frames that are asked for, if their writer answers.
+    pub(crate) async fn frames(&self, asked: AskedFrames) -> Option<PeerFrames> {
+        let address = self.address(asked.writer)?;
+        self.peers.frames(&address, asked, asked.wait + FRAMES_PATIENCE).await
     }
 
     /// The pieces of a block that its author has in its cache; one for each range.

@@ -30,7 +30,7 @@ pub enum Request {
         from: u64,
         /// How long the answer may wait for a frame if there is none yet.
         wait: Duration,
-        /// Maximum number of bytes of all frames; the first frame may have more.
+        /// Maximum number of bytes of all frames; the first frame may have more. With zero there are none.
         most_bytes: u64,
     },
     /// Pieces of a block that the other process has in its cache.

@@ -26,8 +26,8 @@ use sandur_terminal::Failed;
 
 use crate::roles::other_processes::{peer_query, tenant_of};
 
-/// Bytes of frames that are asked for at once.
-const FRAMES_BYTES: u64 = 4 << 20;
+/// Bytes of frames that are sent at once: the frame of a process with larger frames is sent alone.
+const FRAMES_BYTES_MAX: u64 = 8 << 20;
 /// Maximum size of an answer with frames: a frame alone may have more than what was asked for.
 const FRAMES_ANSWER_MAX: usize = 24 << 20;
 /// Maximum size of the pieces of one answer.
@@ -127,11 +127,11 @@ impl Peers for CalledPeers {
     fn frames<'a>(
         &'a self,
         address: &'a str,
-        AskedFrames { writer, from, wait }: AskedFrames,
+        AskedFrames { writer, from, wait, most_bytes }: AskedFrames,
         patience: Duration,
     ) -> BoxFuture<'a, Option<PeerFrames>> {
         Box::pin(async move {
-            let request = Request::Frames { writer, from, wait, most_bytes: FRAMES_BYTES };
+            let request = Request::Frames { writer, from, wait, most_bytes };
             match self.caller.call(address, &request, patience, FRAMES_ANSWER_MAX).await {
                 Ok(Answer::Frames { catalog, end, frames }) => Some(PeerFrames { catalog, end, frames }),
                 Ok(_) => None,
@@ -215,7 +215,7 @@ impl Answers for OwnAnswers {
         Box::pin(async move {
             match request {
                 Request::Frames { writer, from, wait, most_bytes } => {
-                    let bounds = (wait.min(WAIT_MAX), most_bytes.min(FRAMES_BYTES));
+                    let bounds = (wait.min(WAIT_MAX), most_bytes.min(FRAMES_BYTES_MAX));
                     let found = self.engine.frames_for_peer(writer, from, bounds).await;
                     let shown = |PeerFrames { catalog, end, frames }| Answer::Frames { catalog, end, frames };
                     (found.map_or(Answer::Gone, shown), None)

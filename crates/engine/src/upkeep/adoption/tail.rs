@@ -3,8 +3,8 @@
 //! While the writer is alive it is asked for its newest frames; the bucket is read when it does not answer or
 //! does not have them in memory any more.
 //!
-//! **Invariants.** Segments are read in the order of their numbers, without a gap. A segment that was read
-//! from the bucket holds a slot until its rows are in memory.
+//! **Invariants.** Segments are read in the order of their numbers, without a gap. Segments hold a slot from
+//! before they are read, or asked for, until their rows are in memory.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use sandur_store::{Error as StoreError, Intent};
 
 use crate::error::Error;
 use crate::head::Inserted;
+use crate::peers::AskedFrames;
 use crate::upkeep::adoption::other_writers::OtherWriters;
 use crate::upkeep::adoption::read_frame::{ReadFrame, WhenFull};
 use crate::upkeep::adoption::read_slots::Speed;
@@ -91,7 +92,7 @@ impl WriterTail {
         }
         let mut segments = 0_u64;
         if when_full == WhenFull::Stop && !self.fenced {
-            match self.ask_writer(others, &mut segments).await? {
+            match self.ask_writer(others, speed, &mut segments).await? {
                 Asked::ToEnd(end) => return Ok(end),
                 Asked::NoAnswer => {}
             }
@@ -124,17 +125,27 @@ impl WriterTail {
     }
 
     /// Takes the frames that the writer has in memory, up to the last one that is durable. The first call
-    /// waits for a frame if there is none.
-    async fn ask_writer(&mut self, others: &OtherWriters, segments: &mut u64) -> Result<Asked, Error> {
+    /// waits for a frame if there is none, and asks only where the WAL ends, so a tail that waits holds no
+    /// slot.
+    async fn ask_writer(
+        &mut self,
+        others: &OtherWriters,
+        speed: Speed,
+        segments: &mut u64,
+    ) -> Result<Asked, Error> {
         let Some(peers) = &others.node.peers else { return Ok(Asked::NoAnswer) };
-        let mut wait = others.writer.options.poll_interval.min(ASK_WAIT_MAX);
+        let options = &others.writer.options;
+        let (mut wait, mut most_bytes, mut slot) = (options.poll_interval.min(ASK_WAIT_MAX), 0, None);
         loop {
             let as_of = others.node.env.monotonic();
-            let Some(answer) = peers.frames(self.incarnation, self.next, wait).await else {
+            let asked = AskedFrames { writer: self.incarnation, from: self.next, wait, most_bytes };
+            let Some(answer) = peers.frames(asked).await else {
                 return Ok(Asked::NoAnswer);
             };
             others.node.followed.note_announced(answer.catalog);
-            wait = Duration::ZERO;
+            if let Some(members) = others.writer.membership.members() {
+                members.note_heard(self.incarnation);
+            }
             let taken = answer.frames.len() as u64;
             for bytes in answer.frames {
                 match self.take(others, bytes, Source::Writer).await? {
@@ -147,7 +158,10 @@ impl WriterTail {
                 let end = CaughtUp::Yes { segments: *segments, as_of, by_writer: true };
                 return Ok(Asked::ToEnd(end));
             }
-            if taken == 0 {
+            if slot.is_none() {
+                slot = others.slots.one(speed).await;
+                (wait, most_bytes) = (Duration::ZERO, options.wal_frame_bytes);
+            } else if taken == 0 {
                 return Ok(Asked::NoAnswer);
             }
         }

@@ -48,7 +48,8 @@ impl RecentFrames {
     }
 
     /// Returns the frames from `from` on, in total at most `most_bytes`, except for the first one, and the
-    /// number after the last durable frame. `None` if they are not in memory.
+    /// number after the last durable frame. With zero bytes there are no frames. `None` if they are not in
+    /// memory.
     pub(crate) fn from(&self, from: u64, most_bytes: u64) -> Option<(Vec<Bytes>, u64)> {
         let kept = self.kept();
         let end = *self.end.borrow();
@@ -57,7 +58,7 @@ impl RecentFrames {
         let (mut frames, mut bytes) = (Vec::new(), 0u64);
         for (frame, _) in kept.iter().skip(skipped as usize) {
             bytes += frame.len() as u64;
-            if bytes > most_bytes && !frames.is_empty() {
+            if bytes > most_bytes && (most_bytes == 0 || !frames.is_empty()) {
                 break;
             }
             frames.push(frame.clone());
@@ -96,6 +97,7 @@ mod tests {
         assert_eq!(recent.from(2, 1_000).unwrap(), (vec![frame(30); 3], 5));
         assert_eq!(recent.from(2, 60).unwrap().0.len(), 2);
         assert_eq!(recent.from(2, 1).unwrap().0.len(), 1, "the first frame is always sent");
+        assert_eq!(recent.from(2, 0).unwrap(), (vec![], 5), "only the end is asked for");
         assert_eq!(recent.from(5, 1).unwrap(), (vec![], 5));
         assert!(budget.used() <= 100);
         recent.add(5, frame(101));
