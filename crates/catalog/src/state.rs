@@ -367,8 +367,7 @@ impl Plan<'_> {
             Some(known) => {
                 let Writer { floor, fence, orphan_floor, stamps_after, rules, .. } = *known;
                 let node = known.node.clone();
-                let same =
-                    *known == Writer { floor, fence, orphan_floor, stamps_after, node, rules, ..new };
+                let same = *known == Writer { floor, fence, orphan_floor, stamps_after, node, rules, ..new };
                 if same && !known.is_sealed() { Ok(()) } else { Err(EditFault::Registered) }
             }
         }

@@ -13,8 +13,8 @@ use sandur_base::{ErrorKind, Id};
 use sandur_cache::Cache;
 use sandur_catalog::{Catalog, NodePhase, Snapshot};
 use sandur_memory::Lender;
-use sandur_model::{Batch, Dataset, Matcher, RuleShards, SampleConflicts};
-use sandur_query::{Follow, QueryContext, Sources};
+use sandur_model::{Batch, Dataset, RuleShards, SampleConflicts};
+use sandur_query::Sources;
 use sandur_runtime::{Env, Task};
 use sandur_store::{Store, StoreKind};
 use tokio::sync::{mpsc, oneshot};
@@ -218,15 +218,6 @@ impl Engine {
         let (reply, outcome) = oneshot::channel();
         self.flush_requests.send(reply).await.map_err(|_| Error::ShuttingDown)?;
         outcome.await.map_err(|_| Error::ShuttingDown)?
-    }
-
-    /// Follows new rows of matching streams from now on.
-    pub fn follow(
-        &self,
-        context: &QueryContext,
-        matchers: Vec<Matcher>,
-    ) -> Result<Box<dyn Follow>, sandur_query::Error> {
-        self.queries.follow(context, matchers)
     }
 
     /// How far the rows of each other writer of the bucket are known, and since when.

@@ -20,7 +20,6 @@ use crate::error::Error;
 use crate::fair_queue::{Entered, FairQueue, Permit};
 use crate::part::Part;
 use crate::results_cache::ResultsCache;
-use crate::staleness::{Staleness, WriterLag};
 use crate::stats::QueryStats;
 use crate::warnings::Warnings;
 
@@ -488,16 +487,6 @@ impl QueryContext {
         self.shared.warnings.add(warning.into());
     }
 
-    /// Notes that a view of the store that the query used is too old.
-    pub fn warn_of_age(&self, staleness: Staleness) {
-        self.shared.warnings.add_age(staleness);
-    }
-
-    /// Notes that rows of a writer may be missing from a view that the query used.
-    pub fn warn_of_writer(&self, lag: WriterLag) {
-        self.shared.warnings.add_lag(lag);
-    }
-
     /// The warnings so far.
     pub fn warnings(&self) -> Vec<String> {
         self.shared.warnings.all()
@@ -550,6 +539,7 @@ impl sandur_memory::job::Owner for QueryJob {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::staleness::Staleness;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -591,7 +581,7 @@ mod tests {
         context.warn("a block is missing");
         for seconds in [6, 9, 7] {
             let (age, bound) = (Duration::from_millis(seconds * 1_000 + 400), Duration::from_secs(5));
-            context.of_tenant(TenantId::default_tenant()).warn_of_age(Staleness { age, bound });
+            context.of_tenant(TenantId::default_tenant()).kept_warnings().add_age(Staleness { age, bound });
         }
         let warnings = context.warnings();
         assert_eq!(warnings.len(), 2, "{warnings:?}");

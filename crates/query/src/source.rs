@@ -199,6 +199,13 @@ pub enum Followed {
 pub trait Follow: Send {
     /// Waits for the next event; `None` when the source is shutting down.
     fn next(&mut self) -> BoxFuture<'_, Option<Followed>>;
+
+    /// Tells the source that the follower is still there, so that it goes on looking for rows of other
+    /// processes at its usual interval. Must be called about each second. Returns warnings for rows that may
+    /// be late now.
+    fn keep_up(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Determines whether a result may have changed.

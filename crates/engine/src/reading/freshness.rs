@@ -19,7 +19,7 @@ use std::time::Duration;
 use sandur_base::BoxFuture;
 use sandur_base::units::format_duration;
 use sandur_catalog::Catalog;
-use sandur_query::{Error as QueryError, QueryContext, Staleness};
+use sandur_query::{Error as QueryError, QueryContext, Staleness, Warnings};
 use sandur_runtime::Env;
 use sandur_store::{Class, Store};
 
@@ -153,10 +153,16 @@ impl Freshness {
         }
     }
 
-    /// Has all writers read at their usual interval from now on, and adds warnings for what is missing now.
-    pub(crate) fn begin_following(&self, context: &QueryContext) {
+    /// Has all writers read at their usual interval from now on, and returns warnings for what is missing
+    /// now.
+    pub(crate) fn keep_up(&self) -> Vec<String> {
+        if self.catalog.is_local() {
+            return Vec::new();
+        }
         self.note_query();
-        self.warn(context);
+        let missing = Warnings::default();
+        self.note_missing(&missing);
+        missing.all()
     }
 
     /// Publishes the newest state of the catalog, and notes what is complete with it.
@@ -200,11 +206,15 @@ impl Freshness {
 
     /// Adds warnings to the answer of a query for what may be missing from it.
     pub(crate) fn warn(&self, context: &QueryContext) {
+        self.note_missing(&context.kept_warnings());
+    }
+
+    fn note_missing(&self, warnings: &Warnings) {
         if let Some(staleness) = self.staleness() {
-            context.warn_of_age(staleness);
+            warnings.add_age(staleness);
         }
         if !self.catalog.is_local() {
-            self.followed.lags(self.bound).into_iter().for_each(|lag| context.warn_of_writer(lag));
+            self.followed.lags(self.bound).into_iter().for_each(|lag| warnings.add_lag(lag));
         }
     }
 

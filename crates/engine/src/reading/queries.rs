@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use sandur_model::Matcher;
-use sandur_query::{Error, Follow, QueryContext, Sources};
+use sandur_query::Sources;
 
 use crate::blocks::reader::BlockReader;
 use crate::logs::Followers;
@@ -46,15 +45,5 @@ impl Queries {
         let logs = EngineLogs::new(found(), followers, reader.clone(), Arc::clone(rulebook));
         let samples = EngineSamples::new(found(), reader.clone(), Arc::clone(rulebook));
         Sources { logs: Arc::new(logs), samples: Arc::new(samples) }
-    }
-
-    /// Follows new rows of matching streams from now on.
-    pub(crate) fn follow(
-        &self,
-        context: &QueryContext,
-        matchers: Vec<Matcher>,
-    ) -> Result<Box<dyn Follow>, Error> {
-        self.freshness.begin_following(context);
-        self.followers.follow(context, matchers)
     }
 }

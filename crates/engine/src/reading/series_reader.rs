@@ -63,6 +63,11 @@ impl<F: IndexedSignal> SeriesReader<F> {
         Self { views, freshness, reader, signal: PhantomData }
     }
 
+    /// The age of the view.
+    pub(crate) fn freshness(&self) -> &Freshness {
+        &self.freshness
+    }
+
     /// The dataset that the query reads.
     pub(crate) fn dataset(context: &QueryContext) -> Dataset {
         Dataset { tenant: context.tenant().clone(), signal: F::SIGNAL }

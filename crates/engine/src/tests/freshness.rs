@@ -105,6 +105,39 @@ async fn a_process_that_was_stopped_is_complete_or_says_how_old_it_is() {
     }
 }
 
+/// A tail is not a query: while only tails ran, writers without new rows were read once a minute.
+#[tokio::test(start_paused = true)]
+async fn a_follower_receives_rows_of_others_soon_and_is_told_when_they_may_be_late() {
+    let env = Env::simulated(SEED, START_NS);
+    let bucket = bucket_with(&env, 20);
+    let open = async |name| open_on(&bucket, &env, name, small_options()).await;
+    let (writer, reader) = (open("writer").await, open("reader").await);
+    sleep(&env, 5).await;
+    let mut follow = reader.sources().logs.follow(&context(&env), crate::fixtures::app_is("a")).unwrap();
+    for _ in 0..300 {
+        sleep(&env, 1).await;
+        assert_eq!(follow.keep_up(), Vec::<String>::new());
+    }
+    let row = push_row(&writer, "a", 1, "x").await.unwrap();
+    let acknowledged = env.monotonic();
+    let Some(sandur_query::Followed::Page(page)) = follow.next().await else { panic!("a page") };
+    assert_eq!(crate::fixtures::rows_of(&page), [row]);
+    let took = env.monotonic() - acknowledged;
+    assert!(took <= Duration::from_millis(3_200), "{took:?}");
+    let wal = format!("wal/{}", writer.incarnation());
+    (0..2_000).for_each(|_| bucket.fail_next(Op::Get, &wal, Fault::Hang));
+    let mut warned = 0;
+    for _ in 0..30 {
+        sleep(&env, 1).await;
+        let warnings = follow.keep_up();
+        warned += usize::from(warnings.iter().any(|text| text.contains(WARNING)));
+    }
+    assert!(warned >= 20, "{warned} of 30 seconds");
+    bucket.clear_scripts();
+    sleep(&env, 40).await;
+    assert_eq!(follow.keep_up(), Vec::<String>::new());
+}
+
 /// While the store is away, every answer says so, with the age, and only the first ones wait.
 #[tokio::test(start_paused = true)]
 async fn a_process_without_its_store_never_answers_old_without_a_word() {

@@ -251,7 +251,7 @@ async fn followers_see_acknowledged_rows() {
     let directory = TempDir::new().unwrap();
     let engine = open(directory.path()).await;
     let context = context(engine.env());
-    let mut follow = engine.follow(&context, crate::fixtures::app_is("a")).unwrap();
+    let mut follow = engine.sources().logs.follow(&context, crate::fixtures::app_is("a")).unwrap();
     push_rows(&engine, "b", 0..1).await;
     let rows = push_rows(&engine, "a", 0..1).await;
     let Some(sandur_query::Followed::Page(page)) = follow.next().await else { panic!("a page") };

@@ -2,7 +2,8 @@
 //!
 //! History and live rows are joined without a gap: the follower starts first, then the history is read,
 //! and live rows that the history contained are left out. A client that reads too slowly loses rows; a
-//! frame says how many.
+//! frame says how many. Warnings of the history, and those for rows of other processes that may be late, are
+//! sent in frames, too.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -42,7 +43,8 @@ pub static ROUTE: Route = Route {
         parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
     ],
     answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each \
-              second; a failure closes the websocket with 1011 and its text, a message of the client of more \
+              second; while rows may be late, each 10 s a frame `{\"streams\":[],\"warnings\":[..]}`, and one \
+              with an empty list when that is over; a failure closes the websocket with 1011 and its text, a message of the client of more \
               than 4 KiB with 1009.",
     fails: "400: not a websocket, too many followers.",
     handler: |request, app| tail.call(request, app),
@@ -51,6 +53,8 @@ pub static ROUTE: Route = Route {
 
 /// Interval of pings.
 const PING_EVERY: Duration = Duration::from_secs(1);
+/// Interval of frames with the same warnings.
+const WARN_EVERY: Duration = Duration::from_secs(10);
 /// Maximum of `delay_for` in seconds.
 const DELAY_MAX: u32 = 5;
 /// Maximum rows of one frame.
@@ -229,6 +233,25 @@ impl HeldBack {
     }
 }
 
+/// When the client was warned that rows may be late.
+#[derive(Default)]
+struct Lateness {
+    warned_at: Option<Duration>,
+}
+
+impl Lateness {
+    /// Whether to send the warnings that hold now. They contain ages, so they differ at each look.
+    fn is_news(&mut self, are_late: bool, now: Duration) -> bool {
+        let is_due = self.warned_at.is_none_or(|at| now >= at + WARN_EVERY);
+        match (are_late, self.warned_at) {
+            (true, _) if is_due => self.warned_at = Some(now),
+            (false, Some(_)) => self.warned_at = None,
+            _ => return false,
+        }
+        true
+    }
+}
+
 /// Why a tail ends without a failure.
 enum End {
     Stopping,
@@ -274,6 +297,10 @@ impl Tail {
         rows.reverse();
         let seen = rows.iter().map(identity).collect();
         self.send(rows).await?;
+        let warnings = context.warnings();
+        if !warnings.is_empty() {
+            self.send_warnings(&warnings).await?;
+        }
         Ok(seen)
     }
 
@@ -288,7 +315,7 @@ impl Tail {
         let env = self.app.env.clone();
         let stop = self.app.stopping.clone();
         let mut held = HeldBack { delay: asked.delay, frames: VecDeque::new(), rows: 0, dropped: 0 };
-        let mut next_ping = env.monotonic() + PING_EVERY;
+        let (mut lateness, mut next_ping) = (Lateness::default(), env.monotonic() + PING_EVERY);
         loop {
             let now = env.monotonic();
             while let Some(rows) = held.due(now) {
@@ -301,6 +328,10 @@ impl Tail {
                     return Ok(End::Revoked);
                 }
                 self.deliver(Message::Ping(bytes::Bytes::new())).await?;
+                let warnings = live.keep_up();
+                if lateness.is_news(!warnings.is_empty(), now) {
+                    self.send_warnings(&warnings).await?;
+                }
             }
             let wake = held.next_due().map_or(next_ping, |due| due.min(next_ping));
             tokio::select! {
@@ -375,6 +406,14 @@ impl Tail {
             left -= listed;
         }
         Ok(())
+    }
+
+    /// Sends warnings. Frames before version 1 have no place for them.
+    async fn send_warnings(&mut self, warnings: &[String]) -> Result<(), Failure> {
+        match self.shape {
+            Shape::Current => self.deliver_text(frame_of_warnings(warnings)).await,
+            Shape::Legacy => Ok(()),
+        }
     }
 
     async fn deliver_text(&mut self, frame: bytes::Bytes) -> Result<(), Failure> {
@@ -456,6 +495,10 @@ fn frame(rows: &[LogRow], dropped: u64, now_ns: i64, encoding: Encoding) -> byte
     out.into()
 }
 
+fn frame_of_warnings(warnings: &[String]) -> bytes::Bytes {
+    serde_json::json!({ "streams": [], "warnings": warnings }).to_string().into()
+}
+
 /// A frame in the format before version 1, in which an absent list is null.
 fn legacy_frame(rows: &[LogRow], dropped: u64, now_ns: i64) -> bytes::Bytes {
     let mut out = b"{\"streams\":[".to_vec();
@@ -521,6 +564,21 @@ mod tests {
         let most = |most| most_rows(100, &limits(most));
         assert_eq!([most(0), most(7), most(200), most(u64::MAX)], [100, 7, 100, 100]);
         assert_eq!(close_reason(&"ä".repeat(100)).len(), 122);
+    }
+
+    #[test]
+    fn late_rows_are_reported_at_first_each_ten_seconds_and_at_last() {
+        let (mut lateness, second) = (Lateness::default(), Duration::from_secs);
+        let mut sent = Vec::new();
+        for now in 0..40 {
+            if lateness.is_news((5..28).contains(&now), second(now)) {
+                sent.push(now);
+            }
+        }
+        assert_eq!(sent, [5, 15, 25, 28]);
+        let frame = frame_of_warnings(&["rows of \"a\" may be missing".to_owned()]);
+        assert_eq!(frame, r#"{"streams":[],"warnings":["rows of \"a\" may be missing"]}"#);
+        assert_eq!(frame_of_warnings(&[]), r#"{"streams":[],"warnings":[]}"#);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Removes hidden rows from the pages that a follower receives.
+//! Removes hidden rows from the pages that a follower receives, and keeps the view up to date for it.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use sandur_runtime::Env;
 
 use crate::error::FilterError;
 use crate::logs::mask::{Mask, cut_runs};
+use crate::reading::freshness::Freshness;
 use crate::rules::Rulebook;
 use crate::view::Views;
 
@@ -18,6 +19,7 @@ pub(crate) struct MaskedFollow {
     env: Env,
     dataset: Dataset,
     views: Arc<Views>,
+    freshness: Freshness,
     rulebook: Arc<Rulebook>,
 }
 
@@ -25,11 +27,11 @@ impl MaskedFollow {
     pub fn new(
         inner: Box<dyn Follow>,
         context: &QueryContext,
-        views: Arc<Views>,
+        (views, freshness): (Arc<Views>, Freshness),
         rulebook: Arc<Rulebook>,
     ) -> Self {
         let (env, dataset) = (context.env().clone(), Dataset::logs(context.tenant().clone()));
-        Self { inner, env, dataset, views, rulebook }
+        Self { inner, env, dataset, views, freshness, rulebook }
     }
 
     /// Removes the rows of the page that are hidden now.
@@ -52,6 +54,10 @@ impl MaskedFollow {
 }
 
 impl Follow for MaskedFollow {
+    fn keep_up(&self) -> Vec<String> {
+        self.freshness.keep_up()
+    }
+
     fn next(&mut self) -> BoxFuture<'_, Option<Followed>> {
         Box::pin(async move {
             loop {

@@ -247,7 +247,8 @@ impl LogSource for EngineLogs {
             ));
         }
         let inner = self.followers.follow(context, matchers)?;
-        let (views, rulebook) = (Arc::clone(&self.views), Arc::clone(&self.rulebook));
-        Ok(Box::new(MaskedFollow::new(inner, context, views, rulebook)))
+        let (views, freshness) = (Arc::clone(&self.views), self.series.freshness().clone());
+        freshness.keep_up();
+        Ok(Box::new(MaskedFollow::new(inner, context, (views, freshness), Arc::clone(&self.rulebook))))
     }
 }
