@@ -143,7 +143,7 @@ const COMMANDS: &[Command] = &[
         name: "damage",
         arguments: "--damage N [--first SEED]",
         about: "damage copied stores in N ways; check that no undamaged row is lost and all damage is found",
-        run: suites::damage,
+        run: suites::copies,
     },
     Command {
         name: "dashboards",
