@@ -208,7 +208,9 @@ fn damage(place: &Path, folder: &Path) {
 }
 
 fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
+    // The writers of a bucket may not have flushed yet.
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries {
         let path = entry.unwrap().path();
         match path.is_dir() {
             true => files(&path, found),
