@@ -50,8 +50,8 @@ pub struct Answered {
     pub is_warned: bool,
 }
 
-/// Asks a node for the rows of a window, which begins at a multiple of a step and ends with a second. An answer that is an error or no
-/// answer is one here.
+/// Asks a node for the rows of a window, which begins at a multiple of a step and ends with a second. An
+/// answer that is an error or no answer is one here.
 pub fn ask(
     node: SocketAddr,
     (signal, question): (Signal, Question),

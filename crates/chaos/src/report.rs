@@ -160,9 +160,9 @@ pub struct Verdict {
 impl Verdict {
     /// The table: a line for each kind of fault that occurred.
     pub fn table(&self) -> String {
-        let mut text = String::from(
-            "fault                 count  longest failing query  longest wait for ack  oldest without warning\n",
-        );
+        let heads = ["longest failing query", "longest wait for ack", "oldest without warning"];
+        let mut text =
+            format!("{:<22}{:>5}{:>23}{:>22}{:>24}\n", "fault", "count", heads[0], heads[1], heads[2]);
         for row in self.rows.iter().filter(|row| row.count > 0) {
             let [query, acknowledgement, age] =
                 [row.query, row.acknowledgement, row.age].map(|wait| format!("{:.1} s", wait.as_secs_f64()));

@@ -98,7 +98,10 @@ impl Signal {
                 Request::post("/loki/api/v1/push", &JSON, body.to_string().into())
             }
             Self::OtlpLines => {
-                let record = |row: &Row| json!({"timeUnixNano": row.at_ns.to_string(), "body": {"stringValue": line(row)}});
+                let record = |row: &Row| {
+                    let body = json!({"stringValue": line(row)});
+                    json!({"timeUnixNano": row.at_ns.to_string(), "body": body})
+                };
                 let records: Vec<Value> = rows.iter().map(record).collect();
                 let scopes = json!([{"scope": {}, "logRecords": records}]);
                 let body = json!({"resourceLogs": [{"resource": resource(self), "scopeLogs": scopes}]});

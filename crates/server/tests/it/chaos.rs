@@ -5,7 +5,7 @@
 //! while rows of all signals are pushed and all languages are asked. `SANDUR_CHAOS_SEED` repeats a plan;
 //! `cargo xtask chaos` runs longer ones over more nodes.
 
-#![allow(clippy::unwrap_used)] // a process test
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test
 
 use std::path::PathBuf;
 
