@@ -59,7 +59,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("carbon", &["protobuf"]),
     ("ingest", &["base", "memory", "runtime", "model", "protobuf", "format", "carbon"]),
     ("yaml", &["base"]),
-    ("scrape", &["base", "memory", "runtime", "model", "ingest", "yaml"]),
+    ("targets", &["base", "memory", "model", "yaml"]),
+    ("scrape", &["base", "memory", "runtime", "model", "ingest", "yaml", "targets"]),
     ("peers", &["base", "memory", "runtime", "protobuf"]),
     ("relay", &["base", "memory", "runtime", "model", "carbon"]),
     ("terminal", &["runtime", "model"]),
@@ -99,7 +100,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "rules",
-        &["base", "memory", "runtime", "model", "store", "query", "logql", "promql", "yaml", "service"],
+        &[
+            "base", "memory", "runtime", "model", "store", "query", "logql", "promql", "yaml", "targets",
+            "service",
+        ],
     ),
     (
         "service",

@@ -54,6 +54,12 @@ pub static RULER: &[OptionSpec] = &[
         |s| Slot::Duration(&mut s.ruler.for_grace_period),
     ),
     option(
+        "ruler.alerting_config_file",
+        "File with the section `alerting` of Prometheus' configuration: Alertmanagers, also from files, and \
+         alert_relabel_configs. It is read every 10 s. Empty: none.",
+        |s| Slot::Text(&mut s.ruler.alerting_config_file),
+    ),
+    option(
         "ruler.alertmanager_ca_file",
         "Authorities (PEM) that sign the certificates of Alertmanagers. Empty: those of the system.",
         |s| Slot::Text(&mut s.ruler.alertmanager_ca_file),

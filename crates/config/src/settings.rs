@@ -154,6 +154,8 @@ pub struct Ruler {
     pub for_outage_tolerance: Duration,
     /// Minimum time until a restored alert fires.
     pub for_grace_period: Duration,
+    /// File with Alertmanagers and relabelling of alerts; empty: none.
+    pub alerting_config_file: String,
     /// Authorities of Alertmanagers; empty: those of the system.
     pub alertmanager_ca_file: String,
     /// Bearer token for Alertmanagers; empty: none.
@@ -176,6 +178,7 @@ impl Default for Ruler {
             resend_delay: minutes(1),
             for_outage_tolerance: minutes(60),
             for_grace_period: minutes(10),
+            alerting_config_file: String::new(),
             alertmanager_ca_file: String::new(),
             alertmanager_token_file: String::new(),
         }

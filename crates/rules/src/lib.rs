@@ -48,7 +48,7 @@ pub use error::EvaluationError;
 pub use external::External;
 pub use group::{EVALUATIONS_MAX, Group, Parts};
 pub use metrics::RuleMetrics;
-pub use notify::{AlertmanagerShown, Notifier, Post, QUEUED_MAX};
+pub use notify::{AlertingFile, AlertmanagerShown, Notifier, Post, QUEUED_MAX};
 pub use restore::Tolerance;
 pub use rule::Common;
 pub use ruler::Ruler;

@@ -42,6 +42,8 @@ pub struct RuleMetrics {
     lost: Family<ReasonLabels, Counter>,
     /// Alerts that wait to be sent, of all Alertmanagers.
     pub queued: Gauge,
+    /// Whether the file of Alertmanagers has an error.
+    pub alerting_broken: Gauge,
     /// Tenants with rules that were stored through the API.
     pub stored_tenants: Gauge,
     /// Objects of stored rules that are damaged, so that what held before is used.
@@ -67,6 +69,7 @@ impl Default for RuleMetrics {
             notification_failures: Counter::default(),
             lost: Family::default(),
             queued: Gauge::default(),
+            alerting_broken: Gauge::default(),
             stored_tenants: Gauge::default(),
             stored_broken: Gauge::default(),
             stored_reads: Counter::default(),
@@ -98,6 +101,8 @@ impl RuleMetrics {
         let text = "Alerts that were not sent to an Alertmanager, by reason";
         all.register("sandur_rules_notifications_lost", text, own.lost);
         all.register("sandur_rules_notifications_queued", "Alerts that wait to be sent", own.queued);
+        let text = "1 while the file of Alertmanagers has an error, so that what held before is used";
+        all.register("sandur_rules_alerting_file_broken", text, own.alerting_broken);
         let text = "Tenants with rules that were stored through the API";
         all.register("sandur_rules_stored_tenants", text, own.stored_tenants);
         let text = "Objects of stored rules that are damaged, so that what held before is used";

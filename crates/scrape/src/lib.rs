@@ -21,17 +21,15 @@
 mod batches;
 mod board;
 mod config;
-mod discovery;
 mod fetch;
-mod relabel;
 mod run;
 mod scrape;
 mod series;
 mod target;
 
 pub use board::{Board, Health, TargetStatus};
-pub use config::{Auth, ConfigError, FileDiscovery, JobConfig, ScrapeFile, TargetGroup, Tls};
+pub use config::{Auth, ConfigError, JobConfig, ScrapeFile, Tls};
 pub use fetch::{ACCEPT, Fetch, FetchRequest, Fetched};
-pub use relabel::Relabel;
 pub use run::{Scraper, Sink};
+pub use sandur_targets::{FileDiscovery, Relabel, TargetGroup};
 pub use scrape::short_of;

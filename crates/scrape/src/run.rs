@@ -12,12 +12,12 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batches::Batches;
 use crate::board::{Board, Health, TargetStatus};
-use crate::config::{JobConfig, ScrapeFile, TargetGroup};
-use crate::discovery::KnownFiles;
+use crate::config::{JobConfig, ScrapeFile};
 use crate::fetch::{Fetch, FetchRequest, Fetched};
 use crate::scrape::{Counts, Report, ScrapeReader};
 use crate::series::SeriesMemory;
 use crate::target::{Found, Target, targets};
+use sandur_targets::{KnownFiles, TargetGroup};
 
 /// The largest number of targets of all jobs, and of dropped targets that are shown.
 const TARGETS_MAX: usize = 10_000;

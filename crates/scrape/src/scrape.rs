@@ -16,8 +16,8 @@ use sandur_model::{Exemplar, Labels, MetricMetadata, STALE_BITS, StreamId, Tenan
 
 use crate::batches::Batches;
 use crate::config::JobConfig;
-use crate::relabel::{LabelSet, relabel};
 use crate::series::SeriesMemory;
+use sandur_targets::{LabelSet, relabel};
 
 const NAME: &str = "__name__";
 /// Prefix of a label of the text that the target has too.

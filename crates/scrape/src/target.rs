@@ -5,8 +5,8 @@ use std::time::Duration;
 use sandur_base::units::{format_duration, parse_duration};
 use url::Url;
 
-use crate::config::{JobConfig, TargetGroup};
-use crate::relabel::{LabelSet, relabel};
+use crate::config::JobConfig;
+use sandur_targets::{LabelSet, TargetGroup, relabel};
 
 /// The shortest scrape interval.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);

@@ -20,8 +20,8 @@ pub static BUILD_INFO: Route = Route {
     scope: Access::Credential,
     does: "The version of Prometheus whose API this is, by which clients choose features, and the version of \
            this program (`revision`).",
-    answers: "200, `{\"version\",\"revision\",\"branch\",\"buildUser\",\"buildDate\",\"goVersion\"}` as \
-              `data`.",
+    answers: "200, `{\"version\",\"revision\",\"branch\",\"buildUser\",\"buildDate\",\"goVersion\",\
+              \"features\"}` as `data`; `features` says that there is an API of stored rules, as Mimir does.",
     several_tenants: true,
     handler: |request, app| build_info.call(request, app),
     ..Route::of(Group::Metrics)
@@ -35,7 +35,7 @@ async fn build_info() -> Response {
     // Clients decode `goVersion`, so it is present; this program has no Go.
     success_json(&format!(
         "{{\"version\":\"{API_VERSION}\",\"revision\":\"sandur {own}\",\"branch\":\"\",\"buildUser\":\"\",\
-         \"buildDate\":\"\",\"goVersion\":\"\"}}"
+         \"buildDate\":\"\",\"goVersion\":\"\",\"features\":{{\"ruler_config_api\":\"true\"}}}}"
     ))
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sandur_model::{Labels, StreamId};
+use sandur_targets::LabelSet;
 use serde_json::{Map, Value, json};
 
 use super::queue::{AlertKey, Entry};
@@ -11,11 +12,16 @@ use crate::alert::Alert;
 use crate::data::Instant;
 use crate::external::External;
 
-/// An alert as JSON, and the id of its labels with the external ones.
-pub fn entry(alert: &Alert, external: &External, link: &str) -> (StreamId, Entry) {
-    // Labels of the alert take precedence over external ones.
+/// The labels of an alert with the external ones, over which those of the alert take precedence.
+pub fn labels_of(alert: &Alert, external: &External) -> LabelSet {
     let of_server = external.labels.iter().map(|(name, value)| (&**name, &**value));
-    let labels = Labels::from_pairs(of_server.chain(alert.labels.iter()));
+    let all = of_server.chain(alert.labels.iter());
+    all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// An alert with these labels as JSON, and the id of the labels.
+pub fn entry(alert: &Alert, labels: &LabelSet, link: &str) -> (StreamId, Entry) {
+    let labels = Labels::from_pairs(labels.iter().map(|(name, value)| (&**name, &**value)));
     let ends_at = alert.resolved_at.or(alert.valid_until);
     let text = json!({
         "labels": object(labels.iter()),

@@ -3,12 +3,16 @@
 //! Each Alertmanager has a queue and a task of its own, so that one that is slow or dead does not delay the
 //! others. A queue has one entry per alert: a newer state of an alert replaces the one that waits.
 //!
+//! The Alertmanagers are those of the options, and those of a file ([`AlertingFile`]) that may change. Rules
+//! of that file change labels of alerts, after the external labels were added, or drop alerts.
+//!
 //! A request has alerts of one tenant, which it names in the header `X-Scope-OrgID`.
 //!
 //! **Invariants.** A queue is bounded; when it is full, the oldest alert is lost and counted. A request that
 //! fails is repeated with back-off until the Alertmanager accepts it or refuses it for good. Evaluations
 //! never wait for notifications.
 
+mod alerting;
 mod body;
 mod queue;
 
@@ -18,12 +22,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use sandur_base::BoxFuture;
 use sandur_model::TenantId;
-use sandur_runtime::{Backoff, Env, Task};
+use sandur_runtime::{Backoff, Env, ShutdownSignal, Task};
+use sandur_targets::{Relabel, relabel};
 use tokio::sync::Notify;
 
 use crate::alert::Alert;
 use crate::external::External;
 use crate::metrics::RuleMetrics;
+pub use alerting::{AlertingFile, Destination};
 pub use queue::QUEUED_MAX;
 use queue::{AlertKey, Entry, Queue};
 
@@ -50,19 +56,31 @@ pub trait Post: Send + Sync {
 pub struct Notifier(Arc<Inner>);
 
 struct Inner {
-    targets: Arc<Vec<Target>>,
+    env: Env,
+    post: Arc<dyn Post>,
+    running: Mutex<Vec<Running>>,
+    /// Rules that change the labels of all alerts.
+    relabel: Mutex<Arc<Vec<Relabel>>>,
     external: Arc<External>,
     metrics: RuleMetrics,
-    /// The tasks end when the notifier is dropped.
-    _tasks: Vec<Task<()>>,
+}
+
+/// An Alertmanager and its task, which ends when this is dropped.
+struct Running {
+    target: Arc<Target>,
+    _task: Task<()>,
 }
 
 /// An Alertmanager.
 struct Target {
     url: String,
+    relabel: Mutex<Vec<Relabel>>,
     queue: Mutex<Queue>,
     arrived: Notify,
     last_error: Mutex<Option<String>>,
+    metrics: RuleMetrics,
+    /// How many of its alerts the gauge of waiting alerts has.
+    counted: Mutex<i64>,
 }
 
 /// An Alertmanager as it is shown to people.
@@ -85,70 +103,156 @@ impl Notifier {
         post: Arc<dyn Post>,
         metrics: RuleMetrics,
     ) -> Self {
-        let target = |url: &String| {
-            let url = format!("{}/api/v2/alerts", url.trim_end_matches('/'));
-            let queue = Mutex::new(Queue::default());
-            Target { url, queue, arrived: Notify::new(), last_error: Mutex::default() }
-        };
-        let targets: Arc<Vec<Target>> = Arc::new(urls.iter().map(target).collect());
-        let start = |number: usize| {
-            let (targets, post, metrics) = (Arc::clone(&targets), Arc::clone(&post), metrics.clone());
-            let sender = Sender { env: env.clone(), targets, number, post, metrics };
-            env.spawn("notifications", sender.run())
-        };
-        let tasks = (0..targets.len()).map(start).collect();
-        Self(Arc::new(Inner { targets, external, metrics, _tasks: tasks }))
+        let (running, relabel, env) = (Mutex::default(), Mutex::default(), env.clone());
+        let notifier = Self(Arc::new(Inner { env, post, running, relabel, external, metrics }));
+        notifier.set(destinations(urls), Vec::new());
+        notifier
+    }
+
+    /// Follows a file with Alertmanagers until the server stops. Those of the options stay.
+    pub async fn follow(self, mut file: AlertingFile, urls: Vec<String>, stopping: ShutdownSignal) {
+        let env = self.0.env.clone();
+        loop {
+            let read = move || {
+                let found = file.read();
+                (file, found)
+            };
+            let (after, found) = env.run_blocking(read).await;
+            file = after;
+            self.0.metrics.alerting_broken.set(i64::from(file.error.is_some()));
+            let mut all = destinations(&urls);
+            all.extend(found.destinations);
+            self.set(all, found.relabel);
+            if env.timeout(AlertingFile::REFRESH, stopping.triggered()).await.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Sends to these Alertmanagers from now on. One that stays keeps its queue; what waits for one that is
+    /// gone is lost and counted.
+    fn set(&self, wanted: Vec<Destination>, relabel: Vec<Relabel>) {
+        let inner = &*self.0;
+        *lock(&inner.relabel) = Arc::new(relabel);
+        let mut running = lock(&inner.running);
+        let mut before = std::mem::take(&mut *running);
+        for Destination { url, relabel } in wanted {
+            if running.iter().any(|other| other.target.url == url) {
+                continue;
+            }
+            let same = before.iter().position(|running| running.target.url == url);
+            let one = same.map_or_else(|| inner.start(url), |at| before.swap_remove(at));
+            *lock(&one.target.relabel) = relabel;
+            running.push(one);
+        }
+        for gone in before {
+            let lost = gone.target.lock().len() as u64;
+            if lost > 0 {
+                inner.metrics.lose("removed", lost);
+            }
+        }
     }
 
     /// Queues alerts of a tenant's rule with this expression for all Alertmanagers.
     pub fn send(&self, tenant: &TenantId, expr: &str, alerts: Vec<Alert>) {
-        let Inner { targets, external, metrics, .. } = &*self.0;
+        let Inner { running, external, metrics, relabel: rules, .. } = &*self.0;
+        let targets: Vec<Arc<Target>> =
+            lock(running).iter().map(|running| Arc::clone(&running.target)).collect();
         if alerts.is_empty() || targets.is_empty() {
             return;
         }
+        let rules = Arc::clone(&lock(rules));
         let link = external.table_link(expr);
         for alert in alerts {
-            let (id, entry) = body::entry(&alert, external, &link);
-            for target in targets.iter() {
-                let lost = target.lock().push((tenant.clone(), id), Arc::clone(&entry));
+            let mut labels = body::labels_of(&alert, external);
+            if !relabel(&rules, &mut labels) {
+                continue;
+            }
+            for target in &targets {
+                let mut labels = labels.clone();
+                if !relabel(&lock(&target.relabel), &mut labels) {
+                    continue;
+                }
+                let (id, entry) = body::entry(&alert, &labels, &link);
+                let lost = target.lock().push((tenant.clone(), id), entry);
                 if lost > 0 {
                     metrics.lose("queue_full", lost);
                 }
             }
         }
-        targets.iter().for_each(|target| target.arrived.notify_one());
-        observe(targets, metrics);
+        for target in &targets {
+            target.count();
+            target.arrived.notify_one();
+        }
     }
 
     /// The Alertmanagers.
     pub fn targets(&self) -> Vec<AlertmanagerShown> {
-        let shown = |target: &Target| AlertmanagerShown {
-            url: without_credentials(&target.url),
-            queued: target.lock().len(),
-            last_error: target.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        let shown = |running: &Running| AlertmanagerShown {
+            url: without_credentials(&running.target.url),
+            queued: running.target.lock().len(),
+            last_error: lock(&running.target.last_error).clone(),
         };
-        self.0.targets.iter().map(shown).collect()
+        lock(&self.0.running).iter().map(shown).collect()
     }
 
-    /// Whether an alert waits to be sent.
+    /// Whether no alert waits to be sent.
     pub fn is_idle(&self) -> bool {
-        self.0.targets.iter().all(|target| target.lock().len() == 0)
+        lock(&self.0.running).iter().all(|running| running.target.lock().len() == 0)
     }
 }
 
-/// Shows how many alerts wait.
-fn observe(targets: &[Target], metrics: &RuleMetrics) {
-    let queued: usize = targets.iter().map(|target| target.lock().len()).sum();
-    metrics.queued.set(queued as i64);
+impl Inner {
+    fn start(&self, url: String) -> Running {
+        let target = Arc::new(Target {
+            url,
+            relabel: Mutex::default(),
+            queue: Mutex::default(),
+            arrived: Notify::new(),
+            last_error: Mutex::default(),
+            metrics: self.metrics.clone(),
+            counted: Mutex::default(),
+        });
+        let (env, post, metrics) = (self.env.clone(), Arc::clone(&self.post), self.metrics.clone());
+        let sender = Sender { env, target: Arc::clone(&target), post, metrics };
+        Running { target, _task: self.env.spawn("notifications", sender.run()) }
+    }
+}
+
+/// Alertmanagers of the options.
+fn destinations(urls: &[String]) -> Vec<Destination> {
+    let of = |url: &String| Destination {
+        url: format!("{}/api/v2/alerts", url.trim_end_matches('/')),
+        relabel: Vec::new(),
+    };
+    urls.iter().map(of).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.metrics.queued.dec_by(*lock(&self.counted));
+    }
 }
 
 impl Target {
     fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
+    }
+
+    /// Corrects the gauge of waiting alerts by what changed here.
+    fn count(&self) {
+        let waiting = self.lock().len() as i64;
+        let mut counted = lock(&self.counted);
+        self.metrics.queued.inc_by(waiting - *counted);
+        *counted = waiting;
     }
 
     fn note(&self, error: Option<String>) {
-        let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last_error);
         if let Some(error) = error.as_ref().filter(|_| last.is_none()) {
             tracing::warn!(
                 url = without_credentials(&self.url),
@@ -163,15 +267,14 @@ impl Target {
 /// Sends what is queued for an Alertmanager, one request after the other.
 struct Sender {
     env: Env,
-    targets: Arc<Vec<Target>>,
-    number: usize,
+    target: Arc<Target>,
     post: Arc<dyn Post>,
     metrics: RuleMetrics,
 }
 
 impl Sender {
     async fn run(self) {
-        let target = &self.targets[self.number];
+        let target = &self.target;
         let mut pauses = PAUSES.pauses();
         loop {
             let batch = target.lock().take(BATCH);
@@ -180,7 +283,7 @@ impl Sender {
                 continue;
             }
             let is_done = self.send(target, batch).await;
-            observe(&self.targets, &self.metrics);
+            target.count();
             match is_done {
                 true => pauses = PAUSES.pauses(),
                 false => self.env.sleep(pauses.after_failure_with_jitter(&self.env)).await,

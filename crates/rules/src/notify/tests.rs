@@ -141,3 +141,40 @@ async fn a_dead_receiver_delays_no_other_and_its_queue_is_bounded() {
     assert_eq!(living.url, "http://am/api/v2/alerts", "without the password");
     assert!(metrics.notification_failures.get() < 20, "it backs off");
 }
+
+#[tokio::test(start_paused = true)]
+async fn rules_of_a_file_change_and_drop_alerts_and_alertmanagers_come_and_go() {
+    let (env, receiver) = (Env::simulated(1, 0), Arc::new(Receiver::default()));
+    let (notifier, metrics) = notifier(&env, &["http://option"], &receiver);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("alerting.yml");
+    let text = "alerting:\n  alert_relabel_configs:\n  - {action: labeldrop, regex: zone}\n  \
+                - {source_labels: [alertname], regex: secret, action: drop}\n  alertmanagers:\n  \
+                - static_configs: [{targets: ['dead:1', 'file:1']}]\n";
+    std::fs::write(&path, text).unwrap();
+    let stop = sandur_runtime::Shutdown::default();
+    let urls = vec!["http://option".to_owned()];
+    let file = AlertingFile::open(path.clone()).unwrap();
+    let _task = env.spawn("follow", notifier.clone().follow(file, urls, stop.signal()));
+    env.sleep(Duration::from_secs(1)).await;
+    let tenant = TenantId::default_tenant();
+    notifier.send(&tenant, "up", vec![alert("a", false), alert("secret", false)]);
+    env.sleep(Duration::from_secs(1)).await;
+    let mut sent: Vec<String> = {
+        let bodies = receiver.bodies.lock().unwrap();
+        bodies.iter().map(|(url, body)| format!("{url} {}", body[0]["labels"])).collect()
+    };
+    sent.sort();
+    sent.dedup();
+    let labels = r#"{"alertname":"a","cluster":"own"}"#;
+    let url = |host: &str| format!("http://{host}/api/v2/alerts {labels}");
+    assert_eq!(sent, [url("dead:1"), url("file:1"), url("option")]);
+    assert_eq!((metrics.queued.get(), notifier.targets().len()), (1, 3), "one waits for the dead one");
+
+    std::fs::write(&path, text.replace("'dead:1', ", "")).unwrap();
+    env.sleep(Duration::from_secs(20)).await;
+    assert_eq!((metrics.lost("removed"), metrics.queued.get(), notifier.targets().len()), (1, 0, 2));
+    std::fs::write(&path, "alerting: [").unwrap();
+    env.sleep(Duration::from_secs(20)).await;
+    assert_eq!((metrics.alerting_broken.get(), notifier.targets().len()), (1, 2));
+}

@@ -17,6 +17,8 @@ use crate::spec::{GroupSpec, Language};
 
 /// The largest object with the rules of a tenant.
 pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
+/// The shortest interval of a group, so that a client cannot keep the process busy with one rule.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The longest name of a namespace or group.
 const NAME_BYTES_MAX: usize = 1_024;
 
@@ -202,6 +204,11 @@ impl CheckedGroup {
         let rules = spec.rules.len();
         if rules == 0 {
             return Err(StoredError::Refused("rules: a group needs at least one rule".to_owned()));
+        }
+        if spec.interval < INTERVAL_MIN {
+            let text =
+                format!("interval: {:?}, and a stored group has at least {INTERVAL_MIN:?}", spec.interval);
+            return Err(StoredError::Refused(text));
         }
         check(
             "rules in a group",

@@ -26,6 +26,9 @@ const GONE_MAX: usize = 5;
 /// Memory of rules, in multiples of their stored size: JSON, texts, and the parsed groups.
 const MEMORY_PER_BYTE: u64 = 6;
 
+/// The rules of an object, the same for evaluation, and the memory of both.
+type Read = (Arc<Document>, Arc<Vec<GroupSpec>>, Arc<Reservation>);
+
 /// Why an object of a tenant is not in use.
 enum Unread {
     /// It does not exist: a newer index names another one.
@@ -173,8 +176,7 @@ impl StoredRules {
     ) -> Result<Option<Held>, StoredError> {
         let reason = match self.read(tenant, &entry.now).await {
             Ok((document, specs, memory)) => {
-                let (of, memory) = (entry.now.clone(), Arc::new(memory));
-                return Ok(Some(Held { of, document, specs, error: None, memory }));
+                return Ok(Some(Held { of: entry.now.clone(), document, specs, error: None, memory }));
             }
             Err(Unread::Store(error)) => return Err(error.into()),
             Err(Unread::Gone) if !is_last => return Ok(None),
@@ -203,27 +205,18 @@ impl StoredRules {
     }
 
     /// The rules before the last change; none if they cannot be read either.
-    pub(super) async fn previous(
-        &self,
-        tenant: &TenantId,
-        entry: &Entry,
-    ) -> Result<(Arc<Document>, Arc<Vec<GroupSpec>>, Arc<Reservation>), StoredError> {
+    pub(super) async fn previous(&self, tenant: &TenantId, entry: &Entry) -> Result<Read, StoredError> {
         if let Some(before) = &entry.before {
             match self.read(tenant, before).await {
-                Ok((document, specs, memory)) => return Ok((document, specs, Arc::new(memory))),
+                Ok(read) => return Ok(read),
                 Err(Unread::Store(error)) => return Err(error.into()),
                 Err(Unread::Gone | Unread::Broken(_)) => {}
             }
         }
-        let nothing = (Arc::new(Document::empty(tenant)), Arc::default());
-        Ok((nothing.0, nothing.1, Arc::new(self.memory().empty())))
+        Ok((Arc::new(Document::empty(tenant)), Arc::default(), Arc::new(self.memory().empty())))
     }
 
-    async fn read(
-        &self,
-        tenant: &TenantId,
-        of: &Reference,
-    ) -> Result<(Arc<Document>, Arc<Vec<GroupSpec>>, Reservation), Unread> {
+    async fn read(&self, tenant: &TenantId, of: &Reference) -> Result<Read, Unread> {
         if of.bytes > DOCUMENT_BYTES_MAX as u64 {
             let text = format!("the index says that it has {} bytes, at most {DOCUMENT_BYTES_MAX}", of.bytes);
             return Err(Unread::Broken(text));
@@ -238,7 +231,7 @@ impl StoredRules {
             Ok((Arc::new(document), Arc::new(specs)))
         };
         let (document, specs) = self.0.parts.env.run_blocking(job).await.map_err(Unread::Broken)?;
-        Ok((document, specs, memory))
+        Ok((document, specs, Arc::new(memory)))
     }
 
     /// Memory for rules of this stored size.

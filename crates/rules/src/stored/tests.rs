@@ -172,6 +172,7 @@ async fn a_refused_group_changes_nothing_and_the_error_names_the_limit() {
         ("n", wide, "3 rules in a group, and the limit is 2 (ruler_max_rules_per_rule_group)"),
         ("n", large, "bytes, and the limit is 400 (ruler_max_rule_group_size)"),
         ("n", "name: g\nrules: []".to_owned(), "rules: a group needs at least one rule"),
+        ("n", group("g").replace("30s", "10ms"), "interval: 10ms, and a stored group has at least 1s"),
         (
             "n",
             "name: g\nrules:\n- {record: a, expr: 'sum('}".to_owned(),
@@ -320,21 +321,28 @@ async fn an_outage_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_groups_are_refused_at_the_limit_and_their_listing_is_bounded() {
-    let (env, store) = world(1, FaultPlan::none());
-    let process = Process::over(&store, &env);
-    let limits = Limits { ruler_max_rule_groups_per_tenant: 200, ..Limits::default() };
+async fn of_ten_thousand_groups_those_beyond_the_limit_are_not_stored() {
+    let mut document = Document::empty(&tenant());
+    let limits = Limits { ruler_max_rule_groups_per_tenant: 1_500, ..Limits::default() };
     let mut refused = 0;
     for n in 0..10_000 {
-        match process.set_within(&format!("ns{}", n % 7), &group(&format!("g{n}")), &limits).await {
-            Ok(()) => {}
-            Err(error) => {
-                assert!(error.to_string().contains("ruler_max_rule_groups_per_tenant"), "{error}");
-                refused += 1;
-            }
-        }
+        let namespace = format!("ns{}", n % 7);
+        let group =
+            CheckedGroup::read(&group(&format!("g{n}")), (Language::Promql, &namespace), &limits).unwrap();
+        refused += usize::from(document.set(&namespace, group, &limits).is_err());
     }
-    assert_eq!((refused, process.names().len()), (9_800, 200));
+    let bytes = document.encode().unwrap();
+    assert_eq!((refused, bytes.len() < 1 << 20), (8_500, true), "{} bytes", bytes.len());
+    assert_eq!(Document::decode(&bytes, &tenant()).unwrap().specs(Duration::ZERO).unwrap().len(), 1_500);
+
+    let (env, store) = world(1, FaultPlan::none());
+    let process = Process::over(&store, &env);
+    let limits = Limits { ruler_max_rule_groups_per_tenant: 20, ..Limits::default() };
+    for n in 0..100 {
+        let stored = process.set_within("n", &group(&format!("g{n}")), &limits).await;
+        assert_eq!(stored.is_ok(), n < 20, "{stored:?}");
+    }
+    assert_eq!(process.names().len(), 20);
     assert_eq!(process.store.list("rules", Intent::catalog()).await.unwrap().len(), 3, "two versions");
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use sandur_yaml::{ConfigError, Data, Keys, Node};
 
 use super::auth;
-use super::job_config::{FileDiscovery, JobConfig, TargetGroup};
-use crate::relabel::{Action, Relabel};
+use super::job_config::JobConfig;
 
 /// Defaults of jobs, from the `global` section.
 #[derive(Clone, Copy, Debug)]
@@ -42,8 +41,6 @@ const FOREIGN: &[&str] = &[
     "http_headers",
     "extra_scrape_metrics",
 ];
-
-const REFRESH: Duration = Duration::from_secs(300);
 
 pub(super) fn read(
     node: &Node,
@@ -90,18 +87,11 @@ pub(super) fn read(
     job.label_value_length_limit = keys.count("label_value_length_limit")?;
     job.target_limit = keys.count("target_limit")?;
     if let Some(list) = keys.take("static_configs") {
-        job.groups = groups(list)?;
+        job.groups = sandur_targets::groups(list)?;
     }
-    for node in keys.list("file_sd_configs")? {
-        let mut files = Keys::of(node)?;
-        let patterns = files.texts("files")?;
-        let refresh = files.duration("refresh_interval")?.unwrap_or(REFRESH);
-        files.finish(&[], warnings)?;
-        job.files.push(FileDiscovery { patterns, refresh });
-    }
-    job.relabel = keys.list("relabel_configs")?.iter().map(relabel).collect::<Result<_, _>>()?;
-    job.metric_relabel =
-        keys.list("metric_relabel_configs")?.iter().map(relabel).collect::<Result<_, _>>()?;
+    job.files = sandur_targets::files(&mut keys, warnings)?;
+    job.relabel = sandur_targets::rules(&mut keys, "relabel_configs")?;
+    job.metric_relabel = sandur_targets::rules(&mut keys, "metric_relabel_configs")?;
     keys.finish(FOREIGN, warnings)?;
     Ok(job)
 }
@@ -125,37 +115,4 @@ fn params(keys: &mut Keys<'_>) -> Result<Vec<(String, String)>, ConfigError> {
         }
     }
     Ok(params)
-}
-
-fn relabel(node: &Node) -> Result<Relabel, ConfigError> {
-    let mut keys = Keys::of(node)?;
-    let line = keys.line;
-    let action = keys.text("action")?.unwrap_or_else(|| "replace".to_owned());
-    let action = Action::parse(&action)
-        .ok_or_else(|| ConfigError::at(line, format!("action: unknown relabel action '{action}'")))?;
-    let source_labels = keys.texts("source_labels")?;
-    let separator = keys.text("separator")?.unwrap_or_else(|| ";".to_owned());
-    let regex = keys.text("regex")?;
-    let modulus = keys.count("modulus")?;
-    let target = keys.text("target_label")?.unwrap_or_default();
-    let replacement = keys.text("replacement")?.unwrap_or_else(|| "$1".to_owned());
-    keys.finish(&[], &mut Vec::new())?;
-    let regex = regex.as_deref().unwrap_or("(.*)");
-    Relabel::new(action, (source_labels, separator), regex, modulus, (target, replacement))
-        .map_err(|what| ConfigError::at(line, what))
-}
-
-/// Reads a list of target groups.
-pub(crate) fn groups(list: &Node) -> Result<Vec<TargetGroup>, ConfigError> {
-    let Data::List(items) = &list.data else {
-        return Err(ConfigError::at(list.line, "expected a list of groups of targets".to_owned()));
-    };
-    let groups = items.iter().map(|item| {
-        let mut keys = Keys::of(item)?;
-        let targets = keys.texts("targets")?;
-        let labels = keys.map("labels")?.into_iter().collect();
-        keys.finish(&[], &mut Vec::new())?;
-        Ok(TargetGroup { targets, labels })
-    });
-    groups.collect()
 }

@@ -1,10 +1,9 @@
 //! The options of a job, with Prometheus's defaults.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::auth::{Auth, Tls};
-use crate::relabel::Relabel;
+use sandur_targets::{FileDiscovery, Relabel, TargetGroup};
 
 /// A job: targets that are scraped with the same options.
 #[derive(Clone, Debug)]
@@ -51,24 +50,6 @@ pub struct JobConfig {
     pub relabel: Vec<Relabel>,
     /// `metric_relabel_configs`.
     pub metric_relabel: Vec<Relabel>,
-}
-
-/// Targets with common labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TargetGroup {
-    /// The addresses of the targets.
-    pub targets: Vec<String>,
-    /// The labels of the targets.
-    pub labels: BTreeMap<String, String>,
-}
-
-/// Discovery of targets from files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileDiscovery {
-    /// Path patterns, whose last part may contain `*`.
-    pub patterns: Vec<String>,
-    /// The interval between two reads.
-    pub refresh: Duration,
 }
 
 impl JobConfig {

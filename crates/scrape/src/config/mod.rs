@@ -10,9 +10,8 @@ mod job_config;
 use std::time::Duration;
 
 pub use auth::{Auth, Tls};
-pub(crate) use job::groups;
 use job::{DEFAULT_TIMEOUT, Defaults};
-pub use job_config::{FileDiscovery, JobConfig, TargetGroup};
+pub use job_config::JobConfig;
 pub use sandur_yaml::ConfigError;
 use sandur_yaml::{Keys, Node};
 
@@ -109,7 +108,7 @@ impl ScrapeFile {
                     jobs.push(JobConfig {
                         scheme: scheme.to_owned(),
                         path: path.to_owned(),
-                        groups: vec![TargetGroup::default()],
+                        groups: vec![sandur_targets::TargetGroup::default()],
                         ..JobConfig::new(name, interval, interval.min(DEFAULT_TIMEOUT))
                     });
                     jobs.last_mut().ok_or("a job was just added")?

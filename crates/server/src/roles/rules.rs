@@ -15,8 +15,8 @@ use sandur_model::{Role, TenantId};
 use sandur_rules::file::{ReadOptions, read};
 use sandur_rules::stored::{StoredParts, StoredRules};
 use sandur_rules::{
-    Common, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, Parts, Post, RuleMetrics, Ruler, Rulers,
-    Served, Source, Tolerance,
+    AlertingFile, Common, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, Parts, Post, RuleMetrics,
+    Ruler, Rulers, Served, Source, Tolerance,
 };
 use sandur_runtime::{Env, Task};
 use sandur_service::Queries;
@@ -40,6 +40,7 @@ pub struct Configured {
     built_in: Vec<GroupSpec>,
     sources: Vec<Source>,
     alertmanagers: Vec<String>,
+    alerting: Option<AlertingFile>,
     labels: Vec<(String, String)>,
     client: reqwest::Client,
 }
@@ -70,7 +71,11 @@ pub fn configured(settings: &Settings) -> Result<Option<Configured>, Failed> {
     let alertmanagers = settings.alertmanager_url.clone();
     let built_in = Vec::new();
     let has_stored = true;
-    Ok(Some(Configured { tenant, has_stored, built_in, sources, alertmanagers, labels, client }))
+    let alerting = match of.alerting_config_file.as_str() {
+        "" => None,
+        path => Some(AlertingFile::open(path.into()).map_err(Failed::new)?),
+    };
+    Ok(Some(Configured { tenant, has_stored, built_in, sources, alertmanagers, alerting, labels, client }))
 }
 
 /// Starts the evaluation of the rules in a text, without Alertmanagers.
@@ -80,8 +85,9 @@ pub fn start_text(app: &App, text: &str, address: SocketAddr) -> Result<Option<T
         read(text, &name, ReadOptions::default()).map_err(|error| Failed::new(error.to_string()))?;
     let (sources, alertmanagers, labels) = (Vec::new(), Vec::new(), Vec::new());
     let (tenant, client) = (TenantId::default_tenant(), Client::of_targets(None, false)?);
-    let has_stored = false;
-    let configured = Configured { tenant, has_stored, built_in, sources, alertmanagers, labels, client };
+    let (has_stored, alerting) = (false, None);
+    let configured =
+        Configured { tenant, has_stored, built_in, sources, alertmanagers, alerting, labels, client };
     Ok(start(app, Some(configured), RuleMetrics::default(), address).pop())
 }
 
@@ -118,7 +124,8 @@ pub fn start(
     address: SocketAddr,
 ) -> Vec<Task<()>> {
     let Some(configured) = configured else { return Vec::new() };
-    let Configured { tenant, has_stored, built_in, sources, alertmanagers, labels, client } = configured;
+    let Configured { tenant, has_stored, built_in, sources, alertmanagers, alerting, labels, client } =
+        configured;
     let (env, of) = (app.env.clone(), &app.settings.ruler);
     let url = match of.external_url.as_str() {
         "" => format!("http://{address}"),
@@ -132,6 +139,10 @@ pub fn start(
     let turns = Arc::new(Semaphore::new(EVALUATIONS_MAX));
     let shared = Shared { app: app.clone(), external, notifier, metrics, turns };
     let mut tasks = Vec::new();
+    if let Some(file) = alerting {
+        let following = shared.notifier.clone().follow(file, alertmanagers, app.stopping.clone());
+        tasks.push(env.spawn("Alertmanagers", following));
+    }
     if has_stored {
         let (stored, stopping) = (app.stored_rules.clone(), app.stopping.clone());
         tasks.push(env.spawn("stored rules", stored.clone().follow(of.poll_interval, stopping)));

@@ -488,7 +488,7 @@ async fn rules_are_stored_by_the_apis_of_loki_and_mimir() {
     for (body, expected) in [
         ("name: x", "rules: a group needs at least one rule\n"),
         ("", "line 1: Groupname must not be empty: add a key `name`"),
-        ("rules: [", "line 1: "),
+        ("rules: [", "while parsing a node"),
     ] {
         let (status, text) = send(Method::POST, "/config/v1/rules/n", "t", body).await;
         assert!(status == 400 && text.contains(expected), "{status} {text}");

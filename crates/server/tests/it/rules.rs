@@ -205,8 +205,14 @@ fn stored_rules_belong_to_their_tenant_and_survive_restarts_and_damage() {
     let folder = tempfile::tempdir().unwrap();
     let (receiver, received) = receiver();
     let store = format!("file://{}", folder.path().join("data").display());
-    let url = format!("http://{receiver}");
-    let arguments = ["--alertmanager-url", &url, "--memory-limit", "192MiB"];
+    let alerting = folder.path().join("prometheus.yml");
+    let text = format!(
+        "global: {{}}\nalerting:\n  alert_relabel_configs: [{{target_label: sent_by, replacement: file}}]\n  \
+         alertmanagers: [{{static_configs: [{{targets: ['{receiver}']}}]}}]\n"
+    );
+    std::fs::write(&alerting, text).unwrap();
+    let alerting = alerting.display().to_string();
+    let arguments = ["--ruler-alerting-config-file", &alerting, "--memory-limit", "192MiB"];
     let server = Setup::new(store.clone(), folder.path()).with(&arguments).start();
     let of = |server: &Server, tenant: &str, method: &str, path: &str, body: &str| {
         let headers = [("x-scope-orgid", tenant)];
@@ -240,6 +246,7 @@ fn stored_rules_belong_to_their_tenant_and_survive_restarts_and_damage() {
     }
     let all = received.lock().unwrap().clone();
     assert!(all.iter().all(|alert| alert["labels"]["of"] == alert["tenant"]), "{all:?}");
+    assert!(all.iter().all(|alert| alert["labels"]["sent_by"] == "file"), "{all:?}");
 
     server.kill();
     let server = Setup::new(store.clone(), folder.path()).with(&arguments).start();

@@ -6,9 +6,10 @@ use md5::{Digest, Md5};
 use regex::{Captures, Regex};
 use sandur_model::go_regex;
 use sandur_model::go_replacement::{Piece, pieces};
+use sandur_yaml::{ConfigError, Keys, Node};
 
 /// The labels that rules are applied to.
-pub(crate) type LabelSet = BTreeMap<String, String>;
+pub type LabelSet = BTreeMap<String, String>;
 
 /// The largest compiled expression in bytes.
 const REGEX_BYTES_MAX: usize = 4 << 20;
@@ -17,7 +18,7 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// The action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+enum Action {
     /// Sets a label if the expression matches.
     Replace,
     /// Sets a label to the sources in lower case.
@@ -44,7 +45,7 @@ pub enum Action {
 
 impl Action {
     /// Returns the action with this name, in any case of letters.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
+    fn parse(name: &str) -> Option<Self> {
         Some(match name.to_ascii_lowercase().as_str() {
             "replace" => Self::Replace,
             "lowercase" => Self::Lowercase,
@@ -81,7 +82,7 @@ pub struct Relabel {
 
 impl Relabel {
     /// Makes a rule. An error names the wrong option.
-    pub(crate) fn new(
+    fn new(
         action: Action,
         (source_labels, separator): (Vec<String>, String),
         regex: &str,
@@ -169,8 +170,31 @@ fn set(labels: &mut LabelSet, name: &str, value: String) {
 }
 
 /// Applies all rules. Returns false if the target or series is dropped.
-pub(crate) fn relabel(rules: &[Relabel], labels: &mut LabelSet) -> bool {
+pub fn relabel(rules: &[Relabel], labels: &mut LabelSet) -> bool {
     rules.iter().all(|rule| rule.apply(labels))
+}
+
+/// Reads the rules below a key.
+pub fn rules(keys: &mut Keys<'_>, key: &'static str) -> Result<Vec<Relabel>, ConfigError> {
+    keys.list(key)?.iter().map(rule).collect()
+}
+
+fn rule(node: &Node) -> Result<Relabel, ConfigError> {
+    let mut keys = Keys::of(node)?;
+    let line = keys.line;
+    let action = keys.text("action")?.unwrap_or_else(|| "replace".to_owned());
+    let action = Action::parse(&action)
+        .ok_or_else(|| ConfigError::at(line, format!("action: unknown relabel action '{action}'")))?;
+    let source_labels = keys.texts("source_labels")?;
+    let separator = keys.text("separator")?.unwrap_or_else(|| ";".to_owned());
+    let regex = keys.text("regex")?;
+    let modulus = keys.count("modulus")?;
+    let target = keys.text("target_label")?.unwrap_or_default();
+    let replacement = keys.text("replacement")?.unwrap_or_else(|| "$1".to_owned());
+    keys.finish(&[], &mut Vec::new())?;
+    let regex = regex.as_deref().unwrap_or("(.*)");
+    Relabel::new(action, (source_labels, separator), regex, modulus, (target, replacement))
+        .map_err(|what| ConfigError::at(line, what))
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use sandur_base::small_file;
 use sandur_memory::{MemoryBudget, Reservation};
 
-use crate::config::{TargetGroup, groups};
-use crate::scrape::short_of;
+use crate::group::{TargetGroup, groups};
 use sandur_yaml::Node;
 
 /// The largest file in bytes.
@@ -26,13 +25,13 @@ struct Listed {
     _held: Reservation,
 }
 
-/// The groups that the files of a job had when they were last read.
+/// The groups that files had when they were last read.
 #[derive(Default)]
-pub(crate) struct KnownFiles(BTreeMap<String, Listed>);
+pub struct KnownFiles(BTreeMap<String, Listed>);
 
 impl KnownFiles {
     /// Reads all files of the patterns. Blocks on file I/O.
-    pub(crate) fn read(&mut self, patterns: &[String], memory: &MemoryBudget) -> Vec<TargetGroup> {
+    pub fn read(&mut self, patterns: &[String], memory: &MemoryBudget) -> Vec<TargetGroup> {
         let mut paths: Vec<String> = Vec::new();
         for pattern in patterns {
             match glob::glob(pattern) {
@@ -73,8 +72,8 @@ fn read_file(path: &str, memory: &MemoryBudget) -> Result<Listed, String> {
     if size > FILE_BYTES_MAX {
         return Err(format!("it has {size} bytes, at most {FILE_BYTES_MAX} are read"));
     }
-    let held = memory.reserve(size * LISTED_BYTES).map_err(|error| short_of(&error))?;
-    let _reading = memory.reserve(size * READING_BYTES).map_err(|error| short_of(&error))?;
+    let held = memory.reserve(size * LISTED_BYTES).map_err(|error| error.to_string())?;
+    let _reading = memory.reserve(size * READING_BYTES).map_err(|error| error.to_string())?;
     // If the file has grown since, it is read at the next refresh.
     let text = small_file::read_text(path, size).map_err(|error| error.to_string())?;
     // JSON is a subset of YAML.
