@@ -7,7 +7,7 @@ use super::counts::{Table, Values};
 const DEVIATIONS: f64 = 3.0;
 /// The probability of a larger difference than [`DEVIATIONS`], on one side.
 const UNLIKELY: f64 = 0.00135;
-/// Up to this many rows of a value the probability is computed exactly.
+/// Up to this many rows the probability is computed by the binomial distribution.
 const FEW_ROWS: u64 = 100;
 /// The most values of a field in an answer.
 const VALUES_SHOWN: usize = 20;
@@ -83,17 +83,23 @@ fn real_difference(sides: Sides, rows: Sides, (weight, values): (u64, u64)) -> O
     is_real.then_some(size)
 }
 
-/// Whether a value with few rows has as many of them on one side by chance. The deviation of shares does not
-/// hold for few rows: a value with one row is always on one side.
+/// Whether chance explains the rows of a value although the deviation of shares does not. That deviation does
+/// not hold for few rows: a value with one row is always on one side. The number of rows of a value that are
+/// inside is hypergeometric; the smallest of its three numbers makes the best binomial distribution of it.
 fn is_luck(sides: Sides, rows: Sides, (weight, values): (u64, u64)) -> bool {
-    let few = (sides[0] + sides[1]) / weight;
-    if few > FEW_ROWS {
+    let [[inside, outside], [all_inside, all_outside]] = [sides, rows].map(|of| of.map(|n| n / weight));
+    let (number, all) = (inside + outside, all_inside + all_outside);
+    let (tries, hits, chance) = match number.min(all_inside).min(all_outside) {
+        tries if tries == number => (tries, inside, all_inside as f64 / all as f64),
+        tries if tries == all_inside => (tries, inside, number as f64 / all as f64),
+        tries => (tries, outside, number as f64 / all as f64),
+    };
+    if tries > FEW_ROWS {
         return false;
     }
-    let inside = (sides[0] / weight).min(few);
-    let chance = rows[0] as f64 / (rows[0] + rows[1]) as f64;
-    let at_least: f64 = (inside..=few).map(|number| binomial(few, number, chance)).sum();
-    let at_most: f64 = (0..=inside).map(|number| binomial(few, number, chance)).sum();
+    let hits = hits.min(tries);
+    let at_least: f64 = (hits..=tries).map(|number| binomial(tries, number, chance)).sum();
+    let at_most: f64 = (0..=hits).map(|number| binomial(tries, number, chance)).sum();
     // Of many values, some are unlikely by chance.
     at_least.min(at_most) > UNLIKELY / values.max(1) as f64
 }
@@ -159,6 +165,16 @@ mod tests {
         ids[0].1 = [4, 0];
         let found = ranked(table(&[("id", &ids)], [13, 990]), 1);
         assert_eq!(found[0].values.iter().map(|v| v.value.as_deref()).collect::<Vec<_>>(), [Some("id0")]);
+        // All ten rows inside have the value that a third of all rows have.
+        let zones: &[(&str, &[(&str, Sides)])] =
+            &[("zone", &[("a", [10, 30]), ("b", [0, 40]), ("c", [0, 40])])];
+        let found = ranked(table(zones, [10, 110]), 1);
+        assert_eq!(found[0].values[0].value.as_deref(), Some("a"));
+        // The same with the sides exchanged, and from a sample.
+        let zones: &[(&str, &[(&str, Sides)])] = &[("zone", &[("a", [30, 10]), ("b", [80, 0])])];
+        assert_eq!(ranked(table(zones, [110, 10]), 1)[0].values.len(), 2);
+        let sampled: &[(&str, &[(&str, Sides)])] = &[("id", &[("a", [7, 0]), ("b", [0, 7])])];
+        assert!(ranked(table(sampled, [700, 7_000]), 7)[0].values.is_empty());
         assert!((binomial(4, 2, 0.5) - 0.375).abs() < 1e-12 && binomial(100, 50, 0.5) > 0.07);
     }
 

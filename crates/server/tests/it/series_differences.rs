@@ -115,7 +115,7 @@ async fn what_has_no_series_and_what_is_wrong_is_refused() {
     let server = server(5);
     for (more, status, text) in [
         (&[("query", "1 + 1")][..], 400, "no series over time"),
-        (&[("query", "latency[5m]")], 400, "no series over time"),
+        (&[("query", "latency[5m]")], 400, "range vector"),
         (&[("query", "rate(")], 400, "parse"),
         (&[("query", "latency"), ("box_start", "1"), ("box_end", "2")], 400, "outside of the time range"),
         (&[("query", "latency"), ("box_min", "x")], 400, "not a number"),

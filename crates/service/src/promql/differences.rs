@@ -63,8 +63,7 @@ impl PromqlQuery<'_> {
     async fn series_in(&self, part: SeriesBox) -> Result<Vector, Failed> {
         let text = selecting(&self.request.query, part, self.request.times.step);
         let Ok(expr) = parse(&self.context, &text).await else {
-            let text =
-                "the query has no series over time to compare: its result is a number, a text or a range";
+            let text = "the query has no series over time to compare: its result is a number or a text";
             return Err(Failed::Reading(Error::Invalid(text.to_owned())));
         };
         let times = Times { start: part.last_ms, end: part.last_ms, step: 0 };
