@@ -1,5 +1,5 @@
-//! Goal: a shard of rules has one owner, a dead one is followed, and nothing of a former owner is stored under
-//! another incarnation. Method: engines over one simulated bucket, in paused time.
+//! Goal: a shard of rules has one owner, a dead one is followed, and nothing of a former owner is stored
+//! under another incarnation. Method: engines over one simulated bucket, in paused time.
 
 use sandur_model::{LogBatch, Role, Roles, RuleShards};
 

@@ -399,9 +399,7 @@ impl Edit {
             }
             Self::StampsAfter { incarnation, time } => encode_of_writer((18, *incarnation, *time), out),
             Self::OwnRules { incarnation, shards } => {
-                out.u8(17);
-                out.id(*incarnation);
-                out.varint(shards.bits());
+                encode_of_writer((17, *incarnation, shards.bits()), out);
             }
             Self::CreateDelete(_)
             | Self::StartDelete { .. }
