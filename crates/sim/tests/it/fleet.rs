@@ -9,7 +9,7 @@ use sandur_sim::{FleetSize, run_fleet};
 fn run(seed: u64, nodes: usize, rounds: u64) {
     let outcome = run_fleet(seed, FleetSize { nodes, rounds }).unwrap_or_else(|error| panic!("{error:#}"));
     println!("seed {seed}, {nodes} nodes: {outcome:?}");
-    assert!(outcome.rows.1 > 20 && outcome.answers.0 > 0, "the run did enough: {outcome:?}");
+    assert!(outcome.rows.1 >= 10 && outcome.answers.0 > 0, "the run did enough: {outcome:?}");
 }
 
 #[test]
