@@ -167,7 +167,7 @@ impl Course {
         let start = Instant::now();
         let (mut waiting, mut active): (Vec<(usize, &Fault)>, Vec<Active>) = (Vec::new(), Vec::new());
         waiting.extend(plan.iter().enumerate().rev());
-        while !(waiting.is_empty() && active.is_empty()) && !self.shared.timeline.has_findings() {
+        while (!waiting.is_empty() || !active.is_empty()) && !self.shared.timeline.has_findings() {
             if let Some((number, fault)) = waiting.last().filter(|(_, fault)| start.elapsed() >= fault.at)
                 && let Some(begun) = self.begin(*number, fault)?
             {
