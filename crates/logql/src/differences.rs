@@ -7,7 +7,8 @@
 //! ([`sandur_query::differences`]).
 //!
 //! **Bounds.** If the lines inside or outside have more than [`BYTES_MAX`], every n-th page of that side is
-//! read, and its rows count n times. Apart from this, counts of a field with at most 10,000 values are exact. The memory of the tables is reserved from the query's budget.
+//! read, and its rows count n times. Apart from this, counts of a field with at most 10,000 values are
+//! exact. The memory of the tables is reserved from the query's budget.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -186,7 +186,8 @@ mod tests {
 
     #[test]
     fn each_part_and_its_count_is_a_query() {
-        let query = r#"label_replace(topk(3, rate({a="b"} != "x" | json | unwrap d [5m] offset 90s)), "a", "$1", "b", "(.*)")
+        let query = r#"label_replace(
+                topk(3, rate({a="b"} != "x" | json | unwrap d [5m] offset 90s)), "a", "$1", "b", "(.*)")
             + on (a) group_left sum(count_over_time({a="b"} | line_format "{{.x}}" [1h]))"#;
         let found = listed(query);
         assert!(found.parts.len() > 8 && !found.has_more);

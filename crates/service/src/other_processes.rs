@@ -4,8 +4,8 @@
 //! answer is named in the answer with the reason, and one that registered a moment ago may not be known yet:
 //! the answer lists what was found, and never says that this is all.
 //!
-//! **Bounds.** At most [`PROCESSES_MAX`] processes are asked. Their answers share [`ANSWERS_BYTES`], which are
-//! reserved from the memory of queries first. A list has at most [`QUERIES_MAX`] queries.
+//! **Bounds.** At most [`PROCESSES_MAX`] processes are asked. Their answers share [`ANSWERS_BYTES`], which
+//! are reserved from the memory of queries first. A list has at most [`QUERIES_MAX`] queries.
 //!
 //! **Invariant.** A process answers a tenant with that tenant's queries only, and the process that asked
 //! checks it again.

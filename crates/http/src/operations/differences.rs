@@ -36,8 +36,9 @@ pub static ROUTE: Route = Route {
     ],
     answers: "200, `{\"inside\",\"outside\",\"everyInside\",\"everyOutside\",\"hasMoreFields\",\
               \"fields\":[{\"name\",\"origin\",\"score\",\"number\",\"restInside\",\"restOutside\",\
-              \"restScoreMax\",\"valuesLeftOut\",\"values\":[{\"value\",\"inside\",\"outside\"},..]},..]}`: numbers of \
-              lines; the largest difference first; `score` is 0 if chance explains all differences of a \
+              \"restScoreMax\",\"valuesLeftOut\",\
+              \"values\":[{\"value\",\"inside\",\"outside\"},..]},..]}`: numbers of lines; the \
+              largest difference first; `score` is 0 if chance explains all differences of a \
               field; `value` is null for lines without the field. Counts are exact if `everyInside` and \
               `everyOutside` are 1: a value that is listed has all its lines, and `restInside` and \
               `restOutside` are lines with values beyond the first 10,000 of the field, of which none has a \

@@ -21,9 +21,9 @@ pub static ROUTE: Route = Route {
            compared. Lines of a query without a function are counted over the time range. At most 60 parts \
            are listed. Nothing is read.",
     parameters: &[QUERY, START, END, SINCE],
-    answers: "200, `{\"parts\":[{\"depth\",\"title\",\"text\",\"counting\",\"counts\"}],\"hasMore\"}`: a part \
-              comes before those that it contains, whose `depth` is larger; `counting` is the query for an \
-              instant, and `counts` says whether it counts `lines` or `series`.",
+    answers: "200, `{\"parts\":[{\"depth\",\"title\",\"text\",\"counting\",\"counts\"}],\"hasMore\"}`: \
+              a part comes before those that it contains, whose `depth` is larger; `counting` is the \
+              query for an instant, and `counts` says whether it counts `lines` or `series`.",
     fails: "400: the query is invalid.",
     several_tenants: true,
     handler: |request, app| query_parts.call(request, app),

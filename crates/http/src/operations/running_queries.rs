@@ -1,5 +1,5 @@
-//! `sandur/queries`: the queries that run now in all processes of the store, of a tenant or of all tenants, and
-//! the end of one.
+//! `sandur/queries`: the queries that run now in all processes of the store, of a tenant or of all tenants,
+//! and the end of one.
 
 use std::sync::Arc;
 

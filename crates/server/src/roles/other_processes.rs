@@ -29,8 +29,8 @@ pub struct CalledProcesses {
 
 impl CalledProcesses {
     /// The processes of the engine's store.
-    pub fn new(engine: Arc<Engine>, caller: Option<PeerCaller>) -> Self {
-        Self { engine, caller }
+    pub fn new(engine: &Arc<Engine>, caller: Option<&PeerCaller>) -> Self {
+        Self { engine: Arc::clone(engine), caller: caller.cloned() }
     }
 
     async fn call(

@@ -20,10 +20,11 @@ use sandur_peers::{
     Request, ServerBounds,
 };
 use sandur_runtime::{Env, Task};
-use sandur_service::RunningQuery;
 use sandur_service::query_log::OpenQueries;
+use sandur_service::{Queries, RunningQuery};
 use sandur_terminal::Failed;
 
+use crate::memory::Shares;
 use crate::roles::other_processes::{peer_query, tenant_of};
 
 /// Bytes of frames that are sent at once: the frame of a process with larger frames is sent alone.
@@ -77,8 +78,9 @@ impl PeerCalls {
     }
 
     /// Answers from the engine and from the list of running queries. Answers that are being sent take memory
-    /// of `budget`.
-    pub fn server(&self, engine: Arc<Engine>, budget: MemoryBudget, open: OpenQueries) -> PeerServer {
+    /// of the pieces for peers.
+    pub fn server(&self, engine: Arc<Engine>, shares: &Shares, queries: &Queries) -> PeerServer {
+        let (budget, open) = (shares.pieces_for_peers(), queries.open().clone());
         let answers = Arc::new(OwnAnswers { engine, budget, open });
         let server = PeerServer::new(self.env.clone(), self.secret.clone(), ServerBounds::default(), answers);
         server.with_metrics(self.metrics.clone())

@@ -155,10 +155,7 @@ impl Server {
             settings: Arc::new(settings),
             queries: queries.clone(),
             writes,
-            others: Arc::new(CalledProcesses::new(
-                Arc::clone(&engine),
-                calls.as_ref().map(|calls| calls.caller().clone()),
-            )),
+            others: Arc::new(CalledProcesses::new(&engine, calls.as_ref().map(|calls| calls.caller()))),
             groups: Default::default(),
             metrics: metrics.clone(),
             registry,
@@ -172,9 +169,7 @@ impl Server {
             stored_rules,
             carbon: carbon.clone(),
         });
-        let peers = calls
-            .as_ref()
-            .map(|calls| calls.server(engine, shares.pieces_for_peers(), app.queries.open().clone()));
+        let peers = calls.as_ref().map(|calls| calls.server(engine, &shares, &app.queries));
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));
         let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };

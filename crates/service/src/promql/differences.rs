@@ -5,8 +5,8 @@
 //! the box. Both yield one value for each series, and series are evaluated one after the other, so the memory
 //! does not depend on the number of steps.
 //!
-//! **Bounds.** The queries are evaluated within the usual limits of a query. Each series is counted once, with
-//! all labels of the answer. Counts of a label with at most 10,000 values are exact; series with further
+//! **Bounds.** The queries are evaluated within the usual limits of a query. Each series is counted once,
+//! with all labels of the answer. Counts of a label with at most 10,000 values are exact; series with further
 //! values are counted together. The memory of the counts is reserved from the query's budget.
 
 use std::collections::HashSet;
@@ -83,7 +83,7 @@ fn selecting(query: &str, part: SeriesBox, step: i64) -> String {
     // A comment at the end of the query ends with the line.
     let mut bounded = format!("({query}\n)");
     if let Some((least, most)) = part.values {
-        // Writing to a String cannot fail. An infinite bound is none; a comparison leaves histograms and NaN out.
+        // Writing to a String cannot fail. A comparison leaves histograms and NaN out.
         let _ = write!(bounded, " >= {} <= {}", number(least), number(most));
     }
     // The range of a subquery excludes its start.
