@@ -53,6 +53,7 @@ const PARTS: &[Part] = &[
 /// Tests that are ignored by default because they take minutes: package, target and name.
 const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
     ("sandur-catalog", &["--test", "it"], "simulation::promises_hold_under_faults_for_many_seeds"),
+    ("sandur-rules", &["--lib"], "owners_tests::take_overs_lose_and_double_nothing_for_many_seeds"),
     (
         "sandur-engine",
         &["--lib"],

@@ -118,6 +118,16 @@ pub struct Alerts {
 }
 
 impl Alerts {
+    /// These alerts, each with other labels.
+    pub fn of(alerts: impl Iterator<Item = Alert>) -> Self {
+        Self { active: alerts.map(|alert| (alert.labels.stream_id(), alert)).collect() }
+    }
+
+    /// All alerts, for changing when they fired.
+    pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Alert> {
+        self.active.values_mut()
+    }
+
     /// Applies the answer of an evaluation: each series has other labels.
     pub fn update(&mut self, terms: Terms, found: Vec<Found>, at: Instant) -> Result<(), EvaluationError> {
         let found: BTreeMap<StreamId, Found> =

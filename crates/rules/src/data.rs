@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use sandur_base::BoxFuture;
+use sandur_base::{BoxFuture, Id};
 use sandur_model::{FloatHistogram, Labels, MILLISECOND_NS, Matcher, SampleBatch};
 use sandur_promql::Point;
-use sandur_query::{Error, QueryContext, SampleSelection, SampleSource};
+use sandur_query::{Error, QueryContext, SampleSelection, SampleSource, Samples};
 
 use crate::error::EvaluationError;
 use crate::spec::Language;
@@ -109,6 +109,9 @@ pub struct LastSample {
     pub value: f64,
 }
 
+/// Takes a series with its samples. An error ends the read.
+pub type ReadSeries<'a> = &'a mut (dyn FnMut(Labels, &Samples) -> Result<(), Error> + Send);
+
 /// The data of one tenant.
 pub trait Data: Send + Sync {
     /// A context for the work of one evaluation.
@@ -126,6 +129,15 @@ pub trait Data: Send + Sync {
     /// Stores samples. Returns when they are durable and queries see them.
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), EvaluationError>>;
 
+    /// Stores samples under this incarnation of the process, or fails.
+    fn store_under(
+        &self,
+        batch: SampleBatch,
+        _incarnation: Id,
+    ) -> BoxFuture<'_, Result<(), EvaluationError>> {
+        self.store(batch)
+    }
+
     /// The last float sample from `first` to `last` of each matching series.
     fn last_samples<'a>(
         &'a self,
@@ -134,6 +146,16 @@ pub trait Data: Send + Sync {
         last: Instant,
         timeout: Duration,
     ) -> BoxFuture<'a, Result<Vec<LastSample>, EvaluationError>>;
+
+    /// Reads the samples of matching series between two times, both inclusive. Samples outside may be there
+    /// too. Everything is seen that any process stored before the call; if that is not possible, it fails.
+    fn read<'a>(
+        &'a self,
+        matchers: Vec<Matcher>,
+        times: (Instant, Instant),
+        timeout: Duration,
+        each: ReadSeries<'a>,
+    ) -> BoxFuture<'a, Result<(), EvaluationError>>;
 
     /// A batch without samples.
     fn batch(&self) -> SampleBatch;
@@ -166,6 +188,24 @@ pub async fn last_samples_of(
         }
     }
     Ok(found)
+}
+
+/// Reads the samples of the matching series of a source.
+pub async fn read_of(
+    source: &dyn SampleSource,
+    context: &QueryContext,
+    matchers: Vec<Matcher>,
+    (first, last): (Instant, Instant),
+    each: ReadSeries<'_>,
+) -> Result<(), Error> {
+    let selection = SampleSelection::all(matchers, first.ms(), last.ms());
+    let mut scan = source.select(context, selection).await?;
+    while let Some(batch) = scan.next().await? {
+        for (series, samples) in batch.samples.iter().enumerate() {
+            each(Labels::from_pairs(batch.pairs(series)), samples)?;
+        }
+    }
+    Ok(())
 }
 
 /// Estimated bytes of kept labels.

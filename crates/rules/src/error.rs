@@ -52,6 +52,9 @@ pub enum EvaluationError {
     /// The results do not fit into the memory.
     #[error("{0}; raise memory_limit, or reduce the series of the rule")]
     Memory(#[from] OverBudget),
+    /// Another process evaluates the rule, or this process is not sure.
+    #[error("it is not sure that this process still owns the rule: nothing is stored")]
+    NotOwner,
     /// The results could not be stored.
     #[error("the results could not be stored: {0}")]
     Write(String),
@@ -67,8 +70,14 @@ impl EvaluationError {
             Self::SameLabels { .. } => "duplicate_labels",
             Self::Limit { .. } | Self::TooManySeries { .. } => "limit",
             Self::Memory(_) => "memory",
+            Self::NotOwner => "not_owner",
             Self::Write(_) => "write",
         }
+    }
+
+    /// Whether samples may not be stored.
+    pub fn is_of_write(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::NotOwner)
     }
 
     /// Whether the answer of a query was incomplete, so that nothing may be concluded from it.

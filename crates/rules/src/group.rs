@@ -16,13 +16,15 @@ use sandur_runtime::{Env, ShutdownSignal};
 use tokio::sync::Semaphore;
 
 use crate::alert::{Resend, State};
+use crate::catch_up::Pace;
 use crate::data::Instant;
+use crate::error::EvaluationError;
 use crate::independence::waves;
 use crate::metrics::RuleMetrics;
 use crate::notify::Notifier;
 use crate::output::{self, Written};
+use crate::ownership::{Standing, Term};
 use crate::rule::{Common, Occasion, Rule};
-use crate::schedule::{Next, Schedule};
 use crate::shown::{Display, GroupShown, RuleShown};
 use crate::spec::{GroupSpec, Pairs};
 
@@ -66,16 +68,28 @@ fn identity(rule: &Rule) -> Identity {
 
 /// A group with the state of its rules.
 pub struct Group {
-    spec: Arc<GroupSpec>,
+    pub(crate) spec: Arc<GroupSpec>,
     /// The rules, in order.
     pub rules: Vec<Rule>,
     /// The numbers of the rules, in waves of independent ones.
     waves: Vec<Vec<usize>>,
     /// Series of rules that no longer exist; they get stale markers at the next evaluation.
     orphans: Written,
-    parts: Parts,
+    pub(crate) parts: Parts,
     display: Arc<Display>,
-    missed: u64,
+    /// The term in which the group is evaluated; `None` if owners are not recorded.
+    pub(crate) term: Option<Term>,
+    pub(crate) pace: Pace,
+    /// How many evaluations were left out, and how many were made up.
+    pub(crate) missed: u64,
+    made_up: u64,
+    /// How long the last evaluation took, and how late it began.
+    pub(crate) took: Duration,
+    pub(crate) late: Duration,
+    /// Whether the next evaluation is already due.
+    pub(crate) is_made_up: bool,
+    /// Since when, by the monotonic clock, evaluations are made up.
+    pub(crate) making_up_since: Option<Duration>,
 }
 
 impl Group {
@@ -86,7 +100,27 @@ impl Group {
         let rules = spec.rules.iter().map(|rule| Rule::new(rule.clone(), empty(), is_restored)).collect();
         let display = Arc::new(Display::new(Arc::clone(&spec)));
         let waves = waves(&spec.rules);
-        Self { spec, rules, waves, orphans: Written::new(), parts, display, missed: 0 }
+        Self {
+            spec,
+            rules,
+            waves,
+            orphans: Written::new(),
+            parts,
+            display,
+            term: None,
+            pace: Pace::default(),
+            missed: 0,
+            made_up: 0,
+            took: Duration::ZERO,
+            late: Duration::ZERO,
+            is_made_up: false,
+            making_up_since: None,
+        }
+    }
+
+    /// The group within a term.
+    pub fn within(self, term: Option<Term>) -> Self {
+        Self { term, ..self }
     }
 
     /// The place where the group shows its state.
@@ -105,41 +139,13 @@ impl Group {
             let old = left.get_mut(&identity(rule)).and_then(VecDeque::pop_front);
             old.into_iter().for_each(|old| rule.continue_from(old));
         }
-        self.show(None, Duration::ZERO);
+        self.show(None);
         left.into_values().flatten().collect()
     }
 
     /// Adds series that get stale markers at the next evaluation, unless a rule of this group writes them.
     pub fn add_orphans(&mut self, orphans: Written) {
         self.orphans.extend(orphans);
-    }
-
-    /// Evaluates the group on its schedule until it is stopped. Returns the group with its state.
-    pub async fn run(mut self, stop: ShutdownSignal) -> Self {
-        let env = self.parts.env.clone();
-        let schedule = Schedule::new(&self.spec.file, &self.spec.name, self.spec.interval);
-        let mut at = schedule.first(now(&env));
-        loop {
-            let wait = at.since(now(&env));
-            if env.timeout(wait, stop.triggered()).await.is_some() {
-                return self;
-            }
-            self.parts.metrics.lateness.observe(now(&env).since(at).as_secs_f64());
-            // A stop ends the evaluation between two waves of rules.
-            self.evaluate(at, &stop).await;
-            let Next { at: next, missed } = schedule.next(at, now(&env));
-            if missed > 0 {
-                self.missed += missed;
-                self.parts.metrics.missed.inc_by(missed);
-                tracing::warn!(
-                    file = &*self.spec.file,
-                    group = self.spec.name,
-                    missed,
-                    "evaluations were left out, because the one before took too long"
-                );
-            }
-            at = next;
-        }
     }
 
     /// Evaluates all rules.
@@ -153,19 +159,35 @@ impl Group {
         }
         self.end_orphans(at).await;
         self.restore().await;
-        let took = self.parts.env.monotonic().saturating_sub(began);
-        self.parts.metrics.group_seconds.observe(took.as_secs_f64());
-        self.show(Some(at), took);
+        self.took = self.parts.env.monotonic().saturating_sub(began);
+        self.parts.metrics.group_seconds.observe(self.took.as_secs_f64());
+        if self.is_made_up {
+            self.made_up += 1;
+            self.parts.metrics.made_up.inc();
+        }
+        self.show(Some(at));
+    }
+
+    /// The time of the notifications after an evaluation; `None` if it sends nothing. What is made up sends
+    /// nothing for a while, because the next evaluation may end what this one began.
+    fn sent_at(&self, at: Instant) -> Option<Instant> {
+        let now_monotonic = self.parts.env.monotonic();
+        match self.making_up_since {
+            None => Some(at),
+            Some(since) if now_monotonic.saturating_sub(since) < self.parts.resend_delay => None,
+            Some(_) => Some(now(&self.parts.env)),
+        }
     }
 
     /// Evaluates independent rules.
     async fn evaluate_wave(&mut self, wave: usize, at: Instant) {
         let mut slots: Vec<Option<Rule>> = std::mem::take(&mut self.rules).into_iter().map(Some).collect();
         let (spec, parts) = (&self.spec, &self.parts);
+        let sending = Sending { term: self.term.as_ref(), at: self.sent_at(at) };
         let taken: Vec<(usize, Rule)> =
             self.waves[wave].iter().filter_map(|number| Some((*number, slots[*number].take()?))).collect();
         let evaluations = taken.into_iter().map(|(number, mut rule)| async move {
-            evaluate_rule(spec, parts, &mut rule, at).await;
+            evaluate_rule((spec, parts), &mut rule, sending, at).await;
             (number, rule)
         });
         let mut running = futures_util::stream::iter(evaluations).buffer_unordered(SIDE_BY_SIDE);
@@ -199,7 +221,7 @@ impl Group {
         }
     }
 
-    fn show(&self, at: Option<Instant>, took: Duration) {
+    fn show(&self, at: Option<Instant>) {
         let of_rule = |rule: &Rule| RuleShown {
             last_at: rule.last_at,
             took: rule.took,
@@ -208,11 +230,40 @@ impl Group {
         };
         let rules = self.rules.iter().map(of_rule).collect();
         let spec = Arc::clone(&self.spec);
-        self.display.show(GroupShown { spec, last_at: at, took, missed: self.missed, rules });
+        let Self { took, missed, made_up, late, .. } = *self;
+        let evaluator = self.display.get().evaluator.clone();
+        self.display.show(GroupShown { spec, evaluator, last_at: at, took, missed, made_up, late, rules });
     }
 }
 
-async fn evaluate_rule(spec: &GroupSpec, parts: &Parts, rule: &mut Rule, at: Instant) {
+/// Whether alerts are sent after an evaluation.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    term: Option<&'a Term>,
+    /// The time of the notifications; `None` if nothing is sent.
+    at: Option<Instant>,
+}
+
+impl Sending<'_> {
+    /// The time at which alerts are sent after an evaluation whose samples could be stored or not.
+    async fn allowed_at(self, is_stored: bool) -> Option<Instant> {
+        let at = self.at?;
+        let standing = match self.term {
+            None => return Some(at),
+            Some(term) if is_stored => term.confirm().await,
+            // The WAL may refuse samples because the term has ended a moment ago.
+            Some(term) => term.confirm_anew().await,
+        };
+        (standing == Standing::Held).then_some(at)
+    }
+}
+
+async fn evaluate_rule(
+    (spec, parts): (&GroupSpec, &Parts),
+    rule: &mut Rule,
+    sending: Sending<'_>,
+    at: Instant,
+) {
     // The semaphore is never closed.
     let _turn = parts.turns.acquire().await;
     let began = parts.env.monotonic();
@@ -221,6 +272,7 @@ async fn evaluate_rule(spec: &GroupSpec, parts: &Parts, rule: &mut Rule, at: Ins
     rule.took = parts.env.monotonic().saturating_sub(began);
     rule.last_at = Some(at);
     parts.metrics.evaluations.inc();
+    let is_stored = !outcome.as_ref().is_err_and(EvaluationError::is_of_write);
     match outcome {
         Ok(()) => (rule.last_error, rule.successes) = (None, rule.successes.saturating_add(1)),
         Err(error) => {
@@ -236,8 +288,9 @@ async fn evaluate_rule(spec: &GroupSpec, parts: &Parts, rule: &mut Rule, at: Ins
     }
     // Alerts are sent after a failure, too: without a notification, receivers would regard them as resolved
     // after a while, and a failed evaluation resolves nothing.
+    let Some(sent_at) = sending.allowed_at(is_stored).await else { return };
     let resend = Resend { delay: parts.resend_delay, interval: spec.interval };
-    let due = rule.alerts.to_send(resend, at);
+    let due = rule.alerts.to_send(resend, sent_at);
     parts.notifier.send(&parts.tenant, &rule.spec.expr, due);
 }
 

@@ -6,8 +6,8 @@
 //! the states for people and for the API.
 //!
 //! **What it is not.** It has no HTTP: queries and writes go through `sandur_service` ([`Served`]), and
-//! requests to Alertmanagers through the trait [`Post`]. It coordinates nothing between processes: a process
-//! that is given rules evaluates them.
+//! requests to Alertmanagers through the trait [`Post`]. It does not know the catalog: which process
+//! evaluates a group is asked through the trait [`Ownership`].
 //!
 //! **Life of an evaluation.** A [`Group`] wakes at a time of its schedule. For each rule, in order, or side
 //! by side where rules are independent, it runs the expression at that time. A recording rule renames the
@@ -20,6 +20,8 @@
 //! come from `sandur_runtime`, so that a simulated clock repeats a course exactly.
 
 pub mod alert;
+mod catch_up;
+mod continuing;
 pub mod data;
 mod error;
 mod expression;
@@ -31,12 +33,18 @@ pub mod memory_data;
 mod metrics;
 mod notify;
 mod output;
+#[cfg(test)]
+mod owners_tests;
+mod ownership;
 mod restore;
 mod rule;
 mod ruler;
 mod rulers;
+mod running;
 mod schedule;
 mod served;
+mod shards;
+mod shared_ownership;
 mod shown;
 mod sources;
 mod spec;
@@ -44,16 +52,19 @@ pub mod stored;
 pub mod template;
 pub mod unit_tests;
 
+pub use catch_up::CATCH_UP_MAX;
 pub use error::EvaluationError;
 pub use external::External;
 pub use group::{EVALUATIONS_MAX, Group, Parts};
 pub use metrics::RuleMetrics;
 pub use notify::{AlertingFile, AlertmanagerShown, Notifier, Post, QUEUED_MAX};
+pub use ownership::{ConfirmedPost, Coordination, LEASE, Lease, Owners, Ownership};
 pub use restore::Tolerance;
 pub use rule::Common;
 pub use ruler::Ruler;
 pub use rulers::Rulers;
 pub use served::Served;
+pub use shared_ownership::SharedOwnership;
 pub use shown::{FileShown, GroupShown, RuleShown, RulesShown, ShownPart};
 pub use sources::{Most, Source, list as list_files};
 pub use spec::{GroupSpec, Language, Pairs, RuleKind, RuleSpec};

@@ -11,7 +11,7 @@ use sandur_promql::{Options, Times};
 use sandur_query::{Direction, MemoryRow, MemorySeries, MemorySource, QueryContext, QueryResult, Samples};
 use sandur_runtime::Env;
 
-use crate::data::{Data, Instant, LastSample, Number, Vector, last_samples_of};
+use crate::data::{Data, Instant, LastSample, Number, ReadSeries, Vector, last_samples_of, read_of};
 use crate::error::EvaluationError;
 use crate::served::vector_of;
 use crate::spec::Language;
@@ -185,6 +185,20 @@ impl Data for MemoryData {
             self.check()?;
             let (context, source) = (self.context(timeout), self.snapshot());
             Ok(last_samples_of(&source, &context, matchers, (first, last)).await?)
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        matchers: Vec<Matcher>,
+        times: (Instant, Instant),
+        timeout: Duration,
+        each: ReadSeries<'a>,
+    ) -> BoxFuture<'a, Result<(), EvaluationError>> {
+        Box::pin(async move {
+            self.check()?;
+            let (context, source) = (self.context(timeout), self.snapshot());
+            Ok(read_of(&source, &context, matchers, times, each).await?)
         })
     }
 

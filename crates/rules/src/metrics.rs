@@ -31,6 +31,12 @@ pub struct RuleMetrics {
     failures: Family<ReasonLabels, Counter>,
     /// Evaluations of groups that were left out.
     pub missed: Counter,
+    /// Evaluations of groups that were made up after a pause.
+    pub made_up: Counter,
+    /// Groups that another process evaluates.
+    pub elsewhere: Gauge,
+    /// Shards of rules that this process took over.
+    pub taken_over: Counter,
     /// How long evaluations of groups took.
     pub group_seconds: Histogram,
     /// How long after their times evaluations of groups began.
@@ -63,6 +69,9 @@ impl Default for RuleMetrics {
             evaluations: Counter::default(),
             failures: Family::default(),
             missed: Counter::default(),
+            made_up: Counter::default(),
+            elsewhere: Gauge::default(),
+            taken_over: Counter::default(),
             group_seconds: Histogram::new(SECONDS),
             lateness: Histogram::new(SECONDS),
             notified: Counter::default(),
@@ -89,8 +98,14 @@ impl RuleMetrics {
         all.register("sandur_rules_evaluations", "Evaluations of rules", own.evaluations);
         let text = "Evaluations of rules that failed and changed nothing, by reason";
         all.register("sandur_rules_evaluation_failures", text, own.failures);
-        let text = "Evaluations of groups that were left out because the one before took too long";
+        let text = "Evaluations of groups that were left out because the group was late";
         all.register("sandur_rules_missed_evaluations", text, own.missed);
+        let text = "Evaluations of groups that were made up at their own times after a pause";
+        all.register("sandur_rules_made_up_evaluations", text, own.made_up);
+        let text = "Groups of rules that another process evaluates";
+        all.register("sandur_rules_groups_elsewhere", text, own.elsewhere);
+        let text = "Shards of rules that this process took over";
+        all.register("sandur_rules_taken_over", text, own.taken_over);
         let text = "How long evaluations of groups took";
         all.register("sandur_rules_group_evaluation_seconds", text, own.group_seconds);
         let text = "How long after their times evaluations of groups began";

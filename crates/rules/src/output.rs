@@ -1,6 +1,6 @@
 //! The samples that one evaluation of a rule writes, in batches that one push may have.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sandur_model::{FloatHistogram, HistogramSample, Labels, STALE_BITS, SampleBatch, Span, StreamId};
@@ -21,12 +21,13 @@ pub type Output = Vec<(Arc<Labels>, Number)>;
 
 /// Stores the samples of an evaluation, and stale markers for the series that ended. On return `written`
 /// has the series that need a marker later; after a failure these are the former ones and those that were
-/// stored.
+/// stored. Series in `stored` have a sample of this time.
 pub async fn store(
     data: &dyn Data,
     output: Output,
     at: Instant,
     written: &mut Written,
+    stored: &HashSet<StreamId>,
 ) -> Result<(), EvaluationError> {
     let mut now = Written::with_capacity(output.len());
     let mut batch = Batch::new(data, at);
@@ -35,10 +36,13 @@ pub async fn store(
         if batch.is_full(&labels) {
             batch.store(data, written).await?;
         }
-        batch.push(id, &labels, number);
+        if !stored.contains(&id) {
+            batch.push(id, &labels, number);
+        }
         now.insert(id, labels);
     }
-    let ended: Vec<StreamId> = written.keys().filter(|id| !now.contains_key(id)).copied().collect();
+    let is_ended = |id: &&StreamId| !now.contains_key(id) && !stored.contains(id);
+    let ended: Vec<StreamId> = written.keys().filter(is_ended).copied().collect();
     for id in ended {
         let Some(labels) = written.get(&id).cloned() else { continue };
         if batch.is_full(&labels) {
@@ -53,7 +57,7 @@ pub async fn store(
 
 /// Writes stale markers for all series.
 pub async fn end_all(data: &dyn Data, at: Instant, written: &mut Written) -> Result<(), EvaluationError> {
-    store(data, Vec::new(), at, written).await
+    store(data, Vec::new(), at, written, &HashSet::new()).await
 }
 
 /// The samples that are stored next.

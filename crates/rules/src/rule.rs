@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sandur_logql::template::Template;
 use sandur_memory::Reservation;
-use sandur_model::{Labels, MatchOp, Matcher};
+use sandur_model::{Labels, MatchOp, Matcher, StreamId};
 use sandur_query::QueryContext;
 
 use crate::alert::{Alert, Alerts, Found, State, Terms, bytes_of_pairs};
@@ -56,6 +56,17 @@ pub struct Occasion {
     pub limit: usize,
 }
 
+/// What is known of a rule that another process evaluated.
+#[derive(Default)]
+pub struct RuleEnds {
+    /// The series of the last evaluation.
+    pub written: Written,
+    /// The series that have a sample of the evaluation that is repeated.
+    pub stored: HashSet<StreamId>,
+    /// The alerts; `None` if they are not known exactly.
+    pub alerts: Option<Alerts>,
+}
+
 /// A rule with its state.
 pub struct Rule {
     /// The specification.
@@ -68,6 +79,8 @@ pub struct Rule {
     pub is_restored: bool,
     /// Whether it has the state of a rule that was evaluated before it.
     pub is_continued: bool,
+    /// The series that have a sample of this time, in milliseconds, from the process before.
+    stored: Option<(i64, HashSet<StreamId>)>,
     /// The number of evaluations that succeeded.
     pub successes: u64,
     /// Why the last evaluation failed; `None` if it succeeded, or there was none.
@@ -114,6 +127,7 @@ impl Rule {
             written: Written::new(),
             is_restored,
             is_continued: false,
+            stored: None,
             successes: 0,
             last_error: None,
             last_at: None,
@@ -132,6 +146,16 @@ impl Rule {
         (self.is_restored, self.successes) = (former.is_restored, former.successes);
         (self.last_error, self.last_at, self.took) = (former.last_error, former.last_at, former.took);
         self.held = former.held;
+    }
+
+    /// Takes the state that another process had when it evaluated the rule last. Samples of the evaluation
+    /// that is repeated have the time `at`.
+    pub fn take_over(&mut self, found: RuleEnds, at: Instant) -> Result<(), EvaluationError> {
+        let RuleEnds { written, stored, alerts } = found;
+        self.is_restored = !self.spec.is_alerting() || alerts.is_some();
+        (self.written, self.alerts) = (written, alerts.unwrap_or_default());
+        self.stored = Some((at.ms(), stored));
+        self.account(0)
     }
 
     /// Evaluates the rule and stores its series. Alerts change even if their series cannot be stored.
@@ -153,7 +177,13 @@ impl Rule {
             }
         };
         let output = context.in_time(work).await.unwrap_or(Err(EvaluationError::Timeout(common.timeout)))?;
-        let stored = output::store(&*common.data, output, seen, &mut self.written).await;
+        // Of the evaluation that the process before began, some series are stored already.
+        let (of, none) = (&self.stored, HashSet::new());
+        let there = of.as_ref().filter(|(at, _)| *at == seen.ms()).map_or(&none, |(_, there)| there);
+        let stored = output::store(&*common.data, output, seen, &mut self.written, there).await;
+        if stored.is_ok() {
+            self.stored = None;
+        }
         self.account(0)?;
         stored
     }

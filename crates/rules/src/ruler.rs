@@ -2,20 +2,24 @@
 //!
 //! **Invariants.** A group that did not change goes on undisturbed. A rule that moved to another place, with
 //! the same name and labels, goes on with its alerts and series. Series of a rule that no longer exists get
-//! stale markers. When the server stops, nothing is ended: the rules go on after the next start.
+//! stale markers. When the server stops, or gives a group up, nothing is ended: the rules go on elsewhere, or
+//! after the next start. If owners are recorded, only groups of own shards run ([`crate::shards`]).
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandur_model::TenantId;
+use sandur_model::{RuleShards, TenantId};
 use sandur_runtime::{Shutdown, ShutdownSignal, Task};
 use tokio::sync::watch;
 
 use crate::group::{Group, Parts, now};
 use crate::output::{self, Written};
-use crate::rule::Rule;
+use crate::ownership::{Coordination, DataOfTerm};
+use crate::rule::{Common, Rule};
+use crate::running::Start;
+use crate::shards::{Duties, Shards, goes_on_elsewhere};
 use crate::shown::{Display, FileShown, ShownPart};
 use crate::sources::{Files, Most, Round, Source};
 use crate::spec::GroupSpec;
@@ -24,6 +28,8 @@ use crate::stored::StoredRules;
 /// How often files are looked at, and how soon again after one changed.
 const REFRESH: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_secs(1);
+/// How often the owners of shards are looked at. This makes no request.
+const LOOK: Duration = Duration::from_secs(1);
 /// How many rounds a file that changes delays the changes of others.
 const UNSETTLED_MAX: u32 = 5;
 
@@ -43,6 +49,8 @@ pub struct Ruler {
     pub most: Most,
     /// Where the state is shown.
     pub shown: ShownPart,
+    /// Which groups this process evaluates; `None`: all.
+    pub coordination: Option<Coordination>,
 }
 
 /// A running group.
@@ -51,6 +59,8 @@ struct Running {
     stop: Shutdown,
     task: Task<Group>,
     display: Arc<Display>,
+    /// The shard, if groups are divided among processes.
+    shard: Option<u32>,
 }
 
 type Key = (Arc<str>, String);
@@ -67,6 +77,9 @@ struct State {
     orphans: Written,
     /// Files whose rules were evaluated before; what is new in them has nothing to restore.
     started: HashSet<Arc<str>>,
+    shards: Shards,
+    /// Groups of other processes, and how they are shown.
+    elsewhere: Vec<(GroupSpec, Arc<Display>)>,
 }
 
 impl Ruler {
@@ -76,6 +89,7 @@ impl Ruler {
         let mut changes = self.stored.as_ref().map(|(stored, _)| stored.changes());
         let (mut first, mut changed, mut unsettled_rounds) = (true, true, 0);
         loop {
+            changed |= self.look(&mut state).await;
             let round = self.read(&mut state, first).await;
             changed |= round.changed;
             unsettled_rounds = if round.unsettled { unsettled_rounds + 1 } else { 0 };
@@ -88,41 +102,91 @@ impl Ruler {
             self.end_orphans(&mut state).await;
             first = false;
             let wait = if round.unsettled { SETTLING } else { REFRESH };
-            if self.is_over(&state) || self.pause(wait, &mut changes, &stopping).await.is_break() {
+            let pausing = self.pause(&mut state, wait, &mut changes, &stopping);
+            if pausing.await.is_break() || self.is_over(&state) {
                 return;
             }
         }
     }
 
-    /// Waits for the next round, which a change of stored rules begins at once. Breaks when the server stops.
+    /// Waits for the next round, which a change of stored rules begins at once, and looks at the owners of
+    /// shards meanwhile. Breaks when the server stops.
     async fn pause(
         &self,
+        state: &mut State,
         wait: Duration,
         changes: &mut Option<watch::Receiver<u64>>,
         stopping: &ShutdownSignal,
     ) -> ControlFlow<()> {
-        let change = async {
-            let is_over = match changes {
-                Some(changes) => changes.changed().await.is_err(),
-                None => true,
-            };
-            if is_over {
-                std::future::pending::<()>().await;
+        let env = &self.parts.env;
+        let until = env.monotonic() + wait;
+        while env.monotonic() < until && !self.is_over(state) {
+            let rest = until.saturating_sub(env.monotonic());
+            let rest = if self.coordination.is_some() { rest.min(LOOK) } else { rest };
+            tokio::select! {
+                () = stopping.triggered() => return ControlFlow::Break(()),
+                () = change_of(changes) => return ControlFlow::Continue(()),
+                () = env.sleep(rest) => {}
             }
-        };
-        tokio::select! {
-            () = stopping.triggered() => ControlFlow::Break(()),
-            () = change => ControlFlow::Continue(()),
-            () = self.parts.env.sleep(wait) => ControlFlow::Continue(()),
+            if self.look(state).await {
+                self.apply(state).await;
+            }
         }
+        ControlFlow::Continue(())
     }
 
     /// Whether the tenant has no stored rules any more, and nothing is left to do.
     fn is_over(&self, state: &State) -> bool {
         self.stored.is_some()
             && state.running.is_empty()
+            && state.elsewhere.is_empty()
             && state.orphans.is_empty()
             && state.damage.is_empty()
+    }
+
+    /// Takes shards, gives them up, and drops those that are lost. Returns whether other groups are to run.
+    async fn look(&self, state: &mut State) -> bool {
+        let Some(Coordination { ownership, .. }) = &self.coordination else { return false };
+        let (owners, before) = (ownership.owners(), state.shards.running());
+        let incarnation = owners.incarnation;
+        let duties = state.shards.look(owners, ownership.lease().age);
+        let Duties { dropped, is_new_term, given_up, owned } = duties;
+        drop(take_of(state, dropped));
+        if is_new_term || dropped == RuleShards::ALL {
+            self.parts.notifier.withdraw_all(&self.parts.tenant);
+        }
+        if let Some(wanted) = owned {
+            let keys = keys_of(state, given_up);
+            for rules in stop(state, keys).await.into_values() {
+                self.parts
+                    .notifier
+                    .withdraw(&self.parts.tenant, rules.iter().flat_map(|rule| rule.alerts.iter()));
+            }
+            state.shards.ended(given_up);
+            match ownership.own(incarnation, wanted).await {
+                Ok(true) => {
+                    let taken = u64::from(wanted.without(before).count());
+                    self.parts.metrics.taken_over.inc_by(taken);
+                    tracing::info!(owned = %wanted, taken, "this process evaluates shards of the rules");
+                    state.shards.own(wanted);
+                }
+                Ok(false) => {}
+                Err(error) => tracing::warn!(error, "shards of rules could not be taken; trying again"),
+            }
+        }
+        let own = state.running.values().map(|running| (&running.spec, &running.display));
+        for (spec, display) in state.elsewhere.iter().map(|(spec, display)| (spec, display)).chain(own) {
+            self.show_evaluator(state, spec, display);
+        }
+        state.shards.running() != before
+    }
+
+    fn show_evaluator(&self, state: &State, spec: &GroupSpec, display: &Display) {
+        let shard = self.coordination.as_ref().map(|of| of.shard_of(spec));
+        let evaluator = shard.and_then(|shard| state.shards.evaluator_of(shard));
+        if display.get().evaluator != evaluator {
+            display.set_evaluator(evaluator);
+        }
     }
 
     async fn read(&self, state: &mut State, first: bool) -> Round {
@@ -152,6 +216,7 @@ impl Ruler {
         for spec in state.groups().into_iter().chain(self.built_in.iter().cloned()) {
             specs.insert((Arc::clone(&spec.file), spec.name.clone()), spec);
         }
+        let elsewhere = self.remove_others(state, &mut specs);
         let changed = |key: &Key, running: &Running| !specs.get(key).is_some_and(|s| s.equals(&running.spec));
         let ended: Vec<Key> = state
             .running
@@ -161,9 +226,25 @@ impl Ruler {
             .collect();
         let former = stop(state, ended).await;
         specs.retain(|key, _| !state.running.contains_key(key));
+        let display = |spec: GroupSpec| (spec.clone(), Arc::new(Display::new(Arc::new(spec))));
+        state.elsewhere = elsewhere.into_iter().map(display).collect();
         self.start(state, specs, former);
-        let displays = state.running.values().map(|running| Arc::clone(&running.display)).collect();
-        self.shown.set(displays, state.shown());
+        for (spec, display) in &state.elsewhere {
+            self.show_evaluator(state, spec, display);
+        }
+        let own = state.running.values().map(|running| Arc::clone(&running.display)).collect();
+        let elsewhere = state.elsewhere.iter().map(|(_, display)| Arc::clone(display)).collect();
+        self.shown.set(own, elsewhere, state.shown());
+    }
+
+    /// Removes the groups of shards that this process does not own.
+    fn remove_others(&self, state: &mut State, specs: &mut BTreeMap<Key, GroupSpec>) -> Vec<GroupSpec> {
+        let Some(of) = &self.coordination else { return Vec::new() };
+        let running = state.shards.running();
+        let is_own = |spec: &GroupSpec| running.has(of.shard_of(spec));
+        let elsewhere = specs.values().filter(|spec| !is_own(spec)).cloned().collect();
+        specs.retain(|_, spec| is_own(spec));
+        elsewhere
     }
 
     /// Starts groups, which continue the rules of former ones.
@@ -176,8 +257,8 @@ impl Ruler {
         let mut groups: Vec<(Key, GroupSpec, Group)> = Vec::new();
         let mut left: Vec<Rule> = Vec::new();
         for (key, spec) in specs {
-            let is_restored = state.started.contains(&key.0);
-            let mut group = Group::new(spec.clone(), self.parts.clone(), is_restored);
+            let is_restored = state.started.contains(&key.0) && self.start_of(state, &spec) == Start::Next;
+            let mut group = self.group(state, spec.clone(), is_restored);
             left.extend(group.adopt(former.remove(&key).unwrap_or_default()));
             groups.push((key, spec, group));
         }
@@ -186,6 +267,7 @@ impl Ruler {
         for (_, _, group) in &mut groups {
             left = group.adopt(left);
         }
+        left.retain(|rule| !state.elsewhere.iter().any(|(spec, _)| goes_on_elsewhere(rule, spec)));
         let orphans: Written = left.into_iter().flat_map(|rule| rule.written).collect();
         match groups.first_mut() {
             // A new rule of the groups may write the same series.
@@ -194,10 +276,35 @@ impl Ruler {
         }
         for (key, spec, group) in groups {
             let (stop, display) = (Shutdown::default(), Arc::clone(group.display()));
-            let task = self.parts.env.spawn("rules", group.run(stop.signal()));
+            let shard = self.coordination.as_ref().map(|of| of.shard_of(&spec));
+            let start = self.start_of(state, &spec);
+            let task = self.parts.env.spawn("rules", group.run(start, stop.signal()));
             state.started.insert(Arc::clone(&key.0));
-            state.running.insert(key, Running { spec, stop, task, display });
+            let running = Running { spec, stop, task, display, shard };
+            self.show_evaluator(state, &running.spec, &running.display);
+            state.running.insert(key, running);
         }
+        state.shards.begun();
+    }
+
+    /// How a group begins.
+    fn start_of(&self, state: &State, spec: &GroupSpec) -> Start {
+        let shard = self.coordination.as_ref().map(|of| of.shard_of(spec));
+        state.shards.start_of(shard)
+    }
+
+    /// A group, within the term of its shard.
+    fn group(&self, state: &State, spec: GroupSpec, is_restored: bool) -> Group {
+        let term = self.coordination.as_ref().and_then(|of| {
+            let shard = of.shard_of(&spec);
+            state.shards.term_of(of, &self.parts.env, shard)
+        });
+        let mut parts = self.parts.clone();
+        if let Some(term) = &term {
+            let data = Arc::new(DataOfTerm { data: Arc::clone(&parts.common.data), term: term.clone() });
+            parts.common = Common { data, ..parts.common };
+        }
+        Group::new(spec, parts, is_restored).within(term)
     }
 
     /// Writes stale markers for series of removed groups; what fails is tried again in the next round.
@@ -231,6 +338,28 @@ impl State {
         let mut shown = self.files.shown();
         shown.extend(self.damage.iter().cloned());
         shown
+    }
+}
+
+/// The running groups of shards.
+fn keys_of(state: &State, shards: RuleShards) -> Vec<Key> {
+    let is_of = |running: &Running| running.shard.is_some_and(|shard| shards.has(shard));
+    state.running.iter().filter(|(_, running)| is_of(running)).map(|(key, _)| key.clone()).collect()
+}
+
+/// Takes the running groups of shards out. They end when they are dropped.
+fn take_of(state: &mut State, shards: RuleShards) -> Vec<Running> {
+    keys_of(state, shards).iter().filter_map(|key| state.running.remove(key)).collect()
+}
+
+/// Waits for a change of the stored rules; without any, for ever.
+async fn change_of(changes: &mut Option<watch::Receiver<u64>>) {
+    let is_over = match changes {
+        Some(changes) => changes.changed().await.is_err(),
+        None => true,
+    };
+    if is_over {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -98,6 +98,7 @@ impl Bench {
             most: Most { groups: 100, rules: 1_000 },
             stored: None,
             shown: self.shown.part(TenantId::default_tenant(), self.metrics.clone()),
+            coordination: None,
         };
         let stop = Shutdown::default();
         let task = env.spawn("ruler", ruler.run(stop.signal()));
@@ -267,6 +268,31 @@ async fn a_restart_continues_for_without_the_outage() {
     bench.start();
     bench.pass(60 * 4).await;
     assert_eq!(bench.states(), "firing", "it fired before the restart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn evaluations_of_a_pause_are_made_up_and_send_nothing() {
+    let mut bench = Bench::new();
+    let rule = "groups:\n- name: g\n  interval: 20s\n  rules:\n  - {record: r, expr: a}\n  \
+                - {alert: x, expr: 'a > 1'}\n";
+    bench.write("a.yml", rule);
+    bench.set("a", 2.0, 7_200);
+    bench.start();
+    bench.pass(65).await;
+    let (before, sent) = (bench.stored("r")[0].split(' ').count(), bench.receiver.0.lock().unwrap().len());
+    // As if the process had been stopped for 100 s.
+    bench.env.set_clock_skew(Duration::from_secs(100), true);
+    bench.pass(21).await;
+    let after = bench.stored("r")[0].split(' ').count();
+    assert!(matches!(after - before, 6 | 7), "{before} and {after}");
+    assert_eq!((bench.metrics.missed.get(), bench.metrics.made_up.get()), (0, 5));
+    assert_eq!(bench.groups()[0].made_up, 5);
+    let sent = bench.receiver.0.lock().unwrap().len() - sent;
+    assert_eq!(sent, 1, "the one that is on time");
+    // A longer one.
+    bench.env.set_clock_skew(Duration::from_secs(100 + 20 * 150), true);
+    bench.pass(21).await;
+    assert_eq!((bench.metrics.missed.get(), bench.metrics.made_up.get()), (49, 106));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use sandur_base::BoxFuture;
+use sandur_base::{BoxFuture, Id};
 use sandur_logql::{Kind, Request};
 use sandur_model::{Labels, Matcher, SampleBatch, TenantId};
 use sandur_promql::{Times, Value};
@@ -14,7 +14,9 @@ use sandur_service::logql::LogqlQuery;
 use sandur_service::promql::{PromqlQuery, PromqlRequest, Rows};
 use sandur_service::{Caller, Cost, Failure, Queries, Writes};
 
-use crate::data::{Data, Instant, LastSample, Number, Vector, bytes_of, last_samples_of};
+use crate::data::{
+    Data, Instant, LastSample, Number, ReadSeries, Vector, bytes_of, last_samples_of, read_of,
+};
 use crate::error::EvaluationError;
 use crate::restore::FOR_STATE;
 use crate::spec::Language;
@@ -94,6 +96,19 @@ impl Served {
         };
         Ok(Vector { samples, held: Some(Box::new(held)) })
     }
+
+    async fn store_batch(&self, batch: SampleBatch, under: Option<Id>) -> Result<(), EvaluationError> {
+        let write = |text: String| EvaluationError::Write(text);
+        let are_alerts = batch.series.iter().all(|series| is_of_alert(&series.labels));
+        let stored = self.writes.store_made_under(batch, under).await;
+        let refused = stored.map_err(|failure| write(failure.message))?.refused;
+        // Rules with the same name and labels write the same series of alerts, of which one stays.
+        let may_be_left_out = |reason: &str| are_alerts && reason == ANOTHER_VALUE;
+        match refused.by_reason().all(|(reason, ..)| may_be_left_out(reason.name())) {
+            true => Ok(()),
+            false => Err(write(refused.text().unwrap_or_default())),
+        }
+    }
 }
 
 /// The vector of an answer of PromQL.
@@ -139,18 +154,11 @@ impl Data for Served {
     }
 
     fn store(&self, batch: SampleBatch) -> BoxFuture<'_, Result<(), EvaluationError>> {
-        Box::pin(async move {
-            let write = |text: String| EvaluationError::Write(text);
-            let are_alerts = batch.series.iter().all(|series| is_of_alert(&series.labels));
-            let refused =
-                self.writes.store_made(batch).await.map_err(|failure| write(failure.message))?.refused;
-            // Rules with the same name and labels write the same series of alerts, of which one stays.
-            let may_be_left_out = |reason: &str| are_alerts && reason == ANOTHER_VALUE;
-            match refused.by_reason().all(|(reason, ..)| may_be_left_out(reason.name())) {
-                true => Ok(()),
-                false => Err(write(refused.text().unwrap_or_default())),
-            }
-        })
+        Box::pin(self.store_batch(batch, None))
+    }
+
+    fn store_under(&self, batch: SampleBatch, incarnation: Id) -> BoxFuture<'_, Result<(), EvaluationError>> {
+        Box::pin(self.store_batch(batch, Some(incarnation)))
     }
 
     fn last_samples<'a>(
@@ -167,6 +175,23 @@ impl Data for Served {
             let found = context.in_time(read).await.and_then(|found| found)?;
             complete(&context.warnings())?;
             Ok(found)
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        matchers: Vec<Matcher>,
+        times: (Instant, Instant),
+        timeout: Duration,
+        each: ReadSeries<'a>,
+    ) -> BoxFuture<'a, Result<(), EvaluationError>> {
+        Box::pin(async move {
+            let context = self.context(timeout);
+            context.require_view(Duration::ZERO);
+            let source = self.queries.samples();
+            let read = read_of(&source, &context, matchers, times, each);
+            context.in_time(read).await.and_then(|read| read)?;
+            complete(&context.warnings())
         })
     }
 

@@ -21,8 +21,14 @@ pub struct GroupShown {
     pub last_at: Option<Instant>,
     /// How long that took.
     pub took: Duration,
+    /// The node that evaluates it; `None` if that is not known, or if owners are not recorded.
+    pub evaluator: Option<String>,
     /// How many evaluations were missed.
     pub missed: u64,
+    /// How many evaluations were made up after a pause.
+    pub made_up: u64,
+    /// How late the last evaluation began.
+    pub late: Duration,
     /// Its rules, in order.
     pub rules: Vec<RuleShown>,
 }
@@ -44,7 +50,8 @@ impl GroupShown {
     /// A group that was not evaluated yet.
     pub fn new(spec: Arc<GroupSpec>) -> Self {
         let rules = spec.rules.iter().map(|_| RuleShown::default()).collect();
-        Self { spec, last_at: None, took: Duration::ZERO, missed: 0, rules }
+        let (took, late) = (Duration::ZERO, Duration::ZERO);
+        Self { spec, last_at: None, took, evaluator: None, missed: 0, made_up: 0, late, rules }
     }
 
     /// The rules with their specifications.
@@ -61,6 +68,12 @@ impl Display {
     /// A display of a group that was not evaluated yet.
     pub fn new(spec: Arc<GroupSpec>) -> Self {
         Self(Mutex::new(Arc::new(GroupShown::new(spec))))
+    }
+
+    /// Shows the node that evaluates the group.
+    pub fn set_evaluator(&self, evaluator: Option<String>) {
+        let shown = GroupShown { evaluator, ..GroupShown::clone(&self.get()) };
+        self.show(shown);
     }
 
     /// Shows a new state.
@@ -98,6 +111,8 @@ struct Shown {
 struct Part {
     tenant: TenantId,
     groups: Vec<Arc<Display>>,
+    /// Groups that other processes evaluate.
+    elsewhere: Vec<Arc<Display>>,
     files: Vec<FileShown>,
 }
 
@@ -110,9 +125,9 @@ pub struct ShownPart {
 
 impl ShownPart {
     /// Shows other groups and files.
-    pub(crate) fn set(&self, groups: Vec<Arc<Display>>, files: Vec<FileShown>) {
+    pub(crate) fn set(&self, groups: Vec<Arc<Display>>, elsewhere: Vec<Arc<Display>>, files: Vec<FileShown>) {
         if let Some(part) = self.all.lock().parts.get_mut(&self.number) {
-            (part.groups, part.files) = (groups, files);
+            (part.groups, part.elsewhere, part.files) = (groups, elsewhere, files);
         }
         self.all.count(&self.metrics);
     }
@@ -136,21 +151,25 @@ impl RulesShown {
         let mut shown = self.lock();
         let number = shown.next;
         shown.next += 1;
-        shown.parts.insert(number, Part { tenant, groups: Vec::new(), files: Vec::new() });
+        shown
+            .parts
+            .insert(number, Part { tenant, groups: Vec::new(), elsewhere: Vec::new(), files: Vec::new() });
         ShownPart { all: self.clone(), number, metrics }
     }
 
     /// Counts the groups, rules and broken files of all rulers.
     fn count(&self, metrics: &RuleMetrics) {
         let shown = self.lock();
-        let (mut groups, mut rules, mut broken) = (0, 0, 0);
+        let (mut groups, mut rules, mut elsewhere, mut broken) = (0, 0, 0, 0);
         for part in shown.parts.values() {
             groups += part.groups.len();
+            elsewhere += part.elsewhere.len();
             rules += part.groups.iter().map(|display| display.get().spec.rules.len()).sum::<usize>();
             broken += part.files.iter().filter(|file| file.error.is_some()).count();
         }
         metrics.groups.set(groups as i64);
         metrics.rules.set(rules as i64);
+        metrics.elsewhere.set(elsewhere as i64);
         metrics.broken_files.set(broken as i64);
     }
 
@@ -169,7 +188,7 @@ impl RulesShown {
         let displays: Vec<Arc<Display>> = {
             let shown = self.lock();
             let own = shown.parts.values().filter(|part| part.tenant == *tenant);
-            own.flat_map(|part| part.groups.iter().cloned()).collect()
+            own.flat_map(|part| part.groups.iter().chain(&part.elsewhere).cloned()).collect()
         };
         let mut groups: Vec<_> = displays.iter().map(|display| display.get()).collect();
         groups.sort_by(|a, b| (&a.spec.file, &a.spec.name).cmp(&(&b.spec.file, &b.spec.name)));

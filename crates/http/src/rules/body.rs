@@ -75,7 +75,14 @@ impl GroupList {
             Step::CloseGroup(_) => {
                 let limit = group.spec.limit;
                 json::push(out, format_args!("],\"interval\":{}", group.spec.interval.as_secs_f64()));
-                json::push(out, format_args!(",\"limit\":{limit},\"missedEvaluations\":{},", group.missed));
+                json::push(out, format_args!(",\"limit\":{limit},\"missedEvaluations\":{}", group.missed));
+                let (made_up, late) = (group.made_up, group.late.as_secs_f64());
+                json::push(out, format_args!(",\"madeUpEvaluations\":{made_up},\"lateness\":{late},"));
+                if let Some(node) = &group.evaluator {
+                    out.extend_from_slice(b"\"evaluator\":");
+                    json::utf8(out, node);
+                    out.push(b',');
+                }
                 evaluated(out, group.took, group.last_at);
                 out.push(b'}');
             }

@@ -18,8 +18,9 @@ pub static RULES: Route = Route {
     methods: GET,
     paths: &["/prometheus/api/v1/rules", "/api/v1/rules"],
     scope: Access::Read,
-    does: "Rules that this process evaluates, with their states and alerts, in Prometheus' format. Files \
-           that are not in use because of an error are warnings.",
+    does: "Rules of the files of this process, with the states and alerts of those that it evaluates, in \
+           Prometheus' format; `evaluator` of a group is the node that evaluates it. Files that are not in \
+           use because of an error are warnings.",
     parameters: &[
         parameter("type", "`alert` or `record`"),
         parameter("rule_name[]", "names of rules; by default all"),

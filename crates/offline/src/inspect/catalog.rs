@@ -58,6 +58,9 @@ fn edit_text(edit: &Edit) -> String {
             let at = moment::show(((*time >> COUNTER_BITS) as i64).saturating_mul(1_000_000));
             format!("later samples of {incarnation} have stamps after {at}")
         }
+        Edit::OwnRules { incarnation, shards } => {
+            format!("{incarnation} evaluates the rules of {shards} shards")
+        }
         Edit::ActivateForms(forms) => format!("from now on may be written: {forms}"),
         Edit::AddBlock(block) => format!(
             "add block {}: {}, level {}, {} to {}, {} rows, {}",

@@ -19,9 +19,18 @@ pub fn labels_of(alert: &Alert, external: &External) -> LabelSet {
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
+/// The id of labels.
+pub fn id_of(labels: &LabelSet) -> StreamId {
+    sorted(labels).stream_id()
+}
+
+fn sorted(labels: &LabelSet) -> Labels {
+    Labels::from_pairs(labels.iter().map(|(name, value)| (&**name, &**value)))
+}
+
 /// An alert with these labels as JSON, and the id of the labels.
 pub fn entry(alert: &Alert, labels: &LabelSet, link: &str) -> (StreamId, Entry) {
-    let labels = Labels::from_pairs(labels.iter().map(|(name, value)| (&**name, &**value)));
+    let labels = sorted(labels);
     let ends_at = alert.resolved_at.or(alert.valid_until);
     let text = json!({
         "labels": object(labels.iter()),

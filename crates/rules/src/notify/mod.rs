@@ -23,7 +23,7 @@ use bytes::Bytes;
 use sandur_base::BoxFuture;
 use sandur_model::TenantId;
 use sandur_runtime::{Backoff, Env, ShutdownSignal, Task};
-use sandur_targets::{Relabel, relabel};
+use sandur_targets::{LabelSet, Relabel, relabel};
 use tokio::sync::Notify;
 
 use crate::alert::Alert;
@@ -155,34 +155,38 @@ impl Notifier {
 
     /// Queues alerts of a tenant's rule with this expression for all Alertmanagers.
     pub fn send(&self, tenant: &TenantId, expr: &str, alerts: Vec<Alert>) {
-        let Inner { running, external, metrics, relabel: rules, .. } = &*self.0;
-        let targets: Vec<Arc<Target>> =
-            lock(running).iter().map(|running| Arc::clone(&running.target)).collect();
+        let targets = self.0.all();
         if alerts.is_empty() || targets.is_empty() {
             return;
         }
-        let rules = Arc::clone(&lock(rules));
-        let link = external.table_link(expr);
-        for alert in alerts {
-            let mut labels = body::labels_of(&alert, external);
-            if !relabel(&rules, &mut labels) {
-                continue;
+        let link = self.0.external.table_link(expr);
+        self.0.each_labels(&targets, alerts.iter(), |alert, target, labels| {
+            let (id, entry) = body::entry(alert, labels, &link);
+            let lost = target.lock().push((tenant.clone(), id), entry);
+            if lost > 0 {
+                self.0.metrics.lose("queue_full", lost);
             }
-            for target in &targets {
-                let mut labels = labels.clone();
-                if !relabel(&lock(&target.relabel), &mut labels) {
-                    continue;
-                }
-                let (id, entry) = body::entry(&alert, &labels, &link);
-                let lost = target.lock().push((tenant.clone(), id), entry);
-                if lost > 0 {
-                    metrics.lose("queue_full", lost);
-                }
-            }
-        }
+        });
         for target in &targets {
             target.count();
             target.arrived.notify_one();
+        }
+    }
+
+    /// Removes alerts of a tenant that wait to be sent, because another process sends them from now on.
+    pub fn withdraw<'a>(&self, tenant: &TenantId, alerts: impl Iterator<Item = &'a Alert>) {
+        let targets = self.0.all();
+        self.0.each_labels(&targets, alerts, |_, target, labels| {
+            target.lock().withdraw(&(tenant.clone(), body::id_of(labels)));
+        });
+        targets.iter().for_each(|target| target.count());
+    }
+
+    /// Removes all alerts of a tenant that wait to be sent.
+    pub fn withdraw_all(&self, tenant: &TenantId) {
+        for target in self.0.all() {
+            target.lock().clear(tenant);
+            target.count();
         }
     }
 
@@ -203,6 +207,32 @@ impl Notifier {
 }
 
 impl Inner {
+    fn all(&self) -> Vec<Arc<Target>> {
+        lock(&self.running).iter().map(|running| Arc::clone(&running.target)).collect()
+    }
+
+    /// Calls a function with the labels that each Alertmanager gets of each alert, unless they are dropped.
+    fn each_labels<'a>(
+        &self,
+        targets: &[Arc<Target>],
+        alerts: impl Iterator<Item = &'a Alert>,
+        mut each: impl FnMut(&'a Alert, &Target, &LabelSet),
+    ) {
+        let rules = Arc::clone(&lock(&self.relabel));
+        for alert in alerts {
+            let mut labels = body::labels_of(alert, &self.external);
+            if !relabel(&rules, &mut labels) {
+                continue;
+            }
+            for target in targets {
+                let mut labels = labels.clone();
+                if relabel(&lock(&target.relabel), &mut labels) {
+                    each(alert, target, &labels);
+                }
+            }
+        }
+    }
+
     fn start(&self, url: String) -> Running {
         let target = Arc::new(Target {
             url,

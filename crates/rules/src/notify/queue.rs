@@ -3,7 +3,7 @@
 //! **Invariants.** At most [`QUEUED_MAX`] alerts and [`QUEUED_BYTES_MAX`] bytes. A newer state of an alert
 //! takes the place of the older one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use sandur_model::{StreamId, TenantId};
@@ -22,11 +22,30 @@ pub type AlertKey = (TenantId, StreamId);
 pub struct Queue {
     entries: BTreeMap<i64, (AlertKey, Entry)>,
     places: HashMap<AlertKey, i64>,
+    /// The alerts that were taken last, without those that were withdrawn since.
+    taken: HashSet<AlertKey>,
     bytes: usize,
     next: i64,
 }
 
 impl Queue {
+    /// Removes an alert, also one that is being sent.
+    pub fn withdraw(&mut self, id: &AlertKey) {
+        self.taken.remove(id);
+        if let Some(place) = self.places.remove(id)
+            && let Some((_, entry)) = self.entries.remove(&place)
+        {
+            self.bytes -= entry.len();
+        }
+    }
+
+    /// Removes all alerts of a tenant, also those that are being sent.
+    pub fn clear(&mut self, tenant: &TenantId) {
+        let all = self.places.keys().chain(&self.taken);
+        let own: Vec<AlertKey> = all.filter(|(of, _)| of == tenant).cloned().collect();
+        own.iter().for_each(|id| self.withdraw(id));
+    }
+
     /// The number of alerts.
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -50,6 +69,7 @@ impl Queue {
         {
             taken.push(first);
         }
+        self.taken = taken.iter().map(|(id, _)| id.clone()).collect();
         taken
     }
 
@@ -59,7 +79,7 @@ impl Queue {
         let first = self.entries.keys().next().copied().unwrap_or(self.next);
         let start = first - batch.len() as i64;
         for (place, (id, entry)) in (start..).zip(batch) {
-            if !self.places.contains_key(&id) {
+            if self.taken.contains(&id) && !self.places.contains_key(&id) {
                 self.insert(place, id, entry);
             }
         }
@@ -130,6 +150,23 @@ mod tests {
         assert_eq!(queue.give_back(batch), 0);
         assert_eq!(texts(queue.take(9)), ["a2", "c1", "b2"]);
         assert_eq!((queue.len(), queue.bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_withdrawn_alert_is_not_sent_again() {
+        let mut queue = Queue::default();
+        for id in 0..4 {
+            queue.push(key(id), format!("{id}").into());
+        }
+        let batch = queue.take(2);
+        queue.withdraw(&key(1));
+        queue.withdraw(&key(2));
+        assert_eq!(queue.give_back(batch), 0);
+        let batch = queue.take(9);
+        assert_eq!(texts(batch.clone()), ["0", "3"]);
+        queue.push((TenantId::new("other").unwrap(), StreamId(0)), "x".into());
+        queue.clear(&TenantId::default_tenant());
+        assert_eq!((queue.give_back(batch), queue.len(), queue.bytes), (0, 1, 1));
     }
 
     #[test]

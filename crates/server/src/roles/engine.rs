@@ -16,7 +16,7 @@ use sandur_engine::{
 use sandur_logql::DeleteQuery;
 use sandur_memory::MemoryBudget;
 use sandur_model::go_text::format_go_duration;
-use sandur_model::{Batch, Dataset, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
+use sandur_model::{Batch, Dataset, Role, SampleBatch, SampleConflicts, Signal, TenantId, TimeRange};
 use sandur_query::Sources;
 use sandur_runtime::{Env, FairReservation};
 use sandur_service::promql;
@@ -99,7 +99,11 @@ pub async fn open_over(
     options.node = NodeOptions {
         id: identity.id.clone(),
         zone: settings.cluster.zone.clone(),
-        roles: settings.cluster.roles,
+        // A node without rules cannot take over those of others.
+        roles: match settings.rules.is_empty() {
+            true => settings.cluster.roles.without(Role::Rules),
+            false => settings.cluster.roles,
+        },
         cache_bytes: shares.cache_nominal.saturating_add(flash_bytes),
         version: env!("CARGO_PKG_VERSION").to_owned(),
     };
@@ -245,6 +249,10 @@ impl Intake for EngineIntake {
         held: Option<FairReservation>,
     ) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move { self.engine.push_holding(batch, held).await.map_err(failure) })
+    }
+
+    fn push_under(&self, batch: Batch, incarnation: Id) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+        Box::pin(async move { self.engine.push_under(incarnation, batch).await.map_err(failure) })
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {

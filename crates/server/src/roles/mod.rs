@@ -7,6 +7,7 @@ mod other_processes;
 mod peers;
 mod relay;
 mod retention;
+mod rule_owners;
 mod rules;
 mod scrape;
 mod self_logs_shipper;

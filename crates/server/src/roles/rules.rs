@@ -15,8 +15,8 @@ use sandur_model::{Role, TenantId};
 use sandur_rules::file::{ReadOptions, read};
 use sandur_rules::stored::{StoredParts, StoredRules};
 use sandur_rules::{
-    AlertingFile, Common, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, Parts, Post, RuleMetrics,
-    Ruler, Rulers, Served, Source, Tolerance,
+    AlertingFile, Common, ConfirmedPost, Coordination, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier,
+    Ownership, Parts, Post, RuleMetrics, Ruler, Rulers, Served, SharedOwnership, Source, Tolerance,
 };
 use sandur_runtime::{Env, Task};
 use sandur_service::Queries;
@@ -88,7 +88,7 @@ pub fn start_text(app: &App, text: &str, address: SocketAddr) -> Result<Option<T
     let (has_stored, alerting) = (false, None);
     let configured =
         Configured { tenant, has_stored, built_in, sources, alertmanagers, alerting, labels, client };
-    Ok(start(app, Some(configured), RuleMetrics::default(), address).pop())
+    Ok(start(app, Some(configured), (RuleMetrics::default(), None), address).pop())
 }
 
 /// Rules of the store, as this process knows them.
@@ -116,11 +116,12 @@ pub fn metrics(registry: &mut Registry) -> RuleMetrics {
     metrics
 }
 
-/// Starts the evaluation of rules: those of files, and those that are stored.
+/// Starts the evaluation of rules, those of files and those that are stored: of all groups, or of those of
+/// which this process is the owner.
 pub fn start(
     app: &App,
     configured: Option<Configured>,
-    metrics: RuleMetrics,
+    (metrics, ownership): (RuleMetrics, Option<Arc<dyn Ownership>>),
     address: SocketAddr,
 ) -> Vec<Task<()>> {
     let Some(configured) = configured else { return Vec::new() };
@@ -134,10 +135,18 @@ pub fn start(
     let external = Arc::new(External { labels, url });
     let token_file = of.alertmanager_token_file.clone();
     let post: Arc<dyn Post> = Arc::new(Http { env: env.clone(), client, token_file });
+    let post: Arc<dyn Post> = match &ownership {
+        Some(ownership) => {
+            let (ownership, env) = (Arc::clone(ownership), env.clone());
+            Arc::new(ConfirmedPost { post, ownership, env })
+        }
+        None => post,
+    };
+    let ownership = ownership.map(SharedOwnership::new);
     let notifier = Notifier::new(&env, &alertmanagers, Arc::clone(&external), post, metrics.clone());
     app.rules.set_notifier(notifier.clone());
     let turns = Arc::new(Semaphore::new(EVALUATIONS_MAX));
-    let shared = Shared { app: app.clone(), external, notifier, metrics, turns };
+    let shared = Shared { app: app.clone(), external, notifier, metrics, turns, ownership };
     let mut tasks = Vec::new();
     if let Some(file) = alerting {
         let following = shared.notifier.clone().follow(file, alertmanagers, app.stopping.clone());
@@ -166,6 +175,8 @@ struct Shared {
     notifier: Notifier,
     metrics: RuleMetrics,
     turns: Arc<Semaphore>,
+    /// The record of the owners of groups; `None`: this process evaluates all.
+    ownership: Option<SharedOwnership>,
 }
 
 impl Shared {
@@ -200,7 +211,8 @@ impl Shared {
             stored: None,
             interval: of.evaluation_interval,
             most: Most { groups: count(of.max_groups), rules: count(of.max_rules) },
-            shown: app.rules.part(tenant, metrics.clone()),
+            shown: app.rules.part(tenant.clone(), metrics.clone()),
+            coordination: self.ownership.as_ref().map(|of| Coordination { ownership: of.part(), tenant }),
         }
     }
 

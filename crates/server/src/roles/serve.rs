@@ -20,6 +20,7 @@ use sandur_listeners::Connections;
 use sandur_listeners::carbon::{self, Carbon, CarbonParts};
 use sandur_model::TenantId;
 use sandur_query::{FairQueue, Sources};
+use sandur_rules::Ownership;
 use sandur_runtime::{Env, Shutdown, ShutdownSignal, Task, environment as variables, machine};
 use sandur_scrape::ScrapeFile;
 use sandur_service::query_log::SlowQueries;
@@ -37,6 +38,7 @@ use super::listen::{self, Listeners};
 use super::other_processes::CalledProcesses;
 use super::relay::{self, Relaying};
 use super::retention::kept;
+use super::rule_owners::EngineOwnership;
 use super::rules;
 use super::scrape;
 use super::self_logs_shipper::Shipper;
@@ -169,7 +171,8 @@ impl Server {
             stored_rules,
             carbon: carbon.clone(),
         });
-        let peers = calls.as_ref().map(|calls| calls.server(engine, &shares, &app.queries));
+        let peers =
+            calls.as_ref().map(|calls| calls.server(Arc::clone(&engine), &shares, &app.queries));
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));
         let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };
@@ -180,7 +183,8 @@ impl Server {
         background.push(env.spawn("stale delta series", forget_stale_deltas(app.clone())));
         background.push(env.spawn("rules of Graphite's", graphite.follow(env.clone())));
         background.extend(scrape::start(&app, scraped));
-        background.extend(rules::start(&app, ruled, rule_metrics, address));
+        let owners: Arc<dyn Ownership> = Arc::new(EngineOwnership(engine));
+        background.extend(rules::start(&app, ruled, (rule_metrics, Some(owners)), address));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
         background
             .extend(certificates.into_iter().chain(credentials).chain(calls.map(|calls| calls.follow())));

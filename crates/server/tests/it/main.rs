@@ -54,6 +54,7 @@ mod repair;
 mod retention;
 mod rollups;
 mod rules;
+mod rules_owners;
 mod running_everywhere;
 mod scrape;
 mod series_differences;

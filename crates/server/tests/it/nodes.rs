@@ -81,17 +81,17 @@ fn start(store: &str, folder: &Path, arguments: &[&str]) -> Server {
 fn the_node_of_a_directory_keeps_its_id_and_drains() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("data").display().to_string();
-    let server = start(&store, folder.path(), &["--cluster-zone", "eu-1", "--roles", "ingest,query,compact"]);
+    let server = start(&store, folder.path(), &["--cluster-zone", "eu-1", "--roles", "ingest,query"]);
     let node = only_node(&server);
     assert_eq!((&node["zone"], &node["state"]), (&json!("eu-1"), &json!("serving")));
-    assert_eq!(node["roles"], json!(["ingest", "query", "compact"]));
-    assert_eq!(node["shares_percent"], json!({"ingest": 100.0, "query": 100.0, "compact": 100.0}));
+    assert_eq!(node["roles"], json!(["ingest", "query"]));
+    assert_eq!(node["shares_percent"], json!({"ingest": 100.0, "query": 100.0}));
     assert_eq!(node["address"], json!(server.address.to_string()));
     let address = format!("http://{}", server.address);
     let table = sandur(&["cluster", "status", "--addr", &address]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(table.status.success(), "{}", String::from_utf8_lossy(&table.stderr));
-    for part in ["NODE", node["id"].as_str().unwrap(), "eu-1", "serving", "ingest,query,compact", "'rules'"] {
+    for part in ["NODE", node["id"].as_str().unwrap(), "eu-1", "serving", "ingest,query", "'compact'"] {
         assert!(text.contains(part), "{text}");
     }
     server.kill();

@@ -21,7 +21,7 @@ use crate::process::{Server, Setup, encode, now_ns, request, s3_store};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The alerts that a receiver got.
-type Received = Arc<Mutex<Vec<Value>>>;
+pub(crate) type Received = Arc<Mutex<Vec<Value>>>;
 
 /// Reads a request; returns its head in lower case and its body.
 fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
@@ -44,7 +44,7 @@ fn read_request(stream: &mut TcpStream) -> (String, Vec<u8>) {
 }
 
 /// A receiver that fails its first two requests.
-fn receiver() -> (SocketAddr, Received) {
+pub(crate) fn receiver() -> (SocketAddr, Received) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, received) = (listener.local_addr().unwrap(), Received::default());
     let kept = Arc::clone(&received);
@@ -73,7 +73,7 @@ fn silent() -> (SocketAddr, TcpListener) {
     (listener.local_addr().unwrap(), listener)
 }
 
-fn soon<T>(server: &Server, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn soon<T>(server: &Server, what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
         if let Some(found) = found() {

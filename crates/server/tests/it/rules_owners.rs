@@ -1,0 +1,125 @@
+//! Goal: of two servers with the same rules each group is evaluated by one, and by the other one after a
+//! kill, without a gap in recorded series and with the same start of alerts.
+//!
+//! Method: the real binary twice on a bucket, and a receiver in this test.
+
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)] // a process test: real time
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::rules::{Received, receiver, soon};
+use crate::process::{Server, Setup, encode, s3_store};
+
+const GROUPS: usize = 8;
+const INTERVAL_MS: i64 = 5_000;
+
+fn rules() -> String {
+    let group = |n: usize| {
+        format!(
+            "- name: g{n}\n  interval: 5s\n  rules:\n  - {{record: 'r{n}', expr: 'vector({n})'}}\n  \
+             - {{alert: X{n}, expr: 'r{n} >= 0', for: 10s}}\n"
+        )
+    };
+    format!("groups:\n{}", (0..GROUPS).map(group).collect::<String>())
+}
+
+fn start(store: &str, folder: &Path, name: &str, urls: &str) -> Server {
+    let own = folder.join(name);
+    std::fs::create_dir_all(&own).unwrap();
+    let rules = folder.join("rules.yml").display().to_string();
+    let arguments = [
+        "--rules",
+        &rules,
+        "--alertmanager-url",
+        urls,
+        "--cluster-node-id",
+        name,
+        "--cluster-heartbeat-interval",
+        "2s",
+        "--cluster-dead-after",
+        "10s",
+    ];
+    Setup::new(store, &own).with(&arguments).start()
+}
+
+/// The groups by name.
+fn groups(server: &Server) -> BTreeMap<String, Value> {
+    let shown = server.get_json("/api/v1/rules");
+    let groups = shown["data"]["groups"].as_array().unwrap().clone();
+    groups.into_iter().map(|group| (group["name"].as_str().unwrap().to_owned(), group)).collect()
+}
+
+fn evaluators(server: &Server) -> Vec<String> {
+    let evaluator = |group: &Value| group["evaluator"].as_str().unwrap_or("none").to_owned();
+    groups(server).values().map(evaluator).collect()
+}
+
+/// The times of the samples of a series, in milliseconds.
+fn times(server: &Server, series: &str) -> Vec<i64> {
+    let answer = server.get_json(&format!("/api/v1/query?query={}", encode(&format!("{series}[10m]"))));
+    let Some(values) = answer["data"]["result"][0]["values"].as_array() else { return Vec::new() };
+    values.iter().map(|pair| (pair[0].as_f64().unwrap() * 1_000.0).round() as i64).collect()
+}
+
+/// The starts of an alert, as they were sent.
+fn starts(received: &Received, alert: &str) -> Vec<String> {
+    let received = received.lock().unwrap();
+    let of = received.iter().filter(|sent| sent["labels"]["alertname"] == alert);
+    let mut starts: Vec<String> = of.map(|sent| sent["startsAt"].as_str().unwrap().to_owned()).collect();
+    starts.dedup();
+    starts
+}
+
+#[test]
+fn the_other_server_takes_groups_over_without_a_gap() {
+    let Some(store) = s3_store("rules-owners") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("rules.yml"), rules()).unwrap();
+    let (address, received) = receiver();
+    let urls = format!("http://{address}");
+    let one = start(&store, folder.path(), "one", &urls);
+    let two = start(&store, folder.path(), "two", &urls);
+    let is_divided = |server: &Server| {
+        let evaluators = evaluators(server);
+        let has = |name: &str| evaluators.iter().any(|evaluator| evaluator == name);
+        has("one") && has("two") && !has("none")
+    };
+    soon(&one, "the groups are divided", || (is_divided(&one) && is_divided(&two)).then_some(()));
+    let of_one: Vec<usize> = (0..GROUPS).filter(|n| evaluators(&one)[*n] == "one").collect();
+    soon(&one, "all alerts were sent", || {
+        (0..GROUPS).all(|n| !starts(&received, &format!("X{n}")).is_empty()).then_some(())
+    });
+    // A process shows states of its own groups only.
+    for (n, evaluator) in evaluators(&two).iter().enumerate() {
+        let alerts = groups(&two)[&format!("g{n}")]["rules"][1]["alerts"].as_array().unwrap().len();
+        assert_eq!(alerts, usize::from(evaluator == "two"), "g{n}");
+    }
+
+    one.kill();
+    let killed = Instant::now();
+    soon(&two, "all groups are taken over", || {
+        evaluators(&two).iter().all(|evaluator| evaluator == "two").then_some(())
+    });
+    println!("taken over after {:?}", killed.elapsed());
+    soon(&two, "alerts are sent again", || {
+        let shown = groups(&two);
+        let is_firing = |n: &usize| shown[&format!("g{n}")]["rules"][1]["state"] == "firing";
+        of_one.iter().all(is_firing).then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(2 * INTERVAL_MS as u64)); // two evaluations of another process
+    let shown = groups(&two);
+    for n in 0..GROUPS {
+        let times = times(&two, &format!("r{n}"));
+        let gaps: i64 = times.windows(2).map(|pair| (pair[1] - pair[0]) / INTERVAL_MS - 1).sum();
+        let missed = shown[&format!("g{n}")]["missedEvaluations"].as_i64().unwrap();
+        assert!(gaps <= missed, "{gaps} gaps in r{n}, {missed} missed: {times:?}\n{}", two.log_text());
+        assert!(times.windows(2).all(|pair| (pair[1] - pair[0]) % INTERVAL_MS == 0), "{times:?}");
+        let starts = starts(&received, &format!("X{n}"));
+        assert_eq!(starts.len(), 1, "X{n}: {starts:?}\n{}", two.log_text());
+    }
+    assert_eq!(two.terminate(), Some(0));
+}
