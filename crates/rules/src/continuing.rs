@@ -1,8 +1,8 @@
 //! Continues a group that another process evaluated until now, from the series that its rules wrote.
 //!
 //! The last samples of the series of a group say until when the group was evaluated, which series a rule
-//! wrote last, and which alerts were pending, fired, or ended lately. The next evaluation is that last one: the
-//! former process may have ended in the middle of it. What it has stored then is not written again.
+//! wrote last, and which alerts were pending, fired, or ended lately. The next evaluation is that last one:
+//! the former process may have ended in the middle of it. What it has stored then is not written again.
 //!
 //! **Invariants.** Everything that the former process wrote is seen, or nothing is continued: its term has
 //! ended, and the reads require all rows that were stored before them. So no sample of a later time exists,

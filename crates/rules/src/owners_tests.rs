@@ -3,8 +3,8 @@
 //! notifications say the same.
 //!
 //! Method: seeded runs of three rulers over data in memory and a simulated record of owners. A stopped
-//! process reaches nothing, but its writes under way arrive. A process that is silent is sealed, and from then on
-//! its writes fail. All processes write through a check that refuses a second sample of one time.
+//! process reaches nothing, but its writes under way arrive. A process that is silent is sealed, and from
+//! then on its writes fail. All processes write through a check that refuses a second sample of one time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
