@@ -29,6 +29,7 @@ use crate::ownership::{ConfirmedPost, Coordination, Lease, Owners, Ownership};
 use crate::restore::Tolerance;
 use crate::rule::Common;
 use crate::ruler::Ruler;
+use crate::shared_ownership::SharedOwnership;
 use crate::shown::RulesShown;
 use crate::sources::{Most, Source};
 use crate::spec::Language;
@@ -317,7 +318,13 @@ impl Data for Reached {
 struct Receiver(Arc<Process>);
 
 impl Post for Receiver {
-    fn post<'a>(&'a self, _: &'a str, body: bytes::Bytes, _: Duration) -> BoxFuture<'a, Result<u16, String>> {
+    fn post<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a TenantId,
+        body: bytes::Bytes,
+        _: Duration,
+    ) -> BoxFuture<'a, Result<u16, String>> {
         Box::pin(async move {
             // A process that is cut off from the store may reach receivers.
             self.0.env.sleep(Duration::from_millis(1 + self.0.env.random_below(40))).await;
@@ -369,7 +376,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
     };
     let (external, metrics, shown) =
         (Arc::new(External::default()), RuleMetrics::default(), RulesShown::default());
-    let ownership: Arc<dyn Ownership> = Arc::<Process>::clone(&process);
+    let ownership = SharedOwnership::new(Arc::<Process>::clone(&process)).part();
     let post: Arc<dyn Post> = Arc::new(Receiver(Arc::clone(&process)));
     let post = Arc::new(ConfirmedPost { post, ownership: Arc::clone(&ownership), env: env.clone() });
     let notifier =
@@ -383,11 +390,12 @@ fn start(world: &Arc<World>, node: usize) -> Running {
     };
     let parts = Parts {
         env: env.clone(),
+        tenant: TenantId::default_tenant(),
         common,
         notifier,
         resend_delay: Duration::from_secs(60),
         memory: sandur_memory::MemoryBudget::root("rules", 16 << 20),
-        metrics,
+        metrics: metrics.clone(),
         turns: Arc::new(tokio::sync::Semaphore::new(EVALUATIONS_MAX)),
     };
     let ruler = Ruler {
@@ -396,7 +404,8 @@ fn start(world: &Arc<World>, node: usize) -> Running {
         sources: vec![Source::parse(&world.directory.path().display().to_string())],
         interval: Duration::from_secs(60),
         most: Most { groups: 100, rules: 1_000 },
-        shown,
+        stored: None,
+        shown: shown.part(TenantId::default_tenant(), metrics),
         coordination: Some(Coordination { ownership, tenant: TenantId::default_tenant() }),
     };
     let stop = Shutdown::default();
