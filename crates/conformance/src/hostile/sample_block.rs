@@ -8,7 +8,7 @@ use sandur_format::block::BlockIndex;
 use sandur_format::codec::Piece;
 use sandur_format::sample_block::index::SeriesColumns;
 use sandur_format::sample_block::{
-    Footer, GroupEntry, OpenGroup, SamplePage, TimePageEntry, TimeTable, exemplars_of_plain,
+    Footer, GroupEntry, OpenGroup, SamplePage, TimeList, TimePageEntry, TimeTable, exemplars_of_plain,
     metadata_of_plain,
 };
 use sandur_model::{Exemplar, TimeRange};
@@ -107,14 +107,19 @@ fn check_page(page: &SamplePage) {
     }
 }
 
-/// Runs a page of lists of times. The first two bytes give the numbers of lists and times in its entry.
+/// Runs a page of lists of times, without and with stamps. The first two bytes give the numbers of lists and
+/// times in its entry.
 fn times(body: &[u8]) {
     let [lists, times, bytes @ ..] = body else { return };
     let (lists, times) = (u32::from(*lists), u32::from(*times) * 8);
-    let entry = TimePageEntry { piece: Piece::of(8, bytes), first_list: 0, lists, times };
-    if let Ok(read) = entry.decode(bytes) {
-        assert_eq!(read.iter().map(|list| list.len()).sum::<usize>(), times as usize);
-        assert!(read.iter().all(|list| list.is_sorted_by(|a, b| a < b)));
+    for stamped in [false, true] {
+        let entry = TimePageEntry { piece: Piece::of(8, bytes), first_list: 0, lists, times, stamped };
+        let Ok(read) = entry.decode(bytes) else { continue };
+        assert_eq!(read.iter().map(|list| list.times.len()).sum::<usize>(), times as usize);
+        assert!(read.iter().all(|list| list.times.is_sorted_by(|a, b| a < b)));
+        let are_complete =
+            |list: &TimeList| list.stamps.as_ref().is_none_or(|of| of.len() == list.times.len());
+        assert!(read.iter().all(are_complete));
     }
 }
 

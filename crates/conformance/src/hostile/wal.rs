@@ -16,7 +16,10 @@ pub fn run(input: &[u8]) {
     if body.len() > INPUT_BYTES_MAX {
         return;
     }
-    let Ok(frame) = Frame::from_object(frame_of(*records, body)) else { return };
+    // The body of a frame of the newest version follows its stamp.
+    let body = [&STAMP.to_le_bytes()[..], body].concat();
+    let Ok(frame) = Frame::from_object(frame_of(*records, &body)) else { return };
+    assert_eq!(frame.stamp(), STAMP);
     for record in 0..frame.len() {
         let Ok(batch) = frame.batch(record) else { continue };
         let Ok(again) = Record::of(&batch) else { continue };
@@ -45,6 +48,9 @@ pub(super) fn is_read_as_written(batch: SampleBatch) {
     let read = read.unwrap_or_else(|error| panic!("the written frame cannot be read: {error}"));
     assert_eq!(meaning(&read), meaning(&batch), "it changes when it is written and read");
 }
+
+/// The time of the stamp of frames.
+const STAMP: u64 = 7 << 10;
 
 fn frame_of(records: u8, body: &[u8]) -> Bytes {
     let mut frame = b"SWAL".to_vec();
