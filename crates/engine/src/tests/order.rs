@@ -229,6 +229,8 @@ async fn samples_have_stamps_once_all_processes_read_them() {
 /// as that is not so.
 #[tokio::test(start_paused = true)]
 async fn merged_blocks_have_no_stamps_once_nothing_can_precede_them() {
+    /// In another block of the day, so that the day is merged.
+    const LATER: i64 = 5 * 3_600;
     // The day of the samples is over in two hours.
     let mut world = World::at(44, START_NS + 20 * 3_600 * 1_000_000_000);
     world.options = unhurried_options();
@@ -244,12 +246,14 @@ async fn merged_blocks_have_no_stamps_once_nothing_can_precede_them() {
     for round in 1..5 {
         for process in [&a, &b] {
             process.push_all(0, 10 * round).await;
+            process.push_all(LATER, round).await;
             process.engine.flush().await.unwrap();
         }
     }
     let corrected = a.values().await;
     let last = corrected[&("path", 0)];
-    assert_eq!(corrected, all_of(0, 1, last));
+    let later = all_of(LATER, 1, 4);
+    assert_eq!(corrected, all_of(0, 1, last).into_iter().chain(later).collect::<Values>());
     assert!(last >= expected[&("path", 0)]);
     let is_stamped =
         |blocks: &[(u16, u8)], level| blocks.iter().any(|(version, of)| *version == 8 && *of >= level);
