@@ -49,7 +49,7 @@ pub use inputs::Given;
 use inputs::Inputs;
 use live::Live;
 use metrics::MetricsPush;
-use reading::Reading;
+pub use reading::Reading;
 pub use reference::log_lines_page;
 pub use resume::Positions;
 pub use sender::{Sender, Sent};

@@ -14,6 +14,13 @@ pub struct Reading {
     pub rule: Option<Rule>,
 }
 
+impl Reading {
+    /// Lines are dated by the times of the known formats, and joined by the kinds of entries.
+    pub fn automatic(now_ns: i64) -> Self {
+        Self { recogniser: Recogniser::local(now_ns), is_dating: true, rule: Some(Rule::Kinds) }
+    }
+}
+
 #[cfg(test)]
 impl Reading {
     /// Each line is an entry that is dated by arrival.

@@ -53,7 +53,7 @@ fn entries(page: &mut String) {
          Without these options, a line with a time begins an entry, unless it is indented more than the first \
          line of the entry. A line without a time continues the entry before it if one of these is true:\n\n\
          * It is indented more than the first line of the entry.\n\
-         * It belongs to a kind of entry of the second table.\n\
+         * It belongs to the kind of the entry, by the last table.\n\
          * It does not begin with a level, and has a form of the first table.\n\
          * The entry has a time or a level, and the line is an exception (`java.io.IOException: text`), or the line \
          before it ends with a colon.\n\

@@ -9,6 +9,7 @@ use clap::{Arg, ArgMatches, Command};
 use sandur_terminal::Failed;
 
 use super::reference;
+use sandur_agent::push::log_lines_page;
 use sandur_config as config;
 use sandur_http as http;
 
@@ -23,6 +24,7 @@ struct Page {
 static PAGES: &[Page] = &[
     Page { name: "options", about: "Options of the server", text: |_| config::options_page() },
     Page { name: "commands", about: "Commands and their options", text: reference::commands_page },
+    Page { name: "log-lines", about: "Times and entries of pushed lines", text: |_| log_lines_page() },
     Page { name: "http-api", about: "Endpoints of the server", text: |_| http::http_api_page() },
     Page { name: "logql", about: "The query language of logs", text: |_| sandur_logql::reference() },
     Page { name: "promql", about: "The query language of metrics", text: |_| sandur_promql::reference() },

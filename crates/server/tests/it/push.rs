@@ -485,7 +485,7 @@ fn kills_and_rotations_while_following_neither_lose_nor_repeat_lines() {
         // Some with their own timestamps, some dated by arrival, some with equal timestamps.
         let text: String = (next..next + count)
             .map(|n| match n % 3 {
-                0 => format!("line {n}\n"),
+                0 => format!("INFO line {n}\n"),
                 _ => format!("ts={} line {n}\n", now_ns() / 1_000_000_000),
             })
             .collect();

@@ -3,7 +3,7 @@
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::kinds::{HEADS, Inside, MARKS};
+use super::kinds::{HEADS, Inside, has_mark};
 use super::lines::{has_level, indentation, is_exception, is_request, last_of};
 use super::transport::{Carried, carried};
 use super::{ENTRY_BYTES_MAX, ENTRY_LINES_MAX};
@@ -60,6 +60,26 @@ impl Default for Learned {
     }
 }
 
+/// Where the parts of a carried line are, and whether its message has a time.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    source_at: usize,
+    source_end: usize,
+    message_at: usize,
+    is_dated: bool,
+}
+
+impl Place {
+    fn of(line: &[u8]) -> Option<Self> {
+        let Carried { source, message } = carried(line)?;
+        // The parts are of the line, and the message is its end.
+        let message_at = line.len() - message.len();
+        let source_at = source.as_ptr() as usize - line.as_ptr() as usize;
+        let is_dated = seems_dated(message);
+        Some(Self { source_at, source_end: source_at + source.len(), message_at, is_dated })
+    }
+}
+
 /// The entry whose lines are joined.
 #[derive(Clone, Copy, Debug)]
 struct Open {
@@ -67,6 +87,8 @@ struct Open {
     blanks: u32,
     /// Indentation of its first line.
     indentation: usize,
+    /// Whether its first line is carried by a container runtime or syslog.
+    carried: Option<Place>,
     /// Whether its first line has a time or a level.
     is_headed: bool,
     /// Its kind, once a second line asks for it.
@@ -81,12 +103,14 @@ pub struct Joiner {
     rule: Rule,
     learned: Learned,
     open: Option<Open>,
+    /// The place of the line of the last step.
+    next: Option<Place>,
 }
 
 impl Joiner {
     /// Joins by `rule`, after what was learned before.
     pub fn new(rule: Rule, learned: Learned) -> Self {
-        Self { rule, learned, open: None }
+        Self { rule, learned, open: None, next: None }
     }
 
     /// What was learned so far.
@@ -103,8 +127,9 @@ impl Joiner {
 
     /// Begins an entry with a line. `is_dated`: the line has a time.
     pub fn start(&mut self, line: &[u8], is_dated: bool) {
-        let (message, is_dated) = match carried(line) {
-            Some(Carried { message, .. }) => (message, seems_dated(message)),
+        let carried = self.next.take().or_else(|| Place::of(line));
+        let (message, is_dated) = match carried {
+            Some(place) => (&line[place.message_at..], place.is_dated),
             None => (line, is_dated),
         };
         let is_headed = is_dated || has_level(message);
@@ -119,12 +144,14 @@ impl Joiner {
             kind = own.and_then(belongs).map(Some);
             indentation = indentation.min(before as usize);
         }
-        self.open = Some(Open { lines: 1, blanks: 0, indentation, is_headed, kind, is_judged: false });
+        self.open =
+            Some(Open { lines: 1, blanks: 0, indentation, carried, is_headed, kind, is_judged: false });
     }
 
     /// What the next line does, after the text of the open entry. `has_time` is called only if the answer
     /// decides.
     pub fn step(&mut self, entry: &[u8], line: &[u8], has_time: impl FnOnce() -> bool) -> Step {
+        self.next = None;
         let Some(blanks) = self.open.map(|open| open.blanks) else { return Step::Starts };
         let continues = match &self.rule {
             Rule::StartsAt(start) => !start.is_match(line),
@@ -154,18 +181,25 @@ impl Joiner {
     }
 
     fn continues(&mut self, entry: &[u8], line: &[u8], has_time: impl FnOnce() -> bool) -> bool {
-        let Some(Carried { source, message }) = carried(line) else {
-            return carried(first_of(entry)).is_none() && self.continues_message(entry, line, has_time);
+        let Some(first) = self.open.and_then(|open| open.carried) else {
+            // A carried line has a time, and so begins an entry here.
+            return self.continues_message(entry, line, has_time);
         };
-        // All lines with such a prefix have a time; what the program wrote decides.
-        let first = carried(first_of(entry)).filter(|first| first.source == source);
-        let Some(first) = first.filter(|_| !message.is_empty()) else { return false };
-        let has_time = || seems_dated(message);
+        let Some(place) = Place::of(line) else { return false };
+        self.next = Some(place);
+        let source = &line[place.source_at..place.source_end];
+        let message = &line[place.message_at..];
+        if message.is_empty() || entry.get(first.source_at..first.source_end) != Some(source) {
+            return false;
+        }
+        // All such lines have a time; what the program wrote decides.
+        let has_time = || place.is_dated;
+        let before = &first_of(entry)[first.message_at..];
         match memchr::memrchr(b'\n', entry) {
-            None => self.continues_message(first.message, message, has_time),
+            None => self.continues_message(before, message, has_time),
             Some(at) => {
                 let last = carried(&entry[at + 1..]).map_or(&b""[..], |last| last.message);
-                let text = [first.message, b"\n", last].concat();
+                let text = [before, b"\n", last].concat();
                 self.continues_message(&text, message, has_time)
             }
         }
@@ -180,6 +214,9 @@ impl Joiner {
         let first = first_of(entry);
         let kind = open.kind.get_or_insert_with(|| Inside::at(first));
         let has_level = !is_deeper && has_level(line);
+        if has_level && kind.is_none() {
+            return false;
+        }
         let begins = if is_deeper { None } else { Inside::at(line) };
         let may_belong = |own: &Inside| {
             own.has_levels() || (!has_level && begins.is_none_or(|begins| begins.kind == own.kind))
@@ -194,8 +231,14 @@ impl Joiner {
         if has_level {
             return false;
         }
-        if MARKS.iter().any(|mark| (mark.is)(line)) {
+        if has_mark(line) {
             return true;
+        }
+        if kind.is_none() && begins.is_none() {
+            *kind = Inside::in_statement(first, entry, line);
+            if kind.is_some() {
+                return true;
+            }
         }
         let is_headed = open.is_headed && !is_request(first);
         let is_new = |begins: &Inside| kind.is_none_or(|own| own.kind != begins.kind);
@@ -230,13 +273,10 @@ fn seems_dated(message: &[u8]) -> bool {
     /// Number of bytes in which a clock is searched.
     const LOOK_BYTES: usize = 40;
     let text = &message[..message.len().min(LOOK_BYTES)];
-    let is_clock = |w: &[u8]| {
-        w[0].is_ascii_digit()
-            && w[1] == b':'
-            && w[2].is_ascii_digit()
-            && w[3].is_ascii_digit()
-            && w[4] == b':'
-    };
     let is_start = text.first().is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'[');
-    message.starts_with(b"{\"") || is_start && text.windows(5).any(is_clock)
+    let is_clock = |at: usize| {
+        let after = text.get(at + 1..at + 4);
+        at > 0 && text[at - 1].is_ascii_digit() && matches!(after, Some([b'0'..=b'5', b'0'..=b'9', b':']))
+    };
+    message.starts_with(b"{\"") || is_start && memchr::memchr_iter(b':', text).any(is_clock)
 }

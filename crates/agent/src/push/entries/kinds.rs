@@ -61,6 +61,13 @@ pub static HEADS: &[LineKind] = &[
     },
 ];
 
+/// Whether the line has one of [`MARKS`]. Most lines are told from them by their first and last bytes.
+pub fn has_mark(line: &[u8]) -> bool {
+    let first = line.trim_ascii_start().first().is_some_and(|b| b"aCSWs.-#[}])<".contains(b));
+    let last = line.trim_ascii_end().last().is_some_and(|b| b"'`\"".contains(b));
+    (first || last) && MARKS.iter().any(|mark| (mark.is)(line))
+}
+
 /// A kind of entries with lines of its own.
 pub struct EntryKind {
     /// The kind.
@@ -117,6 +124,12 @@ impl Inside {
     /// At the first line of an entry, if it is of a kind.
     pub fn at(first: &[u8]) -> Option<Self> {
         KINDS.iter().find(|kind| (kind.begins)(first)).map(|kind| Self::new(kind.id, first))
+    }
+
+    /// At a line that continues a statement whose start is somewhere in the first line of the entry.
+    pub fn in_statement(first: &[u8], entry: &[u8], line: &[u8]) -> Option<Self> {
+        let mut inside = Self { kind: Kind::Sql, depth: 0, is_complete: false };
+        (continues_sql(&mut inside, entry, line) && contains_statement(first)).then_some(inside)
     }
 
     /// Whether the line, which is at the start of the kind, continues an entry with a time or level.
@@ -209,11 +222,7 @@ pub static KINDS: &[EntryKind] = &[
         id: Kind::JavaLogging,
         name: "records of java.util.logging",
         about: "`Jan 14, 2026 6:01:43 AM ..` and the line after it",
-        begins: |line| {
-            let is_date = line.get(3) == Some(&b' ') && memchr::memchr(b',', line).is_some_and(|at| at < 7);
-            let half = line.iter().take(28).collect::<Vec<_>>();
-            is_date && half.windows(4).any(|w| matches!(w, [b' ', b'A' | b'P', b'M', b' ']))
-        },
+        begins: is_java_logging,
         may_follow: |_, _| false,
         continues: |inside, _, _| !std::mem::replace(&mut inside.is_complete, true),
     },
@@ -230,11 +239,20 @@ pub static KINDS: &[EntryKind] = &[
         name: "statements in SQL",
         about: "from a statement's first word, at the start of the line or after a time, to a semicolon: lines \
                 that begin with a word of SQL, or follow a comma or an opening bracket",
-        begins: |line| has_statement(line) && !line.trim_ascii_end().ends_with(b";"),
+        begins: |line| is_statement_at(line, 0) || starts_with_statement_in_lower_case(line),
         may_follow: |_, _| false,
         continues: continues_sql,
     },
 ];
+
+/// `Jan 14, 2026 6:01:43 AM com.example.Main run`.
+fn is_java_logging(line: &[u8]) -> bool {
+    /// Bytes of the longest such time.
+    const TIME_BYTES_MAX: usize = 28;
+    let is_date = line.get(3) == Some(&b' ') && matches!(line.get(5..7), Some([b',', _] | [_, b',']));
+    let time = &line[..line.len().min(TIME_BYTES_MAX)];
+    is_date && time.windows(4).any(|w| matches!(w, [b' ', b'A' | b'P', b'M', b' ']))
+}
 
 /// The number of brackets that are open after a line of JSON; strings do not continue on the next line.
 fn depth_after(mut depth: u32, line: &[u8]) -> u32 {
@@ -372,21 +390,25 @@ fn continues_yaml(inside: &mut Inside, _: &[u8], line: &[u8]) -> bool {
 const STATEMENTS: [&str; 10] =
     ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH", "CREATE", "ALTER", "MERGE", "REPLACE", "EXPLAIN"];
 
-/// Whether a statement begins in the line: at its start, or in capitals after a time or a colon.
-fn has_statement(line: &[u8]) -> bool {
+/// Whether a first word of a statement, in capitals, is at this place.
+fn is_statement_at(line: &[u8], at: usize) -> bool {
+    STATEMENTS.iter().any(|word| {
+        line[at..].starts_with(word.as_bytes())
+            && line.get(at + word.len()).is_none_or(|b| matches!(b, b' ' | b'\t' | b'('))
+    })
+}
+
+fn starts_with_statement_in_lower_case(line: &[u8]) -> bool {
+    ["select ", "insert into ", "delete from "].iter().any(|start| line.starts_with(start.as_bytes()))
+}
+
+/// Whether a statement in capitals begins after a time, a colon or a quote.
+fn contains_statement(line: &[u8]) -> bool {
     /// Number of bytes in which a statement is searched.
     const LOOK_BYTES: usize = 256;
     let line = &line[..line.len().min(LOOK_BYTES)];
-    let ends = |at: usize| line.get(at).is_none_or(|b| matches!(b, b' ' | b'\t' | b'('));
-    let is_word = |at: usize, word: &str| {
-        line.get(at..at + word.len()).is_some_and(|text| text == word.as_bytes()) && ends(at + word.len())
-    };
-    let starts = (0..line.len()).filter(|&at| {
-        line[at].is_ascii_uppercase()
-            && (at == 0 || matches!(line[at - 1], b' ' | b':' | b'"' | b'\'' | b'='))
-    });
-    let is_lower = ["select ", "insert into ", "delete from "].iter().any(|s| line.starts_with(s.as_bytes()));
-    is_lower || starts.into_iter().any(|at| STATEMENTS.iter().any(|word| is_word(at, word)))
+    let is_start = |at: &usize| line[*at].is_ascii_uppercase() && b" :\"'=".contains(&line[*at - 1]);
+    (1..line.len()).filter(is_start).any(|at| is_statement_at(line, at))
 }
 
 fn continues_sql(inside: &mut Inside, entry: &[u8], line: &[u8]) -> bool {

@@ -27,6 +27,12 @@ pub static FORMATS: &[TimeFormat] = &[
         read: |recogniser, text| date_time(recogniser, text.strip_prefix(b"[").unwrap_or(text)),
     },
     TimeFormat {
+        name: "common and combined log format",
+        examples: &["192.0.2.1 - - [14/Jan/2026:06:01:43 +0000] \"GET / HTTP/1.1\" 200 5"],
+        note: "anywhere in the first 512 bytes",
+        read: common_log,
+    },
+    TimeFormat {
         name: "ISO 8601, basic",
         examples: &["20260114T060143Z", "20260114 06:01:43.123"],
         note: "",
@@ -99,12 +105,6 @@ pub static FORMATS: &[TimeFormat] = &[
         read: after_level,
     },
     TimeFormat { name: "Redis", examples: &["1:M 14 Jan 2026 06:01:43.123 * text"], note: "", read: redis },
-    TimeFormat {
-        name: "common and combined log format",
-        examples: &["192.0.2.1 - - [14/Jan/2026:06:01:43 +0000] \"GET / HTTP/1.1\" 200 5"],
-        note: "anywhere in the first 512 bytes",
-        read: common_log,
-    },
     TimeFormat {
         name: "audit of Linux",
         examples: &["type=SYSCALL msg=audit(1768370503.250:12): text"],

@@ -65,7 +65,11 @@ impl Recogniser {
             return fields::in_object(self, &text[..text.len().min(OBJECT_PREFIX_MAX)]);
         }
         let text = &text[..text.len().min(PREFIX_MAX)];
-        FORMATS.iter().find_map(|format| (format.read)(self, text))
+        // The most frequent format first, without the table.
+        if let Some(ns) = iso::date_time(self, text.strip_prefix(b"[").unwrap_or(text)) {
+            return Some(ns);
+        }
+        FORMATS[1..].iter().find_map(|format| (format.read)(self, text))
     }
 
     /// The instant of a civil time that is followed by `zone`: `Z`, an offset, or other text.

@@ -35,7 +35,7 @@ use shop::Shop;
 use targets::SharedMeter;
 use tokio::net::TcpListener;
 
-use super::push::{Given, Positions, Sender, Sent, Shipper};
+use super::push::{Given, Positions, Reading, Sender, Sent, Shipper};
 use crate::roles::{self, Server};
 
 /// Seconds of the past that are generated at the start.
@@ -191,7 +191,8 @@ impl Demo {
         let files = machine_logs::files();
         let total: u64 = files.iter().map(|(_, bytes)| bytes).sum();
         eprintln!("loading {} readable log files of this machine, {} ...", files.len(), ByteSize(total));
-        let mut shipper = Shipper::new(self.sender.clone(), Positions::none(), true);
+        let reading = Reading::automatic(self.sender.env().now_ns());
+        let mut shipper = Shipper::new(self.sender.clone(), Positions::none(), reading);
         for (path, _) in files {
             let name = machine_logs::name_of(&path);
             let labels = [("job".to_owned(), "machine".to_owned()), ("app".to_owned(), name)];
