@@ -39,6 +39,7 @@ mod log;
 mod memory_file;
 mod message_queue;
 mod meta;
+mod metrics_listener;
 mod next;
 mod operations;
 mod output;

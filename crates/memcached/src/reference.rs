@@ -67,7 +67,7 @@ fn options(page: &mut String) -> std::fmt::Result {
             Takes::Value(name) => format!(" {}", name.to_uppercase()),
         };
         let about = option.about.replace('\n', " ").replace('|', "\\|");
-        writeln!(page, "| `-{}`, `--{}{argument}` | {about} |", option.short, option.long)?;
+        writeln!(page, "| `{}{argument}` | {about} |", option.names("`, `"))?;
     }
     writeln!(page, "\n### Extended options (`-o NAME[=VALUE],...`)\n\n| option | |\n|---|---|")?;
     for option in EXTENDED.iter().filter(|option| option.effective) {

@@ -20,6 +20,8 @@ pub struct Settings {
     pub listen: Vec<ListenAddress>,
     /// The argument of `-l`, as `stats settings` shows it.
     pub listen_text: Option<String>,
+    /// Address on which metrics are served over HTTP.
+    pub metrics_listen: Option<String>,
     /// Path of a Unix socket to listen on instead of the network.
     pub unix_socket: Option<PathBuf>,
     /// Access mask of the Unix socket.
@@ -273,6 +275,7 @@ impl Default for Settings {
             udp_port: 0,
             listen: Vec::new(),
             listen_text: None,
+            metrics_listen: None,
             unix_socket: None,
             unix_mask: 0o700,
             backlog: 1024,

@@ -20,6 +20,7 @@ use super::listen::{Listeners, accept, register};
 use super::log::Log;
 use super::memory_file;
 use super::message_queue::{Message, MessageQueue};
+use super::metrics_listener;
 use super::process::{PidFile, change_user, go_to_background, lock_memory, raise_descriptor_limit, spawn};
 use super::server::Server;
 use super::settings::Settings;
@@ -76,14 +77,18 @@ pub async fn run(env: &Env, arguments: &[String], log: Arc<dyn Log>) -> Result<(
     let running = Running::start(env.clone(), settings, Arc::clone(&log))?;
     running.said.iter().for_each(|line| log.say(line));
     note_open_addresses(&running, &*log);
-    let pid_file = pid_file.as_deref().map(PidFile::write).transpose();
-    match &pid_file {
+    let metrics = metrics_listener::start(&running.server, env, &*log).await;
+    let started = metrics.and_then(|metrics| {
+        let pid_file = pid_file.as_deref().map(PidFile::write).transpose()?;
+        Ok((pid_file, metrics))
+    });
+    match &started {
         Ok(_) => wait(&running.server, signals, &*log).await,
         // The data in the files is kept for the next start.
         Err(_) => running.server.graceful.store(true, Ordering::Relaxed),
     }
     running.stop().iter().for_each(|line| log.say(line));
-    pid_file.map(drop)
+    started.map(drop)
 }
 
 fn note_ignored(settings: &Settings, log: &dyn Log) {

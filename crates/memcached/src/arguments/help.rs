@@ -23,7 +23,7 @@ pub(super) fn text() -> String {
             Takes::Nothing => String::new(),
             Takes::Value(name) => format!("=<{name}>"),
         };
-        let names = format!("-{}, --{}{argument}", option.short, option.long);
+        let names = option.names(", ") + &argument;
         entry(&mut text, "", &names, option.about);
     }
     text.push_str("\nOptions of -o, --extended:\n");

@@ -18,6 +18,7 @@ use super::settings::{Binding, Settings};
 pub use draft::WrongArguments;
 pub(super) use extended::EXTENDED;
 pub(super) use help::VERSION;
+use options::NO_LETTER;
 pub(super) use options::{OPTIONS, Takes};
 
 /// The result of parsing a command line.
@@ -64,7 +65,9 @@ fn long_option<'a>(
         None => (text, None),
     };
     let exact = OPTIONS.iter().find(|option| option.long == name);
-    let mut shortened = OPTIONS.iter().filter(|option| option.long.starts_with(name));
+    // As with memcached, whose options have letters.
+    let mut shortened =
+        OPTIONS.iter().filter(|option| option.short != NO_LETTER && option.long.starts_with(name));
     let option = match (exact, shortened.next(), shortened.next()) {
         (Some(option), ..) | (None, Some(option), None) => option,
         _ => {
@@ -90,7 +93,7 @@ fn short_options<'a>(
 ) -> Result<(), WrongArguments> {
     while let Some(letter) = text.chars().next() {
         text = &text[letter.len_utf8()..];
-        let Some(option) = OPTIONS.iter().find(|option| option.short == letter) else {
+        let Some(option) = OPTIONS.iter().find(|option| option.short == letter && letter != NO_LETTER) else {
             return Err(WrongArguments::new(format!("invalid option -- '{letter}'\nIllegal argument \"?\"")));
         };
         if matches!(option.takes, Takes::Nothing) {
@@ -231,6 +234,17 @@ mod tests {
         let settings = settings("-vvv -m64 -p 1 --conn-limit 7 --max-item=1024 -Ct3 word");
         assert_eq!((settings.verbosity, settings.tcp_port, settings.connections_max), (3, 1, 7));
         assert_eq!((settings.item_bytes_max, settings.cas, settings.threads), (1024, false, 3));
+    }
+
+    /// Our own options have no letter.
+    #[test]
+    fn an_option_without_a_letter_is_only_known_by_its_whole_name() {
+        let settings = settings("--metrics-listen=127.0.0.1:9150 --memory-l 64");
+        assert_eq!(settings.metrics_listen.as_deref(), Some("127.0.0.1:9150"));
+        assert_eq!(settings.memory_bytes, 64 << 20);
+        assert!(parse(&["--met".to_owned(), "a".to_owned()]).is_err());
+        assert!(parse(&["-\0".to_owned(), "a".to_owned()]).is_err());
+        assert!(help::text().contains("\n--metrics-listen=<addr>"));
     }
 
     #[test]

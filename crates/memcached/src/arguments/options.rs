@@ -15,13 +15,27 @@ pub(crate) enum Takes {
     Value(&'static str),
 }
 
+/// Stands for the letter of an option that memcached does not have.
+pub(crate) const NO_LETTER: char = '\0';
+
 /// A short and long option.
 pub(crate) struct CommandOption {
+    /// The letter, or [`NO_LETTER`].
     pub short: char,
     pub long: &'static str,
     pub takes: Takes,
     pub about: &'static str,
     pub(super) apply: fn(&mut Draft, &str) -> Result<(), WrongArguments>,
+}
+
+impl CommandOption {
+    /// The option as it is written in the help: `-m, --memory-limit`.
+    pub fn names(&self, between: &str) -> String {
+        match self.short {
+            NO_LETTER => format!("--{}", self.long),
+            letter => format!("-{letter}{between}--{}", self.long),
+        }
+    }
 }
 
 const fn flag(
@@ -43,7 +57,7 @@ const fn value(
     CommandOption { short, long, takes: Takes::Value(name), about, apply }
 }
 
-/// Every option of memcached.
+/// Every option: those of memcached, and those without a letter, which are our own.
 pub(crate) const OPTIONS: &[CommandOption] = &[
     value('p', "port", "num", "TCP port to listen on (default: 11211; 0: off, -1: any free port)", |d, v| {
         d.tcp_given = true;
@@ -203,6 +217,14 @@ pub(crate) const OPTIONS: &[CommandOption] = &[
         d.settings.ignored.push(Ignored { option: "napi-ids", why });
         Ok(())
     }),
+    value(
+        NO_LETTER,
+        "metrics-listen",
+        "addr",
+        "serve the cache's metrics at http://ADDR/metrics, as 127.0.0.1:9150, for\n\
+         Prometheus and \"sandur cache advise\" (default: off)",
+        |d, v| set(&mut d.settings.metrics_listen, Some(v.to_owned())),
+    ),
 ];
 
 /// Parses a number as atoi does: the digits at the start, or 0 if there are none.
