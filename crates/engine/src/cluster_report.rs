@@ -139,7 +139,7 @@ impl Writer {
             forms: snapshot.forms(),
             is_held,
             // Without rules no node has their role.
-            unowned: Role::ALL
+            unowned: Role::CHOSEN
                 .into_iter()
                 .filter(|role| *role != Role::Rules && placement.ring(*role).is_empty())
                 .collect(),

@@ -165,7 +165,7 @@ impl NodePlace {
             };
             // Without rules no node has their role.
             change.unowned =
-                Role::ALL.into_iter().filter(|role| *role != Role::Rules).filter(is_new).collect();
+                Role::CHOSEN.into_iter().filter(|role| *role != Role::Rules).filter(is_new).collect();
             current.placement = Arc::new(placement);
         }
         change.is_held = view.is_held() && !current.is_held;

@@ -97,7 +97,7 @@ pub use retention::{RETENTION_RULES_MAX, RetentionRule, RetentionRuleError, Rete
 pub use rfc3339::Rfc3339;
 pub use roles::{Role, RoleError, Roles};
 pub use rollup::{Aggregate, GRAPHITE_ROLLUP, Rollup, RollupLabels};
-pub use rule_shards::{RULE_SHARDS, RuleShards};
+pub use rule_shards::{RULE_SHARDS, RuleShards, STORED_RULE_SHARDS};
 pub use sample_conflicts::{SampleConflict, SampleConflicts};
 pub use samples::{
     HistogramSample, LabelText, STALE_BITS, SampleBatch, SeriesExemplar, SeriesSamples, is_stale,

@@ -16,11 +16,16 @@ pub enum Role {
     Cache,
     /// Evaluates recording and alerting rules.
     Rules,
+    /// Has rules of files. A process with the role `rules` states this itself; nobody chooses it.
+    RuleFiles,
 }
 
 impl Role {
     /// All roles, in the order of their bits.
-    pub const ALL: [Self; 5] = [Self::Ingest, Self::Query, Self::Compact, Self::Cache, Self::Rules];
+    pub const ALL: [Self; 6] =
+        [Self::Ingest, Self::Query, Self::Compact, Self::Cache, Self::Rules, Self::RuleFiles];
+    /// The roles that people choose.
+    pub const CHOSEN: [Self; 5] = [Self::Ingest, Self::Query, Self::Compact, Self::Cache, Self::Rules];
 
     /// The name in options and in reports.
     pub fn name(self) -> &'static str {
@@ -30,6 +35,7 @@ impl Role {
             Self::Compact => "compact",
             Self::Cache => "cache",
             Self::Rules => "rules",
+            Self::RuleFiles => "rule-files",
         }
     }
 
@@ -53,7 +59,7 @@ impl FromStr for Role {
     type Err = RoleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|role| role.name() == text);
+        let named = Self::CHOSEN.into_iter().find(|role| role.name() == text);
         named.ok_or_else(|| RoleError(text.to_owned()))
     }
 }
@@ -63,8 +69,8 @@ impl FromStr for Role {
 pub struct Roles(u32);
 
 impl Roles {
-    /// Every role that this program knows.
-    pub const ALL: Self = Self((1 << Role::ALL.len()) - 1);
+    /// Every role that people choose.
+    pub const ALL: Self = Self((1 << Role::CHOSEN.len()) - 1);
     /// No role.
     pub const NONE: Self = Self(0);
 
@@ -81,6 +87,12 @@ impl Roles {
     /// Whether the set contains a role.
     pub fn has(self, role: Role) -> bool {
         self.0 & role.bit() != 0
+    }
+
+    /// Returns the set with a role.
+    #[must_use]
+    pub fn with(self, role: Role) -> Self {
+        Self(self.0 | role.bit())
     }
 
     /// Returns the set without a role.
@@ -116,7 +128,7 @@ mod tests {
     #[test]
     fn bits_are_stored_and_never_change() {
         let bits: Vec<u32> = Role::ALL.into_iter().map(|role| Roles::from_iter([role]).bits()).collect();
-        assert_eq!(bits, [1, 2, 4, 8, 16]);
+        assert_eq!(bits, [1, 2, 4, 8, 16, 32]);
         assert_eq!(Roles::ALL.to_string(), "ingest,query,compact,cache,rules");
         assert_eq!(Roles::from_bits(1 << 31 | 4).to_string(), "compact", "of a later program");
         assert!(!Roles::ALL.without(Role::Compact).has(Role::Compact));
@@ -124,9 +136,10 @@ mod tests {
 
     #[test]
     fn names_are_parsed() {
-        for role in Role::ALL {
+        for role in Role::CHOSEN {
             assert_eq!(role.name().parse(), Ok(role));
         }
+        assert!("rule-files".parse::<Role>().is_err());
         let error = "store".parse::<Role>().unwrap_err().to_string();
         assert!(error.contains("'store'") && error.contains("ingest, query, compact"), "{error}");
     }

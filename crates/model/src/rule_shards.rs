@@ -5,6 +5,9 @@ use std::fmt;
 /// The number of shards. A set of shards is one number in the catalog.
 pub const RULE_SHARDS: u32 = u64::BITS;
 
+/// The shards below this number hold stored rules, which all processes know; the others hold rules of files.
+pub const STORED_RULE_SHARDS: u32 = RULE_SHARDS / 2;
+
 /// A set of shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleShards(u64);

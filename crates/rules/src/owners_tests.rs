@@ -406,7 +406,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
         most: Most { groups: 100, rules: 1_000 },
         stored: None,
         shown: shown.part(TenantId::default_tenant(), metrics),
-        coordination: Some(Coordination { ownership, tenant: TenantId::default_tenant() }),
+        coordination: Some(Coordination { ownership, tenant: TenantId::default_tenant(), are_stored: false }),
     };
     let stop = Shutdown::default();
     let task = env.spawn("ruler", ruler.run(stop.signal()));

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::{BoxFuture, Id};
-use sandur_model::{Matcher, RULE_SHARDS, RuleShards, SampleBatch, TenantId};
+use sandur_model::{Matcher, RuleShards, STORED_RULE_SHARDS, SampleBatch, TenantId};
 use sandur_query::QueryContext;
 use sandur_runtime::Env;
 use xxhash_rust::xxh3::xxh3_64;
@@ -82,23 +82,27 @@ pub trait Ownership: Send + Sync {
     fn refresh(&self) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// The record of the owners, and the tenant of the rules.
+/// The record of the owners, and whose rules are evaluated.
 #[derive(Clone)]
 pub struct Coordination {
     /// The record.
     pub ownership: Arc<dyn Ownership>,
     /// The tenant.
     pub tenant: TenantId,
+    /// Whether these are rules of the store, in place of files.
+    pub are_stored: bool,
 }
 
 impl Coordination {
     /// The shard of a group.
     pub fn shard_of(&self, spec: &GroupSpec) -> u32 {
-        shard_of(&self.tenant, &spec.file, &spec.name)
+        let shard = shard_of(&self.tenant, &spec.file, &spec.name);
+        if self.are_stored { shard } else { STORED_RULE_SHARDS + shard }
     }
 }
 
-/// The shard of a group: a hash of tenant, file and name. Equal in all versions of the program.
+/// The shard of a group among those of its kind: a hash of tenant, file and name. Equal in all versions of
+/// the program.
 fn shard_of(tenant: &TenantId, file: &str, name: &str) -> u32 {
     let mut text = Vec::new();
     for part in ["rules", tenant.as_str(), file, name] {
@@ -106,7 +110,7 @@ fn shard_of(tenant: &TenantId, file: &str, name: &str) -> u32 {
         // No valid UTF-8 has this byte.
         text.push(0xFF);
     }
-    (xxh3_64(&text) % u64::from(RULE_SHARDS)) as u32
+    (xxh3_64(&text) % u64::from(STORED_RULE_SHARDS)) as u32
 }
 
 /// What is known of a term.
@@ -277,7 +281,7 @@ mod tests {
         let tenant = TenantId::default_tenant();
         let shards: std::collections::BTreeSet<u32> =
             (0..1_000).map(|n| shard_of(&tenant, "a.yml", &format!("g{n}"))).collect();
-        assert_eq!(shards.len(), RULE_SHARDS as usize);
+        assert_eq!(shards.len(), STORED_RULE_SHARDS as usize);
         // Another value would move all groups while processes of two versions run.
         assert_eq!(shard_of(&tenant, "/etc/sandur/rules/a.yml", "api"), 21);
     }

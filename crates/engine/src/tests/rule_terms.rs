@@ -12,6 +12,10 @@ fn of_node(name: &str, roles: Roles) -> EngineOptions {
     EngineOptions { node, ..small_options() }
 }
 
+fn ruling() -> Roles {
+    Roles::ALL.with(Role::RuleFiles)
+}
+
 async fn pass(env: &Env, seconds: u64) {
     env.sleep(Duration::from_secs(seconds)).await;
 }
@@ -24,12 +28,12 @@ fn line(at: i64, text: &str) -> LogBatch {
 async fn shards_are_divided_and_given_up() {
     let env = Env::simulated(201, START_NS);
     let bucket = near_bucket(&env, 201);
-    let one = open_on(&bucket, &env, "one", of_node("one", Roles::ALL)).await;
+    let one = open_on(&bucket, &env, "one", of_node("one", ruling())).await;
     let alone = one.rule_terms();
     assert!(alone.lease.is_recorded && alone.lease.is_alone && !alone.is_unknown);
     assert_eq!((alone.wanted, alone.free), (RuleShards::ALL, RuleShards::ALL));
     assert!(one.own_rules(one.incarnation(), RuleShards::ALL).await.unwrap());
-    let two = open_on(&bucket, &env, "two", of_node("two", Roles::ALL)).await;
+    let two = open_on(&bucket, &env, "two", of_node("two", ruling())).await;
     let without = of_node("three", Roles::ALL.without(Role::Rules));
     let three = open_on(&bucket, &env, "three", without).await;
     pass(&env, 30).await;
@@ -53,14 +57,29 @@ async fn shards_are_divided_and_given_up() {
     assert_eq!((of_two.wanted, of_two.free), (RuleShards::ALL, of_one.wanted));
 }
 
+/// Rules of files are known to some processes only, stored rules to all.
+#[tokio::test(start_paused = true)]
+async fn rules_of_files_belong_to_processes_with_files() {
+    let env = Env::simulated(207, START_NS);
+    let bucket = near_bucket(&env, 207);
+    let with = open_on(&bucket, &env, "with", of_node("with", ruling())).await;
+    let without = open_on(&bucket, &env, "without", of_node("without", Roles::ALL)).await;
+    pass(&env, 30).await;
+    let of_files = RuleShards::from_bits(u64::MAX << sandur_model::STORED_RULE_SHARDS);
+    let (of_with, of_without) = (with.rule_terms().wanted, without.rule_terms().wanted);
+    assert_eq!(of_with.and(of_files), of_files);
+    assert!(of_without.and(of_files).is_empty() && !of_without.is_empty());
+    assert_eq!(of_with.or(of_without), RuleShards::ALL);
+}
+
 /// The time from the kill until another process may own the shards, and has all rows of the dead one.
 #[tokio::test(start_paused = true)]
 async fn a_killed_owner_is_followed() {
     for seed in 202..206 {
         let env = Env::simulated(seed, START_NS);
         let bucket = near_bucket(&env, seed);
-        let one = open_on(&bucket, &env, "one", of_node("one", Roles::ALL)).await;
-        let two = open_on(&bucket, &env, "two", of_node("two", Roles::ALL)).await;
+        let one = open_on(&bucket, &env, "one", of_node("one", ruling())).await;
+        let two = open_on(&bucket, &env, "two", of_node("two", ruling())).await;
         pass(&env, 30 + env.random_below(10)).await;
         let own = one.rule_terms().wanted;
         assert!(one.own_rules(one.incarnation(), own).await.unwrap());
@@ -86,8 +105,8 @@ async fn a_former_owner_stores_nothing() {
     let bucket = near_bucket(&env, 207);
     let client = bucket.client("one");
     let store = Store::from_object_store(Arc::new(client.clone()), env.clone(), StoreOptions::default());
-    let one = Engine::open(store, env.clone(), of_node("one", Roles::ALL)).await.unwrap();
-    let two = open_on(&bucket, &env, "two", of_node("two", Roles::ALL)).await;
+    let one = Engine::open(store, env.clone(), of_node("one", ruling())).await.unwrap();
+    let two = open_on(&bucket, &env, "two", of_node("two", ruling())).await;
     pass(&env, 30).await;
     let former = one.incarnation();
     assert!(one.own_rules(former, RuleShards::ALL).await.unwrap());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use sandur_base::Id;
 use sandur_catalog::placement::PlaceKey;
 use sandur_catalog::{Snapshot, Writer as Registered};
-use sandur_model::{RULE_SHARDS, Role, RuleShards};
+use sandur_model::{RULE_SHARDS, Role, RuleShards, STORED_RULE_SHARDS};
 
 use crate::error::{Error, refused};
 use crate::place::node_of;
@@ -115,11 +115,12 @@ impl Writer {
         }
     }
 
-    /// The shards that placement gives to this node. Without any node for rules, what it owns.
+    /// The shards that placement gives to this node. Without any node for them, what it owns.
     fn wanted_shards(&self, snapshot: &Snapshot, owned: RuleShards) -> RuleShards {
         let (placement, _) = self.node.place.placement();
         let own = snapshot.writer(self.incarnation()).map(|writer| node_of(writer).id);
-        let is_wanted = |shard: &u32| match placement.owner(Role::Rules, key_of(*shard)) {
+        let role = |shard| if shard < STORED_RULE_SHARDS { Role::Rules } else { Role::RuleFiles };
+        let is_wanted = |shard: &u32| match placement.owner(role(*shard), key_of(*shard)) {
             Some(owner) => Some(&owner.id) == own.as_ref(),
             None => owned.has(*shard),
         };

@@ -99,10 +99,10 @@ pub async fn open_over(
     options.node = NodeOptions {
         id: identity.id.clone(),
         zone: settings.cluster.zone.clone(),
-        // A node without rules cannot take over those of others.
+        // A node without files cannot take over rules of files.
         roles: match settings.rules.is_empty() {
-            true => settings.cluster.roles.without(Role::Rules),
-            false => settings.cluster.roles,
+            true => settings.cluster.roles,
+            false => settings.cluster.roles.with(Role::RuleFiles),
         },
         cache_bytes: shares.cache_nominal.saturating_add(flash_bytes),
         version: env!("CARGO_PKG_VERSION").to_owned(),

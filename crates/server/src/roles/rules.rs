@@ -212,13 +212,19 @@ impl Shared {
             interval: of.evaluation_interval,
             most: Most { groups: count(of.max_groups), rules: count(of.max_rules) },
             shown: app.rules.part(tenant.clone(), metrics.clone()),
-            coordination: self.ownership.as_ref().map(|of| Coordination { ownership: of.part(), tenant }),
+            coordination: self.ownership.as_ref().map(|of| Coordination {
+                ownership: of.part(),
+                tenant,
+                are_stored: false,
+            }),
         }
     }
 
     fn ruler_of_stored(&self, tenant: TenantId) -> Ruler {
         let stored = Some((self.app.stored_rules.clone(), tenant.clone()));
-        Ruler { stored, ..self.ruler(tenant) }
+        let ruler = self.ruler(tenant);
+        let coordination = ruler.coordination.clone().map(|of| Coordination { are_stored: true, ..of });
+        Ruler { stored, coordination, ..ruler }
     }
 }
 
