@@ -240,7 +240,12 @@ impl Data for DataOfTerm {
 
     fn store_under(&self, batch: SampleBatch, incarnation: Id) -> BoxFuture<'_, Result<(), EvaluationError>> {
         Box::pin(async move {
-            match self.term.confirm().await {
+            // A process that was stopped during the read of the catalog reads it once more.
+            let standing = match self.term.confirm().await {
+                Standing::Unsure => self.term.confirm().await,
+                standing => standing,
+            };
+            match standing {
                 Standing::Held => self.data.store_under(batch, incarnation).await,
                 Standing::Unsure | Standing::Lost => Err(EvaluationError::NotOwner),
             }
