@@ -30,6 +30,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// A response without headers.
+    pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
+        Self { status, headers: Vec::new(), body: body.into() }
+    }
+
     /// Returns the start of the body as text, for messages.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body[..self.body.len().min(300)]).trim().to_owned()

@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     fn answer(status: u16, body: &str) -> Answer {
-        Answer { status, body: body.as_bytes().to_vec() }
+        Answer::new(status, body)
     }
 
     fn kind_of(left: &Value, right: &Value) -> Option<Kind> {

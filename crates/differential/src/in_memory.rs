@@ -41,8 +41,8 @@ impl InMemory {
         let (context, limits) = (self.process.context(), Limits::default());
         let answer = sandur_logql::query(&self.source, &context, &limits, request.clone());
         match self.process.run(answer) {
-            Ok(result) => Answer { status: 200, body: body(&result).to_string().into_bytes() },
-            Err(error) => Answer { status: 400, body: error.to_string().into_bytes() },
+            Ok(result) => Answer::new(200, body(&result).to_string()),
+            Err(error) => Answer::new(400, error.to_string()),
         }
     }
 }

@@ -35,7 +35,7 @@ impl Peer {
     /// Sends a request. A connection error becomes an answer with status 0, so that the run continues
     /// and reports it.
     pub fn ask(&mut self, ask: &Ask) -> Answer {
-        self.try_ask(ask).unwrap_or_else(|e| Answer { status: 0, body: e.to_string().into_bytes() })
+        self.try_ask(ask).unwrap_or_else(|e| Answer::new(0, e.to_string()))
     }
 
     fn try_ask(&mut self, ask: &Ask) -> io::Result<Answer> {

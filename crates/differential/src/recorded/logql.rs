@@ -170,7 +170,7 @@ fn ask(query: Query, request: &Request) -> Ask {
 /// Returns the part of an answer that is recorded: the type and the result, or that it is an error.
 fn essence(answer: &Answer) -> Option<Answer> {
     if answer.status / 100 != 2 {
-        return Some(Answer { status: 400, body: Vec::new() });
+        return Some(Answer::new(400, Vec::new()));
     }
     let body: Value = serde_json::from_slice(&answer.body).ok()?;
     if !body["warnings"].is_null() {
@@ -181,7 +181,7 @@ fn essence(answer: &Answer) -> Option<Answer> {
         result[0] = 0.into();
     }
     let body = json!({"data": {"resultType": kind, "result": result}});
-    Some(Answer { status: 200, body: body.to_string().into_bytes() })
+    Some(Answer::new(200, body.to_string()))
 }
 
 /// Returns how two answers differ, unless only by the rounding of sums.
@@ -299,10 +299,10 @@ fn read(case: &Value) -> Option<(Request, Answer)> {
     let limit = u32::try_from(case["limit"].as_u64()?).ok()?;
     let query = case["query"].as_str()?.to_owned();
     let answer = if case["error"] == true {
-        Answer { status: 400, body: Vec::new() }
+        Answer::new(400, Vec::new())
     } else {
         let body = json!({"data": {"resultType": case["type"], "result": case["result"]}});
-        Answer { status: 200, body: body.to_string().into_bytes() }
+        Answer::new(200, body.to_string())
     };
     Some((Request { query, kind, limit, direction, interval_ns: 0 }, answer))
 }

@@ -272,7 +272,7 @@ impl Fleet {
             writer.join().await?;
         }
         let deadline = self.env.monotonic() + RECOVERY_MAX;
-        while let Err(error) = self.check_shares() {
+        while let Err(error) = self.check_shares().await {
             if self.env.monotonic() > deadline {
                 return Err(error.context(format!("{RECOVERY_MAX:?} after the faults ended")));
             }
@@ -309,10 +309,10 @@ impl Fleet {
     }
 
     /// All nodes must agree on the shares, and no share may be too large.
-    fn check_shares(&self) -> Result<()> {
+    async fn check_shares(&self) -> Result<()> {
         let mut views = BTreeSet::new();
         for node in self.nodes.iter().flatten() {
-            let report = node.engine.report_nodes();
+            let report = node.engine.report_nodes().await;
             let shares: Vec<(String, String)> =
                 report.nodes.iter().map(|node| (node.id.clone(), format!("{:?}", node.shares))).collect();
             views.insert(shares);

@@ -154,13 +154,13 @@ impl Peers for Resident {
     fn frames<'a>(
         &'a self,
         address: &'a str,
-        AskedFrames { writer, from, wait }: AskedFrames,
+        AskedFrames { writer, from, wait, most_bytes }: AskedFrames,
         patience: Duration,
     ) -> BoxFuture<'a, Option<PeerFrames>> {
         Box::pin(async move {
             self.travel(patience).await?;
             let engine = self.town.reach(self.node, address)?;
-            engine.frames_for_peer(writer, from, (wait, ANSWER_BYTES)).await
+            engine.frames_for_peer(writer, from, (wait, most_bytes.min(ANSWER_BYTES))).await
         })
     }
 
