@@ -4,7 +4,7 @@
 //! backups of one store. Blocks are there once, whatever number of backups have them; everything else of a
 //! backup is below `backups/<id>/`. [`Restore`] makes a store of a backup, [`remove`] frees what only some
 //! backups have. `docs/formats/backup.md` describes the objects,
-//! `docs/decisions/0036-backups-prove-that-they-are-whole.md` the protocol.
+//! `docs/decisions/0035-backups-prove-that-they-are-whole.md` the protocol.
 //!
 //! **What it is not.** It has no rows and no schedule, and it does not write to the source.
 //!
