@@ -15,6 +15,10 @@ pub fn serve_command() -> Command {
         .long("config")
         .value_name("FILE")
         .help("Configuration file (TOML); unknown keys are errors. [env: SANDUR_CONFIG]");
+    let check = Arg::new("check-config").long("check-config").action(ArgAction::SetTrue).help(
+        "Read the whole configuration with its files, secrets and certificates, report every error, and exit: 0 \
+         valid, 1 not. Nothing is opened for writing",
+    );
     let mut command = Command::new("serve")
         .about("Run the server")
         .long_about(
@@ -22,7 +26,7 @@ pub fn serve_command() -> Command {
              Every option is also a key of the file and an environment variable; flags override variables, \
              and variables override the file.",
         )
-        .arg(config);
+        .args([config, check]);
     for named in Named::every() {
         command = command.arg(flag(&named));
     }

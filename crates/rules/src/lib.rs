@@ -66,5 +66,5 @@ pub use rulers::Rulers;
 pub use served::Served;
 pub use shared_ownership::SharedOwnership;
 pub use shown::{FileShown, GroupShown, RuleShown, RulesShown, ShownPart};
-pub use sources::{Most, Source, list as list_files};
+pub use sources::{Most, Source, check as check_files, list as list_files};
 pub use spec::{GroupSpec, Language, Pairs, RuleKind, RuleSpec};

@@ -207,6 +207,13 @@ fn checked(
     Ok(groups)
 }
 
+/// Reads and checks all files of the sources. Blocks on file I/O.
+pub fn check(sources: &[Source], interval: std::time::Duration, most: Most) -> Vec<FileShown> {
+    let mut files = Files::default();
+    files.read(sources, interval, most, true);
+    files.shown()
+}
+
 /// The files of a source, sorted. In folders these are the ones that end with `.yml`, `.yaml` or `.rules`;
 /// hidden ones are left out.
 pub fn list(path: &Path) -> std::io::Result<BTreeSet<PathBuf>> {

@@ -84,7 +84,8 @@ fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() <= ID_BYTES_MAX && text.chars().all(fits)
 }
 
-fn check(settings: &Settings) -> Result<(), Failed> {
+/// Checks the configured names.
+pub fn check(settings: &Settings) -> Result<(), Failed> {
     let cluster = &settings.cluster;
     if !cluster.node_id.is_empty() && !is_id(&cluster.node_id) {
         return Err(Failed::new(format!(
@@ -116,6 +117,11 @@ pub fn advertised(settings: &Settings, bound: SocketAddr, host: &str) -> Result<
         )));
     }
     Ok(wanted.clone())
+}
+
+/// Checks the configured address without a listener.
+pub fn check_advertised(settings: &Settings) -> Result<(), Failed> {
+    advertised(settings, SocketAddr::from(([127, 0, 0, 1], 0)), "").map(drop)
 }
 
 fn derived(bound: SocketAddr, route: Option<IpAddr>, host: &str) -> String {

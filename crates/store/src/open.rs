@@ -35,6 +35,11 @@ use crate::url::{Location, Service, Settings};
 const BACKSTOP: Duration = Duration::from_secs(300);
 
 impl Store {
+    /// Checks the form of a URL without opening the store.
+    pub fn check_url(url: &str) -> Result<(), Error> {
+        Location::parse(url).map(drop)
+    }
+
     /// Opens the store at `url` (see the crate's documentation for the forms), locks a local directory,
     /// and checks that the store has the necessary capabilities.
     pub async fn open(url: &str, env: Env, options: StoreOptions) -> Result<Store, Error> {

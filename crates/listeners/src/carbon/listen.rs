@@ -4,7 +4,7 @@
 //! Carbon has no credentials, so `auth.file` and client certificates do not protect these listeners: an
 //! address beyond loopback needs `insecure_listen`.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use sandur_carbon::{PICKLE, PLAINTEXT, PROTOBUF, Protocol};
@@ -24,26 +24,43 @@ pub struct Bound {
     pub(super) udp: Option<UdpSocket>,
 }
 
+/// Flag, address, protocol and tenant of the listeners that the settings want.
+fn wanted(settings: &Settings) -> impl Iterator<Item = (&'static str, &str, &'static Protocol, &str)> {
+    let carbon = &settings.carbon;
+    let all: [(&'static str, &str, &'static Protocol, &str); 3] = [
+        ("--carbon-listen", &carbon.listen, &PLAINTEXT, ""),
+        ("--carbon-pickle-listen", &carbon.pickle_listen, &PICKLE, &carbon.pickle_tenant),
+        ("--carbon-protobuf-listen", &carbon.protobuf_listen, &PROTOBUF, &carbon.protobuf_tenant),
+    ];
+    all.into_iter().filter(|(_, address, ..)| !address.is_empty())
+}
+
+fn cannot_listen(flag: &str, address: &str, error: &std::io::Error) -> Failed {
+    Failed::new(format!(
+        "cannot listen on {address}: {error}; choose another address with {flag}, such as 127.0.0.1:2003"
+    ))
+}
+
+/// Checks the addresses of the settings without binding them.
+pub fn check(settings: &Settings) -> Vec<Failed> {
+    let check_one = |(flag, address, _, tenant): (&str, &str, _, &str)| {
+        if let Err(error) = Tenancy::of(&settings.carbon, tenant) {
+            return Some(Failed::new(error));
+        }
+        match address.to_socket_addrs() {
+            Ok(mut found) => found.find_map(|address| closed_by_default(settings, flag, address).err()),
+            Err(error) => Some(cannot_listen(flag, address, &error)),
+        }
+    };
+    wanted(settings).filter_map(check_one).collect()
+}
+
 /// Binds the addresses of the settings.
 pub async fn bind(settings: &Settings) -> Result<Vec<Bound>, Failed> {
-    let carbon = &settings.carbon;
-    let wanted = [
-        ("--carbon-listen", &carbon.listen, &PLAINTEXT, ""),
-        ("--carbon-pickle-listen", &carbon.pickle_listen, &PICKLE, &*carbon.pickle_tenant),
-        ("--carbon-protobuf-listen", &carbon.protobuf_listen, &PROTOBUF, &*carbon.protobuf_tenant),
-    ];
     let mut bound = Vec::new();
-    for (flag, address, protocol, tenant) in wanted {
-        if address.is_empty() {
-            continue;
-        }
-        let tenancy = Arc::new(Tenancy::of(carbon, tenant).map_err(Failed::new)?);
-        let failed = |error: std::io::Error| {
-            Failed::new(format!(
-                "cannot listen on {address}: {error}; choose another address with {flag}, such as \
-                127.0.0.1:2003"
-            ))
-        };
+    for (flag, address, protocol, tenant) in wanted(settings) {
+        let tenancy = Arc::new(Tenancy::of(&settings.carbon, tenant).map_err(Failed::new)?);
+        let failed = |error: std::io::Error| cannot_listen(flag, address, &error);
         let tcp = TcpListener::bind(address).await.map_err(failed)?;
         let local = tcp.local_addr().map_err(failed)?;
         closed_by_default(settings, flag, local)?;

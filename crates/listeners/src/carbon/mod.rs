@@ -35,7 +35,7 @@ use sandur_service::Writes;
 use tokio::sync::Semaphore;
 
 pub use intake::store_body;
-pub use listen::{Bound, bind};
+pub use listen::{Bound, bind, check};
 pub use metrics::CarbonMetrics;
 pub use rejected::RecentlyRejected;
 pub use start::start;

@@ -94,7 +94,15 @@ struct Entry {
 static COMMANDS: &[Entry] = &[
     Entry {
         command: config::serve_command,
-        run: |m| Box::pin(async move { roles::serve(config::load(m)?).await }),
+        run: |m| {
+            Box::pin(async move {
+                let settings = config::load(m)?;
+                match m.get_flag("check-config") {
+                    true => roles::check_config(settings).await,
+                    false => roles::serve(settings).await,
+                }
+            })
+        },
     },
     Entry { command: push::command, run: |m| Box::pin(push::run(env(), m)) },
     Entry { command: import::command, run: |m| Box::pin(import::run(env(), m)) },

@@ -1,7 +1,7 @@
 //! The listeners of the server. They are closed by default: an address beyond loopback needs credentials,
 //! or an option that says that it needs none.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 
 use sandur_config::Settings;
@@ -87,6 +87,20 @@ impl Listener {
             let _ = self.served.peers.set(peers.clone());
         }
     }
+}
+
+/// Checks the addresses of the settings without binding them.
+pub fn check(settings: &Settings) -> Vec<Failed> {
+    let wanted = [
+        ("--listen", &settings.listen),
+        ("--admin-listen", &settings.admin_listen),
+        ("--otlp-grpc-listen", &settings.otlp_grpc_listen),
+    ];
+    let check_one = |(flag, wanted): (&str, &String)| match wanted.to_socket_addrs() {
+        Ok(mut found) => found.find_map(|address| closed_by_default(settings, flag, address).err()),
+        Err(error) => Some(cannot_listen(flag, wanted, &error)),
+    };
+    wanted.into_iter().filter(|(_, wanted)| !wanted.is_empty()).filter_map(check_one).collect()
 }
 
 /// Binds the address that `flag` names, unless that would open the server to all clients without an

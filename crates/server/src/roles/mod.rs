@@ -1,5 +1,6 @@
 //! The roles of a process: one so far, the server with all functions.
 
+mod check_config;
 mod engine;
 mod gossip;
 mod listen;
@@ -14,6 +15,7 @@ mod self_logs_shipper;
 mod serve;
 mod work_of_roles;
 
+pub use check_config::check_config;
 pub use engine::{Opened, open_over};
 pub use relay::check_listener;
 pub use rules::stored as stored_rules;

@@ -17,6 +17,7 @@ use sandur_relay::connect::{Connection, Network, WithSelf};
 use sandur_relay::intake::listen;
 use sandur_relay::line::parse;
 use sandur_relay::memory::Memory;
+use sandur_relay::model::Routing;
 use sandur_relay::running::Running;
 use sandur_relay::spool::{Directory, Options, Spool};
 use sandur_runtime::Task;
@@ -39,9 +40,8 @@ pub struct Relaying {
     pub listening: Vec<SocketAddr>,
 }
 
-/// Starts the relay that the options configure.
-pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
-    let settings = &app.settings;
+/// Reads and checks the configuration of the relay; `None` if there is none.
+pub fn configured(settings: &Settings) -> Result<Option<(Routing, TenantId)>, Failed> {
     if settings.relay_config.is_empty() {
         return Ok(None);
     }
@@ -58,10 +58,18 @@ pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
     }
     let tenant = TenantId::new(&settings.relay_tenant)
         .map_err(|error| Failed::new(format!("relay_tenant: {error}")))?;
-    let listeners = routing.listeners.clone();
-    for listener in &listeners {
+    for listener in &routing.listeners {
         check_listener(&listener.address, settings.insecure_listen)?;
     }
+    Ok(Some((routing, tenant)))
+}
+
+/// Starts the relay that the options configure.
+pub async fn start(app: &App) -> Result<Option<Relaying>, Failed> {
+    let settings = &app.settings;
+    let Some((routing, tenant)) = configured(settings)? else { return Ok(None) };
+    let wrong = |why: String| Failed::new(format!("relay_config: {why}"));
+    let listeners = routing.listeners.clone();
     let budget = app.writes.memory().budget();
     let memory = budget.child("relay", budget.limit() / 4);
     // A separate share: full queues must not block the storing of points, which empties them.

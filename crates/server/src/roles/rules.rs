@@ -38,7 +38,8 @@ pub struct Configured {
     /// Whether rules that were stored through the API are evaluated.
     has_stored: bool,
     built_in: Vec<GroupSpec>,
-    sources: Vec<Source>,
+    /// The files and folders.
+    pub sources: Vec<Source>,
     alertmanagers: Vec<String>,
     alerting: Option<AlertingFile>,
     labels: Vec<(String, String)>,

@@ -368,7 +368,7 @@ async fn forget_stale_deltas(app: App) {
 }
 
 /// The credentials, if a file is configured.
-async fn authority(env: &Env, settings: &Settings) -> Result<Option<Arc<Authority>>, Failed> {
+pub(super) async fn authority(env: &Env, settings: &Settings) -> Result<Option<Arc<Authority>>, Failed> {
     match settings.auth.file.as_str() {
         "" => Ok(None),
         path => {

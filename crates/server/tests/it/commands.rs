@@ -136,6 +136,32 @@ fn mistakes_are_explained() {
 }
 
 #[test]
+fn a_configuration_is_checked_without_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let rules = |text: &str| std::fs::write(at("rules.yml"), text).unwrap();
+    rules("groups: [{name: a, rules: [{record: r, expr: up}]}]");
+    let (store, file) = (at("store"), at("rules.yml"));
+    let check = |more: &[&str]| {
+        let arguments = ["serve", "--check-config", "--store", &store, "--rules", &file];
+        sandur(&[&arguments[..], more].concat())
+    };
+    let valid = check(&[]);
+    assert!(valid.status.success() && err(&valid).contains("is valid"), "{}", err(&valid));
+    assert!(!folder.path().join("store").exists(), "nothing is written");
+    rules("groups: [{name: a, rules: [{record: r, expr: 'up{'}]}]");
+    let wrong = check(&["--listen", "0.0.0.0:3100", "--relay-config", &file]);
+    let text = err(&wrong);
+    assert_eq!(wrong.status.code(), Some(1), "{text}");
+    for expected in ["--insecure-listen", "relay_config", "rules.yml", "3 errors"] {
+        assert!(text.contains(expected), "no '{expected}' in {text}");
+    }
+    let missing = check(&["--cluster-zone", "rack 1", "--auth-file", &at("missing")]);
+    let text = err(&missing);
+    assert!(text.contains("cluster.zone") && text.contains("auth.file"), "{text}");
+}
+
+#[test]
 fn a_second_server_on_the_directory_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
