@@ -29,6 +29,11 @@ use crate::spec::{GroupSpec, Language};
 pub const LEASE: Duration = Duration::from_secs(10);
 /// How long a process that is not sure waits for a read of the catalog.
 const REFRESH_MAX: Duration = Duration::from_secs(5);
+/// How long samples wait until it is sure whether the term goes on: longer than it takes until a process that
+/// does not reach the store is presumed dead.
+const SURE_WITHIN: Duration = Duration::from_secs(60);
+/// The pause before another look at an unsure term.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The owners of all shards, as far as this process knows.
 #[derive(Clone, Debug)]
@@ -155,6 +160,18 @@ impl Term {
         self.standing()
     }
 
+    /// Waits for some time until it is sure whether the term goes on: a process that was cut off or stopped
+    /// in the middle of an evaluation may still store its samples.
+    async fn settled(&self) -> Standing {
+        let until = self.env.monotonic() + SURE_WITHIN;
+        loop {
+            match self.confirm().await {
+                Standing::Unsure if self.env.monotonic() < until => self.env.sleep(PAUSE).await,
+                standing => return standing,
+            }
+        }
+    }
+
     /// What is known of the term after another read of the catalog.
     pub async fn confirm_anew(&self) -> Standing {
         refresh(&self.env, &*self.ownership).await;
@@ -240,12 +257,7 @@ impl Data for DataOfTerm {
 
     fn store_under(&self, batch: SampleBatch, incarnation: Id) -> BoxFuture<'_, Result<(), EvaluationError>> {
         Box::pin(async move {
-            // A process that was stopped during the read of the catalog reads it once more.
-            let standing = match self.term.confirm().await {
-                Standing::Unsure => self.term.confirm().await,
-                standing => standing,
-            };
-            match standing {
+            match self.term.settled().await {
                 Standing::Held => self.data.store_under(batch, incarnation).await,
                 Standing::Unsure | Standing::Lost => Err(EvaluationError::NotOwner),
             }
