@@ -168,14 +168,13 @@ mod tests {
         assert_eq!(
             shown(query),
             [
-                ">",
-                " /",
-                "  sum by (app)",
-                "   rate [5m]",
-                "    | s>=500",
-                "     | json",
-                "      |= \"x\"",
-                "       {a=\"b\"}",
+                "/ >",
+                " sum by (app)",
+                "  rate [5m]",
+                "   | s>=500",
+                "    | json",
+                "     |= \"x\"",
+                "      {a=\"b\"}",
                 " quantile_over_time of size [1m] by (app)",
                 "  {c=\"d\"}",
             ]
