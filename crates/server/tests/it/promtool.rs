@@ -100,7 +100,7 @@ fn own_commands(server: &Server) {
         chart.contains("requests_total{instance=\"1\", job=\"api\"}") && chart.contains("last "),
         "{chart}"
     );
-    assert!(chart.lines().count() > 20, "{chart}");
+    assert!(chart.lines().count() > 12, "{chart}");
     assert_eq!(sandur(&["labels", "--metrics", "job"]), "api\n");
     assert_eq!(sandur(&["series", "--metrics", "up"]).lines().count(), 2);
 }

@@ -46,7 +46,9 @@ fn server(number: usize) -> Server {
 async fn ask(server: &Server, more: &[(&str, &str)]) -> (u16, Value) {
     let (start, end) = ((NOW - MINUTES * 60).to_string(), NOW.to_string());
     let range = [("start", &*start), ("end", &*end), ("step", "60")];
-    let asked = [&range[..], more].concat();
+    let is_asked_otherwise = |name: &str| more.iter().any(|(other, _)| *other == name);
+    let range = range.into_iter().filter(|(name, _)| !is_asked_otherwise(name));
+    let asked: Vec<_> = range.chain(more.iter().copied()).collect();
     let answer = server.get(PATH, &asked).await;
     (answer.status, serde_json::from_str(&answer.body).unwrap())
 }

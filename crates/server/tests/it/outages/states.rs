@@ -205,6 +205,36 @@ async fn of_hours(known: &mut BTreeSet<String>) {
     world.expect("garbage stays", &["SandurGarbageStays"], known);
 }
 
+/// A series of a page of metrics, and its value at each look.
+type Changed = (&'static str, fn(u32) -> u32);
+
+/// Other processes and rules: their states are values of metrics.
+async fn of_others_and_rules(known: &mut BTreeSet<String>) {
+    let failures = "sandur_rules_evaluation_failures_total{reason=\"query\"}";
+    let states: [(&str, Changed); 7] = [
+        ("SandurRowsOfOthersMissing", ("sandur_engine_followed_lagging", |_| 2)),
+        ("SandurRoleWithoutNodes", ("sandur_engine_role_nodes{role=\"compact\"}", |_| 0)),
+        ("SandurNodesHeld", ("sandur_engine_nodes_held", |_| 1)),
+        ("SandurRulesBroken", ("sandur_rules_broken_files", |_| 1)),
+        ("SandurRulesBroken", ("sandur_rules_stored_broken", |_| 1)),
+        ("SandurRulesFail", (failures, |look| look)),
+        ("SandurAlertsNotSent", ("sandur_rules_notifications_queued", |_| 7)),
+    ];
+    for (alert, (series, value)) in states {
+        let mut world = World::new().await;
+        world.pass(2, SECONDS, push).await;
+        let page = world.node.metrics().await;
+        world.node.engine.shutdown().await.unwrap();
+        let others: Vec<&str> = page.lines().filter(|line| !line.starts_with(series)).collect();
+        for look in 0..60 {
+            let page = format!("{}\n{series} {}", others.join("\n"), value(look));
+            world.monitor.scraped(Some(&page)).await;
+            world.env.sleep(SCRAPE_EVERY).await;
+        }
+        world.expect(series, &[alert], known);
+    }
+}
+
 #[test]
 fn each_alert_fires_only_in_its_state() {
     let mut known = BTreeSet::new();
@@ -212,6 +242,7 @@ fn each_alert_fires_only_in_its_state() {
     alone(of_senders(&mut known));
     alone(of_the_process(&mut known));
     alone(of_hours(&mut known));
+    alone(of_others_and_rules(&mut known));
     let all: BTreeSet<String> = rules().into_iter().map(|alert| alert.name).collect();
     assert_eq!(known, all, "there is no state in which an alert fires");
 }
