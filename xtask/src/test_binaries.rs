@@ -128,6 +128,9 @@ const LONGEST: [&str; 7] = [
     "cache-sim it",
 ];
 
+/// A binary whose tests mostly wait for processes and intervals: it has two threads for each processor.
+const WAITING: &str = "server it";
+
 /// Builds the test binaries of the workspace. Those that run longest are first, so that at the end all
 /// processors are busy until the last binaries end.
 pub fn build(how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
@@ -196,6 +199,9 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
             let mut command = Command::new(&binary.path);
             command.current_dir(&binary.folder).env("CARGO_MANIFEST_DIR", &binary.folder);
             prepare(&mut command);
+            if binary.name == WAITING {
+                command.arg("--test-threads").arg((2 * lanes).to_string());
+            }
             // Files, not pipes: a server that a failed test leaves running would hold a pipe open for ever.
             let [stdout, stderr] = ["stdout", "stderr"].map(|name| binary.path.with_extension(name));
             let file = |path: &Path| File::create(path).with_context(|| path.display().to_string());
