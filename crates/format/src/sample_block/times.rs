@@ -160,14 +160,17 @@ fn list_of(first: i64, distances: &[i64], on_grid: bool, step: i64) -> Arc<Vec<i
     Arc::new(std::iter::once(first).chain(times).collect())
 }
 
+/// Times and their stamps.
+type StampedTimes = Arc<(Vec<i64>, Vec<Stamp>)>;
+
 /// Numbers lists of times, and creates pages of the new ones.
 #[derive(Debug, Default)]
 pub(super) struct TimeLists {
     /// Lists with their numbers, by first time, last time and number of times, and by their first stamp.
-    known: HashMap<(i64, i64, usize, Stamp), Vec<(u32, Arc<(Vec<i64>, Vec<Stamp>)>)>>,
+    known: HashMap<(i64, i64, usize, Stamp), Vec<(u32, StampedTimes)>>,
     known_times: usize,
     lists: u32,
-    pending: Vec<Arc<(Vec<i64>, Vec<Stamp>)>>,
+    pending: Vec<StampedTimes>,
     pending_times: usize,
 }
 
