@@ -1,13 +1,16 @@
 //! `sandur import`: imports the history of other databases.
 //!
-//! Each database is a module. [`state`], [`pace`] and [`sending`] are what all of them use: the state file of
-//! `--resume`, `--rate`, and requests with retries. [`series`] is what imports of series have in common.
+//! Each database is a module. [`state`], [`pace`], [`sending`], [`progress`] and [`stored`] are what all of
+//! them use: the state file of `--resume`, `--rate`, requests with retries, what is shown, and what
+//! `--verify` asks. [`series`] is what imports of series have in common.
 
 mod pace;
+mod progress;
 mod prometheus;
 mod sending;
 mod series;
 mod state;
+mod stored;
 mod victoria_metrics;
 mod whisper;
 

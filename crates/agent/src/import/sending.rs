@@ -68,6 +68,12 @@ pub struct Sending {
     pub pace: Pace,
 }
 
+/// Waits before the next attempt, at least as long as the server wants.
+pub async fn pause(env: &Env, attempt: u32, refusal: &Refusal) {
+    let pause = PAUSES.half_jitter(attempt, env);
+    env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
+}
+
 impl Sending {
     /// Sends a request, with retries, until the server has stored it.
     pub async fn send(&self, request: Request) -> Outcome {
@@ -94,8 +100,7 @@ impl Sending {
             if !refusal.is_retryable() || attempt >= self.retries {
                 return Outcome::Failed(refusal);
             }
-            let pause = PAUSES.half_jitter(attempt, &self.env);
-            self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
+            pause(&self.env, attempt, &refusal).await;
             attempt += 1;
         }
     }

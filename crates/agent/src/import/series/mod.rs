@@ -27,6 +27,7 @@ pub use source::{Source, Wanted};
 use super::pace::Pace;
 use super::sending::Sending;
 use super::state::State;
+use super::stored::Stored;
 
 /// Default number of requests in flight.
 const PARALLEL_DEFAULT: u64 = 4;
@@ -105,7 +106,8 @@ pub async fn run(
     if matches.get_flag("verify") {
         let seed = number("seed").unwrap_or_else(|| env.random_u64() >> 11);
         let window = number("window").unwrap_or(WINDOW_DEFAULT) as usize;
-        return verify::Verification { env, client, retries, seed, window }.run(source, parallel).await;
+        let server = Stored { env, client, retries };
+        return verify::Verification { server, seed, window }.run(source, parallel).await;
     }
     let is_dry = matches.get_flag("dry-run");
     let state = match matches.get_one::<PathBuf>("resume").filter(|_| !is_dry) {

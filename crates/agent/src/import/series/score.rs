@@ -1,20 +1,16 @@
 //! Counts and shows what an import has done.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandur_cli::escape::escaped;
+use indicatif::HumanCount;
 use sandur_runtime::Env;
 
-/// Number of failures that are listed individually.
-const FAILURES_SHOWN_MAX: u64 = 100;
+use crate::import::progress::{Progress, say_unlisted};
 
 /// The counts of an import.
 pub struct Score {
-    bar: ProgressBar,
-    began: Duration,
+    progress: Progress,
     /// Samples that are stored.
     pub samples: u64,
     /// Parts that are stored.
@@ -27,47 +23,31 @@ pub struct Score {
 impl Score {
     /// No counts; on a terminal they are shown.
     pub fn new(env: &Env) -> Self {
-        let target = match std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        Self { bar, began: env.monotonic(), samples: 0, parts: 0, known: 0, failures: 0 }
-    }
-
-    fn rate(&self, now: Duration) -> (f64, HumanCount) {
-        let seconds = now.saturating_sub(self.began).as_secs_f64().max(0.001);
-        (seconds, HumanCount((self.samples as f64 / seconds) as u64))
+        Self { progress: Progress::new(env), samples: 0, parts: 0, known: 0, failures: 0 }
     }
 
     /// Shows the progress.
     pub fn progress(&self, now: Duration, at: &str) {
-        let (_, rate) = self.rate(now);
-        self.bar.set_message(format!("{} samples, {rate} samples/s: {at}", HumanCount(self.samples)));
-        self.bar.tick();
+        let (_, rate) = self.progress.rate(now, self.samples);
+        self.progress.show(format!("{} samples, {rate} samples/s: {at}", HumanCount(self.samples)));
     }
 
     /// Reports something that is not imported, and why.
     pub fn failure(&mut self, name: &str, text: &str) {
-        self.failures += 1;
-        if self.failures <= FAILURES_SHOWN_MAX {
-            let (name, text) = (escaped(name), escaped(text));
-            self.bar.suspend(|| eprintln!("sandur: {name}: {text}"));
-        }
+        self.progress.list(&mut self.failures, name, text);
     }
 
     /// Prints the summary. Returns the exit code.
     pub fn finish(&self, now: Duration, is_dry: bool) -> ExitCode {
-        self.bar.finish_and_clear();
-        let (seconds, rate) = self.rate(now);
+        self.progress.end();
+        let (seconds, rate) = self.progress.rate(now, self.samples);
         let done = if is_dry { "read, and sent nothing of," } else { "stored" };
         let (samples, parts) = (HumanCount(self.samples), HumanCount(self.parts));
         eprintln!("{done} {samples} samples in {parts} parts in {seconds:.1} s ({rate} samples/s)");
         if self.known > 0 {
             eprintln!("{} parts were stored before", HumanCount(self.known));
         }
+        say_unlisted(self.failures, "failures");
         if self.failures > 0 {
             let failures = HumanCount(self.failures);
             eprintln!("{failures} parts or files were not imported; run it again for them");

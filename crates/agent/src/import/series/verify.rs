@@ -7,36 +7,25 @@
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use sandur_cli::client::Client;
 use sandur_cli::escape::escaped;
 use sandur_model::FloatHistogram;
-use sandur_runtime::{Backoff, Env};
 use sandur_terminal::Failed;
 use sandur_tsdb::Samples;
-use serde::Deserialize;
 use tokio::sync::mpsc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::sink::Sink;
 use super::source::Source;
+use crate::import::stored::{DIFFERENCES_SHOWN_MAX, Series, Stored, selector};
 
-/// Pauses between attempts.
-const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
-/// Number of differences that are printed individually.
-const SHOWN_MAX: u64 = 100;
 /// The float that marks a series as stale.
 const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// A comparison of files with a server.
 pub struct Verification {
-    /// Clock and randomness.
-    pub env: Env,
     /// The server.
-    pub client: Client,
-    /// Maximum number of retries of a request.
-    pub retries: u32,
+    pub server: Stored,
     /// Seed of the windows, together with the labels.
     pub seed: u64,
     /// Samples per window.
@@ -142,13 +131,13 @@ impl Verification {
         eprintln!("comparing windows of up to {} samples, --seed {}", self.window, self.seed);
         let (items, mut windows) = mpsc::channel(parallel);
         let mut choosing = Choosing { items, seed: self.seed, length: self.window, best: None };
-        let reader = self.env.clone();
+        let reader = self.server.env.clone();
         let reading = async move { reader.run_blocking(move || source.read(&mut choosing)).await };
-        let reading = self.env.spawn("import-read", reading);
+        let reading = self.server.env.spawn("import-read", reading);
         let (mut series, mut samples, mut differing) = (0u64, 0u64, 0u64);
         let mut differs = |text: String| {
             differing += 1;
-            if differing <= SHOWN_MAX {
+            if differing <= DIFFERENCES_SHOWN_MAX {
                 eprintln!("sandur: {}", escaped(&text));
             }
         };
@@ -181,74 +170,22 @@ impl Verification {
     async fn ask(&self, window: &Window) -> Result<BTreeMap<i64, Value>, Failed> {
         let bounds = window.samples.first_key_value().zip(window.samples.last_key_value());
         let Some(((first, _), (last, _))) = bounds else { return Ok(BTreeMap::new()) };
-        // A range selector ends at its time (inclusive) and begins its length before that (exclusive).
-        let query = format!("{}[{}ms]", selector(&window.labels), last - first + 1);
+        let labels = window.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let query = format!("{}[{}ms]", selector(labels), last - first + 1);
         let time = format!("{}.{:03}", last.div_euclid(1_000), last.rem_euclid(1_000));
-        let pairs = [("query", query), ("time", time)];
-        let mut attempt = 0;
-        let body = loop {
-            match self.client.get("/api/v1/query", &pairs).await {
-                Ok(body) => break body,
-                Err(refusal) if refusal.is_retryable() && attempt < self.retries => {
-                    let pause = PAUSES.half_jitter(attempt, &self.env);
-                    self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
-                    attempt += 1;
-                }
-                Err(refusal) => return Err(refusal.into()),
-            }
-        };
-        let answer: Answer = serde_json::from_slice(&body)
-            .map_err(|error| Failed::new(format!("the server's answer cannot be read: {error}")))?;
+        let all = self.server.series(query, time).await?;
         let wanted: BTreeMap<String, String> = window.labels.iter().cloned().collect();
-        let series = answer.data.result.into_iter().find(|series| series.metric == wanted);
-        Ok(series.map(Series::by_time).unwrap_or_default())
+        Ok(all.iter().find(|series| series.metric == wanted).map(by_time).unwrap_or_default())
     }
 }
 
-/// A selector for the series with these labels; it also matches series with additional labels.
-fn selector(labels: &[(String, String)]) -> String {
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let pairs: Vec<String> =
-        labels.iter().map(|(name, value)| format!("{}={}", quoted(name), quoted(value))).collect();
-    format!("{{{}}}", pairs.join(","))
-}
-
-#[derive(Deserialize)]
-struct Answer {
-    data: Data,
-}
-
-#[derive(Deserialize)]
-struct Data {
-    result: Vec<Series>,
-}
-
-#[derive(Deserialize)]
-struct Series {
-    metric: BTreeMap<String, String>,
-    #[serde(default)]
-    values: Vec<(f64, String)>,
-    #[serde(default)]
-    histograms: Vec<(f64, Shown)>,
-}
-
-#[derive(Deserialize)]
-struct Shown {
-    count: String,
-    sum: String,
-    #[serde(default)]
-    buckets: Vec<(u8, String, String, String)>,
-}
-
-impl Series {
-    fn by_time(self) -> BTreeMap<i64, Value> {
-        let ms = |time: f64| (time * 1_000.0).round() as i64;
-        let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
-        let floats = self.values.iter().map(|(time, text)| (ms(*time), float(number(text))));
-        let histograms = self.histograms.iter().map(|(time, shown)| {
-            let counts = shown.buckets.iter().map(|(_, _, _, count)| number(count));
-            (ms(*time), buckets_of(number(&shown.count), number(&shown.sum), counts))
-        });
-        floats.chain(histograms).collect()
-    }
+/// The samples of a series of an answer.
+fn by_time(series: &Series) -> BTreeMap<i64, Value> {
+    let number = |text: &str| text.parse::<f64>().unwrap_or(f64::NAN);
+    let floats = series.floats().map(|(time, text)| (time, float(number(text))));
+    let histograms = series.histograms().map(|(time, shown)| {
+        let counts = shown.buckets.iter().map(|(_, _, _, count)| number(count));
+        (time, buckets_of(number(&shown.count), number(&shown.sum), counts))
+    });
+    floats.chain(histograms).collect()
 }

@@ -30,6 +30,7 @@ use verify::Verification;
 
 use super::pace::Pace;
 use super::state::State;
+use super::stored::Stored;
 
 /// Default number of loads in flight.
 const PARALLEL_DEFAULT: u64 = 4;
@@ -114,7 +115,8 @@ pub async fn run(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     if matches.get_flag("verify") {
         let seed = number("seed").unwrap_or_else(|| env.random_u64() >> 11);
         let window = number("window").unwrap_or(WINDOW_DEFAULT) as usize;
-        let verification = Verification { env, client, retries, reader, seed, window };
+        let server = Stored { env, client, retries };
+        let verification = Verification { server, reader, seed, window };
         return verification.run(&folder, parallel as usize).await;
     }
     let is_dry = matches.get_flag("dry-run");

@@ -1,15 +1,12 @@
 //! Reports progress and results of an import.
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use sandur_cli::escape::escaped;
+use indicatif::HumanCount;
 use sandur_runtime::Env;
 
-/// Number of failed files that are listed individually.
-const FAILURES_SHOWN_MAX: u64 = 100;
+use crate::import::progress::{Progress, say_unlisted};
 
 /// The message when no file was found: most likely the folder is wrong.
 pub const NOTHING_FOUND: &str =
@@ -17,8 +14,7 @@ pub const NOTHING_FOUND: &str =
 
 /// The counts of an import.
 pub struct Report {
-    bar: ProgressBar,
-    began: Duration,
+    progress: Progress,
     /// Number of files that are stored.
     pub files: u64,
     /// Number of their points.
@@ -40,16 +36,8 @@ pub struct Report {
 impl Report {
     /// An empty report; on a terminal it shows the progress.
     pub fn new(env: &Env) -> Self {
-        let target = match std::io::stderr().is_terminal() {
-            true => ProgressDrawTarget::stderr(),
-            false => ProgressDrawTarget::hidden(),
-        };
-        let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template("{spinner} {wide_msg}");
-        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         Self {
-            bar,
-            began: env.monotonic(),
+            progress: Progress::new(env),
             files: 0,
             points: 0,
             known: 0,
@@ -64,39 +52,25 @@ impl Report {
 
     /// Shows the progress.
     pub fn progress(&self, now: Duration, at: &str) {
-        let seconds = now.saturating_sub(self.began).as_secs_f64().max(0.001);
-        let rate = (self.points as f64 / seconds) as u64;
-        let (files, points, rate) = (HumanCount(self.files), HumanCount(self.points), HumanCount(rate));
-        self.bar.set_message(format!("{files} files, {points} points, {rate} points/s: {at}"));
-        self.bar.tick();
+        let (_, rate) = self.progress.rate(now, self.points);
+        let (files, points) = (HumanCount(self.files), HumanCount(self.points));
+        self.progress.show(format!("{files} files, {points} points, {rate} points/s: {at}"));
     }
 
     /// Reports that a file was not imported, and why.
     pub fn failure(&mut self, name: &str, text: &str) {
-        self.failures += 1;
-        if self.failures <= FAILURES_SHOWN_MAX {
-            self.say(name, text);
-        }
+        self.progress.list(&mut self.failures, name, text);
     }
 
     /// Reports that a part of a file was left out, and why.
     pub fn damage(&mut self, name: &str, text: &str) {
-        self.damages += 1;
-        if self.damages <= FAILURES_SHOWN_MAX {
-            self.say(name, &format!("left out: {text}"));
-        }
-    }
-
-    fn say(&self, name: &str, text: &str) {
-        let (name, text) = (escaped(name), escaped(text));
-        self.bar.suspend(|| eprintln!("sandur: {name}: {text}"));
+        self.progress.list(&mut self.damages, name, &format!("left out: {text}"));
     }
 
     /// Prints the summary. Returns the exit code.
     pub fn finish(&self, now: Duration, is_dry: bool) -> ExitCode {
-        self.bar.finish_and_clear();
-        let seconds = now.saturating_sub(self.began).as_secs_f64();
-        let rate = HumanCount((self.points as f64 / seconds.max(0.001)) as u64);
+        self.progress.end();
+        let (seconds, rate) = self.progress.rate(now, self.points);
         let (files, points) = (HumanCount(self.files), HumanCount(self.points));
         let done = if is_dry { "read, and sent nothing of," } else { "stored" };
         eprintln!("{done} {files} files with {points} points in {seconds:.1} s ({rate} points/s)");
@@ -118,9 +92,7 @@ impl Report {
             }
         }
         for (count, what) in [(self.failures, "failures"), (self.damages, "damaged parts")] {
-            if count > FAILURES_SHOWN_MAX {
-                eprintln!("{} more {what} are not shown", HumanCount(count - FAILURES_SHOWN_MAX));
-            }
+            say_unlisted(count, what);
         }
         if self.in_part > 0 {
             let (files, archives) = (HumanCount(self.in_part), HumanCount(self.damages));

@@ -7,40 +7,29 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use sandur_base::BoxFuture;
-use sandur_cli::client::Client;
 use sandur_cli::escape::escaped;
 use sandur_model::{GRAPHITE_ARCHIVE, GRAPHITE_ROLLUP, Labels};
-use sandur_runtime::{Backoff, Env};
 use sandur_terminal::Failed;
 use sandur_whisper::Point;
-use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::file::Reader;
 use super::report::NOTHING_FOUND;
 use super::rolled::RolledSteps;
 use super::tree::{Found, Tree};
+use crate::import::stored::{DIFFERENCES_SHOWN_MAX, Series, Stored, selector};
 
-/// Pauses between attempts.
-const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 /// Seconds of a day.
 const DAY: i64 = 86_400;
-/// Number of differences that are printed individually.
-const SHOWN_MAX: u64 = 100;
 
 /// A comparison of files with a server.
 pub struct Verification {
-    /// Clock and randomness.
-    pub env: Env,
     /// The server.
-    pub client: Client,
-    /// Maximum number of retries of a request.
-    pub retries: u32,
+    pub server: Stored,
     /// How files are read.
     pub reader: Reader,
     /// Seed of the windows, together with the file.
@@ -103,7 +92,8 @@ impl Verification {
         let (reader, seed, length) = (self.reader, self.seed, self.window);
         let (folder, path) = (PathBuf::from(folder), found.path.clone());
         let name = path.strip_prefix(&folder).unwrap_or(&path).display().to_string();
-        let read = self.env.run_blocking(move || windows(&reader, &folder, &path, (seed, length))).await;
+        let read =
+            self.server.env.run_blocking(move || windows(&reader, &folder, &path, (seed, length))).await;
         let windows = match read {
             Ok(windows) => windows,
             Err(text) => {
@@ -126,22 +116,22 @@ impl Verification {
 
     /// The server's points of a window, by timestamp in milliseconds.
     async fn ask(&self, window: &Window) -> Result<BTreeMap<i64, f64>, Failed> {
-        let all = self.series(selector(&window.labels), window, 0).await?;
+        let all = self.series(selector(window.labels.iter()), window, 0).await?;
         let wanted: BTreeMap<&str, &str> = window.labels.iter().collect();
         let is_wanted = |metric: &BTreeMap<String, String>| {
             metric.len() == wanted.len() && metric.iter().all(|(n, v)| wanted.get(&**n) == Some(&&**v))
         };
         let series = all.into_iter().find(|series| is_wanted(&series.metric));
-        Ok(series.map(Series::by_time).unwrap_or_default())
+        Ok(series.as_ref().map(by_time).unwrap_or_default())
     }
 
     /// The server's rollups of a window.
     async fn ask_rolled(&self, window: &Window) -> Result<RolledSteps, Failed> {
-        let all = selector(&window.labels);
-        let rollups = format!("{}{GRAPHITE_ROLLUP}!=\"\"}}", all.trim_end_matches('}'));
+        let all = selector(window.labels.iter());
+        let rollups = format!("{},{GRAPHITE_ROLLUP}!=\"\"}}", all.trim_end_matches('}'));
         // A step may begin a day before its last second.
         let series = self.series(rollups, window, DAY).await?;
-        Ok(RolledSteps::of(series.into_iter().map(|one| (one.metric.clone(), one.by_time())).collect()))
+        Ok(RolledSteps::of(series.into_iter().map(|one| (one.metric.clone(), by_time(&one))).collect()))
     }
 
     /// The matching series, with their points in a window and up to `before` seconds earlier.
@@ -151,48 +141,13 @@ impl Verification {
         // A range selector ends at its time (inclusive) and begins its length before that (exclusive).
         let length = i64::from(last.time) - i64::from(first.time) + 1 + before;
         let query = format!("{selector}[{length}s]");
-        let pairs = [("query", query), ("time", last.time.to_string())];
-        let mut attempt = 0;
-        let body = loop {
-            match self.client.get("/api/v1/query", &pairs).await {
-                Ok(body) => break body,
-                Err(refusal) if refusal.is_retryable() && attempt < self.retries => {
-                    let pause = PAUSES.half_jitter(attempt, &self.env);
-                    self.env.sleep(pause.max(refusal.retry_after.unwrap_or_default())).await;
-                    attempt += 1;
-                }
-                Err(refusal) => return Err(refusal.into()),
-            }
-        };
-        let answer: Answer = serde_json::from_slice(&body)
-            .map_err(|error| Failed::new(format!("the server's answer cannot be read: {error}")))?;
-        Ok(answer.data.result)
+        self.server.series(query, last.time.to_string()).await
     }
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    data: Data,
-}
-
-#[derive(Deserialize)]
-struct Data {
-    result: Vec<Series>,
-}
-
-#[derive(Deserialize)]
-struct Series {
-    metric: BTreeMap<String, String>,
-    #[serde(default)]
-    values: Vec<(f64, String)>,
-}
-
-impl Series {
-    /// Its values by timestamp in milliseconds.
-    fn by_time(self) -> BTreeMap<i64, f64> {
-        let point = |(time, text): (f64, String)| Some(((time * 1_000.0).round() as i64, text.parse().ok()?));
-        self.values.into_iter().filter_map(point).collect()
-    }
+/// The values of a series of an answer, by timestamp in milliseconds.
+fn by_time(series: &Series) -> BTreeMap<i64, f64> {
+    series.floats().filter_map(|(time, text)| Some((time, text.parse().ok()?))).collect()
 }
 
 /// A window of each archive with points.
@@ -211,17 +166,6 @@ fn windows(
         Window { labels, points: kept.points[start..end].to_vec() }
     });
     Ok(windows.collect())
-}
-
-/// A selector for the series with these labels; it also matches series with additional labels.
-fn selector(labels: &Labels) -> String {
-    let mut text = String::from("{");
-    for (name, value) in labels.iter() {
-        let quoted = |text: &str| serde_json::Value::from(text).to_string();
-        text.push_str(&format!("{}={},", quoted(name), quoted(value)));
-    }
-    text.push('}');
-    text
 }
 
 impl Window {
@@ -256,7 +200,7 @@ impl Window {
 impl Tally {
     fn differs(&mut self, text: &str) {
         self.differing += 1;
-        if self.differing <= SHOWN_MAX {
+        if self.differing <= DIFFERENCES_SHOWN_MAX {
             eprintln!("sandur: {}", escaped(text));
         }
     }
