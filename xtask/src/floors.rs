@@ -17,11 +17,11 @@ const SOURCES: &str = "crates/engine/src";
 
 /// The floors, the lowest first: name and modules.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("values", &["arrivals", "error", "growing", "head_totals", "needles", "windows"]),
+    ("values", &["arrivals", "error", "growing", "head_totals", "needles", "window_counts", "windows"]),
     ("policy", &["metrics", "options", "path_labels", "peers", "policy", "rules"]),
     ("blocks", &["blocks"]),
     ("signals", &["logs", "samples"]),
-    ("views", &["followed", "head", "node", "place", "same_rows", "stamp_clock", "view", "window_counts"]),
+    ("views", &["followed", "head", "node", "place", "same_rows", "stamp_clock", "view"]),
     ("reading", &["logs::reading", "reading", "samples::reading"]),
     ("writing", &["writing"]),
     ("upkeep", &["upkeep"]),

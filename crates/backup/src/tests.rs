@@ -37,7 +37,7 @@ async fn source(env: &Env, segments: u64) -> (Store, Id) {
     catalog.register(Registration { incarnation, address, host, wal, node: None }).await.unwrap();
     for sequence in 0..segments {
         let path = format!("wal/{incarnation}/{sequence:020}");
-        let bytes = Bytes::from(encode_fence(FrameId { incarnation, sequence }));
+        let bytes = encode_fence(FrameId { incarnation, sequence });
         store.put(&path, bytes, Intent::wal()).await.unwrap();
     }
     (store, incarnation)

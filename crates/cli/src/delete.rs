@@ -25,8 +25,8 @@ pub fn command() -> Command {
     let yes = || Arg::new("yes").long("yes").short('y').action(ArgAction::SetTrue).help("Do not ask");
     let query = Arg::new("query").value_name("QUERY").required(true);
     let query = query.help(
-        "The lines, like '{app=\"api\"} |= \"password\"', or the series, like 'up{job=\"api\"}'. A selector without \
-         the name of a metric selects streams of logs unless --metrics is given",
+        "The lines, like '{app=\"api\"} |= \"password\"', or the series, like 'up{job=\"api\"}'. A selector \
+         without the name of a metric selects streams of logs unless --metrics is given",
     );
     let create = Command::new("create")
         .about("Hide lines or samples at once and remove them from the store later")

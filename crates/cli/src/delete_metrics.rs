@@ -51,8 +51,8 @@ pub async fn create(client: &Client, selector: &str, window: &Window) -> Result<
     let asked = client.ask(Ask { method: Method::POST, path: PATH, pairs: &pairs, ..Ask::default() }).await;
     asked.map_err(|refusal| refused(selector, refusal))?;
     eprintln!(
-        "the samples are hidden, and are removed from the store after compaction.delete_request_cancel_period; \
-         a delete of samples cannot be cancelled"
+        "the samples are hidden, and are removed from the store after \
+         compaction.delete_request_cancel_period; a delete of samples cannot be cancelled"
     );
     Ok(())
 }

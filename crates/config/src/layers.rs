@@ -16,8 +16,8 @@ pub fn serve_command() -> Command {
         .value_name("FILE")
         .help("Configuration file (TOML); unknown keys are errors. [env: SANDUR_CONFIG]");
     let check = Arg::new("check-config").long("check-config").action(ArgAction::SetTrue).help(
-        "Read the whole configuration with its files, secrets and certificates, report every error, and exit: 0 \
-         valid, 1 not. Nothing is opened for writing",
+        "Read the whole configuration with its files, secrets and certificates, report every error, and \
+         exit: 0 valid, 1 not. Nothing is opened for writing",
     );
     let mut command = Command::new("serve")
         .about("Run the server")

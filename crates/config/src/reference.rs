@@ -15,8 +15,8 @@ pub fn options_page() -> String {
          like `512MiB` or `2GB`, durations like `90s`, `5m` or `1h30m`, lists as `[\"a\", \"b\"]` in the \
          file and `a,b` elsewhere.\n\n\
          `[tenants.NAME]` in the file takes the keys of `[limits]` and overrides them for one tenant.\n\n\
-         `sandur serve --check-config` reads all of this with the files that it names, reports every error, and \
-         starts nothing.\n\n\
+         `sandur serve --check-config` reads all of this with the files that it names, reports every error, \
+         and starts nothing.\n\n\
          ```toml\n\
          store = \"s3://logs/prod?region=eu-west-1\"\n\
          memory_limit = \"4GiB\"\n\n\

@@ -12,11 +12,11 @@
 //!
 //! | floor | modules | contents |
 //! |---|---|---|
-//! | values | `arrivals`, `error`, `growing`, `head_totals`, `needles`, `windows` | plain values |
+//! | values | `arrivals`, `error`, `growing`, `head_totals`, `needles`, `window_counts`, `windows` | values |
 //! | policy | `metrics`, `options`, `path_labels`, `peers`, `policy`, `rules` | what is done, as data |
 //! | blocks | `blocks` | stored blocks of any signal: bytes, footers, upload; the traits of a signal |
 //! | signals | `logs`, `samples` | the head of a signal, how its blocks are written and merged |
-//! | views | `followed`, `head`, `node`, `place`, `same_rows`, `stamp_clock`, `view`, `window_counts` | views |
+//! | views | `followed`, `head`, `node`, `place`, `same_rows`, `stamp_clock`, `view` | heads, and views |
 //! | reading | `logs::reading`, `reading`, `samples::reading` | queries over a view |
 //! | writing | `writing` | pushes, the WAL, flushes |
 //! | upkeep | `upkeep` | adoption, compaction, retention, rollups, deletes |

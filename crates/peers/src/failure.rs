@@ -2,7 +2,7 @@
 
 use sandur_base::ErrorKind;
 
-use crate::message::Malformed;
+use crate::malformed::Malformed;
 
 /// Why a call has no answer. The caller reads the bucket instead.
 #[derive(Debug, thiserror::Error)]

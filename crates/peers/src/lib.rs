@@ -26,6 +26,7 @@
 mod caller;
 mod failure;
 mod handshake;
+mod malformed;
 mod message;
 mod metrics;
 mod queries;
@@ -35,7 +36,8 @@ mod server;
 
 pub use caller::PeerCaller;
 pub use failure::CallError;
-pub use message::{Answer, Malformed, PIECES_MAX, REQUEST_BYTES_MAX, Request};
+pub use malformed::Malformed;
+pub use message::{Answer, PIECES_MAX, REQUEST_BYTES_MAX, Request};
 pub use metrics::PeerMetrics;
 pub use queries::{PeerQueries, PeerQuery, PeerUsage};
 pub use secret::ClusterSecret;

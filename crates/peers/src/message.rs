@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::Id;
-use sandur_protobuf::{Malformed as BadWire, Reader, Wire, Writer as _};
+use sandur_protobuf::{Reader, Wire, Writer as _};
 
+use crate::malformed::Malformed;
 use crate::queries::{self, PeerQueries, PeerQuery, PeerUsage};
 
 /// Maximum length of a request in bytes.
@@ -94,17 +95,6 @@ pub enum Answer {
     Busy,
     /// The process does not know the call.
     Unknown,
-}
-
-/// A message that cannot be decoded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
-    /// It is not protobuf.
-    #[error("{0}")]
-    Wire(#[from] BadWire),
-    /// A value is not possible.
-    #[error("{0}")]
-    Value(&'static str),
 }
 
 /// Fields of a request: one call.

@@ -5,7 +5,7 @@
 
 use sandur_protobuf::{Reader, Wire, Writer as _};
 
-use crate::message::Malformed;
+use crate::malformed::Malformed;
 
 /// Maximum number of queries in one answer.
 pub const QUERIES_MAX: usize = 4_000;

@@ -234,7 +234,7 @@ pub async fn running_everywhere(
             Err(reason) => unanswered.push(Unanswered { name: process, reason }),
         }
     }
-    found.sort_by(|a, b| b.query.elapsed.cmp(&a.query.elapsed));
+    found.sort_by_key(|one| std::cmp::Reverse(one.query.elapsed));
     left_out = left_out.saturating_add(found.len().saturating_sub(QUERIES_MAX) as u64);
     found.truncate(QUERIES_MAX);
     Ok(RunningEverywhere { queries: found, left_out, answered, unanswered, memory })

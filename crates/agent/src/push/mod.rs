@@ -6,8 +6,8 @@
 //! kept.
 //!
 //! An input passes through [`opened`] (detects its format), [`assembler`] (complete lines, bounded),
-//! [`entries`] (lines that belong together), [`batch`], [`sender`] (the outcome of each line), [`shipper`] (order and resume points) and
-//! [`report`].
+//! [`entries`] (lines that belong together), [`batch`], [`sender`] (the outcome of each line), [`shipper`]
+//! (order and resume points) and [`report`].
 
 mod assembler;
 mod batch;
@@ -83,13 +83,13 @@ pub fn command() -> Command {
     );
     let format = Arg::new("time-format").long("time-format").value_name("FORMAT");
     let format = format.help(
-        "Format of the time at the start of lines, as of strptime, like '%d %b %Y %H:%M:%S'; the known formats \
-         are read too",
+        "Format of the time at the start of lines, as of strptime, like '%d %b %Y %H:%M:%S'; the known \
+         formats are read too",
     );
     let start = Arg::new("multiline-start").long("multiline-start").value_name("REGEX");
     let start = start.help(
-        "An entry begins with a line that matches; other lines continue it. Without this option, lines of stack \
-         traces and the like are joined",
+        "An entry begins with a line that matches; other lines continue it. Without this option, lines of \
+         stack traces and the like are joined",
     );
     let single = Arg::new("no-multiline").long("no-multiline").action(ArgAction::SetTrue);
     let single = single.conflicts_with("multiline-start").help("Each line is an entry");

@@ -100,8 +100,9 @@ impl Report {
         self.not_understood += 1;
         if self.not_understood <= NOT_UNDERSTOOD_SHOWN_MAX {
             self.notice(&format!(
-                "{name}: times as in '{example}' are not understood: lines are dated by arrival. --time-format \
-                 FORMAT reads such times, as '%H:%M:%S %d %b %Y'; --timestamps now confirms the arrival"
+                "{name}: times as in '{example}' are not understood: lines are dated by arrival. \
+                 --time-format FORMAT reads such times, as '%H:%M:%S %d %b %Y'; --timestamps now confirms \
+                 the arrival"
             ));
         }
     }

@@ -194,7 +194,7 @@ mod tests {
         #[test]
         fn damaged_stamps_are_an_error_and_no_panic(at in any::<prop::sample::Index>(), bit in 0..8u32) {
             let writer = |n: u64| Id(u128::from(n % 4));
-            let stamp = |n: u64| Stamp { time: n << COUNTER_BITS | n % 3, incarnation: writer(n) };
+            let stamp = |n: u64| Stamp { time: (n << COUNTER_BITS) | (n % 3), incarnation: writer(n) };
             let lists = [(1..40).map(stamp).collect(), Vec::new(), (2..9).map(stamp).collect()];
             let mut bytes = Vec::new();
             put(&mut bytes, &lists).unwrap();

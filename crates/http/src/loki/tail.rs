@@ -43,9 +43,9 @@ pub static ROUTE: Route = Route {
         parameter("delay_for", "seconds to wait for late lines; 0, at most 5"),
     ],
     answers: "101; frames `{\"streams\":[..],\"dropped_entries\":[{\"labels\",\"timestamp\"}]}`, a ping each \
-              second; while rows may be late, each 10 s a frame `{\"streams\":[],\"warnings\":[..]}`, and one \
-              with an empty list when that is over; a failure closes the websocket with 1011 and its text, a message of the client of more \
-              than 4 KiB with 1009.",
+              second; while rows may be late, each 10 s a frame `{\"streams\":[],\"warnings\":[..]}`, and \
+              one with an empty list when that is over; a failure closes the websocket with 1011 and its \
+              text, a message of the client of more than 4 KiB with 1009.",
     fails: "400: not a websocket, too many followers.",
     handler: |request, app| tail.call(request, app),
     ..Route::of(Group::Query)

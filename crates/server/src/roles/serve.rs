@@ -139,9 +139,7 @@ impl Server {
         let listening = listen::bind_all(&env, &settings, &shares, &metrics, &stopping).await?;
         let Listeners { listeners, mut accepting, following: certificates } = listening;
         let (bound, address) = (carbon::bind(&settings).await?, listeners[0].address);
-        let limits = Arc::new(TenantLimits::new(&settings));
-        limits.load(&env).await.map_err(|error| Failed::new(error.to_string()))?;
-        let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
+        let (limits, following) = limits_of_tenants(&env, &settings).await?;
         let kept = kept(&limits, &settings.graphite, &graphite);
         let opened = engine::open(&env, &settings, &shares, (&limits, kept), address).await?;
         let Opened { engine, store, sources, intake, registry, durability, calls } = opened;
@@ -365,6 +363,14 @@ async fn forget_stale_deltas(app: App) {
         app.env.sleep(EVERY).await;
         app.writes.deltas().forget_stale(app.env.monotonic());
     }
+}
+
+/// The limits of all tenants, and the task that follows their file.
+async fn limits_of_tenants(env: &Env, settings: &Settings) -> Result<(Arc<TenantLimits>, Task<()>), Failed> {
+    let limits = Arc::new(TenantLimits::new(settings));
+    limits.load(env).await.map_err(|error| Failed::new(error.to_string()))?;
+    let following = env.spawn("limits of tenants", Arc::clone(&limits).follow(env.clone()));
+    Ok((limits, following))
 }
 
 /// The credentials, if a file is configured.

@@ -254,7 +254,7 @@ fn start_pushers(
 }
 
 fn send(address: SocketAddr, pusher: u64, rows: &[String]) -> std::io::Result<(u16, Vec<u8>)> {
-    if pusher % 2 == 0 {
+    if pusher.is_multiple_of(2) {
         let values: Vec<(i64, String)> = rows.iter().map(|row| (now_ns(), row.clone())).collect();
         return push(address, &json!({"job": "backup", "pusher": pusher.to_string()}), &values);
     }
@@ -268,7 +268,7 @@ fn send(address: SocketAddr, pusher: u64, rows: &[String]) -> std::io::Result<(u
 
 /// The rows of a pusher that a server has.
 fn rows_of(server: &Server, pusher: u64, started_ns: i64) -> Vec<String> {
-    if pusher % 2 == 0 {
+    if pusher.is_multiple_of(2) {
         let selector = format!(r#"{{job="backup", pusher="{pusher}"}}"#);
         return server.lines(&selector, started_ns, now_ns() + 1_000_000_000, 5_000);
     }

@@ -241,8 +241,8 @@ fn python(random: &mut Random) -> String {
 
 fn go_panic(random: &mut Random) -> String {
     let what = random.one_of(&[
-        "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation \
-         violation code=0x1 addr=0x0 pc=0x48]",
+        "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: \
+         segmentation violation code=0x1 addr=0x0 pc=0x48]",
         "panic: boom",
         "fatal error: all goroutines are asleep - deadlock!",
     ]);
@@ -257,7 +257,8 @@ fn goroutines(random: &mut Random) -> String {
     for n in 0..1 + random.below(4) {
         let frames = repeated(random, 1, 6, frame);
         all.push(format!(
-            "goroutine {} [chan receive, 5 minutes]:\n{frames}\ncreated by main.main in goroutine 1\n\t/app/main.go:9 +0x2",
+            "goroutine {} [chan receive, 5 minutes]:\n{frames}\ncreated by main.main in goroutine \
+             1\n\t/app/main.go:9 +0x2",
             n + 1
         ));
     }
@@ -295,8 +296,9 @@ fn dotnet(random: &mut Random, is_first: bool) -> String {
     let start = if is_first { "Unhandled exception. " } else { "" };
     let (first, second) = (frames(random), frames(random));
     format!(
-        "{start}System.InvalidOperationException: {}\n ---> System.IO.IOException: inner\n{first}\n   --- End of inner \
-         exception stack trace ---\n{second}\n--- End of stack trace from previous location ---\n   at App.Main()",
+        "{start}System.InvalidOperationException: {}\n ---> System.IO.IOException: inner\n{first}\n   --- \
+         End of inner exception stack trace ---\n{second}\n--- End of stack trace from previous location \
+         ---\n   at App.Main()",
         random.text()
     )
 }
@@ -306,22 +308,24 @@ fn thread_dump(random: &mut Random) -> String {
         let frames =
             repeated(r, 1, 9, |r| format!("\tat java.lang.Object.wait(Object.java:{})", r.below(99)));
         format!(
-            "\"worker-{}\" #7 prio=5 os_prio=0 tid=0x1 nid=0x2 waiting\n   java.lang.Thread.State: WAITING\n{frames}\n",
+            "\"worker-{}\" #7 prio=5 os_prio=0 tid=0x1 nid=0x2 waiting\n   java.lang.Thread.State: \
+             WAITING\n{frames}\n",
             r.below(99)
         )
     };
     let start = random.one_of(&["2026-01-14 06:30:00\n", ""]);
     let threads = repeated(random, 2, 12, thread);
     format!(
-        "{start}Full thread dump OpenJDK 64-Bit Server VM (21.0.1 mixed mode):\n\n{threads}\nJNI global refs: 15, weak refs: 0"
+        "{start}Full thread dump OpenJDK 64-Bit Server VM (21.0.1 mixed mode):\n\n{threads}\nJNI global \
+         refs: 15, weak refs: 0"
     )
 }
 
 fn json(random: &mut Random) -> String {
     let level = random.one_of(&["info", "error"]);
     format!(
-        "{{\n  \"time\": \"2026-01-14T06:30:00Z\",\n  \"level\": \"{level}\",\n  \"tags\": [\n    \"a\",\n    \"b}}\"\n  ],\n  \
-         \"nested\": {{\n    \"text\": \"{} {{[\\\"\"\n  }}\n}}",
+        "{{\n  \"time\": \"2026-01-14T06:30:00Z\",\n  \"level\": \"{level}\",\n  \"tags\": \
+         [\n    \"a\",\n    \"b}}\"\n  ],\n  \"nested\": {{\n    \"text\": \"{} {{[\\\"\"\n  }}\n}}",
         random.text()
     )
 }
@@ -336,8 +340,8 @@ fn sql(random: &mut Random) -> String {
     let columns = repeated(random, 1, 4, |r| format!("       c{},", r.below(9)));
     let end = random.one_of(&[";", ""]);
     format!(
-        "SELECT id,\n{columns}\n       name\nFROM users\nLEFT JOIN orders ON orders.user_id = users.id\nWHERE age > {}\n  AND \
-         active\nORDER BY name\nLIMIT 10{end}",
+        "SELECT id,\n{columns}\n       name\nFROM users\nLEFT JOIN orders ON orders.user_id = \
+         users.id\nWHERE age > {}\n  AND active\nORDER BY name\nLIMIT 10{end}",
         random.below(99)
     )
 }
@@ -345,7 +349,8 @@ fn sql(random: &mut Random) -> String {
 fn php(random: &mut Random) -> String {
     let frames = repeated(random, 1, 5, |r| format!("#{0} /app/a.php({0}): run()", r.below(9)));
     format!(
-        "PHP Fatal error:  Uncaught Exception: {} in /app/a.php:3\nStack trace:\n{frames}\n#9 {{main}}\n  thrown in /app/a.php on line 3",
+        "PHP Fatal error:  Uncaught Exception: {} in /app/a.php:3\nStack trace:\n{frames}\n#9 {{main}}\n  \
+         thrown in /app/a.php on line 3",
         random.text()
     )
 }
@@ -354,8 +359,8 @@ fn rust(random: &mut Random) -> String {
     let frames =
         repeated(random, 1, 5, |r| format!("   {}: app::run\n             at ./src/main.rs:7:5", r.below(9)));
     format!(
-        "thread 'main' panicked at src/main.rs:2:5:\n{}\nstack backtrace:\n{frames}\nnote: Some details are omitted, run with \
-         `RUST_BACKTRACE=full` for a verbose backtrace.",
+        "thread 'main' panicked at src/main.rs:2:5:\n{}\nstack backtrace:\n{frames}\nnote: Some details are \
+         omitted, run with `RUST_BACKTRACE=full` for a verbose backtrace.",
         random.text()
     )
 }

@@ -47,7 +47,8 @@ struct Cut {
     kind: Option<Inside>,
 }
 
-/// The highest trust: then fifteen entries with other lines in turn are needed until such lines begin entries.
+/// The highest trust: from then on fifteen successive entries with other lines are needed until such lines
+/// begin entries.
 const TRUST_MAX: u8 = 32;
 /// What an entry with other lines costs, while each entry earns 1: they must be rarer than 1 in 2.
 const TRUST_COST: u8 = 2;
@@ -252,7 +253,8 @@ impl Joiner {
         is_headed && !is_head && !has_ended && self.is_trusted()
     }
 
-    /// Whether entries of this input begin with a time or a level, so that a line without one continues an entry.
+    /// Whether entries of this input begin with a time or a level, so that a line without one continues an
+    /// entry.
     fn is_trusted(&mut self) -> bool {
         let is_trusted = self.learned.trust >= TRUST_MIN;
         let is_judged = self.open.as_mut().is_some_and(|open| std::mem::replace(&mut open.is_judged, true));

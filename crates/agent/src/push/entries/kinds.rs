@@ -212,8 +212,8 @@ pub static KINDS: &[EntryKind] = &[
     EntryKind {
         id: Kind::ThreadDump,
         name: "thread dumps of Java",
-        about: "from `Full thread dump`, also after a line with only a time: threads with their frames, found \
-                deadlocks, the heap",
+        about: "from `Full thread dump`, also after a line with only a time: threads with their frames, \
+                found deadlocks, the heap",
         begins: |line| line.starts_with(b"Full thread dump"),
         may_follow: |entry, _| entry.iter().all(|b| b.is_ascii_digit() || b" -:.,TZ[]/+".contains(b)),
         continues: continues_thread_dump,
@@ -237,8 +237,8 @@ pub static KINDS: &[EntryKind] = &[
     EntryKind {
         id: Kind::Sql,
         name: "statements in SQL",
-        about: "from a statement's first word, at the start of the line or after a time, to a semicolon: lines \
-                that begin with a word of SQL, or follow a comma or an opening bracket",
+        about: "from a statement's first word, at the start of the line or after a time, to a semicolon: \
+                lines that begin with a word of SQL, or follow a comma or an opening bracket",
         begins: |line| is_statement_at(line, 0) || starts_with_statement_in_lower_case(line),
         may_follow: |_, _| false,
         continues: continues_sql,

@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use super::Recogniser;
+use super::calendar::Calendar;
 use super::iso::date_time;
 use super::parts::epoch;
 
@@ -31,24 +31,24 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// The time in a field of a JSON object.
-pub fn in_object(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+pub fn in_object(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     FIELDS.iter().find_map(|(key, _)| {
         let rest = text[memmem::find(text, key.as_bytes())? + key.len()..].trim_ascii_start();
-        value(recogniser, rest.strip_prefix(b":")?.trim_ascii_start())
+        value(calendar, rest.strip_prefix(b":")?.trim_ascii_start())
     })
 }
 
 /// The time in a field of a logfmt line.
-pub fn in_logfmt(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+pub fn in_logfmt(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     memchr::memchr(b'=', text)?;
     FIELDS.iter().find_map(|(_, key)| {
         let at = memmem::find(text, key.as_bytes())?;
         let is_name = at == 0 || text[at - 1] == b' ';
-        is_name.then(|| value(recogniser, text[at + key.len()..].trim_ascii_start()))?
+        is_name.then(|| value(calendar, text[at + key.len()..].trim_ascii_start()))?
     })
 }
 
-fn value(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn value(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let text = text.strip_prefix(b"\"").unwrap_or(text);
-    date_time(recogniser, text).or_else(|| epoch(text).map(|(ns, _)| ns))
+    date_time(calendar, text).or_else(|| epoch(text).map(|(ns, _)| ns))
 }

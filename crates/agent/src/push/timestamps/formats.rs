@@ -2,9 +2,10 @@
 
 use jiff::civil::Date;
 
+use super::calendar::Calendar;
+use super::fields;
 use super::iso::date_time;
 use super::parts::{clock, clock_of_half_days, date, epoch, month, number, short_number};
-use super::{Recogniser, fields};
 
 /// A format of timestamps.
 pub struct TimeFormat {
@@ -15,7 +16,7 @@ pub struct TimeFormat {
     /// What else is to be known about it.
     pub note: &'static str,
     /// Reads the time of a line that does not begin with a brace.
-    pub(super) read: fn(&Recogniser, &[u8]) -> Option<i64>,
+    pub(super) read: fn(&Calendar, &[u8]) -> Option<i64>,
 }
 
 /// All formats.
@@ -24,7 +25,7 @@ pub static FORMATS: &[TimeFormat] = &[
         name: "RFC 3339, ISO 8601",
         examples: &["2026-01-14T06:01:43.123+01:00", "2026-01-14 06:01:43,123", "[2026/01/14 06:01:43]"],
         note: "with or without brackets, fraction and zone",
-        read: |recogniser, text| date_time(recogniser, text.strip_prefix(b"[").unwrap_or(text)),
+        read: |calendar, text| date_time(calendar, text.strip_prefix(b"[").unwrap_or(text)),
     },
     TimeFormat {
         name: "common and combined log format",
@@ -120,7 +121,7 @@ pub static FORMATS: &[TimeFormat] = &[
 ];
 
 /// `20260114T060143Z`, `20260114 06:01:43`.
-fn basic(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn basic(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let text = text.strip_prefix(b"[").unwrap_or(text);
     let date = date(number(text, 0, 4)?, number(text, 4, 2)?, number(text, 6, 2)?)?;
     let rest = text.get(9..)?;
@@ -128,11 +129,11 @@ fn basic(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
         b'T' if number(rest, 0, 6).is_some() => {
             let colons = [&rest[..2], b":", &rest[2..4], b":", &rest[4..]].concat();
             let (time, length) = clock(&colons)?;
-            recogniser.with_zone(date.to_datetime(time), colons.get(length..).unwrap_or_default())
+            calendar.with_zone(date.to_datetime(time), colons.get(length..).unwrap_or_default())
         }
         b'T' | b' ' | b'-' => {
             let (time, length) = clock(rest)?;
-            recogniser.with_zone(date.to_datetime(time), rest.get(length..).unwrap_or_default())
+            calendar.with_zone(date.to_datetime(time), rest.get(length..).unwrap_or_default())
         }
         _ => None,
     }
@@ -140,7 +141,7 @@ fn basic(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
 
 /// A number of seconds at the start of a line. Other numbers of as many digits exist, so the time must be
 /// plausible.
-fn leading_epoch(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn leading_epoch(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     const AGE_MAX_NS: i64 = 3_653 * sandur_model::DAY_NS;
     let text = text.strip_prefix(b"[").unwrap_or(text);
     if !text.first()?.is_ascii_digit() {
@@ -148,12 +149,12 @@ fn leading_epoch(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
     }
     let (ns, length) = epoch(text)?;
     let is_end = matches!(text.get(length), Some(b' ' | b',' | b'\t' | b'|' | b':' | b']'));
-    let is_plausible = recogniser.is_past(ns) && ns >= recogniser.now_ns.saturating_sub(AGE_MAX_NS);
+    let is_plausible = calendar.is_past(ns) && ns >= calendar.now_ns.saturating_sub(AGE_MAX_NS);
     (is_end && is_plausible).then_some(ns)
 }
 
 /// `14/01/2026 06:01:43`, and with the month first.
-fn day_first(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn day_first(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let text = text.strip_prefix(b"[").unwrap_or(text);
     let (first, length) = short_number(text, 0)?;
     let separator = *text.get(length)?;
@@ -169,13 +170,13 @@ fn day_first(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
     let zone = rest.get(1 + length..).unwrap_or_default();
     let of = |day: u32, month: u32| {
         let date = date(year, month, day)?;
-        recogniser.with_zone(date.to_datetime(time), zone).filter(|ns| recogniser.is_past(*ns))
+        calendar.with_zone(date.to_datetime(time), zone).filter(|ns| calendar.is_past(*ns))
     };
     of(first, second).or_else(|| of(second, first))
 }
 
 /// `14-Jan-2026 06:01:43`, with other separators, and after the day of the week.
-fn named_month(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn named_month(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let text = text.strip_prefix(b"[").unwrap_or(text);
     let text = if text.get(3..5) == Some(b", ") { &text[5..] } else { text };
     let (day, length) = short_number(text, 0)?;
@@ -189,13 +190,13 @@ fn named_month(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
     }
     let rest = text.get(length + 10..)?;
     let (time, length) = clock(rest.strip_prefix(b" ").unwrap_or(rest))?;
-    recogniser.with_zone(date.to_datetime(time), rest.get(length..).unwrap_or_default())
+    calendar.with_zone(date.to_datetime(time), rest.get(length..).unwrap_or_default())
 }
 
 /// `<165>1 2026-01-14T06:01:43.003Z ...`.
-fn rfc5424(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn rfc5424(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let rest = without_priority(text)?.strip_prefix(b"1 ")?;
-    date_time(recogniser, rest)
+    date_time(calendar, rest)
 }
 
 /// The text after `<13>`.
@@ -206,51 +207,51 @@ fn without_priority(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// `<13>Nov 21 06:01:43 ...`.
-fn syslog(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn syslog(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let text = without_priority(text).unwrap_or(text);
     let month = month(text)?;
     let day: u32 = std::str::from_utf8(text.get(4..6)?).ok()?.trim().parse().ok()?;
     let (time, _) = clock(text.get(7..)?)?;
-    recogniser.latest(|year| Some(Date::new(year, month, i8::try_from(day).ok()?).ok()?.to_datetime(time)))
+    calendar.latest(|year| Some(Date::new(year, month, i8::try_from(day).ok()?).ok()?.to_datetime(time)))
 }
 
 /// `Jan 14, 2026 6:01:43 AM`.
-fn java_logging(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn java_logging(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let month = month(text)?;
     let (day, length) = short_number(text, 4)?;
     let rest = text.get(4 + length..)?.strip_prefix(b", ")?;
     let date = Date::new(number(rest, 0, 4)? as i16, month, day as i8).ok()?;
     let (time, length) = clock_of_half_days(rest.get(5..)?)?;
-    recogniser.with_zone(date.to_datetime(time), rest.get(5 + length..).unwrap_or_default())
+    calendar.with_zone(date.to_datetime(time), rest.get(5 + length..).unwrap_or_default())
 }
 
 /// `Sat Nov 21 06:01:43.123 2026`, possibly in brackets, as `ctime` and Apache write it.
-fn c_library(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn c_library(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let text = text.strip_prefix(b"[").unwrap_or(text);
     let month = month(text.get(4..)?)?;
     let day: i8 = std::str::from_utf8(text.get(8..10)?).ok()?.trim().parse().ok()?;
     let (time, length) = clock(text.get(11..)?)?;
     let year = number(text, 11 + length + 1, 4)?;
-    recogniser.with_zone(Date::new(year as i16, month, day).ok()?.to_datetime(time), b"")
+    calendar.with_zone(Date::new(year as i16, month, day).ok()?.to_datetime(time), b"")
 }
 
 /// `I0114 06:01:43.123456`, `I20260114 06:01:43.123456`.
-fn klog(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn klog(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     if !b"DIWEF".contains(text.first()?) {
         return None;
     }
     if text.get(5) == Some(&b' ') {
         let (month, day) = (number(text, 1, 2)?, number(text, 3, 2)?);
         let (time, _) = clock(text.get(6..)?)?;
-        return recogniser.latest(|year| Some(date(year as u32, month, day)?.to_datetime(time)));
+        return calendar.latest(|year| Some(date(year as u32, month, day)?.to_datetime(time)));
     }
     let date = date(number(text, 1, 4)?, number(text, 5, 2)?, number(text, 7, 2)?)?;
     let (time, _) = clock(text.get(10..).filter(|_| text[9] == b' ')?)?;
-    recogniser.with_zone(date.to_datetime(time), b"")
+    calendar.with_zone(date.to_datetime(time), b"")
 }
 
 /// `INFO 2026-01-14 06:01:43,123`, `[WARN] [2026-01-14 06:01:43]`, `I, [2026-01-14T06:01:43.1 #9]`.
-fn after_level(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn after_level(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     /// The longest is `INFORMATION`.
     const LETTERS_MAX: usize = 11;
     let text = text.strip_prefix(b"[").unwrap_or(text);
@@ -261,22 +262,22 @@ fn after_level(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
     let rest = &text[letters..];
     let between = rest.iter().take(8).take_while(|b| b" ]:,|-".contains(b)).count();
     let rest = rest.get(between..).filter(|_| between > 0)?;
-    date_time(recogniser, rest.strip_prefix(b"[").unwrap_or(rest))
+    date_time(calendar, rest.strip_prefix(b"[").unwrap_or(rest))
 }
 
 /// `1:M 14 Jan 2026 06:01:43.123 * text`.
-fn redis(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn redis(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     if !text.first()?.is_ascii_digit() {
         return None;
     }
     let colon = text.iter().take(8).position(|&b| b == b':')?;
     let is_role = |role: &u8| b"MSCX".contains(role);
     let rest = text.get(colon + 3..).filter(|_| is_role(&text[colon + 1]) && text[colon + 2] == b' ')?;
-    named_month(recogniser, rest)
+    named_month(calendar, rest)
 }
 
 /// `... [21/Nov/2026:06:01:43 +0000] ...`.
-fn common_log(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
+fn common_log(calendar: &Calendar, text: &[u8]) -> Option<i64> {
     let text = &text[memchr::memchr(b'[', text)? + 1..];
     let month = month(text.get(3..)?)?;
     if text.get(2) != Some(&b'/') || text.get(6) != Some(&b'/') {
@@ -284,11 +285,11 @@ fn common_log(recogniser: &Recogniser, text: &[u8]) -> Option<i64> {
     }
     let date = Date::new(number(text, 7, 4)? as i16, month, number(text, 0, 2)? as i8).ok()?;
     let (time, length) = clock(text.get(12..)?)?;
-    recogniser.with_zone(date.to_datetime(time), text.get(12 + length..).unwrap_or_default())
+    calendar.with_zone(date.to_datetime(time), text.get(12 + length..).unwrap_or_default())
 }
 
 /// `type=SYSCALL msg=audit(1768370503.250:12)`.
-fn audit(_: &Recogniser, text: &[u8]) -> Option<i64> {
+fn audit(_: &Calendar, text: &[u8]) -> Option<i64> {
     const MARK: &[u8] = b" msg=audit(";
     if !text.starts_with(b"type=") && !text.starts_with(b"node=") {
         return None;

@@ -3,15 +3,14 @@
 //! The table makes the reference page too. A time without a zone is local; a date without a year is the
 //! latest one that is not in the future.
 
+mod calendar;
 mod fields;
 mod formats;
 mod iso;
 mod parts;
 mod pattern;
 
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
-
+use calendar::Calendar;
 pub use fields::names as field_names;
 pub use formats::FORMATS;
 #[cfg(test)]
@@ -23,24 +22,23 @@ const PREFIX_MAX: usize = 512;
 /// The same for lines in JSON, in which the time is rarely the first field.
 const OBJECT_PREFIX_MAX: usize = 4 << 10;
 
-/// Finds timestamps. It has the local zone, and the current time, which gives the year that syslog omits.
+/// Finds timestamps.
 #[derive(Clone)]
 pub struct Recogniser {
-    zone: TimeZone,
-    now_ns: i64,
+    calendar: Calendar,
     pattern: Option<Pattern>,
 }
 
 impl Recogniser {
     /// For lines of this machine.
     pub fn local(now_ns: i64) -> Self {
-        Self { zone: TimeZone::system(), now_ns, pattern: None }
+        Self { calendar: Calendar::local(now_ns), pattern: None }
     }
 
     /// For tests: times without a zone are UTC.
     #[cfg(test)]
     pub fn utc(now_ns: i64) -> Self {
-        Self { zone: TimeZone::UTC, now_ns, pattern: None }
+        Self { calendar: Calendar::utc(now_ns), pattern: None }
     }
 
     /// Also reads times in this format.
@@ -50,55 +48,26 @@ impl Recogniser {
 
     /// Updates the current time.
     pub fn at(&mut self, now_ns: i64) -> &Self {
-        self.now_ns = now_ns;
+        self.calendar.now_ns = now_ns;
         self
     }
 
     /// The timestamp of a line, nanoseconds since the epoch.
     pub fn find(&self, line: &[u8]) -> Option<i64> {
         let text = line.trim_ascii_start();
-        let by_pattern = self.pattern.as_ref().and_then(|pattern| pattern.find(self, text));
+        let by_pattern = self.pattern.as_ref().and_then(|pattern| pattern.find(&self.calendar, text));
         if by_pattern.is_some() {
             return by_pattern;
         }
         if text.first()? == &b'{' {
-            return fields::in_object(self, &text[..text.len().min(OBJECT_PREFIX_MAX)]);
+            return fields::in_object(&self.calendar, &text[..text.len().min(OBJECT_PREFIX_MAX)]);
         }
         let text = &text[..text.len().min(PREFIX_MAX)];
         // The most frequent format first, without the table.
-        if let Some(ns) = iso::date_time(self, text.strip_prefix(b"[").unwrap_or(text)) {
+        if let Some(ns) = iso::date_time(&self.calendar, text.strip_prefix(b"[").unwrap_or(text)) {
             return Some(ns);
         }
-        FORMATS[1..].iter().find_map(|format| (format.read)(self, text))
-    }
-
-    /// The instant of a civil time that is followed by `zone`: `Z`, an offset, or other text.
-    fn with_zone(&self, civil: DateTime, zone: &[u8]) -> Option<i64> {
-        let zone = zone.trim_ascii_start();
-        let instant = match parts::offset(zone) {
-            Some(offset) => offset.to_timestamp(civil).ok()?,
-            None => self.zone.to_zoned(civil).ok()?.timestamp(),
-        };
-        i64::try_from(instant.as_nanosecond()).ok()
-    }
-
-    /// Whether the time is at most a day in the future.
-    fn is_past(&self, ns: i64) -> bool {
-        ns <= self.now_ns.saturating_add(sandur_model::DAY_NS)
-    }
-
-    /// The time in the latest year in which it is not in the future: a line of December may be read in
-    /// January.
-    fn latest(&self, of_year: impl Fn(i16) -> Option<DateTime>) -> Option<i64> {
-        let this_year = self.year()?;
-        let of = |year| self.with_zone(of_year(year)?, b"");
-        of(this_year).filter(|ns| self.is_past(*ns)).or_else(|| of(this_year - 1))
-    }
-
-    /// The year now, in the local zone.
-    fn year(&self) -> Option<i16> {
-        let now = jiff::Timestamp::from_nanosecond(i128::from(self.now_ns)).ok()?;
-        Some(now.to_zoned(self.zone.clone()).year())
+        FORMATS[1..].iter().find_map(|format| (format.read)(&self.calendar, text))
     }
 }
 
@@ -160,7 +129,10 @@ mod tests {
             (r#"{"@t":"2026-01-14T06:01:43Z","@m":"x"}"#, "2026-01-14T06:01:43Z"),
             (r#"{"instant":{"epochSecond":1768370503,"nanoOfSecond":5},"m":1}"#, "2026-01-14T06:01:43Z"),
             (
-                r#"{"_HOSTNAME":"a","_SOURCE_REALTIME_TIMESTAMP":"1","__REALTIME_TIMESTAMP":"1768370503250000"}"#,
+                concat!(
+                    r#"{"_HOSTNAME":"a","_SOURCE_REALTIME_TIMESTAMP":"1","#,
+                    r#""__REALTIME_TIMESTAMP":"1768370503250000"}"#
+                ),
                 "2026-01-14T06:01:43.25Z",
             ),
             (r#"level=info ts=2026-01-14T06:01:43.5Z msg=x"#, "2026-01-14T06:01:43.5Z"),

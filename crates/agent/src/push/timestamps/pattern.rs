@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::fmt::strtime::{BrokenDownTime, format};
 
-use super::Recogniser;
+use super::calendar::Calendar;
 
 /// A format of times at the start of lines.
 #[derive(Clone, Debug)]
@@ -18,14 +18,13 @@ impl Pattern {
         let pattern = Self { text: text.into() };
         let written = format(text, &jiff::Timestamp::UNIX_EPOCH.to_zoned(jiff::tz::TimeZone::UTC));
         let written = written.map_err(|why| format!("'{text}' is no format: {why}"))?;
-        let is_complete =
-            pattern.find(&Recogniser::local(sandur_model::DAY_NS), written.as_bytes()).is_some();
+        let is_complete = pattern.find(&Calendar::local(sandur_model::DAY_NS), written.as_bytes()).is_some();
         let needs = "a date, at least day and month, and a time with hours, minutes and seconds are required";
         is_complete.then_some(pattern).ok_or_else(|| format!("'{text}': {needs}"))
     }
 
     /// The time at the start of a line.
-    pub(super) fn find(&self, recogniser: &Recogniser, line: &[u8]) -> Option<i64> {
+    pub(super) fn find(&self, calendar: &Calendar, line: &[u8]) -> Option<i64> {
         let (time, _) = BrokenDownTime::parse_prefix(self.text.as_bytes(), line).ok()?;
         let clock = time.hour().is_some() && time.minute().is_some() && time.second().is_some();
         if !clock && time.timestamp().is_none() {
@@ -35,9 +34,9 @@ impl Pattern {
             return i64::try_from(instant.as_nanosecond()).ok();
         }
         if time.year().is_some() {
-            return recogniser.with_zone(time.to_datetime().ok()?, b"");
+            return calendar.with_zone(time.to_datetime().ok()?, b"");
         }
-        recogniser.latest(|year| {
+        calendar.latest(|year| {
             let (mut dated, _) = BrokenDownTime::parse_prefix(self.text.as_bytes(), line).ok()?;
             dated.set_year(Some(year)).ok()?;
             dated.to_datetime().ok()

@@ -24,8 +24,8 @@ const SEGMENTS: u64 = 256;
 pub fn command() -> Command {
     let url = Arg::new("url").long("url").value_name("URL").conflicts_with("trace");
     let url = url.help(
-        "Metrics of a running server, like http://localhost:3100/metrics, or of `cache serve --metrics-listen`; \
-         without this option, a load is simulated",
+        "Metrics of a running server, like http://localhost:3100/metrics, or of `cache serve \
+         --metrics-listen`; without this option, a load is simulated",
     );
     let flash = Arg::new("flash").long("flash").value_name("SIZE").help(
         "Size of the present cache's flash \
