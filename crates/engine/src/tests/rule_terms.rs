@@ -130,6 +130,27 @@ async fn a_former_owner_stores_nothing() {
     assert_eq!(read_all(&two).await.len(), 1);
 }
 
+/// A push whose caller has given up may wait for a frame; the next owner must see it.
+#[tokio::test(start_paused = true)]
+async fn a_shard_is_given_up_after_all_earlier_pushes() {
+    let env = Env::simulated(209, START_NS);
+    let bucket = near_bucket(&env, 209);
+    let options = EngineOptions { wal_puts_in_flight: 1, ..of_node("one", ruling()) };
+    let one = open_on(&bucket, &env, "one", options).await;
+    pass(&env, 5).await;
+    let incarnation = one.incarnation();
+    assert!(one.own_rules(incarnation, RuleShards::ALL).await.unwrap());
+    let slow = Fault::Slow(Duration::from_secs(3));
+    (0..4).for_each(|_| bucket.fail_next(Op::Create, &format!("wal/{incarnation}"), slow));
+    for n in 0..2 {
+        let pushed = one.push_under(incarnation, line(START_NS + n, "x"));
+        let answer = env.timeout(Duration::from_millis(100), pushed).await;
+        assert!(answer.is_none(), "its caller gives up: {answer:?}");
+    }
+    assert!(one.own_rules(incarnation, RuleShards::NONE).await.unwrap());
+    assert_eq!(read_all(&one).await.len(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_directory_records_no_owner() {
     let env = Env::simulated(208, START_NS);

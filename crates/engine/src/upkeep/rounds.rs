@@ -90,6 +90,8 @@ async fn describe_node(context: &UpkeepContext) -> Result<(), Error> {
 async fn state_stamps(context: &UpkeepContext) -> Result<(), Error> {
     let (node, incarnation) = (&context.node, context.incarnation());
     let snapshot = node.catalog.snapshot();
+    // Blocks that others have flushed must be known to the clock of the stamps before it is asked.
+    context.author.publish(Arc::clone(&snapshot));
     let Some(writer) = snapshot.writer(incarnation).filter(|writer| !writer.is_sealed()) else {
         return Ok(());
     };

@@ -16,12 +16,8 @@ use crate::error::{Error, refused};
 use crate::place::node_of;
 use crate::writing::writer::Writer;
 
-/// How long pushes may be gathered before they are in a frame, with a margin.
-const GATHERED_MAX: Duration = Duration::from_secs(1);
 /// How long a process that gives up shards waits until its earlier pushes are settled.
 const SETTLING_MAX: Duration = Duration::from_secs(10);
-/// How often it looks.
-const SETTLING_LOOK: Duration = Duration::from_millis(100);
 /// A process whose heartbeat has not grown yet may be alive for this long after it was first read.
 const UNKNOWN_MAX: Duration = Duration::from_secs(15);
 
@@ -144,17 +140,10 @@ impl Writer {
 
     /// Waits until every push of before is durable or refused, also those whose clients got no answer.
     async fn settle_pushes(&self) -> Result<(), Error> {
-        let (env, wal) = (&self.node.env, self.wal());
-        env.sleep(GATHERED_MAX).await;
-        let gathered = env.monotonic();
-        while wal.status().has_frame_from_before(gathered) {
-            let waited = env.monotonic().saturating_sub(gathered);
-            if waited >= SETTLING_MAX {
-                let reason = wal.status().trouble().unwrap_or_else(|| "the WAL is slow".to_owned());
-                return Err(Error::AckTimeout { waited, reason });
-            }
-            env.sleep(SETTLING_LOOK).await;
-        }
-        Ok(())
+        let wal = self.wal();
+        self.node.env.timeout(SETTLING_MAX, wal.settled()).await.ok_or_else(|| {
+            let reason = wal.status().trouble().unwrap_or_else(|| "the WAL is slow".to_owned());
+            Error::AckTimeout { waited: SETTLING_MAX, reason }
+        })
     }
 }

@@ -85,9 +85,9 @@ impl SelectedSeries {
     /// Also returns the number of samples that were left out. The samples have their stamps only if that is
     /// requested.
     pub fn samples(&self, at: usize, times_ms: (i64, i64), stamps: Wanted) -> (SampleColumns, u64) {
-        let wanted = if self.stamps.is_empty() { Wanted::No } else { stamps };
+        let wanted = self.wanted(stamps);
         let (columns, left_out) = self.look(at, SeriesRows::copy).columns(times_ms, wanted);
-        (self.stamped(columns), left_out)
+        (self.stamped(columns, wanted), left_out)
     }
 
     /// Whether its samples have stamps.
@@ -95,7 +95,18 @@ impl SelectedSeries {
         !self.stamps.is_empty()
     }
 
-    fn stamped(&self, mut columns: SampleColumns) -> SampleColumns {
+    /// Stamps are looked for only if the reader needs them and there are some.
+    fn wanted(&self, stamps: Wanted) -> Wanted {
+        match stamps {
+            Wanted::Yes if self.have_stamps() => Wanted::Yes,
+            _ => Wanted::No,
+        }
+    }
+
+    fn stamped(&self, mut columns: SampleColumns, wanted: Wanted) -> SampleColumns {
+        if wanted == Wanted::No {
+            return columns;
+        }
         columns.stamps = self.stamps.of(columns.frames.drain(..));
         columns.histogram_stamps = self.stamps.of(columns.histogram_frames.drain(..));
         columns
@@ -115,9 +126,9 @@ impl SelectedSeries {
         times_ms: (i64, i64),
         stamps: Wanted,
     ) -> (SampleColumns, u64) {
-        let wanted = if self.stamps.is_empty() { Wanted::No } else { stamps };
+        let wanted = self.wanted(stamps);
         let (columns, left_out) = self.look(at, |rows| rows.columns_of(parts, times_ms, wanted));
-        (self.stamped(columns), left_out)
+        (self.stamped(columns, wanted), left_out)
     }
 }
 

@@ -9,7 +9,7 @@ use sandur_memory::Reservation;
 use sandur_model::{Batch, SampleConflicts, Signal};
 use sandur_runtime::{Env, Lane};
 use sandur_store::{Class, Store};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::recent::RecentFrames;
 use super::status::Status;
@@ -32,8 +32,18 @@ pub(crate) struct Push {
     pub(crate) batch: Batch,
     pub(crate) record: Record,
     pub(crate) memory: Reservation,
-    pub(crate) reply: oneshot::Sender<Settled>,
+    pub(crate) reply: Reply,
 }
+
+/// The way back to the caller of a push.
+pub(crate) struct Reply {
+    pub(crate) outcome: oneshot::Sender<Settled>,
+    /// Dropped when the push is settled, also if its caller waits no longer.
+    pub(crate) _unsettled: Unsettled,
+}
+
+/// Held by pushes that are not settled yet.
+pub(crate) type Unsettled = Arc<watch::Sender<()>>;
 
 /// The outcome of a push: the samples that were not stored because of a conflict, or the error.
 pub(crate) type Settled = Result<SampleConflicts, Error>;

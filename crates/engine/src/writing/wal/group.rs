@@ -2,9 +2,8 @@
 
 use sandur_format::wal_segment::Record;
 use sandur_model::SampleConflicts;
-use tokio::sync::oneshot;
 
-use super::committing::{Batches, Push, Settled};
+use super::committing::{Batches, Push, Reply};
 use crate::error::Error;
 use crate::metrics::Metrics;
 
@@ -42,7 +41,7 @@ impl Group {
 
 /// The reply channels of the pushes of a frame.
 #[derive(Default)]
-pub(super) struct Replies(Vec<oneshot::Sender<Settled>>);
+pub(super) struct Replies(Vec<Reply>);
 
 impl Replies {
     /// Acknowledges each push with its conflicts. A client that disconnected meanwhile needs no answer.
@@ -50,14 +49,14 @@ impl Replies {
         metrics.pushes.inc_by(self.0.len() as u64);
         let mut conflicts = conflicts.into_iter();
         for reply in self.0 {
-            let _ = reply.send(Ok(conflicts.next().unwrap_or_default()));
+            let _ = reply.outcome.send(Ok(conflicts.next().unwrap_or_default()));
         }
     }
 
     /// Refuses every push with this error.
     pub(super) fn fail(self, error: &Error) {
         for reply in self.0 {
-            let _ = reply.send(Err(error.clone()));
+            let _ = reply.outcome.send(Err(error.clone()));
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::fixtures::BatchBuilder;
 use crate::metrics::Metrics;
 use crate::options::EngineOptions;
 use crate::view::Views;
+use crate::writing::wal::committing::Reply;
 use crate::writing::wal::{RecentFrames, Status};
 
 /// The scripted outcome of the next append or creation of a file.
@@ -194,6 +195,7 @@ impl Bench {
         let (reply, outcome) = oneshot::channel();
         let record = Record::of_logs(&batch).unwrap();
         let batch = batch.into();
+        let reply = Reply { outcome: reply, _unsettled: Arc::default() };
         assert!(self.sender.send(Push { batch, record, memory, reply }).await.is_ok());
         outcome.await.unwrap().map(drop)
     }

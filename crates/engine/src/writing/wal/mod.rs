@@ -37,8 +37,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::error::Error;
 
 pub(crate) use bucket::delete_segments;
-use committing::Push;
 pub(crate) use committing::{Context, End, Settled, path, sequence_of};
+use committing::{Push, Reply, Unsettled};
 pub(crate) use local::LocalFiles;
 pub(crate) use recent::RecentFrames;
 pub(crate) use status::Status;
@@ -47,6 +47,8 @@ pub(crate) use status::Status;
 pub(crate) struct Wal {
     context: Arc<Context>,
     sender: Mutex<Option<mpsc::Sender<Push>>>,
+    /// What the next push holds until it is settled.
+    unsettled: Mutex<Unsettled>,
     files: Option<Arc<LocalFiles>>,
 }
 
@@ -70,13 +72,15 @@ impl Wal {
                 context.env.spawn("wal-committer", committer.run(queue))
             }
         };
-        (Arc::new(Self { context, sender: Mutex::new(Some(sender)), files }), task)
+        let (sender, unsettled) = (Mutex::new(Some(sender)), Mutex::default());
+        (Arc::new(Self { context, sender, unsettled, files }), task)
     }
 
     /// A WAL that accepts no pushes.
     pub(crate) fn refusing(context: Context, refusal: Error) -> Arc<Self> {
         context.status.pause(refusal, Duration::MAX);
-        Arc::new(Self { context: Arc::new(context), sender: Mutex::default(), files: None })
+        let (sender, unsettled) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { context: Arc::new(context), sender, unsettled, files: None })
     }
 
     /// The incarnation that writes this WAL.
@@ -124,6 +128,8 @@ impl Wal {
     ) -> Result<oneshot::Receiver<Settled>, Error> {
         self.context.check()?;
         let (reply, outcome) = oneshot::channel();
+        let _unsettled = Arc::clone(&self.unsettled.lock().unwrap_or_else(PoisonError::into_inner));
+        let reply = Reply { outcome: reply, _unsettled };
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let sender = sender.as_ref().ok_or(Error::ShuttingDown)?;
         let sent = sender.try_send(Push { batch, record, memory, reply });
@@ -132,6 +138,15 @@ impl Wal {
             mpsc::error::TrySendError::Closed(_) => self.context.status.end_reason(),
         })?;
         Ok(outcome)
+    }
+
+    /// Waits until each push of before is durable or refused, also those whose callers wait no longer.
+    pub(crate) async fn settled(&self) {
+        let before = std::mem::take(&mut *self.unsettled.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut settled = before.subscribe();
+        drop(before);
+        // Nothing is sent: this fails when the last push is settled.
+        let _ = settled.changed().await;
     }
 
     /// Ends the committer as fenced: the catalog says that another process has sealed this incarnation.

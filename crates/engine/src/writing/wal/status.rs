@@ -80,11 +80,6 @@ impl Status {
         (state.durable_at, state.trouble, state.paused) = (Some(now), None, None);
     }
 
-    /// Whether a frame that began before this monotonic time is not durable yet.
-    pub(crate) fn has_frame_from_before(&self, at: Duration) -> bool {
-        self.state().frames.values().any(|frame| frame.began <= at)
-    }
-
     /// Notes that the writer gave a frame up.
     pub(crate) fn given_up(&self, sequence: u64) {
         self.state().frames.remove(&sequence);
