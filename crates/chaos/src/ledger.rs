@@ -141,7 +141,8 @@ impl Ledger {
         Ok(lacks.checked_sub(1).map_or(Duration::ZERO, |last| ages[last]))
     }
 
-    /// The windows of a length, from the first row to the last one. They begin at multiples of a step.
+    /// The windows of a length, from the first row to the last one. They begin at multiples of a step, and
+    /// each begins in the last step of the one before: rows at the end of one are inside the next one.
     pub fn windows(&self, length: Duration) -> Vec<Window> {
         let noted = self.noted();
         let times = || noted.iter().map(|noted| noted.row.at_ns);
@@ -151,7 +152,7 @@ impl Ledger {
         let mut from_ns = (first / STEP_NS - 1) * STEP_NS;
         while from_ns <= last {
             windows.push(Window { from_ns, to_ns: from_ns + length });
-            from_ns += length;
+            from_ns += (length - STEP_NS).max(STEP_NS);
         }
         windows
     }

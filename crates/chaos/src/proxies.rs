@@ -13,6 +13,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sandur_attack::free_address;
@@ -152,6 +153,9 @@ async fn end_of(tasks: Vec<tokio::task::JoinHandle<()>>) -> io::Result<()> {
     Ok(())
 }
 
+/// The pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
 #[derive(Clone, Copy)]
 enum Role {
     Bucket,
@@ -160,7 +164,11 @@ enum Role {
 
 async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, (node, role): (usize, Role)) {
     loop {
-        let Ok((client, from)) = listener.accept().await else { continue };
+        let Ok((client, from)) = listener.accept().await else {
+            // No descriptor is free, which does not change at once.
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             let (one, other, to) = match role {

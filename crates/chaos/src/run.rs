@@ -51,6 +51,15 @@ pub struct Options {
     pub folder: PathBuf,
 }
 
+/// Sets a flag when it is dropped, by a panic or an early return too.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs a plan. An error means that it could not be carried out.
 pub fn run(options: &Options) -> Result<Verdict> {
     if options.nodes == 0 {
@@ -140,6 +149,9 @@ impl Course {
         let shared = Arc::clone(&self.shared);
         let shared = &*shared;
         thread::scope(|scope| {
+            // A panic here would wait for the threads for ever.
+            let (_stops_writers, _stops_watchers) =
+                (Stops(&shared.writers_stop), Stops(&shared.watchers_stop));
             let writers = (0..).zip(&shared.ledgers);
             let writers: Vec<_> =
                 writers.map(|(seed, of)| scope.spawn(move || write(shared, of, seed))).collect();
