@@ -16,7 +16,8 @@ use tikv_jemalloc_ctl::{Access, AsName, arenas};
 
 use sandur_http::ServerMetrics;
 
-/// What the governor acts on.
+/// What the governor acts on. Cheap to clone: handles.
+#[derive(Clone)]
 pub struct Governed {
     /// Maximum resident bytes.
     pub limit: u64,

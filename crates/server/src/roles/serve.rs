@@ -64,6 +64,7 @@ pub struct Server {
     shutdown: Shutdown,
     accepting: Vec<Task<()>>,
     background: Vec<Task<()>>,
+    governed: Governed,
     shipper: Option<Shipper>,
     relaying: Option<Relaying>,
     durability: String,
@@ -80,7 +81,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
         tracing::warn!(clock_offset_ms, "the clock of this process is wrong, as {CLOCK_OFFSET} demands");
     }
     let mut signals = Signals::catch();
-    let server = tokio::select! {
+    let mut server = tokio::select! {
         server = Server::start(env.clone(), settings, self_logs) => server?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before it was ready; the next start recovers the WAL");
@@ -89,6 +90,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
         }
     };
     let _signals = env.spawn("signals", signals.watch(server.shutdown.clone()));
+    server.govern_memory();
     server.greet();
     server.shutdown.signal().triggered().await;
     server.stop().await?;
@@ -173,7 +175,7 @@ impl Server {
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));
         let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };
-        let mut background = vec![following, env.spawn("memory governor", govern(env.clone(), governed))];
+        let mut background = vec![following];
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
@@ -190,7 +192,25 @@ impl Server {
         let listening = addresses.chain(relaying.iter().flat_map(|all| all.listening.clone())).collect();
         let connections = carbon_connections(&app, &shares);
         accepting.extend(carbon::start(&carbon, &connections, bound));
-        Ok(Self { address, listening, app, shutdown, accepting, background, shipper, relaying, durability })
+        Ok(Self {
+            address,
+            listening,
+            app,
+            shutdown,
+            accepting,
+            background,
+            governed,
+            shipper,
+            relaying,
+            durability,
+        })
+    }
+
+    /// Keeps the resident memory of this process below the limit of the server. A process that has other
+    /// uses of memory must not call it: their memory would make this server refuse pushes.
+    pub fn govern_memory(&mut self) {
+        let env = self.app.env.clone();
+        self.background.push(env.spawn("memory governor", govern(env.clone(), self.governed.clone())));
     }
 
     /// Scrapes for the default tenant until the task is dropped, in addition to the configured targets.

@@ -39,12 +39,19 @@ async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
     (env, server)
 }
 
+/// Far longer than the server takes to close a connection.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Sends bytes and waits until the server closes the connection: then they are durable.
 async fn send(address: SocketAddr, bytes: &[u8]) {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    let _ = stream.write_all(bytes).await;
-    let _ = stream.shutdown().await;
-    let _ = stream.read_to_end(&mut Vec::new()).await;
+    let sent = async {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let _ = stream.write_all(bytes).await;
+        let _ = stream.shutdown().await;
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    };
+    let ended = Env::system(1).timeout(PATIENCE, sent).await;
+    assert!(ended.is_some(), "the server did not close the connection of {} bytes", bytes.len());
 }
 
 async fn get(server: &Server, path: &str, tenant: &str) -> String {
