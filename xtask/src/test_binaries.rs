@@ -4,18 +4,20 @@
 //! as there are processors. The output of each binary is printed, with its time, when the binary ends,
 //! so that outputs do not mix.
 //!
-//! Invariant: a binary that ends with an error counts as a failure even if it printed nothing. The last
-//! lines of stderr of a crashed binary, which name the test that crashed, are among its failures.
+//! Invariants: a binary that ends with an error counts as a failure even if it printed nothing. The last
+//! lines of stderr of a crashed binary, which name the test that crashed, are among its failures. A binary
+//! that does not end is killed after [`DEADLINE`], and the tests that did not end are named.
 
 #![allow(clippy::disallowed_methods)] // it measures programs outside the product
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -32,6 +34,16 @@ pub struct TestBinary {
     /// Whether it contains the unit tests of a crate.
     pub is_unit: bool,
     bytes: u64,
+}
+
+impl TestBinary {
+    /// Says which tests of a binary that was killed had not ended.
+    fn unfinished(&self, output: &str) -> Result<String> {
+        let listed = Command::new(&self.path).args(["--list", "--format=terse"]).output()?;
+        let names = String::from_utf8_lossy(&listed.stdout);
+        let names = unfinished(&names, output).join("\n");
+        Ok(format!("killed after {} minutes; these tests had not ended:\n{names}\n", DEADLINE.as_secs() / 60))
+    }
 }
 
 /// The numbers of tests that passed and failed.
@@ -86,6 +98,35 @@ impl Results {
         }
         self
     }
+}
+
+/// Time after which a test binary is killed. Busy machines take several times longer than quiet ones, on
+/// which the longest binary takes less than ten minutes.
+const DEADLINE: Duration = Duration::from_secs(40 * 60);
+
+/// Waits for a process; kills it at the deadline. Returns how it ended and whether it was killed.
+fn wait(child: &mut Child, deadline: Instant) -> std::io::Result<(ExitStatus, bool)> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, false));
+        }
+        if Instant::now() >= deadline {
+            child.kill()?;
+            return Ok((child.wait()?, true));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The tests of a binary of whose end `output` says nothing. `names` is what the binary lists.
+fn unfinished<'a>(names: &'a str, output: &str) -> Vec<&'a str> {
+    let ended: HashSet<&str> = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("test ")?.split(" ... ").next())
+        .map(|name| name.trim_end_matches(" - should panic"))
+        .collect();
+    let names = names.lines().filter_map(|line| line.strip_suffix(": test"));
+    names.filter(|name| !ended.contains(name)).collect()
 }
 
 /// Number of lines of a crashed process's stderr that are repeated.
@@ -207,9 +248,13 @@ pub fn run_all(binaries: Vec<TestBinary>, prepare: impl Fn(&mut Command) + Sync)
             let file = |path: &Path| File::create(path).with_context(|| path.display().to_string());
             command.stdin(Stdio::null()).stdout(file(&stdout)?).stderr(file(&stderr)?);
             let start = Instant::now();
-            let status = command.status().with_context(|| format!("{} cannot be started", binary.name))?;
+            let child = command.spawn().with_context(|| format!("{} cannot be started", binary.name));
+            let (status, was_killed) = wait(&mut child?, start + DEADLINE)?;
             let seconds = start.elapsed().as_secs();
-            let [text, errors] = [read(&stdout)?, read(&stderr)?];
+            let [text, mut errors] = [read(&stdout)?, read(&stderr)?];
+            if was_killed {
+                errors += &binary.unfinished(&text)?;
+            }
             let results = Results::of_output(&binary.name, &text).ended(&binary.name, status, &errors);
             let mut sum = sum.lock().map_err(|_| anyhow::anyhow!("another lane panicked"))?;
             println!("     Ran {} in {seconds} s\n{text}{errors}", binary.name);
@@ -256,6 +301,20 @@ mod tests {
         assert!(crashed.failures.ends_with("a line\nthread 'a::test' has overflowed its stack\n"));
         assert_eq!(crashed.failures.lines().count(), 1 + LAST_WORDS);
         assert_eq!(Results::default().ended("base it", well, "said"), Results::default());
+    }
+
+    #[test]
+    fn a_process_that_does_not_end_is_killed_and_its_tests_are_named() {
+        let mut endless = Command::new("sleep").arg("100000").spawn().unwrap();
+        let (status, was_killed) = wait(&mut endless, Instant::now()).unwrap();
+        assert!(was_killed && status.signal() == Some(9));
+        let mut short = Command::new("true").spawn().unwrap();
+        let (status, was_killed) = wait(&mut short, Instant::now() + DEADLINE).unwrap();
+        assert!(status.success() && !was_killed);
+        let listed = "a::one: test\na::two: test\na::three: test\nb: test\nx: benchmark\n";
+        let output = "test a::two ... ok\ntest a::three - should panic ... ok\n\
+                      test a::one has been running for over 60 seconds\n";
+        assert_eq!(unfinished(listed, output), ["a::one", "b"]);
     }
 
     #[test]
