@@ -60,6 +60,8 @@ const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
         "tests::retention_seeds::rows_are_never_removed_before_their_period_is_over",
     ),
     ("sandur-engine", &["--lib"], "tests::order::values_keep_one_order_for_many_seeds"),
+    ("sandur-engine", &["--lib"], "tests::freshness::twenty_nodes_of_little_memory_hold_each_others_rows"),
+    ("sandur-engine", &["--lib"], "tests::freshness::an_idle_process_beside_many_sends_few_requests"),
     ("sandur-engine", &["--lib"], "tests::peers::an_idle_process_beside_a_hundred_reads_few_heartbeats"),
     (
         "sandur-engine",

@@ -35,6 +35,16 @@ pub(super) fn score(weight: u64, hash: u64) -> f64 {
 fn ln(x: f64) -> f64 {
     const MANTISSA_BITS: u32 = 52;
     const EXPONENT_BIAS: i64 = 1_023;
+    /// 1/19, 1/17 .. 1/1.
+    const COEFFICIENTS: [f64; 10] = {
+        let mut coefficients = [1.0; 10];
+        let mut n = 0;
+        while n < coefficients.len() {
+            coefficients[n] = 1.0 / (19 - 2 * n) as f64;
+            n += 1;
+        }
+        coefficients
+    };
     let bits = x.to_bits();
     let mut exponent = (bits >> MANTISSA_BITS) as i64 - EXPONENT_BIAS;
     let one = (EXPONENT_BIAS as u64) << MANTISSA_BITS;
@@ -47,8 +57,8 @@ fn ln(x: f64) -> f64 {
     let s = (mantissa - 1.0) / (mantissa + 1.0);
     let square = s * s;
     let mut sum = 0.0;
-    for odd in (1..=19).rev().step_by(2) {
-        sum = sum * square + 1.0 / f64::from(odd);
+    for coefficient in COEFFICIENTS {
+        sum = sum * square + coefficient;
     }
     exponent as f64 * LN_2 + 2.0 * s * sum
 }

@@ -292,7 +292,12 @@ fn seen_of(reader: &Engine, writer: &Engine) -> u64 {
 }
 
 /// Finding 2 of the trial: rows of others had a quarter of the write budget, and most were missing.
-async fn hold_each_others_rows(nodes: usize, write_bytes: u64, bytes: usize, series: usize) {
+async fn hold_each_others_rows(
+    nodes: usize,
+    seconds: u64,
+    write_bytes: u64,
+    (bytes, series): (usize, usize),
+) {
     let env = Env::simulated(SEED, START_NS);
     let bucket = bucket_with(&env, 20);
     let mut engines = Vec::new();
@@ -306,7 +311,7 @@ async fn hold_each_others_rows(nodes: usize, write_bytes: u64, bytes: usize, ser
         engines.iter().map(|engine| feed(&env, engine, bytes, series, &ends)).collect();
     let (mut ages, mut claims, mut lacking) = (Vec::new(), Vec::new(), 0);
     sleep(&env, 3).await;
-    for second in 0..if nodes > 10 { 40 } else { 90 } {
+    for second in 0..seconds {
         let began = env.monotonic();
         let written: Vec<_> = engines.iter().map(|engine| seen_of(engine, engine)).collect();
         for engine in &engines {
@@ -354,62 +359,78 @@ async fn hold_each_others_rows(nodes: usize, write_bytes: u64, bytes: usize, ser
 /// A quarter of the memory and the rates of three nodes of 256 MiB, which always have 56 MiB for writes.
 #[tokio::test(start_paused = true)]
 async fn three_nodes_of_little_memory_hold_each_others_rows() {
-    hold_each_others_rows(3, 14 << 20, 75_000, 750).await;
+    hold_each_others_rows(3, 40, 14 << 20, (75_000, 750)).await;
 }
 
-/// A quarter of the memory of twenty nodes of 128 MiB, which always have 28 MiB for writes.
+/// A quarter of the memory of nodes of 128 MiB, which always have 28 MiB for writes.
 #[tokio::test(start_paused = true)]
+async fn ten_nodes_of_little_memory_hold_each_others_rows() {
+    hold_each_others_rows(10, 12, 7 << 20, (2_000, 20)).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "takes minutes; `cargo xtask nightly` runs it"]
 async fn twenty_nodes_of_little_memory_hold_each_others_rows() {
-    hold_each_others_rows(20, 7 << 20, 2_000, 20).await;
+    hold_each_others_rows(20, 40, 7 << 20, (2_000, 20)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_process_sends_few_requests() {
+    costs_of_an_idle_process(3, 5_700).await;
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "takes minutes; `cargo xtask nightly` runs it"]
+async fn an_idle_process_beside_many_sends_few_requests() {
+    for (others, most) in [(16, 8_700), (20, 9_700)] {
+        costs_of_an_idle_process(others, most).await;
+    }
 }
 
 /// An idle process among others: what it costs, and how soon it answers for new rows.
-#[tokio::test(start_paused = true)]
-async fn an_idle_process_sends_few_requests() {
-    for (others, most) in [(3, 5_700), (16, 8_700), (20, 9_700)] {
-        let env = Env::simulated(SEED, START_NS);
-        let bucket = bucket_with(&env, 20);
-        let mut idle = Vec::new();
-        for other in 0..others {
-            idle.push(open_on(&bucket, &env, &format!("{other}"), small_options()).await);
-        }
-        let engine = open_on(&bucket, &env, "counted", small_options()).await;
-        sleep(&env, 300).await;
-        let of = |class| gets(&engine, Some(class));
-        let (before, catalog, wal, member) =
-            (gets(&engine, None), of(Class::Catalog), of(Class::Wal), of(Class::Member));
-        sleep(&env, 360).await;
-        let hourly = (gets(&engine, None) - before) * 10;
-        println!(
-            "beside {others} idle processes {hourly} GETs an hour: catalog {}, WAL {}, heartbeats {}",
-            (of(Class::Catalog) - catalog) * 10,
-            (of(Class::Wal) - wal) * 10,
-            (of(Class::Member) - member) * 10
-        );
-        assert!(hourly <= most, "{hourly}");
-        // Nobody has queried for minutes. The first query waits for the newest rows.
-        let row = push_row(&idle[0], "a", 1, "x").await.unwrap();
-        sleep(&env, 10).await;
-        let began = env.monotonic();
-        assert!(has(&engine, &row).await && warnings_of(&engine).await.is_empty());
-        assert!(env.monotonic() - began <= Duration::from_millis(500));
-        // Queries go on, and the interval is short again.
-        let mut slowest = Duration::ZERO;
-        for number in 2..12 {
-            for _ in 0..7 {
-                sleep(&env, 2).await;
-                assert_eq!(warnings_of(&engine).await, Vec::<String>::new());
-            }
-            let row = push_row(&idle[1], "a", number, "x").await.unwrap();
-            let acknowledged = env.monotonic();
-            while !has(&engine, &row).await {
-                env.sleep(Duration::from_millis(50)).await;
-            }
-            slowest = slowest.max(env.monotonic() - acknowledged);
-        }
-        println!("rows of an idle writer are seen after {slowest:?}");
-        assert!(slowest <= Duration::from_millis(3_200), "{slowest:?}");
+async fn costs_of_an_idle_process(others: usize, most: u64) {
+    let env = Env::simulated(SEED, START_NS);
+    let bucket = bucket_with(&env, 20);
+    let mut idle = Vec::new();
+    for other in 0..others {
+        idle.push(open_on(&bucket, &env, &format!("{other}"), small_options()).await);
     }
+    let engine = open_on(&bucket, &env, "counted", small_options()).await;
+    sleep(&env, 300).await;
+    let of = |class| gets(&engine, Some(class));
+    let (before, catalog, wal, member) =
+        (gets(&engine, None), of(Class::Catalog), of(Class::Wal), of(Class::Member));
+    sleep(&env, 360).await;
+    let hourly = (gets(&engine, None) - before) * 10;
+    println!(
+        "beside {others} idle processes {hourly} GETs an hour: catalog {}, WAL {}, heartbeats {}",
+        (of(Class::Catalog) - catalog) * 10,
+        (of(Class::Wal) - wal) * 10,
+        (of(Class::Member) - member) * 10
+    );
+    assert!(hourly <= most, "{hourly}");
+    // Nobody has queried for minutes. The first query waits for the newest rows.
+    let row = push_row(&idle[0], "a", 1, "x").await.unwrap();
+    sleep(&env, 10).await;
+    let began = env.monotonic();
+    assert!(has(&engine, &row).await && warnings_of(&engine).await.is_empty());
+    assert!(env.monotonic() - began <= Duration::from_millis(500));
+    // Queries go on, and the interval is short again.
+    let mut slowest = Duration::ZERO;
+    for number in 2..12 {
+        for _ in 0..7 {
+            sleep(&env, 2).await;
+            assert_eq!(warnings_of(&engine).await, Vec::<String>::new());
+        }
+        let row = push_row(&idle[1], "a", number, "x").await.unwrap();
+        let acknowledged = env.monotonic();
+        while !has(&engine, &row).await {
+            env.sleep(Duration::from_millis(50)).await;
+        }
+        slowest = slowest.max(env.monotonic() - acknowledged);
+    }
+    println!("rows of an idle writer are seen after {slowest:?}");
+    assert!(slowest <= Duration::from_millis(3_200), "{slowest:?}");
 }
 
 /// Finding 9 of the trial: a fresh process beside 19 dead ones was incomplete for 40 s.
@@ -425,9 +446,10 @@ async fn a_fresh_process_beside_dead_writers_is_whole_when_it_is_ready() {
         writers.push(open_on(&bucket, &env, &format!("{writer}"), options()).await);
     }
     for number in 0..100 {
-        for (at, writer) in writers.iter().enumerate() {
-            all.push(push_row(writer, &format!("{at}"), number, &"x".repeat(1_000)).await.unwrap());
-        }
+        let text = "x".repeat(1_000);
+        let names: Vec<String> = (0..writers.len()).map(|at| at.to_string()).collect();
+        let pushes = writers.iter().zip(&names).map(|(writer, name)| push_row(writer, name, number, &text));
+        all.extend(futures_util::future::join_all(pushes).await.into_iter().map(Result::unwrap));
     }
     let dead: Vec<_> = writers.iter().map(|writer| writer.incarnation()).collect();
     drop(writers);
