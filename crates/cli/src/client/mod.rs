@@ -129,7 +129,7 @@ impl Client {
     /// A client for scrape targets: it follows redirects, and each request has its own authorization.
     pub fn of_targets(ca_file: Option<PathBuf>, insecure: bool) -> Result<reqwest::Client, Failed> {
         let options = Options { ca_file, insecure, ..Options::default() };
-        let tls = tls::configuration(&options, true, Arc::default())?;
+        let tls = tls::of_targets(&options)?;
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .http1_only()

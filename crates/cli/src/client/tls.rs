@@ -16,7 +16,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::{
+    ClientConfig, ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier,
+};
 use sandur_terminal::Failed;
 
 use super::certificate::Names;
@@ -70,18 +72,36 @@ pub fn configuration(
     presented: Arc<Presented>,
 ) -> Result<ClientConfig, Failed> {
     let provider = Arc::new(ring::default_provider());
-    let failed = |e: rustls::Error| Failed::new(format!("cannot prepare TLS: {e}"));
-    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder.with_safe_default_protocol_versions().map_err(failed)?;
+    let builder = builder(&provider)?;
     if !is_encrypted {
         return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
     }
-    let trust = trust(options, &provider)?;
+    let trust = match trust(options, &provider)? {
+        Trust::Nobody(reason) => return Err(Failed::new(reason)),
+        trust => trust,
+    };
     let ours = options.identity.as_ref().map(|paths| identity(paths, &provider)).transpose()?;
     let identity = Identity { ours, presented: Arc::clone(&presented) };
     let verifier = Verifier { trust, provider, presented };
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     Ok(builder.with_client_cert_resolver(Arc::new(identity)))
+}
+
+/// The TLS configuration of connections to targets, of which few or none may use TLS: if the system has no
+/// authorities, only these few fail.
+pub fn of_targets(options: &Options) -> Result<ClientConfig, Failed> {
+    let provider = Arc::new(ring::default_provider());
+    let trust = trust(options, &provider)?;
+    let builder = builder(&provider)?;
+    let verifier = Verifier { trust, provider, presented: Arc::default() };
+    let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+    Ok(builder.with_no_client_auth())
+}
+
+fn builder(provider: &Arc<CryptoProvider>) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Failed> {
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
+    let builder = builder.with_safe_default_protocol_versions();
+    builder.map_err(|e| Failed::new(format!("cannot prepare TLS: {e}")))
 }
 
 fn identity(
@@ -99,12 +119,13 @@ fn trust(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Trust, Fai
         return Ok(Trust::Any);
     }
     let Some(path) = &options.ca_file else {
-        let system = rustls_platform_verifier::Verifier::new(Arc::clone(provider)).map_err(|e| {
-            Failed::new(format!(
-                "cannot read the system's certificate authorities: {e}; name those to trust with --ca-file"
-            ))
-        })?;
-        return Ok(Trust::Authorities { verifier: Arc::new(system), own: Vec::new() });
+        return Ok(match rustls_platform_verifier::Verifier::new(Arc::clone(provider)) {
+            Ok(system) => Trust::Authorities { verifier: Arc::new(system), own: Vec::new() },
+            Err(error) => Trust::Nobody(format!(
+                "cannot read the system's certificate authorities: {error}; install them (Debian: \
+                 ca-certificates), or name those to trust in a file of certificates"
+            )),
+        });
     };
     let own = certificates(path, "--ca-file")?;
     let mut roots = RootCertStore::empty();
@@ -133,6 +154,8 @@ fn unreadable(path: &Path, option: &str, error: &dyn std::error::Error) -> Faile
 #[derive(Debug)]
 enum Trust {
     Any,
+    /// The system's authorities cannot be read, for this reason.
+    Nobody(String),
     Authorities {
         verifier: Arc<dyn ServerCertVerifier>,
         /// Certificates in the file of `--ca-file`.
@@ -157,8 +180,10 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         self.presented.note(end_entity);
-        let Trust::Authorities { verifier, own } = &self.trust else {
-            return Ok(ServerCertVerified::assertion());
+        let (verifier, own) = match &self.trust {
+            Trust::Any => return Ok(ServerCertVerified::assertion()),
+            Trust::Nobody(reason) => return Err(rustls::Error::General(reason.clone())),
+            Trust::Authorities { verifier, own } => (verifier, own),
         };
         // The file contains the server's own certificate. `openssl req -x509` marks it as an authority,
         // and a chain must not end in one.

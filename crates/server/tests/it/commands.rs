@@ -161,6 +161,22 @@ fn a_configuration_is_checked_without_a_start() {
     assert!(text.contains("cluster.zone") && text.contains("auth.file"), "{text}");
 }
 
+/// A minimal installation without ca-certificates did not start, although it connected to nobody.
+#[test]
+fn a_server_needs_no_certificate_authorities() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, none) = (folder.path().join("store"), folder.path().join("none"));
+    let mut check = Command::new(env!("CARGO_BIN_EXE_sandur"));
+    check.args(["serve", "--check-config", "--store"]).arg(store).args(["--scrape", "127.0.0.1:1"]);
+    check.env("SSL_CERT_FILE", &none).env("SSL_CERT_DIR", &none);
+    let output = check.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let mut query = Command::new(env!("CARGO_BIN_EXE_sandur"));
+    query.args(["labels", "--url", "https://127.0.0.1:1"]);
+    let output = query.env("SSL_CERT_FILE", &none).env("SSL_CERT_DIR", &none).output().unwrap();
+    assert!(!output.status.success() && err(&output).contains("certificate authorities"), "{}", err(&output));
+}
+
 #[test]
 fn a_second_server_on_the_directory_is_refused_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();
