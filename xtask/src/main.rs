@@ -20,6 +20,7 @@ mod http;
 mod local_server;
 mod memcached;
 mod nightly;
+mod package;
 mod process;
 mod record;
 mod rings;
@@ -162,6 +163,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--program FILE]",
         about: "assemble the image's root file system and start it by chroot, read-only, as user 65532",
         run: rootfs::run,
+    },
+    Command {
+        name: "package",
+        arguments: "[--program FILE] [--check]",
+        about: "make the Debian package; --check: install it in a clean root, upgrade it, remove it",
+        run: package::run,
     },
     Command {
         name: "helm",

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::process::{root, run as run_command};
-use crate::{attack, chaos, cluster_demo, dashboards, fuzz, helm, rootfs, snippets, suites};
+use crate::{attack, chaos, cluster_demo, dashboards, fuzz, helm, package, rootfs, snippets, suites};
 
 /// Default time for each fuzz target in seconds.
 const FUZZ_SECONDS: &str = "1200";
@@ -43,6 +43,7 @@ const PARTS: &[Part] = &[
     Part { name: "cluster demo", arguments: &["--short"], run: cluster_demo::run },
     Part { name: "cluster demo with HAProxy", arguments: &["--short", "--haproxy"], run: demo_with_haproxy },
     Part { name: "image", arguments: &[], run: rootfs::run },
+    Part { name: "Debian package", arguments: &["--check"], run: debian_package },
     Part { name: "configurations of clients", arguments: &[], run: snippets::run },
     Part { name: "Helm chart", arguments: &[], run: helm_chart },
     Part { name: "dashboards", arguments: &["--check"], run: all_dashboards },
@@ -140,6 +141,10 @@ fn demo_with_haproxy(arguments: &[String]) -> Result<()> {
 
 fn helm_chart(arguments: &[String]) -> Result<()> {
     helm::run(&with_demo_program(arguments))
+}
+
+fn debian_package(arguments: &[String]) -> Result<()> {
+    package::run(&with_demo_program(arguments))
 }
 
 fn all_dashboards(arguments: &[String]) -> Result<()> {
