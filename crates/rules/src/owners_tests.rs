@@ -405,6 +405,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
         interval: Duration::from_secs(60),
         most: Most { groups: 100, rules: 1_000 },
         stored: None,
+        is_new: false,
         shown: shown.part(TenantId::default_tenant(), metrics),
         coordination: Some(Coordination { ownership, tenant: TenantId::default_tenant(), are_stored: false }),
     };

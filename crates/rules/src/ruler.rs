@@ -43,6 +43,8 @@ pub struct Ruler {
     pub sources: Vec<Source>,
     /// The tenant's rules that were stored through the API, in place of files.
     pub stored: Option<(StoredRules, TenantId)>,
+    /// Whether these rules were stored while this process ran: nobody evaluated them before.
+    pub is_new: bool,
     /// The interval of groups that have none.
     pub interval: Duration,
     /// The most groups and rules.
@@ -66,7 +68,6 @@ struct Running {
 type Key = (Arc<str>, String);
 
 /// The state of the loop.
-#[derive(Default)]
 struct State {
     files: Files,
     stored: Arc<Vec<GroupSpec>>,
@@ -85,7 +86,7 @@ struct State {
 impl Ruler {
     /// Runs until the server stops.
     pub async fn run(self, stopping: ShutdownSignal) {
-        let mut state = State::default();
+        let mut state = State::new(self.is_new);
         let mut changes = self.stored.as_ref().map(|(stored, _)| stored.changes());
         let (mut first, mut changed, mut unsettled_rounds) = (true, true, 0);
         loop {
@@ -178,7 +179,8 @@ impl Ruler {
         for (spec, display) in state.elsewhere.iter().map(|(spec, display)| (spec, display)).chain(own) {
             self.show_evaluator(state, spec, display);
         }
-        state.shards.running() != before
+        // Shards that were dropped and taken again have no groups any more.
+        !dropped.is_empty() || state.shards.running() != before
     }
 
     fn show_evaluator(&self, state: &State, spec: &GroupSpec, display: &Display) {
@@ -320,6 +322,20 @@ impl Ruler {
 }
 
 impl State {
+    /// Nothing runs yet.
+    fn new(are_rules_new: bool) -> Self {
+        Self {
+            files: Files::default(),
+            stored: Arc::default(),
+            damage: Vec::new(),
+            running: BTreeMap::new(),
+            orphans: Written::new(),
+            started: HashSet::new(),
+            shards: Shards::new(are_rules_new),
+            elsewhere: Vec::new(),
+        }
+    }
+
     /// Takes the stored rules that hold now.
     fn read_stored(&mut self, stored: &StoredRules, tenant: &TenantId) -> Round {
         let (specs, damage) = (stored.specs(tenant), stored.shown(tenant));

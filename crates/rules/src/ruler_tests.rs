@@ -2,20 +2,28 @@
 
 use std::fs;
 
+use sandur_base::{BoxFuture, Id};
 use sandur_model::{Labels, is_stale};
 use sandur_runtime::Env;
+use sandur_store::fault::{FaultPlan, FaultStore};
+use sandur_store::{Store, StoreOptions};
 
 use super::*;
-use crate::data::Number;
+use crate::data::{Instant, Number};
 use crate::error::EvaluationError;
 use crate::external::External;
 use crate::group::EVALUATIONS_MAX;
 use crate::memory_data::MemoryData;
 use crate::metrics::RuleMetrics;
 use crate::notify::{Notifier, Post};
+use crate::ownership::{Lease, Owners, Ownership};
 use crate::restore::Tolerance;
 use crate::rule::Common;
+use crate::rulers::Rulers;
+use crate::shared_ownership::SharedOwnership;
 use crate::shown::{GroupShown, RulesShown};
+use crate::spec::Language;
+use crate::stored::{Change, StoredParts};
 
 /// Notes which alerts it got.
 #[derive(Default)]
@@ -46,6 +54,59 @@ struct Bench {
     metrics: RuleMetrics,
     shown: RulesShown,
     running: Option<(Shutdown, Task<()>)>,
+    coordination: Option<Coordination>,
+}
+
+/// A record of owners in which this process gets what it wants.
+struct Record(std::sync::Mutex<Owners>);
+
+impl Record {
+    /// A record of a process that should own all shards.
+    fn new(is_recorded: bool) -> Arc<Self> {
+        Arc::new(Self(std::sync::Mutex::new(Owners {
+            is_recorded,
+            incarnation: Id(1),
+            own: RuleShards::NONE,
+            wanted: RuleShards::ALL,
+            free: RuleShards::ALL,
+            nodes: Vec::new(),
+            is_unknown: false,
+            running_since: Instant::default(),
+        })))
+    }
+
+    fn coordination(self: &Arc<Self>, are_stored: bool) -> Coordination {
+        let ownership = SharedOwnership::new(Arc::<Self>::clone(self)).part();
+        Coordination { ownership, tenant: TenantId::default_tenant(), are_stored }
+    }
+
+    fn edit(&self, edit: impl FnOnce(&mut Owners)) {
+        edit(&mut self.0.lock().unwrap());
+    }
+}
+
+impl Ownership for Record {
+    fn owners(&self) -> Owners {
+        self.0.lock().unwrap().clone()
+    }
+
+    fn lease(&self) -> Lease {
+        let Owners { is_recorded, incarnation, own, .. } = self.owners();
+        Lease { is_recorded, incarnation, own, age: Duration::ZERO, is_alone: true }
+    }
+
+    fn own(&self, incarnation: Id, shards: RuleShards) -> BoxFuture<'_, Result<bool, String>> {
+        let mut owners = self.0.lock().unwrap();
+        let is_allowed = owners.incarnation == incarnation;
+        if is_allowed {
+            (owners.own, owners.free) = (shards, RuleShards::ALL.without(shards));
+        }
+        Box::pin(std::future::ready(Ok(is_allowed)))
+    }
+
+    fn refresh(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// The start of the clock: seconds since the epoch.
@@ -62,6 +123,7 @@ impl Bench {
             metrics: RuleMetrics::default(),
             shown: RulesShown::default(),
             running: None,
+            coordination: None,
         }
     }
 
@@ -71,6 +133,23 @@ impl Bench {
 
     /// Starts a server.
     fn start(&mut self) {
+        let stop = Shutdown::default();
+        let task = self.env.spawn("ruler", self.maker()().run(stop.signal()));
+        self.running = Some((stop, task));
+    }
+
+    /// Starts a server with stored rules only.
+    fn start_stored(&mut self, stored: &StoredRules) {
+        let (make, of) = (self.maker(), stored.clone());
+        let make = Box::new(move |tenant| Ruler { stored: Some((of.clone(), tenant)), ..make() });
+        let rulers = Rulers { env: self.env.clone(), stored: stored.clone(), make };
+        let stop = Shutdown::default();
+        let task = self.env.spawn("rulers", rulers.run(stop.signal()));
+        self.running = Some((stop, task));
+    }
+
+    /// Makes rulers.
+    fn maker(&self) -> impl Fn() -> Ruler + Send + Sync + use<> {
         let (env, external) = (self.env.clone(), Arc::new(External::default()));
         let post: Arc<dyn Post> = Arc::<Receiver>::clone(&self.receiver);
         let urls = ["http://am".to_owned()];
@@ -90,19 +169,30 @@ impl Bench {
         let tenant = TenantId::default_tenant();
         let parts =
             Parts { env: env.clone(), tenant, common, notifier, resend_delay, memory, metrics, turns };
-        let ruler = Ruler {
-            parts,
+        let sources = vec![Source::parse(&self.directory.path().display().to_string())];
+        let (shown, coordination) = (self.shown.clone(), self.coordination.clone());
+        move || Ruler {
+            parts: parts.clone(),
             built_in: Vec::new(),
-            sources: vec![Source::parse(&self.directory.path().display().to_string())],
+            sources: sources.clone(),
             interval: minutes(1),
             most: Most { groups: 100, rules: 1_000 },
             stored: None,
-            shown: self.shown.part(TenantId::default_tenant(), self.metrics.clone()),
-            coordination: None,
-        };
-        let stop = Shutdown::default();
-        let task = env.spawn("ruler", ruler.run(stop.signal()));
-        self.running = Some((stop, task));
+            is_new: false,
+            shown: shown.part(TenantId::default_tenant(), parts.metrics.clone()),
+            coordination: coordination.clone(),
+        }
+    }
+
+    /// Stored rules in a bucket, as a process reads them.
+    fn stored_rules(&self, bucket: &FaultStore) -> StoredRules {
+        StoredRules::new(StoredParts {
+            env: self.env.clone(),
+            store: Store::from_fault_store(bucket.clone(), self.env.clone(), StoreOptions::default()),
+            memory: sandur_memory::MemoryBudget::root("state of rules", 64 << 20),
+            metrics: self.metrics.clone(),
+            interval: Duration::from_secs(60),
+        })
     }
 
     /// Kills the server.
@@ -409,4 +499,62 @@ async fn two_runs_of_the_same_course_are_equal() {
         (bench.stored("r"), bench.stored("ALERTS"), notified)
     };
     assert_eq!(course().await, course().await);
+}
+
+/// The ruler compared the shards of before and after a look. They were equal, and the groups stayed stopped.
+#[tokio::test(start_paused = true)]
+async fn groups_whose_shards_are_dropped_and_taken_in_one_look_go_on() {
+    let mut bench = Bench::new();
+    let rule = "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {record: r, expr: a}\n";
+    bench.write("a.yml", rule);
+    bench.set("a", 2.0, 7_200);
+    let record = Record::new(false);
+    bench.coordination = Some(record.coordination(false));
+    bench.start();
+    bench.pass(35).await;
+    let count = |bench: &Bench| bench.stored("r")[0].split(' ').count();
+    let mut before = count(&bench);
+    let changes: [fn(&mut Owners); 2] = [
+        |owners| owners.is_recorded = true,
+        |owners| {
+            (owners.incarnation, owners.own, owners.free) = (Id(2), RuleShards::NONE, RuleShards::ALL);
+        },
+    ];
+    for change in changes {
+        record.edit(change);
+        bench.pass(35).await;
+        let now = count(&bench);
+        assert!(now >= before + 3, "{before}, then {now}");
+        before = now;
+    }
+}
+
+/// The ruler of a new tenant took its shards over from nobody, and `for` was over at once.
+#[tokio::test(start_paused = true)]
+async fn rules_of_a_new_tenant_do_not_make_up_the_time_before_them() {
+    let mut bench = Bench::new();
+    bench.set("a", 2.0, 7_200);
+    bench.coordination = Some(Record::new(true).coordination(true));
+    let bucket = FaultStore::new(bench.env.clone(), 1, FaultPlan::none());
+    let stored = bench.stored_rules(&bucket);
+    bench.start_stored(&stored);
+    stored.refresh().await.unwrap();
+    bench.pass(300).await;
+    let tenant = TenantId::default_tenant();
+    let change = Change { tenant: &tenant, language: Language::Promql, namespace: "n", from_previous: false };
+    let text = "name: g\ninterval: 10s\nrules:\n- {alert: x, expr: 'a > 1', for: 1m}\n".to_owned();
+    stored.set_group(change, text, &sandur_model::Limits::default()).await.unwrap();
+    bench.pass(15).await;
+    assert_eq!((bench.states().as_str(), bench.metrics.made_up.get()), ("pending", 0));
+    bench.pass(60).await;
+    assert_eq!(bench.states(), "firing");
+    // A process that starts later may follow another one.
+    bench.kill();
+    bench.pass(25).await;
+    let stored = bench.stored_rules(&bucket);
+    bench.start_stored(&stored);
+    stored.refresh().await.unwrap();
+    bench.pass(5).await;
+    assert_eq!(bench.states(), "firing");
+    assert!(bench.metrics.made_up.get() >= 2, "{}", bench.metrics.made_up.get());
 }

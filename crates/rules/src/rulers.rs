@@ -1,7 +1,8 @@
 //! Evaluates stored rules: one [`Ruler`] for each tenant that has some.
 //!
 //! **Invariants.** Rules of a tenant are evaluated over its data only. A tenant without rules has no ruler,
-//! once the series of its last rules have got stale markers.
+//! once the series of its last rules have got stale markers. Rules of a tenant that had none begin with their
+//! next evaluation: what another process would have done before is not made up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,13 +34,17 @@ impl Rulers {
     pub async fn run(self, stopping: ShutdownSignal) {
         let mut changes = self.stored.changes();
         let mut running: BTreeMap<TenantId, Task<()>> = BTreeMap::new();
+        // Before all rules were read once, a tenant may have rules that another process evaluates.
+        let mut is_new = false;
         loop {
             running.retain(|_, task| !task.is_finished());
+            let is_complete = self.stored.is_complete();
             for tenant in self.stored.tenants() {
-                let ruler = || (self.make)(tenant.clone());
+                let ruler = || Ruler { is_new, ..(self.make)(tenant.clone()) };
                 let start = || self.env.spawn("rules of a tenant", ruler().run(stopping.clone()));
                 running.entry(tenant.clone()).or_insert_with(start);
             }
+            is_new = is_complete;
             tokio::select! {
                 () = stopping.triggered() => return,
                 _ = changes.changed() => {}

@@ -35,15 +35,17 @@ pub struct Shards {
     running: RuleShards,
     /// Shards whose groups start where another process ended.
     continued: RuleShards,
-}
-
-impl Default for Shards {
-    fn default() -> Self {
-        Self { owners: None, running: RuleShards::NONE, continued: RuleShards::NONE }
-    }
+    /// Shards of new rules that no other process has owned since there are rules: nobody evaluated them.
+    untouched: RuleShards,
 }
 
 impl Shards {
+    /// No shards yet, of rules that another process may have evaluated, or of new ones.
+    pub fn new(are_rules_new: bool) -> Self {
+        let untouched = if are_rules_new { RuleShards::ALL } else { RuleShards::NONE };
+        Self { owners: None, running: RuleShards::NONE, continued: RuleShards::NONE, untouched }
+    }
+
     /// Takes what is known of the owners. Returns what is to do.
     pub fn look(&mut self, owners: Owners, age: Duration) -> Duties {
         if !owners.is_recorded {
@@ -51,12 +53,14 @@ impl Shards {
             let was_recorded = self.owners.take().is_some();
             let dropped = if was_recorded { self.running } else { RuleShards::NONE };
             (self.running, self.continued) = (RuleShards::ALL, RuleShards::NONE);
+            self.untouched = RuleShards::NONE;
             return Duties { dropped, ..Duties::default() };
         }
         let is_new_term = self.owners.as_ref().is_none_or(|known| known.incarnation != owners.incarnation);
         let mut duties = Duties { is_new_term, ..Duties::default() };
         duties.dropped = if is_new_term { self.running } else { self.running.without(owners.own) };
         self.running = self.running.without(duties.dropped);
+        self.untouched = self.untouched.and(owners.own.or(owners.free));
         let kept = owners.own.and(owners.wanted);
         if age <= LEASE && !owners.is_unknown {
             let taken = owners.wanted.and(owners.free);
@@ -86,7 +90,8 @@ impl Shards {
 
     fn start(&mut self, shards: RuleShards) {
         let new = shards.without(self.running);
-        (self.running, self.continued) = (self.running.or(new), self.continued.or(new));
+        self.continued = self.continued.or(new.without(self.untouched));
+        (self.running, self.untouched) = (self.running.or(new), self.untouched.without(new));
     }
 
     /// The shards whose groups run.
@@ -157,7 +162,7 @@ mod tests {
 
     #[test]
     fn shards_are_taken_given_up_and_lost() {
-        let mut shards = Shards::default();
+        let mut shards = Shards::new(false);
         let duties = shards.look(owners(1, 0, 0b0111, 0b0011), FRESH);
         assert_eq!(duties.owned, Some(RuleShards::from_bits(0b0011)), "the third one has an owner");
         assert!(duties.is_new_term && duties.dropped.is_empty() && shards.running().is_empty());
@@ -183,7 +188,7 @@ mod tests {
 
     #[test]
     fn without_a_record_all_groups_run() {
-        let mut shards = Shards::default();
+        let mut shards = Shards::new(false);
         let unrecorded = || Owners { is_recorded: false, ..owners(1, 0, 0, 0) };
         assert_eq!(shards.look(unrecorded(), FRESH), Duties::default());
         assert_eq!((shards.running(), shards.start_of(Some(3))), (RuleShards::ALL, Start::Next));
@@ -193,8 +198,26 @@ mod tests {
     }
 
     #[test]
+    fn new_rules_continue_only_where_another_process_owned_their_shard() {
+        let mut shards = Shards::new(true);
+        shards.look(owners(1, 0b0001, 0b0111, 0b0010), FRESH);
+        assert_eq!((shards.running().bits(), shards.start_of(Some(0))), (0b0001, Start::Next));
+        shards.own(RuleShards::from_bits(0b0011));
+        assert_eq!(shards.start_of(Some(1)), Start::Next, "nobody owned it");
+        // The other process has ended.
+        shards.look(owners(1, 0b0011, 0b0111, 0b0100), FRESH);
+        shards.own(RuleShards::from_bits(0b0111));
+        assert!(matches!(shards.start_of(Some(2)), Start::Continued(_)));
+        shards.begun();
+        // A shard that moved away and comes back was evaluated elsewhere.
+        shards.look(owners(1, 0b0110, 0b0110, 0), FRESH);
+        shards.look(owners(1, 0b0111, 0b0111, 0), FRESH);
+        assert!(matches!(shards.start_of(Some(0)), Start::Continued(_)));
+    }
+
+    #[test]
     fn nothing_is_taken_before_it_is_known_who_lives() {
-        let mut shards = Shards::default();
+        let mut shards = Shards::new(false);
         let duties = shards.look(Owners { is_unknown: true, ..owners(1, 0, 1, 1) }, FRESH);
         assert_eq!(duties.owned, None);
     }

@@ -44,6 +44,8 @@ pub struct Known {
     pub error: Option<String>,
     /// The rules.
     pub held: BTreeMap<TenantId, Held>,
+    /// Whether an index was read with all that it names.
+    pub is_complete: bool,
     /// Whether the index was lost before the start, once that is known.
     pub was_lost: Option<bool>,
 }

@@ -177,6 +177,11 @@ impl StoredRules {
         self.lock().tenants()
     }
 
+    /// Whether all stored rules were read once.
+    pub fn is_complete(&self) -> bool {
+        self.lock().is_complete
+    }
+
     /// The groups of a tenant that hold now.
     pub fn specs(&self, tenant: &TenantId) -> Arc<Vec<GroupSpec>> {
         self.lock().specs(tenant)

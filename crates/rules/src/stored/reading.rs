@@ -147,7 +147,7 @@ impl StoredRules {
             known.held.retain(|tenant, _| index.tenants.contains_key(tenant.as_str()));
             let has_changed = !read.is_empty() || known.held.len() < before || known.error.is_some();
             known.held.extend(read.into_iter().filter_map(|(tenant, held)| Some((tenant, held?))));
-            (known.index, known.error) = (Arc::new(index), None);
+            (known.index, known.error, known.is_complete) = (Arc::new(index), None, true);
             has_changed
         };
         if has_changed {

@@ -210,6 +210,7 @@ impl Shared {
             built_in: Vec::new(),
             sources: Vec::new(),
             stored: None,
+            is_new: false,
             interval: of.evaluation_interval,
             most: Most { groups: count(of.max_groups), rules: count(of.max_rules) },
             shown: app.rules.part(tenant.clone(), metrics.clone()),
