@@ -21,7 +21,7 @@ use crate::data::Instant;
 use crate::error::EvaluationError;
 use crate::independence::waves;
 use crate::metrics::RuleMetrics;
-use crate::notify::Notifier;
+use crate::notify::{Notifier, Origin};
 use crate::output::{self, Written};
 use crate::ownership::{Standing, Term};
 use crate::rule::{Common, Occasion, Rule};
@@ -79,6 +79,8 @@ pub struct Group {
     display: Arc<Display>,
     /// The term in which the group is evaluated; `None` if owners are not recorded.
     pub(crate) term: Option<Term>,
+    /// The shard, if groups are divided among processes.
+    shard: Option<u32>,
     pub(crate) pace: Pace,
     /// How many evaluations were left out, and how many were made up.
     pub(crate) missed: u64,
@@ -108,6 +110,7 @@ impl Group {
             parts,
             display,
             term: None,
+            shard: None,
             pace: Pace::default(),
             missed: 0,
             made_up: 0,
@@ -118,9 +121,9 @@ impl Group {
         }
     }
 
-    /// The group within a term.
-    pub fn within(self, term: Option<Term>) -> Self {
-        Self { term, ..self }
+    /// The group in a shard, within a term.
+    pub fn within(self, shard: Option<u32>, term: Option<Term>) -> Self {
+        Self { term, shard, ..self }
     }
 
     /// The place where the group shows its state.
@@ -183,7 +186,7 @@ impl Group {
     async fn evaluate_wave(&mut self, wave: usize, at: Instant) {
         let mut slots: Vec<Option<Rule>> = std::mem::take(&mut self.rules).into_iter().map(Some).collect();
         let (spec, parts) = (&self.spec, &self.parts);
-        let sending = Sending { term: self.term.as_ref(), at: self.sent_at(at) };
+        let sending = Sending { term: self.term.as_ref(), shard: self.shard, at: self.sent_at(at) };
         let taken: Vec<(usize, Rule)> =
             self.waves[wave].iter().filter_map(|number| Some((*number, slots[*number].take()?))).collect();
         let evaluations = taken.into_iter().map(|(number, mut rule)| async move {
@@ -240,6 +243,7 @@ impl Group {
 #[derive(Clone, Copy)]
 struct Sending<'a> {
     term: Option<&'a Term>,
+    shard: Option<u32>,
     /// The time of the notifications; `None` if nothing is sent.
     at: Option<Instant>,
 }
@@ -291,7 +295,8 @@ async fn evaluate_rule(
     let Some(sent_at) = sending.allowed_at(is_stored).await else { return };
     let resend = Resend { delay: parts.resend_delay, interval: spec.interval };
     let due = rule.alerts.to_send(resend, sent_at);
-    parts.notifier.send(&parts.tenant, &rule.spec.expr, due);
+    let origin = Origin { tenant: &parts.tenant, shard: sending.shard };
+    parts.notifier.send(origin, &rule.spec.expr, due);
 }
 
 /// The time of a clock.

@@ -104,6 +104,12 @@ impl Coordination {
         let shard = shard_of(&self.tenant, &spec.file, &spec.name);
         if self.are_stored { shard } else { STORED_RULE_SHARDS + shard }
     }
+
+    /// Those of the shards that hold rules of this kind.
+    pub fn own_kind(&self, shards: RuleShards) -> RuleShards {
+        let stored = RuleShards::from_bits((1 << STORED_RULE_SHARDS) - 1);
+        if self.are_stored { shards.and(stored) } else { shards.without(stored) }
+    }
 }
 
 /// The shard of a group among those of its kind: a hash of tenant, file and name. Equal in all versions of

@@ -147,22 +147,20 @@ impl Ruler {
 
     /// Takes shards, gives them up, and drops those that are lost. Returns whether other groups are to run.
     async fn look(&self, state: &mut State) -> bool {
-        let Some(Coordination { ownership, .. }) = &self.coordination else { return false };
+        let Some(of) = &self.coordination else { return false };
+        let ownership = &of.ownership;
         let (owners, before) = (ownership.owners(), state.shards.running());
-        let incarnation = owners.incarnation;
+        let (incarnation, is_recorded) = (owners.incarnation, owners.is_recorded);
         let duties = state.shards.look(owners, ownership.lease().age);
-        let Duties { dropped, is_new_term, given_up, owned } = duties;
+        let Duties { dropped, given_up, owned, .. } = duties;
         drop(take_of(state, dropped));
-        if is_new_term || dropped == RuleShards::ALL {
-            self.parts.notifier.withdraw_all(&self.parts.tenant);
+        if is_recorded {
+            self.parts.notifier.withdraw(&self.parts.tenant, of.own_kind(dropped));
         }
         if let Some(wanted) = owned {
             let keys = keys_of(state, given_up);
-            for rules in stop(state, keys).await.into_values() {
-                self.parts
-                    .notifier
-                    .withdraw(&self.parts.tenant, rules.iter().flat_map(|rule| rule.alerts.iter()));
-            }
+            drop(stop(state, keys).await);
+            self.parts.notifier.withdraw(&self.parts.tenant, of.own_kind(given_up));
             state.shards.ended(given_up);
             match ownership.own(incarnation, wanted).await {
                 Ok(true) => {
@@ -297,16 +295,15 @@ impl Ruler {
 
     /// A group, within the term of its shard.
     fn group(&self, state: &State, spec: GroupSpec, is_restored: bool) -> Group {
-        let term = self.coordination.as_ref().and_then(|of| {
-            let shard = of.shard_of(&spec);
-            state.shards.term_of(of, &self.parts.env, shard)
-        });
+        let shard = self.coordination.as_ref().map(|of| of.shard_of(&spec));
+        let term = self.coordination.as_ref().zip(shard);
+        let term = term.and_then(|(of, shard)| state.shards.term_of(of, &self.parts.env, shard));
         let mut parts = self.parts.clone();
         if let Some(term) = &term {
             let data = Arc::new(DataOfTerm { data: Arc::clone(&parts.common.data), term: term.clone() });
             parts.common = Common { data, ..parts.common };
         }
-        Group::new(spec, parts, is_restored).within(term)
+        Group::new(spec, parts, is_restored).within(shard, term)
     }
 
     /// Writes stale markers for series of removed groups; what fails is tried again in the next round.

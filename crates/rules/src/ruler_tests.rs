@@ -1,6 +1,7 @@
 //! Courses of rules over files, with data in memory and a simulated clock.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sandur_base::{BoxFuture, Id};
 use sandur_model::{Labels, is_stale};
@@ -25,9 +26,9 @@ use crate::shown::{GroupShown, RulesShown};
 use crate::spec::Language;
 use crate::stored::{Change, StoredParts};
 
-/// Notes which alerts it got.
+/// Notes which alerts it got, and fails while it is down.
 #[derive(Default)]
-struct Receiver(std::sync::Mutex<Vec<String>>);
+struct Receiver(std::sync::Mutex<Vec<String>>, AtomicBool);
 
 impl Post for Receiver {
     fn post<'a>(
@@ -37,6 +38,9 @@ impl Post for Receiver {
         body: bytes::Bytes,
         _: Duration,
     ) -> sandur_base::BoxFuture<'a, Result<u16, String>> {
+        if self.1.load(Ordering::Relaxed) {
+            return Box::pin(std::future::ready(Ok(503)));
+        }
         let alerts: serde_json::Value = serde_json::from_slice(&body).unwrap();
         let text = |alert: &serde_json::Value| {
             format!("{} {}-{}", alert["labels"]["alertname"], alert["startsAt"], alert["endsAt"])
@@ -557,4 +561,45 @@ async fn rules_of_a_new_tenant_do_not_make_up_the_time_before_them() {
     bench.pass(5).await;
     assert_eq!(bench.states(), "firing");
     assert!(bench.metrics.made_up.get() >= 2, "{}", bench.metrics.made_up.get());
+}
+
+/// The first look of a ruler withdrew what another ruler of the tenant had queued.
+#[tokio::test(start_paused = true)]
+async fn alerts_that_wait_are_withdrawn_with_their_own_shard_only() {
+    let bench = Bench::new();
+    bench.set("a", 2.0, 7_200);
+    bench.receiver.1.store(true, Ordering::Relaxed);
+    bench.write("a.yml", "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {alert: x, expr: 'a > 1'}\n");
+    let record = Record::new(true);
+    let shared = SharedOwnership::new(Arc::<Record>::clone(&record));
+    let of = |are_stored: bool| Coordination { ownership: shared.part(), ..record.coordination(are_stored) };
+    let (make, stop) = (bench.maker(), Shutdown::default());
+    let of_files = Ruler { coordination: Some(of(false)), ..make() };
+    let _files = bench.env.spawn("ruler", of_files.run(stop.signal()));
+    bench.pass(30).await;
+    assert_eq!((bench.states().as_str(), bench.metrics.queued.get()), ("firing", 1));
+
+    let stored = bench.stored_rules(&FaultStore::new(bench.env.clone(), 1, FaultPlan::none()));
+    let tenant = TenantId::default_tenant();
+    let change = Change { tenant: &tenant, language: Language::Promql, namespace: "n", from_previous: false };
+    let text = "name: g\ninterval: 10s\nrules:\n- {alert: y, expr: 'a > 1'}\n".to_owned();
+    stored.set_group(change, text, &sandur_model::Limits::default()).await.unwrap();
+    let of_stored = Ruler {
+        coordination: Some(of(true)),
+        stored: Some((stored.clone(), tenant.clone())),
+        is_new: true,
+        ..make()
+    };
+    let _stored = bench.env.spawn("ruler", of_stored.run(stop.signal()));
+    bench.pass(1).await;
+    assert_eq!(bench.metrics.queued.get(), 1, "the first look");
+    bench.pass(12).await;
+    assert_eq!(bench.metrics.queued.get(), 2);
+    // Another process owns the shards of stored rules.
+    let of_files = RuleShards::ALL.without(RuleShards::from_bits(u64::from(u32::MAX)));
+    record.edit(|owners| {
+        (owners.own, owners.wanted, owners.free) = (of_files, of_files, RuleShards::NONE);
+    });
+    bench.pass(2).await;
+    assert_eq!((bench.states().as_str(), bench.metrics.queued.get()), ("firing", 1));
 }

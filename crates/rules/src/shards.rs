@@ -2,7 +2,7 @@
 //!
 //! **Invariants.** A group runs only while this process owns its shard. Before a shard is given up its groups
 //! have ended, and their alerts no longer wait to be sent. When the incarnation changes, or a shard is lost,
-//! its groups are dropped at once, with what they know.
+//! its groups are dropped at once, with what they know and what they wanted to send.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::spec::{GroupSpec, RuleSpec};
 pub struct Duties {
     /// Shards whose groups are dropped now: their term has ended.
     pub dropped: RuleShards,
-    /// Whether all alerts that wait to be sent are withdrawn.
+    /// Whether the process has another incarnation, or owners are recorded for the first time.
     pub is_new_term: bool,
     /// Shards to give up: their groups end first.
     pub given_up: RuleShards,

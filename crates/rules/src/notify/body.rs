@@ -7,7 +7,7 @@ use sandur_model::{Labels, StreamId};
 use sandur_targets::LabelSet;
 use serde_json::{Map, Value, json};
 
-use super::queue::{AlertKey, Entry};
+use super::queue::Queued;
 use crate::alert::Alert;
 use crate::data::Instant;
 use crate::external::External;
@@ -19,17 +19,12 @@ pub fn labels_of(alert: &Alert, external: &External) -> LabelSet {
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The id of labels.
-pub fn id_of(labels: &LabelSet) -> StreamId {
-    sorted(labels).stream_id()
-}
-
 fn sorted(labels: &LabelSet) -> Labels {
     Labels::from_pairs(labels.iter().map(|(name, value)| (&**name, &**value)))
 }
 
 /// An alert with these labels as JSON, and the id of the labels.
-pub fn entry(alert: &Alert, labels: &LabelSet, link: &str) -> (StreamId, Entry) {
+pub fn entry(alert: &Alert, labels: &LabelSet, link: &str) -> (StreamId, Arc<str>) {
     let labels = sorted(labels);
     let ends_at = alert.resolved_at.or(alert.valid_until);
     let text = json!({
@@ -43,14 +38,15 @@ pub fn entry(alert: &Alert, labels: &LabelSet, link: &str) -> (StreamId, Entry) 
 }
 
 /// The body of a request.
-pub fn of_batch(batch: &[(AlertKey, Entry)]) -> Bytes {
-    let mut body = String::with_capacity(batch.iter().map(|(_, entry)| entry.len() + 1).sum::<usize>() + 2);
+pub fn of_batch(alerts: &[Queued]) -> Bytes {
+    let mut body =
+        String::with_capacity(alerts.iter().map(|queued| queued.text.len() + 1).sum::<usize>() + 2);
     body.push('[');
-    for (n, (_, entry)) in batch.iter().enumerate() {
+    for (n, queued) in alerts.iter().enumerate() {
         if n > 0 {
             body.push(',');
         }
-        body.push_str(entry);
+        body.push_str(&queued.text);
     }
     body.push(']');
     body.into()

@@ -1,16 +1,17 @@
 //! Sends alerts to Alertmanagers (API v2).
 //!
 //! Each Alertmanager has a queue and a task of its own, so that one that is slow or dead does not delay the
-//! others. A queue has one entry per alert: a newer state of an alert replaces the one that waits.
+//! others. A queue has one entry per alert: a newer state of an alert replaces the one that waits. Tenants
+//! take turns, and a tenant whose requests fail pauses alone.
 //!
 //! The Alertmanagers are those of the options, and those of a file ([`AlertingFile`]) that may change. Rules
 //! of that file change labels of alerts, after the external labels were added, or drop alerts.
 //!
 //! A request has alerts of one tenant, which it names in the header `X-Scope-OrgID`.
 //!
-//! **Invariants.** A queue is bounded; when it is full, the oldest alert is lost and counted. A request that
-//! fails is repeated with back-off until the Alertmanager accepts it or refuses it for good. Evaluations
-//! never wait for notifications.
+//! **Invariants.** A queue is bounded; when it is full, the oldest alert of the tenant with the most is lost
+//! and counted. A request that fails is repeated with back-off until the Alertmanager accepts it or refuses
+//! it for good. Evaluations never wait for notifications.
 
 mod alerting;
 mod body;
@@ -21,8 +22,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandur_base::BoxFuture;
-use sandur_model::TenantId;
-use sandur_runtime::{Backoff, Env, ShutdownSignal, Task};
+use sandur_model::{RuleShards, TenantId};
+use sandur_runtime::{Env, ShutdownSignal, Task};
 use sandur_targets::{LabelSet, Relabel, relabel};
 use tokio::sync::Notify;
 
@@ -31,13 +32,21 @@ use crate::external::External;
 use crate::metrics::RuleMetrics;
 pub use alerting::{AlertingFile, Destination};
 pub use queue::QUEUED_MAX;
-use queue::{AlertKey, Entry, Queue};
+use queue::{Batch, Next, Queue, Queued};
 
 /// The most alerts of a request.
 const BATCH: usize = 256;
 /// The longest request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
+
+/// Whose alerts are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The tenant.
+    pub tenant: &'a TenantId,
+    /// The shard of the group, if groups are divided among processes.
+    pub shard: Option<u32>,
+}
 
 /// Sends a request.
 pub trait Post: Send + Sync {
@@ -153,16 +162,16 @@ impl Notifier {
         }
     }
 
-    /// Queues alerts of a tenant's rule with this expression for all Alertmanagers.
-    pub fn send(&self, tenant: &TenantId, expr: &str, alerts: Vec<Alert>) {
+    /// Queues alerts of a rule with this expression for all Alertmanagers.
+    pub fn send(&self, origin: Origin<'_>, expr: &str, alerts: Vec<Alert>) {
         let targets = self.0.all();
         if alerts.is_empty() || targets.is_empty() {
             return;
         }
         let link = self.0.external.table_link(expr);
         self.0.each_labels(&targets, alerts.iter(), |alert, target, labels| {
-            let (id, entry) = body::entry(alert, labels, &link);
-            let lost = target.lock().push((tenant.clone(), id), entry);
+            let (id, text) = body::entry(alert, labels, &link);
+            let lost = target.lock().push(origin.tenant, Queued { id, text, shard: origin.shard });
             if lost > 0 {
                 self.0.metrics.lose("queue_full", lost);
             }
@@ -173,19 +182,11 @@ impl Notifier {
         }
     }
 
-    /// Removes alerts of a tenant that wait to be sent, because another process sends them from now on.
-    pub fn withdraw<'a>(&self, tenant: &TenantId, alerts: impl Iterator<Item = &'a Alert>) {
-        let targets = self.0.all();
-        self.0.each_labels(&targets, alerts, |_, target, labels| {
-            target.lock().withdraw(&(tenant.clone(), body::id_of(labels)));
-        });
-        targets.iter().for_each(|target| target.count());
-    }
-
-    /// Removes all alerts of a tenant that wait to be sent.
-    pub fn withdraw_all(&self, tenant: &TenantId) {
+    /// Removes alerts of a tenant's groups in these shards that wait to be sent, because another process
+    /// sends them from now on.
+    pub fn withdraw(&self, tenant: &TenantId, shards: RuleShards) {
         for target in self.0.all() {
-            target.lock().clear(tenant);
+            target.lock().withdraw(tenant, shards);
             target.count();
         }
     }
@@ -305,49 +306,45 @@ struct Sender {
 impl Sender {
     async fn run(self) {
         let target = &self.target;
-        let mut pauses = PAUSES.pauses();
         loop {
-            let batch = target.lock().take(BATCH);
-            if batch.is_empty() {
-                target.arrived.notified().await;
-                continue;
+            let next = target.lock().take(self.env.monotonic(), BATCH);
+            match next {
+                Next::Send(batch) => self.send(target, batch).await,
+                Next::Wait => target.arrived.notified().await,
+                Next::Pause(pause) => {
+                    // Another tenant may have an alert now.
+                    self.env.timeout(pause, target.arrived.notified()).await;
+                }
             }
-            let is_done = self.send(target, batch).await;
             target.count();
-            match is_done {
-                true => pauses = PAUSES.pauses(),
-                false => self.env.sleep(pauses.after_failure_with_jitter(&self.env)).await,
-            }
         }
     }
 
-    /// Sends a batch. Returns false if it has to be sent again; it is in the queue then.
-    async fn send(&self, target: &Target, batch: Vec<(AlertKey, Entry)>) -> bool {
-        let (body, sent) = (body::of_batch(&batch), batch.len() as u64);
-        let Some(((tenant, _), _)) = batch.first() else { return true };
-        let request = self.post.post(&target.url, tenant, body, TIMEOUT);
+    /// Sends a batch. If that fails, it is in the queue again.
+    async fn send(&self, target: &Target, batch: Batch) {
+        let (body, sent) = (body::of_batch(&batch.alerts), batch.alerts.len() as u64);
+        let request = self.post.post(&target.url, &batch.tenant, body, TIMEOUT);
         let outcome = self.env.timeout(TIMEOUT, request).await;
         match outcome.unwrap_or_else(|| Err(format!("no answer within {TIMEOUT:?}"))) {
             Ok(200..=299) => {
                 self.metrics.notified.inc_by(sent);
                 target.note(None);
-                true
+                target.lock().done(&batch.tenant);
             }
             // Another attempt with the same alerts would be refused again.
             Ok(status @ (400 | 422)) => {
                 self.metrics.lose("refused", sent);
                 target.note(Some(format!("HTTP status {status}: the alerts were refused and are lost")));
-                true
+                target.lock().done(&batch.tenant);
             }
             failed => {
                 self.metrics.notification_failures.inc();
                 let status = |status| format!("HTTP status {status}");
                 target.note(Some(failed.map_or_else(|error| error, status)));
-                let lost = target.lock().give_back(batch);
+                let lost = target.lock().give_back(batch, &self.env);
                 if lost > 0 {
                     self.metrics.lose("queue_full", lost);
                 }
-                false
             }
         }
     }
