@@ -50,7 +50,7 @@ impl StoredRules {
                     continue;
                 }
             };
-            if self.adopt(index.clone(), attempt >= GONE_MAX).await? {
+            if self.adopt(index.clone(), attempt >= GONE_MAX).await {
                 let mut document = self.base(change, &index).await?;
                 if !edit(&mut document)? {
                     return Ok(());
@@ -79,6 +79,9 @@ impl StoredRules {
         let Some(entry) = index.tenants.get(tenant.as_str()) else { return Ok(Document::empty(tenant)) };
         let held = {
             let known = self.lock();
+            if let Some(error) = known.failed.get(tenant) {
+                return Err(error.clone());
+            }
             known.held.get(tenant).map(|held| (Arc::clone(&held.document), held.error.clone()))
         };
         match held {
@@ -122,11 +125,7 @@ impl StoredRules {
         }
         // Other tenants may have changed in the index that this one is based on.
         self.show();
-        self.adopt(next, true).await.or_else(|error| match error {
-            // The change is stored; the next read finds the others.
-            StoredError::Store { .. } => Ok(true),
-            other => Err(other),
-        })?;
+        self.adopt(next, true).await;
         self.delete(&dropped).await;
         Ok(true)
     }

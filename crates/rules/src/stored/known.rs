@@ -17,6 +17,9 @@ use crate::spec::GroupSpec;
 /// What to do about a damaged object of a tenant.
 pub const OF_TENANT: &str = "what held before stays in use; restore the object, or repeat the request with \
                              ?base=previous, which goes on from the rules before the last change";
+/// What to do if the object of before is damaged, too.
+pub const OF_BEFORE: &str = "the rules before the last change are damaged as well; restore one of both \
+                             objects";
 /// What to do about a damaged index.
 pub const OF_INDEX: &str = "what held before stays in use; restore the object, or remove all objects below \
                             rules/ and restart the processes to begin without stored rules";
@@ -44,6 +47,8 @@ pub struct Known {
     pub error: Option<String>,
     /// The rules.
     pub held: BTreeMap<TenantId, Held>,
+    /// Why rules that the index names could not be read, although nothing is known to be damaged.
+    pub failed: BTreeMap<TenantId, StoredError>,
     /// Whether an index was read with all that it names.
     pub is_complete: bool,
     /// Whether the index was lost before the start, once that is known.
@@ -55,6 +60,9 @@ impl Known {
     pub fn document(&self, tenant: &TenantId) -> Result<Arc<Document>, StoredError> {
         if let Some(reason) = self.error.clone() {
             return Err(StoredError::Broken { object: INDEX.to_owned(), reason, remedy: OF_INDEX });
+        }
+        if let Some(error) = self.failed.get(tenant) {
+            return Err(error.clone());
         }
         match self.held.get(tenant) {
             None => Ok(Arc::new(Document::empty(tenant))),

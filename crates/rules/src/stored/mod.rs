@@ -146,7 +146,7 @@ impl StoredRules {
         language: Language,
         namespace: Option<&str>,
     ) -> Result<Listed, StoredError> {
-        self.refresh().await?;
+        self.read_changes().await?;
         let document = self.lock().document(tenant)?;
         let wanted = |name: &str| namespace.is_none_or(|namespace| namespace == name);
         let mut namespaces: Vec<(String, Vec<Arc<str>>)> = Vec::new();
@@ -166,7 +166,7 @@ impl StoredRules {
         language: Language,
         (namespace, name): (&str, &str),
     ) -> Result<Arc<str>, StoredError> {
-        self.refresh().await?;
+        self.read_changes().await?;
         let document = self.lock().document(tenant)?;
         let found = document.group(language, namespace, name).map(|group| Arc::clone(&group.text.0));
         found.ok_or(StoredError::NotFound("group does not exist"))

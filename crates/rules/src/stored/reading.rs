@@ -1,14 +1,16 @@
 //! Reads the index and the objects that it names.
 //!
 //! **Invariants.** An index that is older than one that was seen, missing after one was seen, or damaged
-//! changes nothing, and neither does a damaged object. A failure of the store says nothing about rules: all
-//! stay as they are until the next read.
+//! changes nothing, and neither does a damaged object. A failure of the store, or a lack of memory, says
+//! nothing about rules: those that could not be read stay as they are until the next read, and requests of
+//! their tenants fail.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt};
-use sandur_memory::Reservation;
+use futures_util::StreamExt;
+use sandur_memory::{OverBudget, Reservation};
 use sandur_model::TenantId;
 use sandur_store::{Intent, Version};
 
@@ -16,7 +18,7 @@ use super::StoredRules;
 use super::document::{DOCUMENT_BYTES_MAX, Document};
 use super::error::StoredError;
 use super::index::{Entry, INDEX, Index, Reference};
-use super::known::{Held, OF_INDEX};
+use super::known::{Held, OF_BEFORE, OF_INDEX};
 use crate::spec::GroupSpec;
 
 /// Objects of tenants that are read at the same time.
@@ -37,6 +39,8 @@ enum Unread {
     Broken(String),
     /// The store failed.
     Store(sandur_store::Error),
+    /// There is no memory for it.
+    Memory(OverBudget),
 }
 
 impl From<sandur_store::Error> for Unread {
@@ -49,15 +53,21 @@ impl From<sandur_store::Error> for Unread {
 }
 
 impl StoredRules {
-    /// Reads the index, and the rules that changed.
+    /// Reads the index, and the rules that changed. Fails if those of a tenant could not be read.
     pub async fn refresh(&self) -> Result<(), StoredError> {
+        self.read_changes().await?;
+        self.lock().failed.first_key_value().map_or(Ok(()), |(_, error)| Err(error.clone()))
+    }
+
+    /// Reads the index, and the rules that changed. Rules of a tenant that could not be read are noted.
+    pub(super) async fn read_changes(&self) -> Result<(), StoredError> {
         let _turn = self.0.turn.lock().await;
         for is_last in (0..GONE_MAX).map(|n| n + 1 == GONE_MAX) {
             let index = match self.read_index().await {
                 Ok((index, _)) => index,
                 Err(error) => return self.keep(error),
             };
-            if self.adopt(index, is_last).await? {
+            if self.adopt(index, is_last).await {
                 break;
             }
         }
@@ -121,9 +131,9 @@ impl StoredRules {
         Ok(!tenants.is_empty())
     }
 
-    /// Reads what changed in a new index. Returns false if an object is gone, so that a newer index exists;
-    /// in the last attempt such an object counts as damaged.
-    pub(super) async fn adopt(&self, index: Index, is_last: bool) -> Result<bool, StoredError> {
+    /// Reads what changed in a new index, and uses each object that can be read. Returns false if one is gone,
+    /// so that a newer index exists; in the last attempt such an object counts as damaged.
+    pub(super) async fn adopt(&self, index: Index, is_last: bool) -> bool {
         let wanted: Vec<(TenantId, Entry)> = {
             let known = self.lock();
             let is_known = |tenant: &TenantId, entry: &Entry| {
@@ -133,27 +143,39 @@ impl StoredRules {
             all.filter(|(tenant, entry)| !is_known(tenant, entry)).map(|(t, e)| (t, e.clone())).collect()
         };
         let reads = wanted.into_iter().map(|(tenant, entry)| async move {
-            let held = self.load(&tenant, &entry, is_last).await?;
-            Ok::<_, StoredError>((tenant, held))
+            let read = self.load(&tenant, &entry, is_last).await;
+            (tenant, read)
         });
-        let read: Vec<(TenantId, Option<Held>)> =
-            futures_util::stream::iter(reads).buffer_unordered(SIDE_BY_SIDE).try_collect().await?;
-        if read.iter().any(|(_, held)| held.is_none()) {
-            return Ok(false);
+        let (mut is_gone, mut has_changed, mut failed) = (false, false, BTreeMap::new());
+        let mut reads = futures_util::stream::iter(reads).buffer_unordered(SIDE_BY_SIDE);
+        while let Some((tenant, read)) = reads.next().await {
+            match read {
+                Ok(Some(held)) => {
+                    self.lock().held.insert(tenant, held);
+                    has_changed = true;
+                }
+                Ok(None) => is_gone = true,
+                Err(error) => {
+                    failed.insert(tenant, error);
+                }
+            }
         }
-        let has_changed = {
+        drop(reads);
+        {
             let mut known = self.lock();
-            let before = known.held.len();
-            known.held.retain(|tenant, _| index.tenants.contains_key(tenant.as_str()));
-            let has_changed = !read.is_empty() || known.held.len() < before || known.error.is_some();
-            known.held.extend(read.into_iter().filter_map(|(tenant, held)| Some((tenant, held?))));
-            (known.index, known.error, known.is_complete) = (Arc::new(index), None, true);
-            has_changed
-        };
+            if !is_gone {
+                let before = known.held.len();
+                known.held.retain(|tenant, _| index.tenants.contains_key(tenant.as_str()));
+                has_changed |= known.held.len() < before || known.error.is_some();
+                known.is_complete |= failed.is_empty();
+                (known.index, known.error) = (Arc::new(index), None);
+            }
+            known.failed = failed;
+        }
         if has_changed {
             self.show();
         }
-        Ok(true)
+        !is_gone
     }
 
     /// Tells followers of a change, and counts.
@@ -179,6 +201,7 @@ impl StoredRules {
                 return Ok(Some(Held { of: entry.now.clone(), document, specs, error: None, memory }));
             }
             Err(Unread::Store(error)) => return Err(error.into()),
+            Err(Unread::Memory(error)) => return Err(error.into()),
             Err(Unread::Gone) if !is_last => return Ok(None),
             Err(Unread::Gone) => "it does not exist".to_owned(),
             Err(Unread::Broken(reason)) => reason,
@@ -199,21 +222,30 @@ impl StoredRules {
         let (document, specs, memory) = match before {
             Some((before, _)) => before,
             // After a start, what was stored before the last change is the best that is known.
-            None => self.previous(tenant, entry).await?,
+            None => match self.previous(tenant, entry).await {
+                Err(StoredError::Broken { .. }) => self.none(tenant),
+                previous => previous?,
+            },
         };
         Ok(Some(Held { of: entry.now.clone(), document, specs, error: Some(reason), memory }))
     }
 
-    /// The rules before the last change; none if they cannot be read either.
+    /// The rules before the last change; none if that was the first one.
     pub(super) async fn previous(&self, tenant: &TenantId, entry: &Entry) -> Result<Read, StoredError> {
-        if let Some(before) = &entry.before {
-            match self.read(tenant, before).await {
-                Ok(read) => return Ok(read),
-                Err(Unread::Store(error)) => return Err(error.into()),
-                Err(Unread::Gone | Unread::Broken(_)) => {}
-            }
-        }
-        Ok((Arc::new(Document::empty(tenant)), Arc::default(), Arc::new(self.memory().empty())))
+        let Some(before) = &entry.before else { return Ok(self.none(tenant)) };
+        let reason = match self.read(tenant, before).await {
+            Ok(read) => return Ok(read),
+            Err(Unread::Store(error)) => return Err(error.into()),
+            Err(Unread::Memory(error)) => return Err(error.into()),
+            Err(Unread::Gone) => "it does not exist".to_owned(),
+            Err(Unread::Broken(reason)) => reason,
+        };
+        Err(StoredError::Broken { object: before.path.clone(), reason, remedy: OF_BEFORE })
+    }
+
+    /// No rules.
+    fn none(&self, tenant: &TenantId) -> Read {
+        (Arc::new(Document::empty(tenant)), Arc::default(), Arc::new(self.memory().empty()))
     }
 
     async fn read(&self, tenant: &TenantId, of: &Reference) -> Result<Read, Unread> {
@@ -221,7 +253,7 @@ impl StoredRules {
             let text = format!("the index says that it has {} bytes, at most {DOCUMENT_BYTES_MAX}", of.bytes);
             return Err(Unread::Broken(text));
         }
-        let memory = self.reserve(of.bytes).map_err(|error| Unread::Broken(error.to_string()))?;
+        let memory = self.reserve(of.bytes).map_err(Unread::Memory)?;
         let bytes = self.0.parts.store.get(&of.path, Intent::catalog()).await?;
         let (tenant, of, interval) = (tenant.clone(), of.clone(), self.0.parts.interval);
         let job = move || -> Result<_, String> {
@@ -235,8 +267,8 @@ impl StoredRules {
     }
 
     /// Memory for rules of this stored size.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation, StoredError> {
-        Ok(self.memory().reserve(bytes * MEMORY_PER_BYTE)?)
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation, OverBudget> {
+        self.memory().reserve(bytes * MEMORY_PER_BYTE)
     }
 
     /// Checked groups of a document that is not stored yet, with their memory.

@@ -268,6 +268,59 @@ async fn a_damaged_object_keeps_what_held_before() {
     assert_eq!((fresh.names(), two.names()), (vec!["n/g".to_owned(), "n/i".to_owned()], fresh.names()));
 }
 
+/// It counted as damage, and the error advised to give up a change that was stored.
+#[tokio::test(start_paused = true)]
+async fn rules_for_which_there_is_no_memory_are_not_damaged_and_concern_their_tenant_only() {
+    let (env, store) = world(1, FaultPlan::none());
+    let (one, own, other) = (Process::over(&store, &env), tenant(), TenantId::new("other").unwrap());
+    one.rules.set_group(change(&other, "n"), group("x"), &Limits::default()).await.unwrap();
+    one.set("n", &group("g")).await.unwrap();
+    let long =
+        format!("name: h\nrules:\n- {{record: r, expr: up, labels: {{l: '{}'}}}}\n", "x".repeat(100_000));
+    one.set("n", &long).await.unwrap();
+
+    let two = Process::with_memory(&store, &env, 512 << 10);
+    let error = two.rules.refresh().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+    assert_eq!((two.names().len(), two.rules.shown(&tenant()).len()), (0, 0), "not those of before");
+    assert_eq!((two.rules.specs(&other).len(), two.rules.is_complete()), (1, false));
+    let previous = Change { from_previous: true, ..change(&own, "n") };
+    for error in [
+        two.listed().await.map(|_| ()).unwrap_err(),
+        two.set("n", &group("i")).await.unwrap_err(),
+        two.rules.set_group(previous, group("i"), &Limits::default()).await.unwrap_err(),
+    ] {
+        assert!(error.kind() == ErrorKind::Busy && !error.to_string().contains("previous"), "{error}");
+    }
+    assert_eq!(two.rules.list(&other, Language::Promql, None).await.unwrap().namespaces.len(), 1);
+    two.rules.set_group(change(&other, "n"), group("y"), &Limits::default()).await.unwrap();
+
+    one.rules.delete_group(change(&tenant(), "n"), "h").await.unwrap();
+    two.rules.refresh().await.unwrap();
+    assert_eq!((two.names(), two.rules.is_complete()), (vec!["n/g".to_owned()], true));
+    assert_eq!(two.rules.specs(&other).len(), 2);
+}
+
+/// The change went on from no rules.
+#[tokio::test(start_paused = true)]
+async fn a_change_does_not_go_on_from_previous_rules_that_are_damaged_as_well() {
+    let (env, store) = world(1, FaultPlan::none());
+    let one = Process::over(&store, &env);
+    one.set("n", &group("g")).await.unwrap();
+    let before = one.object();
+    one.set("n", &group("h")).await.unwrap();
+    one.replace(&one.object(), |_| b"x".to_vec()).await;
+    let whole = one.replace(&before, |_| b"x".to_vec()).await;
+    let (fresh, tenant, limits) = (Process::over(&store, &env), tenant(), Limits::default());
+    let previous = Change { from_previous: true, ..change(&tenant, "n") };
+    let error = fresh.rules.set_group(previous, group("i"), &limits).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains(&before), "{error}");
+    one.replace(&before, |_| whole.to_vec()).await;
+    fresh.rules.set_group(previous, group("i"), &limits).await.unwrap();
+    assert_eq!(fresh.names(), ["n/g", "n/i"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_damaged_old_or_lost_index_keeps_what_held_before() {
     let (env, store) = world(1, FaultPlan::none());
