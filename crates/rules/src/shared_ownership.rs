@@ -75,6 +75,20 @@ struct Part {
     number: u64,
 }
 
+impl Part {
+    /// Claims shards; the function gets those that the process owns. Returns the claims of all rulers; `None`, and changes
+    /// nothing, if the term has ended: other rulers may have claims under the new one.
+    fn claim(&self, incarnation: Id, shards_of: impl FnOnce(RuleShards) -> RuleShards) -> Option<RuleShards> {
+        let mut claims = self.all.lock();
+        let lease = self.all.record.lease();
+        if lease.incarnation != incarnation {
+            return None;
+        }
+        *claims.of(self.number, incarnation) = shards_of(lease.own);
+        Some(claims.all())
+    }
+}
+
 impl Drop for Part {
     fn drop(&mut self) {
         self.all.lock().of.remove(&self.number);
@@ -83,10 +97,11 @@ impl Drop for Part {
 
 impl Ownership for Part {
     fn owners(&self) -> Owners {
+        // Nobody claims under another incarnation between the read of the record and the claim.
+        let mut claims = self.all.lock();
         let owners = self.all.record.owners();
         if owners.is_recorded {
             // The ruler begins to run groups of these shards, also if another ruler has taken them.
-            let mut claims = self.all.lock();
             let claim = claims.of(self.number, owners.incarnation);
             *claim = claim.or(owners.own.and(owners.wanted));
         }
@@ -100,11 +115,7 @@ impl Ownership for Part {
     fn own(&self, incarnation: Id, shards: RuleShards) -> BoxFuture<'_, Result<bool, String>> {
         Box::pin(async move {
             let _turn = self.all.turn.lock().await;
-            let wanted = {
-                let mut claims = self.all.lock();
-                *claims.of(self.number, incarnation) = shards;
-                claims.all()
-            };
+            let Some(wanted) = self.claim(incarnation, |_| shards) else { return Ok(false) };
             let lease = self.all.record.lease();
             if lease.incarnation == incarnation && lease.own == wanted {
                 // Other rulers still run groups of what this one gives up.
@@ -113,9 +124,7 @@ impl Ownership for Part {
             let outcome = self.all.record.own(incarnation, wanted).await;
             if outcome != Ok(true) {
                 // What could not be taken must not be a part of the next attempt of another ruler.
-                let own = self.all.record.lease().own;
-                let mut claims = self.all.lock();
-                *claims.of(self.number, incarnation) = shards.and(own);
+                self.claim(incarnation, |own| shards.and(own));
             }
             outcome
         })
@@ -134,7 +143,13 @@ mod tests {
     use crate::data::Instant;
 
     /// A record of which this process wants what is set.
-    struct Record(Mutex<(RuleShards, RuleShards, bool)>);
+    struct Record(Mutex<(RuleShards, RuleShards, bool)>, Mutex<Id>);
+
+    impl Record {
+        fn new(wanted: RuleShards) -> Self {
+            Self(Mutex::new((RuleShards::NONE, wanted, true)), Mutex::new(Id(1)))
+        }
+    }
 
     impl Ownership for Record {
         fn owners(&self) -> Owners {
@@ -142,13 +157,15 @@ mod tests {
             let free = RuleShards::ALL.without(own);
             let (nodes, running_since) = (Vec::new(), Instant::default());
             let (is_recorded, is_unknown) = (true, false);
-            Owners { is_recorded, incarnation: Id(1), own, wanted, free, nodes, is_unknown, running_since }
+            let incarnation = *self.1.lock().unwrap();
+            Owners { is_recorded, incarnation, own, wanted, free, nodes, is_unknown, running_since }
         }
 
         fn lease(&self) -> Lease {
             let own = self.0.lock().unwrap().0;
             let (is_recorded, age, is_alone) = (true, Duration::ZERO, false);
-            Lease { is_recorded, incarnation: Id(1), own, age, is_alone }
+            let incarnation = *self.1.lock().unwrap();
+            Lease { is_recorded, incarnation, own, age, is_alone }
         }
 
         fn own(&self, _incarnation: Id, shards: RuleShards) -> BoxFuture<'_, Result<bool, String>> {
@@ -169,7 +186,7 @@ mod tests {
     #[tokio::test]
     async fn a_shard_is_given_up_when_no_ruler_runs_groups_of_it() {
         let bits = RuleShards::from_bits;
-        let record = Arc::new(Record(Mutex::new((bits(0), bits(0b11), true))));
+        let record = Arc::new(Record::new(bits(0b11)));
         let shared = SharedOwnership::new(record.clone());
         let (one, two) = (shared.part(), shared.part());
         assert!(one.owners().own.is_empty());
@@ -189,5 +206,20 @@ mod tests {
         drop(one);
         assert_eq!(two.own(Id(1), bits(0)).await, Ok(true));
         assert!(record.0.lock().unwrap().0.is_empty());
+    }
+    /// It cleared all claims, so that another ruler gave up shards whose groups ran.
+    #[tokio::test]
+    async fn a_request_of_a_term_that_has_ended_changes_no_claim() {
+        let bits = RuleShards::from_bits;
+        let record = Arc::new(Record::new(bits(0b11)));
+        let shared = SharedOwnership::new(record.clone());
+        let (one, two) = (shared.part(), shared.part());
+        *record.1.lock().unwrap() = Id(2);
+        one.owners();
+        assert_eq!(one.own(Id(2), bits(0b11)).await, Ok(true));
+        assert_eq!(two.own(Id(1), bits(0b01)).await, Ok(false));
+        two.owners();
+        assert_eq!(two.own(Id(2), bits(0b10)).await, Ok(true));
+        assert_eq!(record.0.lock().unwrap().0.bits(), 0b11, "the first ruler still runs groups");
     }
 }
