@@ -376,7 +376,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
     };
     let (external, metrics, shown) =
         (Arc::new(External::default()), RuleMetrics::default(), RulesShown::default());
-    let ownership = SharedOwnership::new(Arc::<Process>::clone(&process)).part();
+    let ownership = SharedOwnership::new(Arc::<Process>::clone(&process), metrics.clone()).part();
     let post: Arc<dyn Post> = Arc::new(Receiver(Arc::clone(&process)));
     let post = Arc::new(ConfirmedPost { post, ownership: Arc::clone(&ownership), env: env.clone() });
     let notifier =

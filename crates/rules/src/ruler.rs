@@ -163,12 +163,7 @@ impl Ruler {
             self.parts.notifier.withdraw(&self.parts.tenant, of.own_kind(given_up));
             state.shards.ended(given_up);
             match ownership.own(incarnation, wanted).await {
-                Ok(true) => {
-                    let taken = u64::from(wanted.without(before).count());
-                    self.parts.metrics.taken_over.inc_by(taken);
-                    tracing::info!(owned = %wanted, taken, "this process evaluates shards of the rules");
-                    state.shards.own(wanted);
-                }
+                Ok(true) => state.shards.own(wanted),
                 Ok(false) => {}
                 Err(error) => tracing::warn!(error, "shards of rules could not be taken; trying again"),
             }

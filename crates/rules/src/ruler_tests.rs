@@ -80,7 +80,7 @@ impl Record {
     }
 
     fn coordination(self: &Arc<Self>, are_stored: bool) -> Coordination {
-        let ownership = SharedOwnership::new(Arc::<Self>::clone(self)).part();
+        let ownership = SharedOwnership::new(Arc::<Self>::clone(self), RuleMetrics::default()).part();
         Coordination { ownership, tenant: TenantId::default_tenant(), are_stored }
     }
 
@@ -571,7 +571,7 @@ async fn alerts_that_wait_are_withdrawn_with_their_own_shard_only() {
     bench.receiver.1.store(true, Ordering::Relaxed);
     bench.write("a.yml", "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {alert: x, expr: 'a > 1'}\n");
     let record = Record::new(true);
-    let shared = SharedOwnership::new(Arc::<Record>::clone(&record));
+    let shared = SharedOwnership::new(Arc::<Record>::clone(&record), bench.metrics.clone());
     let of = |are_stored: bool| Coordination { ownership: shared.part(), ..record.coordination(are_stored) };
     let (make, stop) = (bench.maker(), Shutdown::default());
     let of_files = Ruler { coordination: Some(of(false)), ..make() };
@@ -594,7 +594,7 @@ async fn alerts_that_wait_are_withdrawn_with_their_own_shard_only() {
     bench.pass(1).await;
     assert_eq!(bench.metrics.queued.get(), 1, "the first look");
     bench.pass(12).await;
-    assert_eq!(bench.metrics.queued.get(), 2);
+    assert_eq!((bench.metrics.queued.get(), bench.metrics.taken_over.get()), (2, 64), "taken once");
     // Another process owns the shards of stored rules.
     let of_files = RuleShards::ALL.without(RuleShards::from_bits(u64::from(u32::MAX)));
     record.edit(|owners| {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sandur_base::{BoxFuture, Id};
 use sandur_model::RuleShards;
 
+use crate::metrics::RuleMetrics;
 use crate::ownership::{Lease, Owners, Ownership};
 
 /// The record, shared by rulers. Cheap to clone: a handle.
@@ -19,6 +20,7 @@ pub struct SharedOwnership(Arc<Inner>);
 
 struct Inner {
     record: Arc<dyn Ownership>,
+    metrics: RuleMetrics,
     claims: Mutex<Claims>,
     /// Held during a change of the record.
     turn: tokio::sync::Mutex<()>,
@@ -48,9 +50,10 @@ impl Claims {
 }
 
 impl SharedOwnership {
-    /// Shares a record.
-    pub fn new(record: Arc<dyn Ownership>) -> Self {
-        Self(Arc::new(Inner { record, claims: Mutex::default(), turn: tokio::sync::Mutex::default() }))
+    /// Shares a record. Shards that are taken over are counted.
+    pub fn new(record: Arc<dyn Ownership>, metrics: RuleMetrics) -> Self {
+        let (claims, turn) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self(Arc::new(Inner { record, metrics, claims, turn }))
     }
 
     /// The record for one more ruler, until it is dropped.
@@ -76,8 +79,8 @@ struct Part {
 }
 
 impl Part {
-    /// Claims shards; the function gets those that the process owns. Returns the claims of all rulers; `None`, and changes
-    /// nothing, if the term has ended: other rulers may have claims under the new one.
+    /// Claims shards; the function gets those that the process owns. Returns the claims of all rulers; `None`,
+    /// and changes nothing, if the term has ended: other rulers may have claims under the new one.
     fn claim(&self, incarnation: Id, shards_of: impl FnOnce(RuleShards) -> RuleShards) -> Option<RuleShards> {
         let mut claims = self.all.lock();
         let lease = self.all.record.lease();
@@ -122,7 +125,11 @@ impl Ownership for Part {
                 return Ok(true);
             }
             let outcome = self.all.record.own(incarnation, wanted).await;
-            if outcome != Ok(true) {
+            if outcome == Ok(true) {
+                let taken = u64::from(wanted.without(lease.own).count());
+                self.all.metrics.taken_over.inc_by(taken);
+                tracing::info!(owned = %wanted, taken, "this process evaluates shards of the rules");
+            } else {
                 // What could not be taken must not be a part of the next attempt of another ruler.
                 self.claim(incarnation, |own| shards.and(own));
             }
@@ -187,7 +194,7 @@ mod tests {
     async fn a_shard_is_given_up_when_no_ruler_runs_groups_of_it() {
         let bits = RuleShards::from_bits;
         let record = Arc::new(Record::new(bits(0b11)));
-        let shared = SharedOwnership::new(record.clone());
+        let shared = SharedOwnership::new(record.clone(), RuleMetrics::default());
         let (one, two) = (shared.part(), shared.part());
         assert!(one.owners().own.is_empty());
         assert_eq!(one.own(Id(1), bits(0b11)).await, Ok(true));
@@ -207,12 +214,27 @@ mod tests {
         assert_eq!(two.own(Id(1), bits(0)).await, Ok(true));
         assert!(record.0.lock().unwrap().0.is_empty());
     }
+
+    /// Each ruler counted the shards that it began to run.
+    #[tokio::test]
+    async fn a_shard_that_two_rulers_take_is_counted_once() {
+        let (bits, metrics) = (RuleShards::from_bits, RuleMetrics::default());
+        let shared = SharedOwnership::new(Arc::new(Record::new(bits(0b11))), metrics.clone());
+        let (one, two) = (shared.part(), shared.part());
+        for ruler in [&one, &two] {
+            assert_eq!(ruler.own(Id(1), bits(0b11)).await, Ok(true));
+        }
+        assert_eq!(metrics.taken_over.get(), 2);
+        assert_eq!(two.own(Id(1), bits(0b111)).await, Ok(true));
+        assert_eq!(metrics.taken_over.get(), 3);
+    }
+
     /// It cleared all claims, so that another ruler gave up shards whose groups ran.
     #[tokio::test]
     async fn a_request_of_a_term_that_has_ended_changes_no_claim() {
         let bits = RuleShards::from_bits;
         let record = Arc::new(Record::new(bits(0b11)));
-        let shared = SharedOwnership::new(record.clone());
+        let shared = SharedOwnership::new(record.clone(), RuleMetrics::default());
         let (one, two) = (shared.part(), shared.part());
         *record.1.lock().unwrap() = Id(2);
         one.owners();

@@ -143,7 +143,7 @@ pub fn start(
         }
         None => post,
     };
-    let ownership = ownership.map(SharedOwnership::new);
+    let ownership = ownership.map(|record| SharedOwnership::new(record, metrics.clone()));
     let notifier = Notifier::new(&env, &alertmanagers, Arc::clone(&external), post, metrics.clone());
     app.rules.set_notifier(notifier.clone());
     let turns = Arc::new(Semaphore::new(EVALUATIONS_MAX));
