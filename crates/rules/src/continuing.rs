@@ -26,6 +26,7 @@ use crate::rule::{Rule, RuleEnds};
 use crate::schedule::Schedule;
 use crate::spec::{GroupSpec, RuleKind, RuleSpec};
 use crate::template::is_constant;
+use crate::writers::Writers;
 
 /// A group whose series say nothing is evaluated from this long ago on: longer than it takes until another
 /// process takes a group over.
@@ -56,6 +57,8 @@ pub struct Resume {
 pub struct Continuing<'a> {
     /// Its specification.
     pub spec: &'a GroupSpec,
+    /// The same rules by what they write.
+    pub writers: Writers<'a>,
     /// Its schedule.
     pub schedule: Schedule,
     /// The data.
@@ -94,7 +97,7 @@ impl Continuing<'_> {
         let mut of_rules: Vec<Vec<End>> = self.spec.rules.iter().map(|_| Vec::new()).collect();
         let mut shared: HashSet<usize> = HashSet::new();
         for end in ends {
-            let owners = self.rules_of(&end.labels);
+            let owners = self.writers.of_series(&end.labels);
             match owners[..] {
                 [rule] => of_rules[rule].push(end),
                 _ => shared.extend(owners),
@@ -137,22 +140,6 @@ impl Continuing<'_> {
             return Some(Resume { at: from.plus(interval), missed: 0 });
         }
         Some(Resume { at: from.max(oldest), missed })
-    }
-
-    /// The rules that may have written a series.
-    fn rules_of(&self, labels: &Labels) -> Vec<usize> {
-        let name = labels.get(NAME).unwrap_or_default();
-        let is_alert = name == ALERTS || name == FOR_STATE;
-        let name = if is_alert { labels.get(ALERT_NAME).unwrap_or_default() } else { name };
-        let writes = |rule: &RuleSpec| {
-            rule.is_alerting() == is_alert
-                && rule.name == name
-                && rule.labels.iter().all(|(name, value)| {
-                    let is_template = rule.is_alerting() && !is_constant(value);
-                    is_template || name == ALERT_NAME || labels.get(name).unwrap_or_default() == value
-                })
-        };
-        (0..self.spec.rules.len()).filter(|number| writes(&self.spec.rules[*number])).collect()
     }
 
     fn of_rule(&self, spec: &RuleSpec, ends: &[End], resume: Resume, is_shared: bool) -> RuleEnds {
@@ -244,7 +231,7 @@ impl Continuing<'_> {
         let (offset, last) = (self.spec.query_offset, self.now.plus(CLOCKS_APART_MAX));
         let mut fired: HashMap<StreamId, Instant> = HashMap::new();
         let mut each = |labels: Labels, samples: &Samples| -> Result<(), Error> {
-            for number in self.rules_of(&labels) {
+            for number in self.writers.of_series(&labels) {
                 let id = own_labels(&self.spec.rules[number], &labels).stream_id();
                 let Some((_, active_at)) = wanted.get(&id).filter(|(of, _)| *of == number) else { continue };
                 let begin_ms = active_at.minus(offset).ms();
@@ -318,7 +305,7 @@ impl Continuing<'_> {
             let of_histograms = histograms.checked_sub(1).map(|n| (samples.histogram_times[n], false));
             let Some((at_ms, is_stale_marker)) = of_floats.max(of_histograms) else { return Ok(()) };
             let Some(at) = self.evaluation(at_ms) else { return Ok(()) };
-            if self.rules_of(&labels).is_empty() || at_ms < times.0.ms() {
+            if self.writers.of_series(&labels).is_empty() || at_ms < times.0.ms() {
                 return Ok(());
             }
             held.grow(bytes_of(&labels))?;

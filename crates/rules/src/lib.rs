@@ -51,6 +51,7 @@ mod spec;
 pub mod stored;
 pub mod template;
 pub mod unit_tests;
+mod writers;
 
 pub use catch_up::CATCH_UP_MAX;
 pub use error::EvaluationError;

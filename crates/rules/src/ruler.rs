@@ -14,6 +14,7 @@ use sandur_model::{RuleShards, TenantId};
 use sandur_runtime::{Shutdown, ShutdownSignal, Task};
 use tokio::sync::watch;
 
+use crate::data::Data;
 use crate::group::{Group, Parts, now};
 use crate::output::{self, Written};
 use crate::ownership::{Coordination, DataOfTerm};
@@ -24,6 +25,7 @@ use crate::shown::{Display, FileShown, ShownPart};
 use crate::sources::{Files, Most, Round, Source};
 use crate::spec::GroupSpec;
 use crate::stored::StoredRules;
+use crate::writers::Writers;
 
 /// How often files are looked at, and how soon again after one changed.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -152,7 +154,11 @@ impl Ruler {
         let (owners, before) = (ownership.owners(), state.shards.running());
         let (incarnation, is_recorded) = (owners.incarnation, owners.is_recorded);
         let duties = state.shards.look(owners, ownership.lease().age);
-        let Duties { dropped, given_up, owned, .. } = duties;
+        let Duties { dropped, given_up, owned, is_new_term } = duties;
+        if is_new_term {
+            // Another process may have continued the rules since.
+            state.orphans.clear();
+        }
         drop(take_of(state, dropped));
         if is_recorded {
             self.parts.notifier.withdraw(&self.parts.tenant, of.own_kind(dropped));
@@ -263,12 +269,8 @@ impl Ruler {
             left = group.adopt(left);
         }
         left.retain(|rule| !state.elsewhere.iter().any(|(spec, _)| goes_on_elsewhere(rule, spec)));
-        let orphans: Written = left.into_iter().flat_map(|rule| rule.written).collect();
-        match groups.first_mut() {
-            // A new rule of the groups may write the same series.
-            Some((_, _, group)) => group.add_orphans(orphans),
-            None => state.orphans.extend(orphans),
-        }
+        state.orphans.extend(left.into_iter().flat_map(|rule| rule.written));
+        hand_over_orphans(&mut state.orphans, &mut groups);
         for (key, spec, group) in groups {
             let (stop, display) = (Shutdown::default(), Arc::clone(group.display()));
             let shard = self.coordination.as_ref().map(|of| of.shard_of(&spec));
@@ -301,13 +303,27 @@ impl Ruler {
         Group::new(spec, parts, is_restored).within(shard, term)
     }
 
-    /// Writes stale markers for series of removed groups; what fails is tried again in the next round.
+    /// Writes stale markers for series of removed rules, within a term of this process; what fails is tried
+    /// again in the next round.
     async fn end_orphans(&self, state: &mut State) {
         if state.orphans.is_empty() {
             return;
         }
-        let at = now(&self.parts.env);
-        if let Err(error) = output::end_all(&*self.parts.common.data, at, &mut state.orphans).await {
+        let data = Arc::clone(&self.parts.common.data);
+        let data: Arc<dyn Data> = match &self.coordination {
+            Some(of) if state.shards.are_recorded() => {
+                let mut own = of.own_kind(state.shards.running()).iter();
+                let term = own.next().and_then(|shard| state.shards.term_of(of, &self.parts.env, shard));
+                let Some(term) = term else {
+                    // The rules are evaluated elsewhere.
+                    state.orphans.clear();
+                    return;
+                };
+                Arc::new(DataOfTerm { data, term })
+            }
+            _ => data,
+        };
+        if let Err(error) = output::end_all(&*data, now(&self.parts.env), &mut state.orphans).await {
             tracing::warn!(%error, "series of removed rules could not be ended; trying again");
         }
     }
@@ -358,6 +374,25 @@ fn keys_of(state: &State, shards: RuleShards) -> Vec<Key> {
 /// Takes the running groups of shards out. They end when they are dropped.
 fn take_of(state: &mut State, shards: RuleShards) -> Vec<Running> {
     keys_of(state, shards).iter().filter_map(|key| state.running.remove(key)).collect()
+}
+
+/// Leaves series of removed rules to the first new group that may write them: it ends those that it does not
+/// write.
+fn hand_over_orphans(orphans: &mut Written, groups: &mut [(Key, GroupSpec, Group)]) {
+    if orphans.is_empty() {
+        return;
+    }
+    let specs = groups.iter().map(|(_, spec, _)| spec).enumerate();
+    let writers = Writers::of(specs.flat_map(|(n, spec)| spec.rules.iter().map(move |rule| (n, rule))));
+    let mut taken: Vec<Written> = groups.iter().map(|_| Written::new()).collect();
+    orphans.retain(|id, labels| {
+        let Some(group) = writers.of_series(labels).first().copied() else { return true };
+        taken[group].insert(*id, Arc::clone(labels));
+        false
+    });
+    for ((_, _, group), orphans) in groups.iter_mut().zip(taken) {
+        group.add_orphans(orphans);
+    }
 }
 
 /// Waits for a change of the stored rules; without any, for ever.

@@ -603,3 +603,46 @@ async fn alerts_that_wait_are_withdrawn_with_their_own_shard_only() {
     bench.pass(2).await;
     assert_eq!((bench.states().as_str(), bench.metrics.queued.get()), ("firing", 1));
 }
+
+/// Ends that could not be stored were written outside of any term, also when another process may have
+/// continued the rule, and when the rule had come back.
+#[tokio::test(start_paused = true)]
+async fn ends_of_removed_rules_are_not_written_in_a_later_term_nor_for_rules_that_came_back() {
+    let mut bench = Bench::new();
+    let rule = "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {record: r, expr: a}\n";
+    bench.set("a", 2.0, 7_200);
+    let record = Record::new(true);
+    bench.coordination = Some(record.coordination(false));
+    bench.start();
+    let failure = || Some(EvaluationError::Write("no".to_owned()));
+    for is_back in [false, true] {
+        bench.write("a.yml", rule);
+        bench.pass(60).await;
+        let before = bench.stored("r")[0].split(' ').count();
+        bench.data.fail(failure());
+        bench.write("a.yml", "groups: []\n");
+        bench.pass(30).await;
+        assert!(bench.groups().is_empty());
+        if is_back {
+            bench.write("a.yml", &rule.replace("name: g", "name: other"));
+            bench.pass(15).await;
+        } else {
+            record.edit(|owners| {
+                (owners.incarnation, owners.own, owners.free) = (Id(2), RuleShards::NONE, RuleShards::ALL);
+            });
+            bench.pass(5).await;
+        }
+        bench.data.fail(None);
+        bench.pass(60).await;
+        let line = bench.stored("r").remove(0);
+        assert!(!line.contains('x'), "{is_back}: {line}");
+        assert_eq!(line.split(' ').count() > before, is_back, "{line}");
+    }
+    // Without either, they are ended when that is possible again.
+    bench.data.fail(failure());
+    bench.write("a.yml", "groups: []\n");
+    bench.pass(30).await;
+    bench.data.fail(None);
+    bench.pass(15).await;
+    assert!(bench.stored("r")[0].ends_with(" x"), "{:?}", bench.stored("r"));
+}

@@ -13,6 +13,7 @@ use crate::data::Instant;
 use crate::group::{Group, now};
 use crate::ownership::Standing;
 use crate::schedule::{Next, Schedule};
+use crate::writers::Writers;
 
 /// The pause before another look at an unsure term, or before another attempt to continue a group.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -64,6 +65,7 @@ impl Group {
             }
             let continuing = Continuing {
                 spec: &self.spec,
+                writers: Writers::of(self.spec.rules.iter().enumerate()),
                 schedule,
                 data: &*self.parts.common.data,
                 memory: &self.parts.memory,

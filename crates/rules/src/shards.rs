@@ -99,6 +99,11 @@ impl Shards {
         self.running
     }
 
+    /// Whether owners are recorded, so that what is stored needs a term.
+    pub fn are_recorded(&self) -> bool {
+        self.owners.is_some()
+    }
+
     /// How a new group of a shard begins, if it is of the files of before.
     pub fn start_of(&self, shard: Option<u32>) -> Start {
         match (&self.owners, shard) {
