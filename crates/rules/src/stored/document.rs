@@ -89,6 +89,14 @@ impl Document {
         }
     }
 
+    /// About how many bytes the object has: JSON escapes line breaks and quotes of the texts.
+    pub fn bytes_expected(&self) -> u64 {
+        let names =
+            self.namespaces.iter().flat_map(|(name, groups)| groups.keys().chain([name])).map(String::len);
+        let texts = self.each().map(|group| group.text.0.len() * 5 / 4 + 128);
+        (names.sum::<usize>() + texts.sum::<usize>()) as u64
+    }
+
     /// Whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.namespaces.is_empty()

@@ -50,6 +50,9 @@ pub enum StoredError {
     /// Other processes changed the rules each time.
     #[error("other processes changed rules at the same time, {0} times in a row; try again")]
     Contention(u32),
+    /// The server stopped.
+    #[error("the server stops, and the change may be stored or not")]
+    Interrupted,
     /// The store failed.
     #[error("{error}")]
     Store {
@@ -77,13 +80,14 @@ impl StoredError {
             Self::NotFound(_) => ErrorKind::NotFound,
             Self::Broken { .. } => ErrorKind::Corrupt,
             Self::Contention(_) | Self::Memory(_) => ErrorKind::Busy,
+            Self::Interrupted => ErrorKind::Unavailable,
             Self::Store { error, .. } => error.kind(),
         }
     }
 
     /// Whether the change may have happened nevertheless.
     pub fn may_be_done(&self) -> bool {
-        matches!(self, Self::Store { may_be_done: true, .. })
+        matches!(self, Self::Interrupted | Self::Store { may_be_done: true, .. })
     }
 }
 

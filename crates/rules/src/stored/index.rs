@@ -19,6 +19,13 @@ use super::error::StoredError;
 pub const INDEX: &str = "rules/index";
 /// The most tenants with stored rules.
 pub const TENANTS_MAX: usize = 10_000;
+/// The most bytes of a tenant: an id of 150 bytes, and two references with paths of 490, digests of 32 and
+/// names of 50 bytes.
+pub const ENTRY_BYTES: u64 = 1_400;
+/// The largest index: [`TENANTS_MAX`] times [`ENTRY_BYTES`], and its head.
+const INDEX_BYTES_MAX: usize = 14 << 20;
+/// Memory of an index, in multiples of its size: its bytes, their texts, and maps.
+pub const INDEX_MEMORY_PER_BYTE: u64 = 4;
 
 /// A reference to an object with the rules of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +80,9 @@ pub struct Index {
 impl Index {
     /// Reads the object.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        if bytes.len() > INDEX_BYTES_MAX {
+            return Err(format!("it has {} bytes, at most {INDEX_BYTES_MAX}", bytes.len()));
+        }
         let index: Self = envelope::open(Kind::Index, bytes)?;
         match index.tenants.keys().find(|tenant| TenantId::new(tenant).is_err()) {
             Some(tenant) => Err(format!("it names an invalid tenant '{tenant}'")),
@@ -92,8 +102,17 @@ impl Index {
     }
 
     /// The object.
-    pub fn encode(&self) -> Vec<u8> {
-        envelope::seal(Kind::Index, self)
+    pub fn encode(&self) -> Result<Vec<u8>, StoredError> {
+        let bytes = envelope::seal(Kind::Index, self);
+        match bytes.len() > INDEX_BYTES_MAX {
+            true => Err(StoredError::limit(
+                "bytes of the index",
+                bytes.len(),
+                INDEX_BYTES_MAX as u64,
+                "of a bucket",
+            )),
+            false => Ok(bytes),
+        }
     }
 
     /// The index after a change of a tenant, and the object that nothing refers to any more. Without a

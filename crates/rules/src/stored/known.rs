@@ -43,6 +43,8 @@ pub struct Held {
 pub struct Known {
     /// The last index that could be read.
     pub index: Arc<Index>,
+    /// Its memory; `None` before one was read.
+    pub index_memory: Option<Arc<Reservation>>,
     /// Why a newer one could not be read.
     pub error: Option<String>,
     /// The rules.

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Limits, TenantId};
-use sandur_runtime::{Env, ShutdownSignal};
+use sandur_runtime::{Env, ShutdownSignal, Task};
 use sandur_store::Store;
 use tokio::sync::{Mutex, watch};
 
@@ -55,7 +55,9 @@ struct Inner {
     parts: StoredParts,
     known: std::sync::Mutex<Known>,
     /// Reads and changes of this process are made one after the other.
-    turn: Mutex<()>,
+    turn: Arc<Mutex<()>>,
+    /// The change that is made, or was made last.
+    changing: std::sync::Mutex<Option<Task<()>>>,
     changed: watch::Sender<u64>,
 }
 
@@ -83,8 +85,9 @@ pub struct Change<'a> {
 impl StoredRules {
     /// Rules that were not read yet.
     pub fn new(parts: StoredParts) -> Self {
-        let (known, turn) = (std::sync::Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { parts, known, turn, changed: watch::Sender::new(0) }))
+        let (known, turn, changing) =
+            (std::sync::Mutex::default(), Arc::default(), std::sync::Mutex::default());
+        Self(Arc::new(Inner { parts, known, turn, changing, changed: watch::Sender::new(0) }))
     }
 
     /// The budget of rules and of their states.
@@ -100,7 +103,9 @@ impl StoredRules {
         limits: &Limits,
     ) -> Result<(), StoredError> {
         let group = self.check(change, text, limits).await?;
-        self.change(change, |document| document.set(change.namespace, group.clone(), limits)).await
+        let (namespace, limits) = (change.namespace.to_owned(), limits.clone());
+        let edit = move |document: &mut Document| document.set(&namespace, group.clone(), &limits);
+        self.change(change, Box::new(edit)).await
     }
 
     /// Checks a group off the I/O threads, in memory that is reserved first.
@@ -122,21 +127,22 @@ impl StoredRules {
 
     /// Deletes a group.
     pub async fn delete_group(&self, change: Change<'_>, name: &str) -> Result<(), StoredError> {
-        let edit = |document: &mut Document| match document.remove(change.language, change.namespace, name) {
+        let (language, namespace, name) = (change.language, change.namespace.to_owned(), name.to_owned());
+        let edit = move |document: &mut Document| match document.remove(language, &namespace, &name) {
             true => Ok(true),
             false => Err(StoredError::NotFound("group does not exist")),
         };
-        self.change(change, edit).await
+        self.change(change, Box::new(edit)).await
     }
 
     /// Deletes the groups of a namespace.
     pub async fn delete_namespace(&self, change: Change<'_>) -> Result<(), StoredError> {
-        let edit =
-            |document: &mut Document| match document.remove_namespace(change.language, change.namespace) {
-                true => Ok(true),
-                false => Err(StoredError::NotFound("group namespace does not exist")),
-            };
-        self.change(change, edit).await
+        let (language, namespace) = (change.language, change.namespace.to_owned());
+        let edit = move |document: &mut Document| match document.remove_namespace(language, &namespace) {
+            true => Ok(true),
+            false => Err(StoredError::NotFound("group namespace does not exist")),
+        };
+        self.change(change, Box::new(edit)).await
     }
 
     /// The groups of an API, of one namespace or of all. Reads the index first.

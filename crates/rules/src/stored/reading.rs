@@ -17,7 +17,7 @@ use sandur_store::{Intent, Version};
 use super::StoredRules;
 use super::document::{DOCUMENT_BYTES_MAX, Document};
 use super::error::StoredError;
-use super::index::{Entry, INDEX, Index, Reference};
+use super::index::{Entry, INDEX, INDEX_MEMORY_PER_BYTE, Index, Reference};
 use super::known::{Held, OF_BEFORE, OF_INDEX};
 use crate::spec::GroupSpec;
 
@@ -30,6 +30,28 @@ const MEMORY_PER_BYTE: u64 = 6;
 
 /// The rules of an object, the same for evaluation, and the memory of both.
 type Read = (Arc<Document>, Arc<Vec<GroupSpec>>, Arc<Reservation>);
+
+/// An index as it was read.
+pub struct ReadIndex {
+    /// The index.
+    pub index: Arc<Index>,
+    /// Its memory.
+    pub memory: Arc<Reservation>,
+    /// Its version; `None` if there is none yet.
+    pub version: Option<Version>,
+}
+
+/// Rules that are not stored yet.
+pub struct Prepared {
+    /// The rules.
+    pub document: Arc<Document>,
+    /// The same, for evaluation.
+    pub specs: Arc<Vec<GroupSpec>>,
+    /// The object.
+    pub bytes: Bytes,
+    /// The memory of all.
+    pub memory: Reservation,
+}
 
 /// Why an object of a tenant is not in use.
 enum Unread {
@@ -64,10 +86,10 @@ impl StoredRules {
         let _turn = self.0.turn.lock().await;
         for is_last in (0..GONE_MAX).map(|n| n + 1 == GONE_MAX) {
             let index = match self.read_index().await {
-                Ok((index, _)) => index,
+                Ok(index) => index,
                 Err(error) => return self.keep(error),
             };
-            if self.adopt(index, is_last).await {
+            if self.adopt(&index, is_last).await {
                 break;
             }
         }
@@ -94,26 +116,31 @@ impl StoredRules {
         Ok(())
     }
 
-    /// The index now, with its version; no version if there is none yet.
-    pub(super) async fn read_index(&self) -> Result<(Index, Option<Version>), StoredError> {
+    /// The index now.
+    pub(super) async fn read_index(&self) -> Result<ReadIndex, StoredError> {
         let seen = self.lock().index.generation;
         let broken = |reason| StoredError::Broken { object: INDEX.to_owned(), reason, remedy: OF_INDEX };
         self.0.parts.metrics.stored_reads.inc();
         match self.0.parts.store.get_versioned(INDEX, Intent::catalog()).await {
             Ok((bytes, version)) => {
-                let index = Index::decode(&bytes).map_err(broken)?;
+                let memory = self.memory().reserve(bytes.len() as u64 * INDEX_MEMORY_PER_BYTE)?;
+                let decoded = self.0.parts.env.run_blocking(move || Index::decode(&bytes)).await;
+                let index = Arc::new(decoded.map_err(broken)?);
                 match index.generation < seen {
                     true => Err(broken(format!(
                         "its generation is {}, and this process has seen {seen}: an older version was put in \
                          its place",
                         index.generation
                     ))),
-                    false => Ok((index, Some(version))),
+                    false => Ok(ReadIndex { index, memory: Arc::new(memory), version: Some(version) }),
                 }
             }
             Err(error) if error.is_not_found() && seen == 0 => match self.was_lost().await? {
                 true => Err(broken("it does not exist, and objects with rules of tenants do".to_owned())),
-                false => Ok((Index::default(), None)),
+                false => {
+                    let memory = Arc::new(self.memory().empty());
+                    Ok(ReadIndex { index: Arc::default(), memory, version: None })
+                }
             },
             Err(error) if error.is_not_found() => Err(broken("it does not exist any more".to_owned())),
             Err(error) => Err(error.into()),
@@ -133,7 +160,8 @@ impl StoredRules {
 
     /// Reads what changed in a new index, and uses each object that can be read. Returns false if one is gone,
     /// so that a newer index exists; in the last attempt such an object counts as damaged.
-    pub(super) async fn adopt(&self, index: Index, is_last: bool) -> bool {
+    pub(super) async fn adopt(&self, read: &ReadIndex, is_last: bool) -> bool {
+        let index = &read.index;
         let wanted: Vec<(TenantId, Entry)> = {
             let known = self.lock();
             let is_known = |tenant: &TenantId, entry: &Entry| {
@@ -168,7 +196,8 @@ impl StoredRules {
                 known.held.retain(|tenant, _| index.tenants.contains_key(tenant.as_str()));
                 has_changed |= known.held.len() < before || known.error.is_some();
                 known.is_complete |= failed.is_empty();
-                (known.index, known.error) = (Arc::new(index), None);
+                (known.index, known.error) = (Arc::clone(index), None);
+                known.index_memory = Some(Arc::clone(&read.memory));
             }
             known.failed = failed;
         }
@@ -271,15 +300,15 @@ impl StoredRules {
         self.memory().reserve(bytes * MEMORY_PER_BYTE)
     }
 
-    /// Checked groups of a document that is not stored yet, with their memory.
-    pub(super) async fn prepare(
-        &self,
-        document: &Arc<Document>,
-        bytes: &Bytes,
-    ) -> Result<(Arc<Vec<GroupSpec>>, Reservation), StoredError> {
-        let memory = self.reserve(bytes.len() as u64)?;
-        let (document, interval) = (Arc::clone(document), self.0.parts.interval);
-        let specs = self.0.parts.env.run_blocking(move || document.specs(interval)).await;
-        Ok((Arc::new(specs.map_err(StoredError::Refused)?), memory))
+    /// Makes the object of a document, and its groups, off the I/O threads.
+    pub(super) async fn prepare(&self, document: Document) -> Result<Prepared, StoredError> {
+        let (mut memory, interval) = (self.reserve(document.bytes_expected())?, self.0.parts.interval);
+        let job = move || {
+            let bytes = Bytes::from(document.encode()?);
+            memory.resize(bytes.len() as u64 * MEMORY_PER_BYTE)?;
+            let specs = Arc::new(document.specs(interval).map_err(StoredError::Refused)?);
+            Ok(Prepared { document: Arc::new(document), specs, bytes, memory })
+        };
+        self.0.parts.env.run_blocking(job).await
     }
 }
