@@ -1,7 +1,7 @@
 //! The state of rules as it is shown to people: a copy that is made after each evaluation of a group.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sandur_model::TenantId;
@@ -72,18 +72,25 @@ impl Display {
 
     /// Shows the node that evaluates the group.
     pub fn set_evaluator(&self, evaluator: Option<String>) {
-        let shown = GroupShown { evaluator, ..GroupShown::clone(&self.get()) };
-        self.show(shown);
+        let mut now = self.lock();
+        if now.evaluator != evaluator {
+            *now = Arc::new(GroupShown { evaluator, ..GroupShown::clone(&now) });
+        }
     }
 
-    /// Shows a new state.
+    /// Shows a new state, and leaves the node as it is.
     pub fn show(&self, shown: GroupShown) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(shown);
+        let mut now = self.lock();
+        *now = Arc::new(GroupShown { evaluator: now.evaluator.clone(), ..shown });
     }
 
     /// The last state.
     pub fn get(&self) -> Arc<GroupShown> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<GroupShown>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,6 +112,8 @@ struct Shown {
     parts: BTreeMap<u64, Part>,
     next: u64,
     notifier: Option<Notifier>,
+    /// Of all rulers.
+    counts: Counts,
 }
 
 /// The rules of one ruler.
@@ -114,6 +123,35 @@ struct Part {
     /// Groups that other processes evaluate.
     elsewhere: Vec<Arc<Display>>,
     files: Vec<FileShown>,
+    counts: Counts,
+}
+
+/// What is counted of one ruler, or of all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    groups: i64,
+    rules: i64,
+    elsewhere: i64,
+    broken_files: i64,
+}
+
+impl Counts {
+    /// The counts of all after those of one ruler changed.
+    fn with(self, before: Self, now: Self) -> Self {
+        Self {
+            groups: self.groups - before.groups + now.groups,
+            rules: self.rules - before.rules + now.rules,
+            elsewhere: self.elsewhere - before.elsewhere + now.elsewhere,
+            broken_files: self.broken_files - before.broken_files + now.broken_files,
+        }
+    }
+
+    fn show(self, metrics: &RuleMetrics) {
+        metrics.groups.set(self.groups);
+        metrics.rules.set(self.rules);
+        metrics.elsewhere.set(self.elsewhere);
+        metrics.broken_files.set(self.broken_files);
+    }
 }
 
 /// The place where a ruler shows its groups, until it is dropped.
@@ -126,17 +164,27 @@ pub struct ShownPart {
 impl ShownPart {
     /// Shows other groups and files.
     pub(crate) fn set(&self, groups: Vec<Arc<Display>>, elsewhere: Vec<Arc<Display>>, files: Vec<FileShown>) {
-        if let Some(part) = self.all.lock().parts.get_mut(&self.number) {
-            (part.groups, part.elsewhere, part.files) = (groups, elsewhere, files);
-        }
-        self.all.count(&self.metrics);
+        let counts = Counts {
+            groups: groups.len() as i64,
+            rules: groups.iter().map(|display| display.get().spec.rules.len() as i64).sum(),
+            elsewhere: elsewhere.len() as i64,
+            broken_files: files.iter().filter(|file| file.error.is_some()).count() as i64,
+        };
+        let mut all = self.all.lock();
+        let Some(part) = all.parts.get_mut(&self.number) else { return };
+        (part.groups, part.elsewhere, part.files) = (groups, elsewhere, files);
+        let before = std::mem::replace(&mut part.counts, counts);
+        all.counts = all.counts.with(before, counts);
+        all.counts.show(&self.metrics);
     }
 }
 
 impl Drop for ShownPart {
     fn drop(&mut self) {
-        self.all.lock().parts.remove(&self.number);
-        self.all.count(&self.metrics);
+        let mut all = self.all.lock();
+        let before = all.parts.remove(&self.number).map_or(Counts::default(), |part| part.counts);
+        all.counts = all.counts.with(before, Counts::default());
+        all.counts.show(&self.metrics);
     }
 }
 
@@ -151,26 +199,10 @@ impl RulesShown {
         let mut shown = self.lock();
         let number = shown.next;
         shown.next += 1;
-        shown
-            .parts
-            .insert(number, Part { tenant, groups: Vec::new(), elsewhere: Vec::new(), files: Vec::new() });
+        let (groups, elsewhere, files) = (Vec::new(), Vec::new(), Vec::new());
+        let part = Part { tenant, groups, elsewhere, files, counts: Counts::default() };
+        shown.parts.insert(number, part);
         ShownPart { all: self.clone(), number, metrics }
-    }
-
-    /// Counts the groups, rules and broken files of all rulers.
-    fn count(&self, metrics: &RuleMetrics) {
-        let shown = self.lock();
-        let (mut groups, mut rules, mut elsewhere, mut broken) = (0, 0, 0, 0);
-        for part in shown.parts.values() {
-            groups += part.groups.len();
-            elsewhere += part.elsewhere.len();
-            rules += part.groups.iter().map(|display| display.get().spec.rules.len()).sum::<usize>();
-            broken += part.files.iter().filter(|file| file.error.is_some()).count();
-        }
-        metrics.groups.set(groups as i64);
-        metrics.rules.set(rules as i64);
-        metrics.elsewhere.set(elsewhere as i64);
-        metrics.broken_files.set(broken as i64);
     }
 
     /// The Alertmanagers.
@@ -202,7 +234,7 @@ impl RulesShown {
         own.flat_map(|part| part.files.iter().cloned()).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
+    fn lock(&self) -> MutexGuard<'_, Shown> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
