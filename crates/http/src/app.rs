@@ -117,6 +117,12 @@ impl FromRef<App> for RulesShown {
     }
 }
 
+impl FromRef<App> for StoredRules {
+    fn from_ref(app: &App) -> Self {
+        app.stored_rules.clone()
+    }
+}
+
 impl FromRef<App> for Env {
     fn from_ref(app: &App) -> Self {
         app.env.clone()

@@ -2,8 +2,9 @@
 //!
 //! **What it is.** Rule files ([`file`]) with expressions in PromQL and LogQL, templates ([`template`]), the
 //! states of alerts ([`alert`]), the evaluation of groups ([`Group`]), and notifications of Alertmanagers
-//! ([`Notifier`]). A [`Ruler`] runs the groups of files and follows changes of the files. [`RulesShown`] has
-//! the states for people and for the API.
+//! ([`Notifier`]). A [`Ruler`] runs the groups of files, or the stored groups of one tenant, and follows
+//! their changes; [`Rulers`] has one for each tenant with stored rules ([`stored`]). [`RulesShown`] has the
+//! states for people and for the API.
 //!
 //! **What it is not.** It has no HTTP: queries and writes go through `sandur_service` ([`Served`]), and
 //! requests to Alertmanagers through the trait [`Post`]. It does not know the catalog: which process
@@ -59,7 +60,7 @@ pub use external::External;
 pub use group::{EVALUATIONS_MAX, Group, Parts};
 pub use metrics::RuleMetrics;
 pub use notify::{AlertingFile, AlertmanagerShown, Notifier, Post, QUEUED_MAX};
-pub use ownership::{ConfirmedPost, Coordination, LEASE, Lease, Owners, Ownership};
+pub use ownership::{ConfirmedPost, LEASE, Lease, Owners, Ownership};
 pub use restore::Tolerance;
 pub use rule::Common;
 pub use ruler::Ruler;

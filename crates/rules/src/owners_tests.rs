@@ -25,7 +25,7 @@ use crate::group::{EVALUATIONS_MAX, Parts};
 use crate::memory_data::MemoryData;
 use crate::metrics::RuleMetrics;
 use crate::notify::{Notifier, Post};
-use crate::ownership::{ConfirmedPost, Coordination, Lease, Owners, Ownership};
+use crate::ownership::{ConfirmedPost, Lease, Owners, Ownership};
 use crate::restore::Tolerance;
 use crate::rule::Common;
 use crate::ruler::Ruler;
@@ -407,7 +407,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
         stored: None,
         is_new: false,
         shown: shown.part(TenantId::default_tenant(), metrics),
-        coordination: Some(Coordination { ownership, tenant: TenantId::default_tenant(), are_stored: false }),
+        ownership: Some(ownership),
     };
     let stop = Shutdown::default();
     let task = env.spawn("ruler", ruler.run(stop.signal()));

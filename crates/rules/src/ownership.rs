@@ -33,7 +33,7 @@ const REFRESH_MAX: Duration = Duration::from_secs(5);
 /// does not reach the store is presumed dead.
 const SURE_WITHIN: Duration = Duration::from_secs(60);
 /// The pause before another look at an unsure term.
-const PAUSE: Duration = Duration::from_secs(1);
+pub const PAUSE: Duration = Duration::from_secs(1);
 
 /// The owners of all shards, as far as this process knows.
 #[derive(Clone, Debug)]
@@ -88,20 +88,20 @@ pub trait Ownership: Send + Sync {
 }
 
 /// The record of the owners, and whose rules are evaluated.
-#[derive(Clone)]
-pub struct Coordination {
+#[derive(Clone, Copy)]
+pub struct Coordination<'a> {
     /// The record.
-    pub ownership: Arc<dyn Ownership>,
+    pub ownership: &'a Arc<dyn Ownership>,
     /// The tenant.
-    pub tenant: TenantId,
+    pub tenant: &'a TenantId,
     /// Whether these are rules of the store, in place of files.
     pub are_stored: bool,
 }
 
-impl Coordination {
+impl Coordination<'_> {
     /// The shard of a group.
     pub fn shard_of(&self, spec: &GroupSpec) -> u32 {
-        let shard = shard_of(&self.tenant, &spec.file, &spec.name);
+        let shard = shard_of(self.tenant, &spec.file, &spec.name);
         if self.are_stored { shard } else { STORED_RULE_SHARDS + shard }
     }
 

@@ -17,11 +17,11 @@ use tokio::sync::watch;
 use crate::data::Data;
 use crate::group::{Group, Parts, now};
 use crate::output::{self, Written};
-use crate::ownership::{Coordination, DataOfTerm};
+use crate::ownership::{Coordination, DataOfTerm, Ownership};
 use crate::rule::{Common, Rule};
 use crate::running::Start;
 use crate::shards::{Duties, Shards, goes_on_elsewhere};
-use crate::shown::{Display, FileShown, ShownPart};
+use crate::shown::{Display, ShownPart};
 use crate::sources::{Files, Most, Round, Source};
 use crate::spec::GroupSpec;
 use crate::stored::StoredRules;
@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How many rounds a file that changes delays the changes of others.
 const UNSETTLED_MAX: u32 = 5;
 
-/// The evaluation of all rules of a process.
+/// The evaluation of the rules of files, or of the stored rules of one tenant.
 pub struct Ruler {
     /// What groups share.
     pub parts: Parts,
@@ -43,8 +43,9 @@ pub struct Ruler {
     pub built_in: Vec<GroupSpec>,
     /// The files and folders.
     pub sources: Vec<Source>,
-    /// The tenant's rules that were stored through the API, in place of files.
-    pub stored: Option<(StoredRules, TenantId)>,
+    /// The rules that were stored through the API, of which those of the tenant are evaluated in place of
+    /// files.
+    pub stored: Option<StoredRules>,
     /// Whether these rules were stored while this process ran: nobody evaluated them before.
     pub is_new: bool,
     /// The interval of groups that have none.
@@ -53,8 +54,8 @@ pub struct Ruler {
     pub most: Most,
     /// Where the state is shown.
     pub shown: ShownPart,
-    /// Which groups this process evaluates; `None`: all.
-    pub coordination: Option<Coordination>,
+    /// The record of the owners of groups; `None`: this process evaluates all.
+    pub ownership: Option<Arc<dyn Ownership>>,
 }
 
 /// A running group.
@@ -73,8 +74,6 @@ type Key = (Arc<str>, String);
 struct State {
     files: Files,
     stored: Arc<Vec<GroupSpec>>,
-    /// Errors about stored rules.
-    damage: Vec<FileShown>,
     running: BTreeMap<Key, Running>,
     /// Series of removed rules whose ends could not be stored yet.
     orphans: Written,
@@ -89,7 +88,7 @@ impl Ruler {
     /// Runs until the server stops.
     pub async fn run(self, stopping: ShutdownSignal) {
         let mut state = State::new(self.is_new);
-        let mut changes = self.stored.as_ref().map(|(stored, _)| stored.changes());
+        let mut changes = self.stored.as_ref().map(StoredRules::changes);
         let (mut first, mut changed, mut unsettled_rounds) = (true, true, 0);
         loop {
             changed |= self.look(&mut state).await;
@@ -112,6 +111,12 @@ impl Ruler {
         }
     }
 
+    /// Which groups this process evaluates; `None`: all.
+    fn coordination(&self) -> Option<Coordination<'_>> {
+        let (tenant, are_stored) = (&self.parts.tenant, self.stored.is_some());
+        self.ownership.as_ref().map(|ownership| Coordination { ownership, tenant, are_stored })
+    }
+
     /// Waits for the next round, which a change of stored rules begins at once, and looks at the owners of
     /// shards meanwhile. Breaks when the server stops.
     async fn pause(
@@ -125,7 +130,7 @@ impl Ruler {
         let until = env.monotonic() + wait;
         while env.monotonic() < until && !self.is_over(state) {
             let rest = until.saturating_sub(env.monotonic());
-            let rest = if self.coordination.is_some() { rest.min(LOOK) } else { rest };
+            let rest = if self.ownership.is_some() { rest.min(LOOK) } else { rest };
             tokio::select! {
                 () = stopping.triggered() => return ControlFlow::Break(()),
                 () = change_of(changes) => return ControlFlow::Continue(()),
@@ -144,14 +149,14 @@ impl Ruler {
             && state.running.is_empty()
             && state.elsewhere.is_empty()
             && state.orphans.is_empty()
-            && state.damage.is_empty()
     }
 
     /// Takes shards, gives them up, and drops those that are lost. Returns whether other groups are to run.
     async fn look(&self, state: &mut State) -> bool {
-        let Some(of) = &self.coordination else { return false };
+        let Some(of) = self.coordination() else { return false };
         let ownership = &of.ownership;
         let (owners, before) = (ownership.owners(), state.shards.running());
+        let have_moved = state.shards.nodes() != owners.nodes;
         let (incarnation, is_recorded) = (owners.incarnation, owners.is_recorded);
         let duties = state.shards.look(owners, ownership.lease().age);
         let Duties { dropped, given_up, owned, is_new_term } = duties;
@@ -174,25 +179,24 @@ impl Ruler {
                 Err(error) => tracing::warn!(error, "shards of rules could not be taken; trying again"),
             }
         }
-        let own = state.running.values().map(|running| (&running.spec, &running.display));
-        for (spec, display) in state.elsewhere.iter().map(|(spec, display)| (spec, display)).chain(own) {
-            self.show_evaluator(state, spec, display);
+        if have_moved {
+            let own = state.running.values().map(|running| (&running.spec, &running.display));
+            for (spec, display) in state.elsewhere.iter().map(|(spec, display)| (spec, display)).chain(own) {
+                self.show_evaluator(state, spec, display);
+            }
         }
         // Shards that were dropped and taken again have no groups any more.
         !dropped.is_empty() || state.shards.running() != before
     }
 
     fn show_evaluator(&self, state: &State, spec: &GroupSpec, display: &Display) {
-        let shard = self.coordination.as_ref().map(|of| of.shard_of(spec));
-        let evaluator = shard.and_then(|shard| state.shards.evaluator_of(shard));
-        if display.get().evaluator != evaluator {
-            display.set_evaluator(evaluator);
-        }
+        let shard = self.coordination().map(|of| of.shard_of(spec));
+        display.set_evaluator(shard.and_then(|shard| state.shards.evaluator_of(shard)));
     }
 
     async fn read(&self, state: &mut State, first: bool) -> Round {
-        if let Some((stored, tenant)) = &self.stored {
-            return state.read_stored(stored, tenant);
+        if let Some(stored) = &self.stored {
+            return state.read_stored(stored, &self.parts.tenant);
         }
         let mut files = std::mem::take(&mut state.files);
         let (sources, interval, most) = (self.sources.clone(), self.interval, self.most);
@@ -235,12 +239,12 @@ impl Ruler {
         }
         let own = state.running.values().map(|running| Arc::clone(&running.display)).collect();
         let elsewhere = state.elsewhere.iter().map(|(_, display)| Arc::clone(display)).collect();
-        self.shown.set(own, elsewhere, state.shown());
+        self.shown.set(own, elsewhere, state.files.shown());
     }
 
     /// Removes the groups of shards that this process does not own.
     fn remove_others(&self, state: &mut State, specs: &mut BTreeMap<Key, GroupSpec>) -> Vec<GroupSpec> {
-        let Some(of) = &self.coordination else { return Vec::new() };
+        let Some(of) = self.coordination() else { return Vec::new() };
         let running = state.shards.running();
         let is_own = |spec: &GroupSpec| running.has(of.shard_of(spec));
         let elsewhere = specs.values().filter(|spec| !is_own(spec)).cloned().collect();
@@ -273,7 +277,7 @@ impl Ruler {
         hand_over_orphans(&mut state.orphans, &mut groups);
         for (key, spec, group) in groups {
             let (stop, display) = (Shutdown::default(), Arc::clone(group.display()));
-            let shard = self.coordination.as_ref().map(|of| of.shard_of(&spec));
+            let shard = self.coordination().map(|of| of.shard_of(&spec));
             let start = self.start_of(state, &spec);
             let task = self.parts.env.spawn("rules", group.run(start, stop.signal()));
             state.started.insert(Arc::clone(&key.0));
@@ -286,14 +290,14 @@ impl Ruler {
 
     /// How a group begins.
     fn start_of(&self, state: &State, spec: &GroupSpec) -> Start {
-        let shard = self.coordination.as_ref().map(|of| of.shard_of(spec));
+        let shard = self.coordination().map(|of| of.shard_of(spec));
         state.shards.start_of(shard)
     }
 
     /// A group, within the term of its shard.
     fn group(&self, state: &State, spec: GroupSpec, is_restored: bool) -> Group {
-        let shard = self.coordination.as_ref().map(|of| of.shard_of(&spec));
-        let term = self.coordination.as_ref().zip(shard);
+        let shard = self.coordination().map(|of| of.shard_of(&spec));
+        let term = self.coordination().zip(shard);
         let term = term.and_then(|(of, shard)| state.shards.term_of(of, &self.parts.env, shard));
         let mut parts = self.parts.clone();
         if let Some(term) = &term {
@@ -310,7 +314,7 @@ impl Ruler {
             return;
         }
         let data = Arc::clone(&self.parts.common.data);
-        let data: Arc<dyn Data> = match &self.coordination {
+        let data: Arc<dyn Data> = match self.coordination() {
             Some(of) if state.shards.are_recorded() => {
                 let mut own = of.own_kind(state.shards.running()).iter();
                 let term = own.next().and_then(|shard| state.shards.term_of(of, &self.parts.env, shard));
@@ -335,7 +339,6 @@ impl State {
         Self {
             files: Files::default(),
             stored: Arc::default(),
-            damage: Vec::new(),
             running: BTreeMap::new(),
             orphans: Written::new(),
             started: HashSet::new(),
@@ -346,9 +349,9 @@ impl State {
 
     /// Takes the stored rules that hold now.
     fn read_stored(&mut self, stored: &StoredRules, tenant: &TenantId) -> Round {
-        let (specs, damage) = (stored.specs(tenant), stored.shown(tenant));
-        let changed = !Arc::ptr_eq(&specs, &self.stored) || damage != self.damage;
-        (self.stored, self.damage) = (specs, damage);
+        let specs = stored.specs(tenant);
+        let changed = !Arc::ptr_eq(&specs, &self.stored);
+        self.stored = specs;
         Round { changed, unsettled: false }
     }
 
@@ -356,12 +359,6 @@ impl State {
         let mut groups = self.files.groups();
         groups.extend(self.stored.iter().cloned());
         groups
-    }
-
-    fn shown(&self) -> Vec<FileShown> {
-        let mut shown = self.files.shown();
-        shown.extend(self.damage.iter().cloned());
-        shown
     }
 }
 

@@ -17,7 +17,7 @@ use crate::group::EVALUATIONS_MAX;
 use crate::memory_data::MemoryData;
 use crate::metrics::RuleMetrics;
 use crate::notify::{Notifier, Post};
-use crate::ownership::{Lease, Owners, Ownership};
+use crate::ownership::{Lease, Owners};
 use crate::restore::Tolerance;
 use crate::rule::Common;
 use crate::rulers::Rulers;
@@ -58,7 +58,7 @@ struct Bench {
     metrics: RuleMetrics,
     shown: RulesShown,
     running: Option<(Shutdown, Task<()>)>,
-    coordination: Option<Coordination>,
+    ownership: Option<Arc<dyn Ownership>>,
 }
 
 /// A record of owners in which this process gets what it wants.
@@ -79,9 +79,8 @@ impl Record {
         })))
     }
 
-    fn coordination(self: &Arc<Self>, are_stored: bool) -> Coordination {
-        let ownership = SharedOwnership::new(Arc::<Self>::clone(self), RuleMetrics::default()).part();
-        Coordination { ownership, tenant: TenantId::default_tenant(), are_stored }
+    fn part(self: &Arc<Self>) -> Option<Arc<dyn Ownership>> {
+        Some(SharedOwnership::new(Arc::<Self>::clone(self), RuleMetrics::default()).part())
     }
 
     fn edit(&self, edit: impl FnOnce(&mut Owners)) {
@@ -127,7 +126,7 @@ impl Bench {
             metrics: RuleMetrics::default(),
             shown: RulesShown::default(),
             running: None,
-            coordination: None,
+            ownership: None,
         }
     }
 
@@ -145,7 +144,7 @@ impl Bench {
     /// Starts a server with stored rules only.
     fn start_stored(&mut self, stored: &StoredRules) {
         let (make, of) = (self.maker(), stored.clone());
-        let make = Box::new(move |tenant| Ruler { stored: Some((of.clone(), tenant)), ..make() });
+        let make = Box::new(move |_| Ruler { stored: Some(of.clone()), ..make() });
         let rulers = Rulers { env: self.env.clone(), stored: stored.clone(), make };
         let stop = Shutdown::default();
         let task = self.env.spawn("rulers", rulers.run(stop.signal()));
@@ -174,7 +173,7 @@ impl Bench {
         let parts =
             Parts { env: env.clone(), tenant, common, notifier, resend_delay, memory, metrics, turns };
         let sources = vec![Source::parse(&self.directory.path().display().to_string())];
-        let (shown, coordination) = (self.shown.clone(), self.coordination.clone());
+        let (shown, ownership) = (self.shown.clone(), self.ownership.clone());
         move || Ruler {
             parts: parts.clone(),
             built_in: Vec::new(),
@@ -184,7 +183,7 @@ impl Bench {
             stored: None,
             is_new: false,
             shown: shown.part(TenantId::default_tenant(), parts.metrics.clone()),
-            coordination: coordination.clone(),
+            ownership: ownership.clone(),
         }
     }
 
@@ -513,7 +512,7 @@ async fn groups_whose_shards_are_dropped_and_taken_in_one_look_go_on() {
     bench.write("a.yml", rule);
     bench.set("a", 2.0, 7_200);
     let record = Record::new(false);
-    bench.coordination = Some(record.coordination(false));
+    bench.ownership = record.part();
     bench.start();
     bench.pass(35).await;
     let count = |bench: &Bench| bench.stored("r")[0].split(' ').count();
@@ -538,7 +537,7 @@ async fn groups_whose_shards_are_dropped_and_taken_in_one_look_go_on() {
 async fn rules_of_a_new_tenant_do_not_make_up_the_time_before_them() {
     let mut bench = Bench::new();
     bench.set("a", 2.0, 7_200);
-    bench.coordination = Some(Record::new(true).coordination(true));
+    bench.ownership = Record::new(true).part();
     let bucket = FaultStore::new(bench.env.clone(), 1, FaultPlan::none());
     let stored = bench.stored_rules(&bucket);
     bench.start_stored(&stored);
@@ -572,9 +571,8 @@ async fn alerts_that_wait_are_withdrawn_with_their_own_shard_only() {
     bench.write("a.yml", "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {alert: x, expr: 'a > 1'}\n");
     let record = Record::new(true);
     let shared = SharedOwnership::new(Arc::<Record>::clone(&record), bench.metrics.clone());
-    let of = |are_stored: bool| Coordination { ownership: shared.part(), ..record.coordination(are_stored) };
     let (make, stop) = (bench.maker(), Shutdown::default());
-    let of_files = Ruler { coordination: Some(of(false)), ..make() };
+    let of_files = Ruler { ownership: Some(shared.part()), ..make() };
     let _files = bench.env.spawn("ruler", of_files.run(stop.signal()));
     bench.pass(30).await;
     assert_eq!((bench.states().as_str(), bench.metrics.queued.get()), ("firing", 1));
@@ -584,12 +582,8 @@ async fn alerts_that_wait_are_withdrawn_with_their_own_shard_only() {
     let change = Change { tenant: &tenant, language: Language::Promql, namespace: "n", from_previous: false };
     let text = "name: g\ninterval: 10s\nrules:\n- {alert: y, expr: 'a > 1'}\n".to_owned();
     stored.set_group(change, text, &sandur_model::Limits::default()).await.unwrap();
-    let of_stored = Ruler {
-        coordination: Some(of(true)),
-        stored: Some((stored.clone(), tenant.clone())),
-        is_new: true,
-        ..make()
-    };
+    let of_stored =
+        Ruler { ownership: Some(shared.part()), stored: Some(stored.clone()), is_new: true, ..make() };
     let _stored = bench.env.spawn("ruler", of_stored.run(stop.signal()));
     bench.pass(1).await;
     assert_eq!(bench.metrics.queued.get(), 1, "the first look");
@@ -612,7 +606,7 @@ async fn ends_of_removed_rules_are_not_written_in_a_later_term_nor_for_rules_tha
     let rule = "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {record: r, expr: a}\n";
     bench.set("a", 2.0, 7_200);
     let record = Record::new(true);
-    bench.coordination = Some(record.coordination(false));
+    bench.ownership = record.part();
     bench.start();
     let failure = || Some(EvaluationError::Write("no".to_owned()));
     for is_back in [false, true] {

@@ -4,6 +4,7 @@
 //! have ended, and their alerts no longer wait to be sent. When the incarnation changes, or a shard is lost,
 //! its groups are dropped at once, with what they know and what they wanted to send.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandur_model::RuleShards;
@@ -119,6 +120,11 @@ impl Shards {
         self.continued = RuleShards::NONE;
     }
 
+    /// The owners, by node id.
+    pub fn nodes(&self) -> &[(RuleShards, String)] {
+        self.owners.as_ref().map_or(&[], |owners| &owners.nodes)
+    }
+
     /// The node that owns a shard.
     pub fn evaluator_of(&self, shard: u32) -> Option<String> {
         let owners = self.owners.as_ref()?;
@@ -126,9 +132,9 @@ impl Shards {
     }
 
     /// The term of a shard; `None` if owners are not recorded.
-    pub fn term_of(&self, of: &Coordination, env: &Env, shard: u32) -> Option<Term> {
+    pub fn term_of(&self, of: Coordination<'_>, env: &Env, shard: u32) -> Option<Term> {
         let owners = self.owners.as_ref()?;
-        Some(Term::new(of.ownership.clone(), env.clone(), owners.incarnation, shard))
+        Some(Term::new(Arc::clone(of.ownership), env.clone(), owners.incarnation, shard))
     }
 }
 

@@ -79,8 +79,8 @@ struct Part {
 }
 
 impl Part {
-    /// Claims shards; the function gets those that the process owns. Returns the claims of all rulers; `None`,
-    /// and changes nothing, if the term has ended: other rulers may have claims under the new one.
+    /// Claims shards; the function gets those that the process owns. Returns the claims of all rulers. If the
+    /// term has ended, returns `None` and changes nothing: other rulers may have claims under the new one.
     fn claim(&self, incarnation: Id, shards_of: impl FnOnce(RuleShards) -> RuleShards) -> Option<RuleShards> {
         let mut claims = self.all.lock();
         let lease = self.all.record.lease();

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use sandur_rules::RulesShown;
+use sandur_rules::stored::StoredRules;
 use sandur_runtime::Env;
 use sandur_service::Queries;
 
@@ -18,9 +19,9 @@ pub static RULES: Route = Route {
     methods: GET,
     paths: &["/prometheus/api/v1/rules", "/api/v1/rules"],
     scope: Access::Read,
-    does: "Rules of the files of this process, with the states and alerts of those that it evaluates, in \
-           Prometheus' format; `evaluator` of a group is the node that evaluates it. Files that are not in \
-           use because of an error are warnings.",
+    does: "Rules of files and stored rules of the tenant, with the states and alerts of those that this \
+           process evaluates, in Prometheus' format; `evaluator` of a group is the node that evaluates it. \
+           Files that are not in use because of an error, and damaged stored rules, are warnings.",
     parameters: &[
         parameter("type", "`alert` or `record`"),
         parameter("rule_name[]", "names of rules; by default all"),
@@ -54,13 +55,14 @@ async fn rules(
     State(env): State<Env>,
     State(queries): State<Queries>,
     State(shown): State<RulesShown>,
+    State(stored): State<StoredRules>,
     call: Call,
 ) -> Result<Response, Refused> {
     let filter = Filter::of(&call, &queries).await?;
     let tenant = &call.caller.tenant;
     let Page { groups, next } = filter.page(shown.groups(tenant))?;
     let error = |file: sandur_rules::FileShown| Some(format!("{}: {}", file.path, file.error?));
-    let warnings = shown.files(tenant).into_iter().filter_map(error).collect();
+    let warnings = shown.files(tenant).into_iter().chain(stored.shown(tenant)).filter_map(error).collect();
     let pieces = GroupList::new(groups, &filter, next, warnings);
     Ok(in_pieces(&env, &call, JSON, pieces, |_| ()).await)
 }

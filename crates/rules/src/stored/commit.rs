@@ -87,7 +87,7 @@ impl StoredRules {
                 match edit(&mut document) {
                     Ok(true) => {}
                     Ok(false) => return Ok(()),
-                    // If the answer of the store was lost, the change was made before the index changed again.
+                    // If an answer of the store was lost, the change was made before the index changed again.
                     Err(StoredError::NotFound(_)) if was_tried => return Ok(()),
                     Err(error) => return Err(error),
                 }

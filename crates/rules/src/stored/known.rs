@@ -76,9 +76,10 @@ impl Known {
         }
     }
 
-    /// Tenants whose rules are evaluated or cannot be read.
+    /// Tenants with groups.
     pub fn tenants(&self) -> Vec<TenantId> {
-        self.held.keys().cloned().collect()
+        let with_groups = self.held.iter().filter(|(_, held)| !held.specs.is_empty());
+        with_groups.map(|(tenant, _)| tenant.clone()).collect()
     }
 
     /// The groups of a tenant.

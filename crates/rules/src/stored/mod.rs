@@ -178,7 +178,7 @@ impl StoredRules {
         found.ok_or(StoredError::NotFound("group does not exist"))
     }
 
-    /// Tenants with rules, or with rules that cannot be read.
+    /// Tenants with groups.
     pub fn tenants(&self) -> Vec<TenantId> {
         self.lock().tenants()
     }

@@ -158,8 +158,8 @@ impl StoredRules {
         Ok(!tenants.is_empty())
     }
 
-    /// Reads what changed in a new index, and uses each object that can be read. Returns false if one is gone,
-    /// so that a newer index exists; in the last attempt such an object counts as damaged.
+    /// Reads what changed in a new index, and uses each object that can be read. Returns false if one is
+    /// gone, so that a newer index exists; in the last attempt such an object counts as damaged.
     pub(super) async fn adopt(&self, read: &ReadIndex, is_last: bool) -> bool {
         let index = &read.index;
         let wanted: Vec<(TenantId, Entry)> = {

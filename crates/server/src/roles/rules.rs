@@ -15,8 +15,8 @@ use sandur_model::{Role, TenantId};
 use sandur_rules::file::{ReadOptions, read};
 use sandur_rules::stored::{StoredParts, StoredRules};
 use sandur_rules::{
-    AlertingFile, Common, ConfirmedPost, Coordination, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier,
-    Ownership, Parts, Post, RuleMetrics, Ruler, Rulers, Served, SharedOwnership, Source, Tolerance,
+    AlertingFile, Common, ConfirmedPost, EVALUATIONS_MAX, External, GroupSpec, Most, Notifier, Ownership,
+    Parts, Post, RuleMetrics, Ruler, Rulers, Served, SharedOwnership, Source, Tolerance,
 };
 use sandur_runtime::{Env, Task};
 use sandur_service::Queries;
@@ -214,19 +214,12 @@ impl Shared {
             interval: of.evaluation_interval,
             most: Most { groups: count(of.max_groups), rules: count(of.max_rules) },
             shown: app.rules.part(tenant.clone(), metrics.clone()),
-            coordination: self.ownership.as_ref().map(|of| Coordination {
-                ownership: of.part(),
-                tenant,
-                are_stored: false,
-            }),
+            ownership: self.ownership.as_ref().map(SharedOwnership::part),
         }
     }
 
     fn ruler_of_stored(&self, tenant: TenantId) -> Ruler {
-        let stored = Some((self.app.stored_rules.clone(), tenant.clone()));
-        let ruler = self.ruler(tenant);
-        let coordination = ruler.coordination.clone().map(|of| Coordination { are_stored: true, ..of });
-        Ruler { stored, coordination, ..ruler }
+        Ruler { stored: Some(self.app.stored_rules.clone()), ..self.ruler(tenant) }
     }
 }
 
