@@ -158,6 +158,11 @@ impl Rule {
         self.account(0)
     }
 
+    /// Whether it has the state that another process had, and was not evaluated since.
+    pub fn has_taken_over(&self) -> bool {
+        self.stored.is_some()
+    }
+
     /// Evaluates the rule and stores its series. Alerts change even if their series cannot be stored.
     pub async fn evaluate(&mut self, common: &Common, occasion: Occasion) -> Result<(), EvaluationError> {
         let context = common.data.context(common.timeout);

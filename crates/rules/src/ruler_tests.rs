@@ -640,3 +640,25 @@ async fn ends_of_removed_rules_are_not_written_in_a_later_term_nor_for_rules_tha
     bench.pass(15).await;
     assert!(bench.stored("r")[0].ends_with(" x"), "{:?}", bench.stored("r"));
 }
+
+/// After 20 attempts the group started as after a restart.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_cannot_be_continued_yet_is_continued_later() {
+    let mut bench = Bench::new();
+    let rule = "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {record: r, expr: a}\n  \
+                - {alert: x, expr: 'a > 1', for: 2m}\n";
+    bench.write("a.yml", rule);
+    bench.set("a", 2.0, 7_200);
+    for (failing, expected) in [(0, "pending"), (90, "firing"), (900, "firing"), (1_100, "pending")] {
+        bench.kill();
+        bench.ownership = Record::new(true).part();
+        bench.data.fail(Some(EvaluationError::Incomplete("no".to_owned())));
+        bench.start();
+        bench.pass(failing).await;
+        bench.data.fail(None);
+        bench.pass(25).await;
+        assert_eq!(bench.states(), expected, "{failing} s");
+        bench.pass(150).await;
+        assert_eq!(bench.states(), "firing");
+    }
+}

@@ -6,19 +6,20 @@
 
 use std::time::Duration;
 
-use sandur_runtime::ShutdownSignal;
+use sandur_runtime::{Backoff, ShutdownSignal};
 
+use crate::catch_up::CATCH_UP_MAX;
 use crate::continuing::{Continuing, Resume};
 use crate::data::Instant;
+use crate::error::EvaluationError;
 use crate::group::{Group, now};
-use crate::ownership::Standing;
+use crate::ownership::{PAUSE, Standing};
+use crate::rule::Rule;
 use crate::schedule::{Next, Schedule};
 use crate::writers::Writers;
 
-/// The pause before another look at an unsure term, or before another attempt to continue a group.
-const PAUSE: Duration = Duration::from_secs(1);
-/// How often a group tries to continue before it starts as after a restart.
-const ATTEMPTS_MAX: u32 = 20;
+/// The pauses before another attempt to continue a group.
+const PAUSES: Backoff = Backoff::new(PAUSE, Duration::from_secs(10));
 
 /// How a group begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,41 +60,66 @@ impl Group {
     async fn begin(&mut self, start: Start, schedule: Schedule, stop: &ShutdownSignal) -> Option<Instant> {
         let env = self.parts.env.clone();
         let Start::Continued(since) = start else { return Some(schedule.first(now(&env))) };
-        for attempt in 0..ATTEMPTS_MAX {
+        let (mut pauses, mut is_first) = (PAUSES.pauses(), true);
+        // What is older than the evaluations that can be made up is missed anyway.
+        let most = self.spec.interval.saturating_mul(CATCH_UP_MAX as u32);
+        let until = env.monotonic().saturating_add(most);
+        loop {
             if !self.is_owner(stop).await {
                 return None;
             }
-            let continuing = Continuing {
-                spec: &self.spec,
-                writers: Writers::of(self.spec.rules.iter().enumerate()),
-                schedule,
-                data: &*self.parts.common.data,
-                memory: &self.parts.memory,
-                timeout: self.parts.common.timeout,
-                outage: self.parts.common.tolerance.outage,
-                now: now(&env),
-                since,
-            };
-            match continuing.restore(&mut self.rules).await {
+            let error = match self.restore_from(since, schedule).await {
                 Ok(Some(Resume { at, missed })) => {
                     self.note_missed(missed);
                     return Some(at);
                 }
-                Ok(None) => return Some(schedule.first(now(&env))),
-                Err(error) => {
-                    let (file, group) = (&*self.spec.file, &self.spec.name);
-                    if attempt == 0 {
-                        tracing::warn!(file, group, %error, "a group cannot be continued yet; trying again");
-                    }
-                }
+                Ok(None) => break,
+                Err(error) => error,
+            };
+            let (file, group) = (&*self.spec.file, &self.spec.name);
+            if env.monotonic() >= until {
+                let text = "a group could not be continued; its alerts start as after a restart";
+                tracing::error!(file, group, %error, "{text}");
+                break;
             }
-            if env.timeout(PAUSE, stop.triggered()).await.is_some() {
+            if is_first {
+                tracing::warn!(file, group, %error, "a group cannot be continued yet; trying again");
+            }
+            is_first = false;
+            if env.timeout(pauses.after_failure(), stop.triggered()).await.is_some() {
                 return None;
             }
         }
-        let (file, group) = (&*self.spec.file, &self.spec.name);
-        tracing::error!(file, group, "a group could not be continued; its alerts start as after a restart");
+        self.forget();
         Some(schedule.first(now(&env)))
+    }
+
+    /// Gives the rules the states that another process left.
+    async fn restore_from(
+        &mut self,
+        since: Instant,
+        schedule: Schedule,
+    ) -> Result<Option<Resume>, EvaluationError> {
+        let continuing = Continuing {
+            spec: &self.spec,
+            writers: Writers::of(self.spec.rules.iter().enumerate()),
+            schedule,
+            data: &*self.parts.common.data,
+            memory: &self.parts.memory,
+            timeout: self.parts.common.timeout,
+            outage: self.parts.common.tolerance.outage,
+            now: now(&self.parts.env),
+            since,
+        };
+        continuing.restore(&mut self.rules).await
+    }
+
+    /// Forgets what rules took over before an attempt to continue the group failed.
+    fn forget(&mut self) {
+        let memory = &self.parts.memory;
+        for rule in self.rules.iter_mut().filter(|rule| rule.has_taken_over()) {
+            *rule = Rule::new(rule.spec.clone(), memory.empty(), false);
+        }
     }
 
     /// Waits until it is sure whether the term goes on. Returns whether it does.
