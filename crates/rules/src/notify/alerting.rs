@@ -4,7 +4,7 @@
 //! **Invariants.** An unknown key is an error with its line. A file with an error keeps what held before.
 //! Alertmanagers come from files of the operator only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -68,13 +68,13 @@ impl Alerting {
         Ok(Self { relabel, managers })
     }
 
-    /// The Alertmanagers, with those of files.
+    /// The Alertmanagers, with those of files, and how many are too many.
     fn destinations(
         &self,
         known: &mut BTreeMap<String, KnownFiles>,
         memory: &MemoryBudget,
-    ) -> Vec<Destination> {
-        let mut found: Vec<Destination> = Vec::new();
+    ) -> (Vec<Destination>, usize) {
+        let (mut found, mut urls): (Vec<Destination>, HashSet<String>) = (Vec::new(), HashSet::new());
         for managers in &self.managers {
             let mut groups = managers.groups.clone();
             for files in &managers.files {
@@ -85,12 +85,13 @@ impl Alerting {
                 groups.iter().flat_map(|group| group.targets.iter().map(move |address| (group, address)));
             for (group, address) in all {
                 let Some(url) = managers.url(group, address) else { continue };
-                if !found.iter().any(|other| other.url == url) && found.len() < ALERTMANAGERS_MAX {
+                if urls.insert(url.clone()) && found.len() < ALERTMANAGERS_MAX {
                     found.push(Destination { url, relabel: managers.alert_relabel.clone() });
                 }
             }
         }
-        found
+        let left_out = urls.len() - found.len();
+        (found, left_out)
     }
 }
 
@@ -168,6 +169,8 @@ pub struct AlertingFile {
     now: Alerting,
     known: BTreeMap<String, KnownFiles>,
     memory: MemoryBudget,
+    /// How many Alertmanagers are too many.
+    pub left_out: usize,
     /// Why the last version of the file is not in use.
     pub error: Option<String>,
 }
@@ -180,7 +183,7 @@ impl AlertingFile {
     pub fn open(path: PathBuf) -> Result<Self, String> {
         let memory = MemoryBudget::root("files of Alertmanagers", LISTS_BYTES_MAX);
         let now = Self::parse(&path)?;
-        Ok(Self { path, now, known: BTreeMap::new(), memory, error: None })
+        Ok(Self { path, now, known: BTreeMap::new(), memory, left_out: 0, error: None })
     }
 
     fn parse(path: &PathBuf) -> Result<Alerting, String> {
@@ -200,7 +203,12 @@ impl AlertingFile {
                 self.error = Some(error);
             }
         }
-        let destinations = self.now.destinations(&mut self.known, &self.memory);
+        let (destinations, left_out) = self.now.destinations(&mut self.known, &self.memory);
+        if left_out > 0 && left_out != self.left_out {
+            let (file, most) = (self.path.display(), ALERTMANAGERS_MAX);
+            tracing::error!(%file, left_out, most, "too many Alertmanagers: some get no alerts");
+        }
+        self.left_out = left_out;
         Found { relabel: self.now.relabel.clone(), destinations }
     }
 }
@@ -254,6 +262,19 @@ alerting:
         std::fs::write(&path, text.replace("'b:9093'", "")).unwrap();
         std::fs::remove_file(folder.path().join("t.json")).unwrap();
         assert_eq!((urls(&file.read()), file.error.is_none()), (expected[..1].to_vec(), true));
+    }
+
+    /// They were left out without a word.
+    #[test]
+    fn too_many_alertmanagers_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("prometheus.yml");
+        let targets: Vec<String> = (0..110).chain(0..5).map(|n| format!("am{n}:9093")).collect();
+        let targets = targets.join(", ");
+        let text = format!("alerting: {{alertmanagers: [{{static_configs: [{{targets: [{targets}]}}]}}]}}");
+        std::fs::write(&path, text).unwrap();
+        let mut file = AlertingFile::open(path).unwrap();
+        assert_eq!((file.read().destinations.len(), file.left_out), (100, 10));
     }
 
     #[test]
