@@ -402,6 +402,7 @@ fn start(world: &Arc<World>, node: usize) -> Running {
         parts,
         built_in: Vec::new(),
         sources: vec![Source::parse(&world.directory.path().display().to_string())],
+        state_memory_max: Box::new(|| 16 << 20),
         interval: Duration::from_secs(60),
         most: Most { groups: 100, rules: 1_000 },
         stored: None,

@@ -48,6 +48,8 @@ pub struct Ruler {
     pub stored: Option<StoredRules>,
     /// Whether these rules were stored while this process ran: nobody evaluated them before.
     pub is_new: bool,
+    /// The limit of the memory of states, which may change.
+    pub state_memory_max: Box<dyn Fn() -> u64 + Send + Sync>,
     /// The interval of groups that have none.
     pub interval: Duration,
     /// The most groups and rules.
@@ -91,6 +93,7 @@ impl Ruler {
         let mut changes = self.stored.as_ref().map(StoredRules::changes);
         let (mut first, mut changed, mut unsettled_rounds) = (true, true, 0);
         loop {
+            self.parts.memory.set_limit((self.state_memory_max)());
             changed |= self.look(&mut state).await;
             let round = self.read(&mut state, first).await;
             changed |= round.changed;

@@ -1,7 +1,7 @@
 //! Courses of rules over files, with data in memory and a simulated clock.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use sandur_base::{BoxFuture, Id};
 use sandur_model::{Labels, is_stale};
@@ -59,6 +59,8 @@ struct Bench {
     shown: RulesShown,
     running: Option<(Shutdown, Task<()>)>,
     ownership: Option<Arc<dyn Ownership>>,
+    /// The limit of the memory of states.
+    limit: Arc<AtomicU64>,
 }
 
 /// A record of owners in which this process gets what it wants.
@@ -127,6 +129,7 @@ impl Bench {
             shown: RulesShown::default(),
             running: None,
             ownership: None,
+            limit: Arc::new(AtomicU64::new(16 << 20)),
         }
     }
 
@@ -173,11 +176,15 @@ impl Bench {
         let parts =
             Parts { env: env.clone(), tenant, common, notifier, resend_delay, memory, metrics, turns };
         let sources = vec![Source::parse(&self.directory.path().display().to_string())];
-        let (shown, ownership) = (self.shown.clone(), self.ownership.clone());
+        let (shown, ownership, limit) = (self.shown.clone(), self.ownership.clone(), Arc::clone(&self.limit));
         move || Ruler {
             parts: parts.clone(),
             built_in: Vec::new(),
             sources: sources.clone(),
+            state_memory_max: {
+                let limit = Arc::clone(&limit);
+                Box::new(move || limit.load(Ordering::Relaxed))
+            },
             interval: minutes(1),
             most: Most { groups: 100, rules: 1_000 },
             stored: None,
@@ -660,5 +667,19 @@ async fn a_group_that_cannot_be_continued_yet_is_continued_later() {
         assert_eq!(bench.states(), expected, "{failing} s");
         bench.pass(150).await;
         assert_eq!(bench.states(), "firing");
+    }
+}
+
+/// The limit of the start held until the end.
+#[tokio::test(start_paused = true)]
+async fn a_changed_limit_of_the_memory_of_states_holds_from_then_on() {
+    let mut bench = Bench::new();
+    bench.write("a.yml", "groups:\n- name: g\n  interval: 10s\n  rules:\n  - {record: r, expr: a}\n");
+    bench.set("a", 2.0, 7_200);
+    bench.start();
+    for (limit, failures) in [(16 << 20, 0), (10, 1), (16 << 20, 0)] {
+        bench.limit.store(limit, Ordering::Relaxed);
+        bench.pass(25).await;
+        assert_eq!(bench.errors().len(), failures, "{limit}: {:?}", bench.errors());
     }
 }

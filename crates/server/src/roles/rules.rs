@@ -11,6 +11,7 @@ use sandur_base::{BoxFuture, small_file};
 use sandur_cli::client::Client;
 use sandur_config::Settings;
 use sandur_http::App;
+use sandur_memory::MemoryBudget;
 use sandur_model::{Role, TenantId};
 use sandur_rules::file::{ReadOptions, read};
 use sandur_rules::stored::{StoredParts, StoredRules};
@@ -147,7 +148,8 @@ pub fn start(
     let notifier = Notifier::new(&env, &alertmanagers, Arc::clone(&external), post, metrics.clone());
     app.rules.set_notifier(notifier.clone());
     let turns = Arc::new(Semaphore::new(EVALUATIONS_MAX));
-    let shared = Shared { app: app.clone(), external, notifier, metrics, turns, ownership };
+    let of_files = (tenant.clone(), memory_of(app, &tenant));
+    let shared = Shared { app: app.clone(), external, notifier, metrics, turns, ownership, of_files };
     let mut tasks = Vec::new();
     if let Some(file) = alerting {
         let following = shared.notifier.clone().follow(file, alertmanagers, app.stopping.clone());
@@ -178,6 +180,14 @@ struct Shared {
     turns: Arc<Semaphore>,
     /// The record of the owners of groups; `None`: this process evaluates all.
     ownership: Option<SharedOwnership>,
+    /// The tenant of rules of files, and the memory of its states. It may have stored rules as well.
+    of_files: (TenantId, MemoryBudget),
+}
+
+/// Memory of the states of a tenant's rules.
+fn memory_of(app: &App, tenant: &TenantId) -> MemoryBudget {
+    let name = format!("state of rules of tenant {tenant} (ruler_max_state_memory)");
+    app.stored_rules.memory().child(name, app.queries.limits(tenant).ruler_max_state_memory)
 }
 
 impl Shared {
@@ -186,7 +196,11 @@ impl Shared {
         let Self { app, metrics, .. } = self;
         let of = &app.settings.ruler;
         let count = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-        let limit = app.queries.limits(&tenant).ruler_max_state_memory;
+        let (queries, limited) = (app.queries.clone(), tenant.clone());
+        let memory = match &self.of_files {
+            (of_files, memory) if *of_files == tenant => memory.clone(),
+            _ => memory_of(app, &tenant),
+        };
         let common = Common {
             data: Arc::new(Served::new(app.queries.clone(), app.writes.clone(), tenant.clone())),
             external: Arc::clone(&self.external),
@@ -194,14 +208,13 @@ impl Shared {
             timeout: of.evaluation_timeout,
             tolerance: Tolerance { outage: of.for_outage_tolerance, grace: of.for_grace_period },
         };
-        let name = format!("state of rules of tenant {tenant} (ruler_max_state_memory)");
         let parts = Parts {
             env: app.env.clone(),
             tenant: tenant.clone(),
             common,
             notifier: self.notifier.clone(),
             resend_delay: of.resend_delay,
-            memory: app.stored_rules.memory().child(name, limit),
+            memory,
             metrics: metrics.clone(),
             turns: Arc::clone(&self.turns),
         };
@@ -211,9 +224,10 @@ impl Shared {
             sources: Vec::new(),
             stored: None,
             is_new: false,
+            state_memory_max: Box::new(move || queries.limits(&limited).ruler_max_state_memory),
             interval: of.evaluation_interval,
             most: Most { groups: count(of.max_groups), rules: count(of.max_rules) },
-            shown: app.rules.part(tenant.clone(), metrics.clone()),
+            shown: app.rules.part(tenant, metrics.clone()),
             ownership: self.ownership.as_ref().map(SharedOwnership::part),
         }
     }
