@@ -1,15 +1,19 @@
 //! Restores a backup into an empty store.
 //!
-//! The mark `restoring` comes first, then blocks and WAL, each verified, then the catalog, its root last.
-//! A server does not start on the store before the root exists. A restore that was interrupted can be
-//! repeated: it continues with the objects that are missing. The mark is removed when the store, read
-//! again, is undamaged.
+//! The mark `restoring` comes first, then the catalog without its root, then blocks and WAL, each verified,
+//! and the root last. Boundary and witness contradict a store without the root, so a server does not start
+//! before the root exists. A restore that was interrupted can be repeated: it continues with the objects
+//! that are missing. The mark is removed when the store, read again, is undamaged.
+//!
+//! **What it never overwrites.** The catalog is written by conditional creates, and only while it has no
+//! object of others. So a store that a server has used since is refused, even if the mark is still there.
 //!
 //! **Two stores of one origin.** No writer of the source is alive in the copy: addresses are left out and
 //! each WAL is read like files, so the first start adopts it. Heartbeats and node ids of the source are not
 //! copied. Incarnations and names of blocks are random, so objects that the two stores write later never
 //! have the same name with different contents.
 
+use bytes::Bytes;
 use sandur_base::Id;
 use sandur_catalog::{CatalogCopy, Severity, check};
 use sandur_format::catalog_entry::{BackupManifest, BackupMark};
@@ -75,8 +79,15 @@ impl Restore {
         let copy = self.place.expect_whole(&self.manifest, &self.env).await?;
         self.begin().await?;
         if self.target.head(&copy.root.0, Intent::catalog()).await?.is_none() {
+            self.expect_unused(&copy).await?;
+            for (path, bytes) in &copy.objects {
+                self.create(path, bytes).await?;
+            }
             self.copy_data(&copy).await?;
-            self.write_catalog(&copy).await?;
+            // A server that was started meanwhile, before the boundary was there, would lose its catalog.
+            self.expect_unused(&copy).await?;
+            let (path, bytes) = &copy.root;
+            self.create(path, bytes).await?;
         }
         let restored = self.expect_undamaged().await?;
         self.target.delete(RESTORING, Intent::catalog()).await?;
@@ -93,7 +104,7 @@ impl Restore {
             None => {}
         }
         if let Some(object) = place::some_object(&self.target).await? {
-            return Err(Error::NotEmpty { url, object });
+            return Err(self.not_empty(object));
         }
         let mark = BackupMark { id: backup, began_ms: self.env.now_ns() / 1_000_000, counter: 0 };
         match self.target.create(RESTORING, mark.encode().into(), Intent::catalog()).await? {
@@ -128,26 +139,30 @@ impl Restore {
         Ok(())
     }
 
-    async fn write_catalog(&self, copy: &CatalogCopy) -> Result<(), Error> {
-        for (path, bytes) in &copy.objects {
-            self.target.put(path, bytes.clone(), Intent::catalog()).await?;
-        }
-        // A server that was started on the store meanwhile would lose its catalog.
+    /// Fails if the catalog has an object that is not of this backup, or a process has registered: the store
+    /// is in use.
+    async fn expect_unused(&self, copy: &CatalogCopy) -> Result<(), Error> {
         let own = |path: &str| copy.objects.iter().any(|(own, _)| own == path);
         for prefix in ["catalog", "members"] {
             let listed = self.target.list(prefix, Intent::catalog()).await?;
             if let Some(object) = listed.into_iter().find(|object| !own(&object.path)) {
-                return Err(Error::NotEmpty { url: self.target.url().to_owned(), object: object.path });
+                return Err(self.not_empty(object.path));
             }
         }
-        let (path, bytes) = &copy.root;
+        Ok(())
+    }
+
+    /// Writes an object of the catalog; fails if it exists with other contents.
+    async fn create(&self, path: &str, bytes: &Bytes) -> Result<(), Error> {
         match self.target.create(path, bytes.clone(), Intent::catalog()).await? {
             Created::New => Ok(()),
             Created::Exists(found) if found == *bytes => Ok(()),
-            Created::Exists(_) => {
-                Err(Error::NotEmpty { url: self.target.url().to_owned(), object: path.clone() })
-            }
+            Created::Exists(_) => Err(self.not_empty(path.to_owned())),
         }
+    }
+
+    fn not_empty(&self, object: String) -> Error {
+        Error::NotEmpty { url: self.target.url().to_owned(), object }
     }
 
     async fn expect_undamaged(&self) -> Result<Restored, Error> {

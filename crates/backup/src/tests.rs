@@ -187,3 +187,60 @@ async fn damage_to_a_backup_is_named_and_nothing_is_restored() {
     }
     restore(&env, &place, &store(&env)).await.unwrap();
 }
+
+/// A restore that was interrupted, and then repeated after a server had made a catalog of its own.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_used_since_is_not_overwritten_by_a_repeated_restore() {
+    let env = Env::simulated(6, 0);
+    let ((from, _), place) = (source(&env, 2).await, place(&env).await);
+    let id = backup(&env, &from, &place).run().await.unwrap().manifest.id;
+    let (used, _) = source(&env, 1).await;
+    let mark = BackupMark { id, began_ms: 0, counter: 0 };
+    used.put("restoring", mark.encode().into(), Intent::catalog()).await.unwrap();
+    let before = contents(&used).await;
+    let refused = restore(&env, &place, &used).await;
+    assert!(matches!(refused, Err(Error::NotEmpty { .. })), "{refused:?}");
+    assert_eq!(contents(&used).await, before, "no object was written");
+    // Boundary and witness of another catalog are not replaced.
+    for path in ["catalog/boundary", "witness"] {
+        let target = store(&env);
+        target.put("restoring", mark.encode().into(), Intent::catalog()).await.unwrap();
+        target.put(path, Bytes::from_static(b"other"), Intent::catalog()).await.unwrap();
+        let refused = restore(&env, &place, &target).await;
+        assert!(matches!(refused, Err(Error::NotEmpty { .. })), "{refused:?}");
+        assert_eq!(target.get(path, Intent::catalog()).await.unwrap(), "other");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_server_starts_on_a_store_that_is_being_restored() {
+    let env = Env::simulated(7, 0);
+    let ((from, _), place) = (source(&env, 2).await, place(&env).await);
+    let manifest = backup(&env, &from, &place).run().await.unwrap().manifest;
+    let target = store(&env);
+    // One byte per second: it copies the WAL for some minutes.
+    let slow = Restore {
+        env: env.clone(),
+        place: place.clone(),
+        manifest,
+        target: target.clone(),
+        max_rate: Some(1),
+        progress: progress(),
+    };
+    let running = env.spawn("restore", async move { slow.run().await });
+    env.sleep(Duration::from_secs(5)).await;
+    let started = Catalog::open(target.clone(), env.clone(), CatalogOptions::default()).await;
+    assert!(started.is_err(), "it has no root yet");
+    running.join().await.unwrap().unwrap();
+    Catalog::open(target, env.clone(), CatalogOptions::default()).await.unwrap();
+}
+
+/// The names of a store's objects with their bytes.
+async fn contents(store: &Store) -> Vec<(String, Bytes)> {
+    let mut contents = Vec::new();
+    for object in store.list("", Intent::gc()).await.unwrap() {
+        let bytes = store.get(&object.path, Intent::gc()).await.unwrap();
+        contents.push((object.path, bytes));
+    }
+    contents
+}
