@@ -133,6 +133,7 @@ impl Files {
             let read = (&mut input).take(LINE_BYTES_MAX).read_until(b'\n', &mut text).map_err(unreadable)?;
             number += 1;
             if read as u64 == LINE_BYTES_MAX && !text.ends_with(b"\n") {
+                part.send(&name, sink);
                 let limit = LINE_BYTES_MAX;
                 return Err(format!(
                     "line {number} is longer than {limit} bytes: export with reduce_mem_usage=1; the lines \
@@ -199,5 +200,84 @@ impl Part {
             sink.series(labels, samples);
         }
         sink.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a source passed on.
+    #[derive(Default)]
+    struct Passed {
+        samples: Vec<(i64, u64)>,
+        parts: usize,
+        failures: Vec<String>,
+    }
+
+    impl Sink for Passed {
+        fn begin(&mut self, _line: &str) -> bool {
+            true
+        }
+
+        fn series(&mut self, _labels: &[(String, String)], samples: &Samples) {
+            self.samples.extend(samples.floats.iter().map(|(time, value)| (*time, value.to_bits())));
+        }
+
+        fn end(&mut self) {
+            self.parts += 1;
+        }
+
+        fn failure(&mut self, _name: &str, text: &str) {
+            self.failures.push(text.to_owned());
+        }
+
+        fn is_closed(&self) -> bool {
+            false
+        }
+    }
+
+    fn read(path: &Path) -> Passed {
+        let wanted = Wanted { from_ms: i64::MIN, to_ms: i64::MAX, labels: Vec::new() };
+        let mut passed = Passed::default();
+        Files { files: vec![path.to_owned()], wanted }.read(&mut passed);
+        passed
+    }
+
+    #[test]
+    fn values_have_the_bits_that_the_export_shows() {
+        let mut values = vec![0.1 + 0.2, -0.0, f64::MIN_POSITIVE, 5e-324, f64::MAX, 9_007_199_254_740_993.0];
+        let mut state = 1u64;
+        while values.len() < 2_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let value = f64::from_bits(state);
+            values.extend(value.is_finite().then_some(value));
+        }
+        let shown: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
+        let times: Vec<String> = (0..values.len()).map(|time| time.to_string()).collect();
+        let (shown, times) = (shown.join(","), times.join(","));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export");
+        let line = format!("{{\"metric\":{{}},\"values\":[{shown}],\"timestamps\":[{times}]}}\n");
+        std::fs::write(&path, line).unwrap();
+        let passed = read(&path);
+        let expected: Vec<(i64, u64)> =
+            values.iter().enumerate().map(|(time, value)| (time as i64, value.to_bits())).collect();
+        assert_eq!((passed.samples, passed.failures), (expected, Vec::new()));
+    }
+
+    #[test]
+    fn lines_before_one_that_is_too_long_are_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("export");
+        let line = "{\"metric\":{},\"values\":[1],\"timestamps\":[7]}\n".to_owned();
+        std::fs::write(&path, line + &" ".repeat(LINE_BYTES_MAX as usize)).unwrap();
+        let passed = read(&path);
+        assert_eq!((passed.samples, passed.parts), (vec![(7, 1f64.to_bits())], 1));
+        assert!(
+            passed.failures.len() == 1 && passed.failures[0].starts_with("line 2"),
+            "{:?}",
+            passed.failures
+        );
     }
 }
