@@ -235,6 +235,29 @@ async fn no_server_starts_on_a_store_that_is_being_restored() {
     Catalog::open(target, env.clone(), CatalogOptions::default()).await.unwrap();
 }
 
+/// The backup copies a segment per minute, and the writer writes one per second.
+#[tokio::test(start_paused = true)]
+async fn a_backup_ends_although_the_writer_is_faster() {
+    let env = Env::simulated(8, 0);
+    let ((source, incarnation), place) = (source(&env, 3).await, place(&env).await);
+    let (wal, timer) = (source.clone(), env.clone());
+    let writer = env.spawn("writer", async move {
+        for sequence in 3.. {
+            timer.sleep(Duration::from_secs(1)).await;
+            let path = format!("wal/{incarnation}/{sequence:020}");
+            let bytes = encode_fence(FrameId { incarnation, sequence });
+            wal.put(&path, bytes, Intent::wal()).await.unwrap();
+        }
+    });
+    let slow = Backup { max_rate: Some(1), ..backup(&env, &source, &place) };
+    let running = env.spawn("backup", async move { slow.run().await });
+    env.sleep(Duration::from_secs(3_600)).await;
+    assert!(running.is_finished(), "it does not follow the writer");
+    let created = running.join().await.unwrap().unwrap();
+    assert_eq!(created.manifest.wal.len(), 3, "those that existed when it began");
+    drop(writer);
+}
+
 /// The names of a store's objects with their bytes.
 async fn contents(store: &Store) -> Vec<(String, Bytes)> {
     let mut contents = Vec::new();

@@ -55,29 +55,13 @@ pub async fn copy_wal(places: WalPlaces<'_>, snapshot: &Snapshot) -> Result<Copi
     let mut wanted = Vec::new();
     for writer in snapshot.writers().values().filter(|writer| !writer.is_drained()) {
         wanted.extend(wanted_of(places.from, writer).await?);
-        if wanted.len() > BACKUP_WAL_MAX {
-            return Err(Error::TooManyWalObjects { count: wanted.len(), limit: BACKUP_WAL_MAX });
-        }
+        expect_few(wanted.len() as u64)?;
     }
     let mut made = Copies::new();
-    let copies = wanted.clone().into_iter().map(|wanted| places.copy(wanted));
+    let copies = wanted.into_iter().map(|wanted| places.copy(wanted));
     let mut running = stream::iter(copies).buffer_unordered(OBJECTS_IN_FLIGHT);
     while let Some(copy) = running.next().await {
         made.extend(copy?.map(|copy| ((copy.incarnation, copy.sequence), copy)));
-    }
-    drop(running);
-    for writer in snapshot.writers().values() {
-        if writer.wal == WalKind::Bucket && !writer.is_drained() {
-            let (incarnation, kind) = (writer.incarnation, writer.wal);
-            let last = wanted.iter().rfind(|wanted| wanted.incarnation == incarnation);
-            let mut sequence = last.map_or(writer.floor, |last| last.sequence + 1);
-            // Segments that are newer than the listing, until the first that does not exist: the writer
-            // acknowledges in the order of the numbers.
-            while let Some(copy) = places.copy(Wanted { incarnation, sequence, kind }).await? {
-                made.insert((incarnation, sequence), copy);
-                sequence += 1;
-            }
-        }
     }
     Ok(made)
 }
@@ -92,12 +76,9 @@ async fn wanted_of(store: &Store, writer: &Writer) -> Result<Vec<Wanted>, Error>
     let needed: Vec<u64> = match kind {
         // A segment that the listing lacks may exist all the same.
         WalKind::Bucket => {
-            let end = numbers.last().map_or(floor, |last| last + 1);
-            let count = end.saturating_sub(floor);
-            if count > BACKUP_WAL_MAX as u64 {
-                let count = usize::try_from(count).unwrap_or(usize::MAX);
-                return Err(Error::TooManyWalObjects { count, limit: BACKUP_WAL_MAX });
-            }
+            let listed_end = numbers.last().map_or(floor, |last| floor.max(last + 1));
+            expect_few(listed_end - floor)?;
+            let end = end_of(store, writer, listed_end).await?;
             (floor..end).collect()
         }
         // A file has the frames up to the number of the next file.
@@ -107,6 +88,31 @@ async fn wanted_of(store: &Store, writer: &Writer) -> Result<Vec<Wanted>, Error>
         }
     };
     Ok(needed.into_iter().map(|sequence| Wanted { incarnation, sequence, kind }).collect())
+}
+
+/// Returns the number after the last segment of a writer. Segments that are newer than the listing are looked
+/// for, until the first that does not exist: the writer acknowledges in the order of the numbers.
+///
+/// The end is known before the first segment is copied. Otherwise a copy that is slower than the writer would
+/// never reach it.
+async fn end_of(store: &Store, writer: &Writer, listed_end: u64) -> Result<u64, Error> {
+    let mut end = listed_end;
+    while store.head(&CatalogCopy::wal_path(writer.incarnation, end), Intent::wal()).await?.is_some() {
+        end += 1;
+        expect_few(end - writer.floor)?;
+    }
+    Ok(end)
+}
+
+/// Fails if a backup would have too many objects of the WAL.
+fn expect_few(count: u64) -> Result<(), Error> {
+    if count <= BACKUP_WAL_MAX as u64 {
+        return Ok(());
+    }
+    Err(Error::TooManyWalObjects {
+        count: usize::try_from(count).unwrap_or(usize::MAX),
+        limit: BACKUP_WAL_MAX,
+    })
 }
 
 impl WalPlaces<'_> {
