@@ -3,12 +3,13 @@
 //! A block is read and written in chunks, so memory does not depend on its size: each of
 //! [`BLOCKS_IN_FLIGHT`] blocks takes a chunk and the buffers of an upload, at most about 50 MiB.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use sandur_base::BoxFuture;
 use sandur_base::units::MIB;
+use sandur_base::{BoxFuture, Id};
 use sandur_catalog::check_block;
 use sandur_format::catalog_entry::BlockMeta;
 use sandur_runtime::Env;
@@ -71,7 +72,7 @@ impl Copier {
 
     /// Returns false if the block does not exist in the source.
     async fn block(&self, block: &BlockMeta, need: Need) -> Result<bool, Error> {
-        if need == Need::Verify && check_block(&self.to, block).await.is_ok() {
+        if need == Need::Verify && self.check(&self.to, block).await.is_ok() {
             return Ok(true);
         }
         if !self.transfer(&block.path(), block.size).await? {
@@ -127,16 +128,18 @@ impl Copier {
     }
 }
 
-/// Verifies blocks of a store; fails for the first damaged one.
+/// Verifies blocks of a store, and adds the ids of the sound ones to `verified`; fails for the first damaged
+/// one.
 pub async fn verify_blocks(
     store: &Store,
     blocks: Vec<Arc<BlockMeta>>,
     progress: &Progress,
+    verified: &mut BTreeSet<Id>,
 ) -> Result<(), Error> {
     let checks = blocks.into_iter().map(|block| verify_block(store, block, progress));
     let mut running = stream::iter(checks).buffer_unordered(BLOCKS_IN_FLIGHT);
     while let Some(outcome) = running.next().await {
-        outcome?;
+        verified.insert(outcome?);
     }
     Ok(())
 }
@@ -145,11 +148,11 @@ fn verify_block<'a>(
     store: &'a Store,
     block: Arc<BlockMeta>,
     progress: &'a Progress,
-) -> BoxFuture<'a, Result<(), Error>> {
+) -> BoxFuture<'a, Result<Id, Error>> {
     Box::pin(async move {
         let outcome = check_block(store, &block).await;
         progress(Step::Done(block.size));
-        outcome.map(drop).map_err(|problem| {
+        outcome.map(|_| block.id).map_err(|problem| {
             let (url, path) = (store.url().to_owned(), block.path());
             Error::Damaged { url, path, problem }
         })

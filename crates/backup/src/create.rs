@@ -19,7 +19,7 @@ use crate::copy::{Copier, Need};
 use crate::error::Error;
 use crate::mark::Renewed;
 use crate::pace::Pace;
-use crate::place::{self, Place};
+use crate::place::{self, Backups, Place};
 use crate::step::{Progress, Step};
 use crate::wal::{self, Copies, WalPlaces};
 
@@ -94,14 +94,19 @@ impl Backup {
         if catalog.snapshot().number() == 0 {
             return Err(Error::NoStore { url: self.source.url().to_owned() });
         }
-        let newest = self.place.backups().await?.pop();
-        if let Some(newest) = newest
-            && matches!(catalog.snapshot().compare(newest.at), PositionCheck::Beyond | PositionCheck::Differs)
-        {
-            let (url, number) = (self.place.url(), newest.at.number);
-            return Err(Error::OtherStore { url, backup: newest.id, number });
-        }
         Ok(catalog)
+    }
+
+    /// Fails if the place has backups of another store.
+    fn expect_own(&self, catalog: &Catalog, backups: &[BackupManifest]) -> Result<(), Error> {
+        let Some(newest) = backups.last() else { return Ok(()) };
+        match catalog.snapshot().compare(newest.at) {
+            PositionCheck::Beyond | PositionCheck::Differs => {
+                let (url, number) = (self.place.url(), newest.at.number);
+                Err(Error::OtherStore { url, backup: newest.id, number })
+            }
+            PositionCheck::Contained | PositionCheck::Unknown => Ok(()),
+        }
     }
 
     async fn make(
@@ -111,7 +116,12 @@ impl Backup {
         running: &Renewed,
     ) -> Result<Created, Error> {
         let below = place::below(id);
-        let verified = Verified::of(&self.place, &self.env).await?;
+        let Backups { complete, unreadable, .. } = self.place.backups().await?;
+        for (backup, error) in unreadable {
+            tracing::warn!(%backup, %error, "an earlier backup cannot be read; not used");
+        }
+        self.expect_own(catalog, &complete)?;
+        let verified = Verified::of(&self.place, &complete, &self.env).await?;
         let copied = self.copy(catalog, (id, verified)).await?;
         let catalog_copy = CatalogCopy::of(copied.snapshot.for_copy(), &self.env).await?;
         let root = crc32c::crc32c(&catalog_copy.root.1);
@@ -145,8 +155,18 @@ impl Backup {
         if !running.is_there().await? {
             return Err(Error::TakenForDead { backup: id });
         }
+        self.delete_earlier(id, manifest.attempt).await;
         let Totals { blocks: new_blocks, bytes: new_bytes, rounds } = copied.totals;
         Ok(Created { manifest, new_blocks, new_bytes, rounds })
+    }
+
+    /// Deletes the copies of the WAL of earlier attempts. What fails stays until the backup is removed.
+    async fn delete_earlier(&self, id: Id, attempt: u32) {
+        for earlier in 1..attempt {
+            if let Err(error) = self.place.delete_below(&wal::below(id, earlier)).await {
+                tracing::debug!(earlier, %error, "copies of an earlier attempt stay");
+            }
+        }
     }
 
     /// Copies WAL and blocks until no block is missing.
@@ -163,12 +183,13 @@ impl Backup {
             let (snapshot, read_ms) = self.copy_wal(catalog, &mut wal, &wal_pace).await?;
             self.expect_removed(&snapshot, &gone)?;
             let needed = verified.needed(&snapshot);
-            totals.blocks += needed.len() as u64;
-            totals.bytes += needed.iter().map(|(block, _)| block.size).sum::<u64>();
             gone = copier.blocks(needed.clone()).await?;
             let missing: BTreeSet<&String> = gone.iter().collect();
-            let made = needed.iter().filter(|(block, _)| !missing.contains(&block.path()));
-            verified.ids.extend(made.map(|(block, _)| block.id));
+            for (block, _) in needed.iter().filter(|(block, _)| !missing.contains(&block.path())) {
+                totals.blocks += 1;
+                totals.bytes += block.size;
+                verified.ids.insert(block.id);
+            }
             if gone.is_empty() {
                 wal::keep_needed(&mut wal.copies, &snapshot);
                 return Ok(Copied { snapshot, wal, read_ms, totals });
@@ -246,10 +267,10 @@ struct Verified {
 }
 
 impl Verified {
-    async fn of(place: &Place, env: &Env) -> Result<Self, Error> {
+    async fn of(place: &Place, backups: &[BackupManifest], env: &Env) -> Result<Self, Error> {
         let sizes = place.blocks().await?;
         let mut ids = BTreeSet::new();
-        for backup in place.backups().await?.iter().rev() {
+        for backup in backups.iter().rev() {
             match place.read_catalog(backup, env).await {
                 Ok(copy) => {
                     let there = copy.snapshot.all_blocks().filter(|b| sizes.get(&b.path()) == Some(&b.size));

@@ -157,6 +157,19 @@ pub enum Error {
         /// The backup that was being restored.
         backup: Id,
     },
+    /// The manifest of a backup cannot be decoded, so nobody knows what it has.
+    #[error(
+        "the contents of backup {backup} in {url} are unknown: {problem}. Name another one with `sandur \
+         restore --backup`, or remove it with `sandur backup remove --to {url} {backup}`"
+    )]
+    Unknown {
+        /// The place.
+        url: String,
+        /// The backup.
+        backup: Id,
+        /// Why.
+        problem: String,
+    },
     /// The named backup does not exist.
     #[error("{url} has no backup {backup}; `sandur backup list --to {url}` lists them")]
     NoSuchBackup {

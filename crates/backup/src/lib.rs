@@ -33,7 +33,7 @@ mod whole;
 
 pub use create::{Backup, Created};
 pub use error::Error;
-pub use place::Place;
+pub use place::{Backups, Place};
 pub use remove::{Removed, remove};
 pub use restore::{Restore, Restored};
 pub use step::{Progress, Step};

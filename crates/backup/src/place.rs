@@ -33,6 +33,29 @@ pub(crate) const RESTORING: &str = "restoring";
 /// Prefix of blocks, in a place as in a store.
 pub(crate) const BLOCKS: &str = "blocks";
 
+/// The backups of a place.
+#[derive(Clone, Debug, Default)]
+pub struct Backups {
+    /// The manifests of the complete ones, oldest first.
+    pub complete: Vec<BackupManifest>,
+    /// Those whose manifest cannot be decoded, and why.
+    pub unreadable: Vec<(Id, Error)>,
+    /// Those without a manifest: in progress, or interrupted.
+    pub(crate) unfinished: Vec<Id>,
+}
+
+impl Backups {
+    /// Fails if the contents of a backup are unknown, unless it is one of these.
+    pub(crate) fn expect_readable(&self, place: &Place, except: &[Id]) -> Result<(), Error> {
+        match self.unreadable.iter().find(|(id, _)| !except.contains(id)) {
+            Some((backup, error)) => {
+                Err(Error::Unknown { url: place.url(), backup: *backup, problem: error.to_string() })
+            }
+            None => Ok(()),
+        }
+    }
+}
+
 /// A directory or prefix with backups.
 #[derive(Clone)]
 pub struct Place {
@@ -86,14 +109,25 @@ impl Place {
         }
     }
 
-    /// Returns the manifests of all complete backups, oldest first.
-    pub async fn backups(&self) -> Result<Vec<BackupManifest>, Error> {
-        let mut manifests = Vec::new();
-        for name in self.ids(BACKUPS).await? {
-            manifests.extend(self.backup(name).await?);
+    /// Returns all backups.
+    pub async fn backups(&self) -> Result<Backups, Error> {
+        let mut backups = Backups::default();
+        let names = self.store.list_prefixes(BACKUPS, Intent::catalog()).await?;
+        for id in names.iter().filter_map(|name| name.parse().ok()) {
+            match self.backup(id).await {
+                Ok(Some(manifest)) => backups.complete.push(manifest),
+                Ok(None) => backups.unfinished.push(id),
+                Err(error @ Error::Unreadable { .. }) => backups.unreadable.push((id, error)),
+                Err(error) => return Err(error),
+            }
         }
-        manifests.sort_by_key(|manifest| (manifest.at.number, manifest.read_ms, manifest.id));
-        Ok(manifests)
+        backups.complete.sort_by_key(|manifest| (manifest.at.number, manifest.read_ms, manifest.id));
+        Ok(backups)
+    }
+
+    /// Whether a backup has a manifest.
+    pub(crate) async fn has(&self, id: Id) -> Result<bool, Error> {
+        Ok(self.store.head(&manifest_of(id), Intent::catalog()).await?.is_some())
     }
 
     /// Returns the manifest of a backup; `None` if it is not complete or does not exist.
@@ -106,20 +140,10 @@ impl Place {
         }
     }
 
-    /// Returns the ids of backups, complete or not.
-    pub(crate) async fn all_ids(&self) -> Result<Vec<Id>, Error> {
-        self.ids(BACKUPS).await
-    }
-
     /// Returns the paths of the marks of backups in progress.
     pub(crate) async fn running(&self) -> Result<Vec<String>, Error> {
         let listed = self.store.list(RUNNING, Intent::catalog()).await?;
         Ok(listed.into_iter().map(|object| object.path).collect())
-    }
-
-    async fn ids(&self, below: &str) -> Result<Vec<Id>, Error> {
-        let names = self.store.list_prefixes(below, Intent::catalog()).await?;
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     /// Writes a manifest under a new name. From then on the backup exists.
@@ -137,7 +161,12 @@ impl Place {
     /// Deletes everything that only this backup has, the manifest first.
     pub(crate) async fn delete(&self, id: Id) -> Result<(), Error> {
         self.store.delete(&manifest_of(id), Intent::gc()).await?;
-        for object in self.store.list(&below(id), Intent::gc()).await? {
+        self.delete_below(&below(id)).await
+    }
+
+    /// Deletes all objects below a prefix.
+    pub(crate) async fn delete_below(&self, prefix: &str) -> Result<(), Error> {
+        for object in self.store.list(prefix, Intent::gc()).await? {
             self.store.delete(&object.path, Intent::gc()).await?;
         }
         Ok(())

@@ -31,10 +31,11 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// Removes backups. Also deletes what interrupted backups and removals left.
+/// Removes backups. Also deletes what interrupted backups and removals left. While the manifest of another
+/// backup is unreadable, nothing is removed: its blocks are unknown.
 pub async fn remove(place: &Place, env: &Env, ids: &[Id]) -> Result<Removed, Error> {
     for id in ids {
-        if place.backup(*id).await?.is_none() {
+        if !place.has(*id).await? {
             return Err(Error::NoSuchBackup { url: place.url(), backup: *id });
         }
     }
@@ -54,21 +55,22 @@ async fn remove_marked(place: &Place, env: &Env, ids: &[Id], mark: &Renewed) -> 
     if let Some(path) = end_dead(place, env, place.running().await?).await? {
         return Err(Error::InProgress { url: place.url(), mark: path });
     }
+    let backups = place.backups().await?;
+    backups.expect_readable(place, ids)?;
     let mut removed = Removed::default();
     for id in ids {
+        expect_there(place, mark).await?;
         place.delete(*id).await?;
         removed.backups += 1;
     }
-    let complete: BTreeSet<Id> = place.backups().await?.iter().map(|backup| backup.id).collect();
-    for id in place.all_ids().await? {
-        if !complete.contains(&id) {
-            place.delete(id).await?;
-            removed.interrupted += 1;
-        }
+    for id in backups.unfinished {
+        expect_there(place, mark).await?;
+        place.delete(id).await?;
+        removed.interrupted += 1;
     }
     let mut used = BTreeSet::new();
-    for backup in place.backups().await? {
-        let copy = place.read_catalog(&backup, env).await?;
+    for backup in backups.complete.iter().filter(|backup| !ids.contains(&backup.id)) {
+        let copy = place.read_catalog(backup, env).await?;
         used.extend(copy.snapshot.all_blocks().map(|block| block.path()));
     }
     let unused: Vec<(String, u64)> =
@@ -90,11 +92,17 @@ fn delete<'a>(
     size: u64,
 ) -> BoxFuture<'a, Result<u64, Error>> {
     Box::pin(async move {
-        // If this process was suspended and taken for dead, a new backup may rely on the block.
-        if !mark.is_there().await? {
-            return Err(Error::Removing { url: place.url() });
-        }
+        expect_there(place, mark).await?;
         place.store.delete(&path, Intent::gc()).await?;
         Ok(size)
     })
+}
+
+/// Fails if the mark is gone: this process was suspended and taken for dead, and a new backup may rely on what
+/// is deleted.
+async fn expect_there(place: &Place, mark: &Renewed) -> Result<(), Error> {
+    match mark.is_there().await? {
+        true => Ok(()),
+        false => Err(Error::Removing { url: place.url() }),
+    }
 }

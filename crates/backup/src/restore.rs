@@ -58,13 +58,15 @@ pub struct Restored {
 
 impl Place {
     /// Returns the backup with this id, or the newest one whose catalog was read at or before `at_ms`, or the
-    /// newest.
+    /// newest. Without an id it fails if the manifest of a backup is unreadable: that may be the newest.
     pub async fn choose(&self, id: Option<Id>, at_ms: Option<i64>) -> Result<BackupManifest, Error> {
         if let Some(backup) = id {
             let found = self.backup(backup).await?;
             return found.ok_or(Error::NoSuchBackup { url: self.url(), backup });
         }
-        let mut backups = self.backups().await?;
+        let backups = self.backups().await?;
+        backups.expect_readable(self, &[])?;
+        let mut backups = backups.complete;
         if backups.is_empty() {
             return Err(Error::NoBackups { url: self.url() });
         }

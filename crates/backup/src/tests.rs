@@ -82,7 +82,7 @@ async fn a_restored_catalog_has_writers_that_are_dead() {
         let made = backup(&env, catalog.store(), &place).run().await;
         assert!(made.is_ok() || matches!(made, Err(Error::OtherStore { .. })), "{made:?}");
     }
-    assert_eq!(place.backups().await.unwrap().len(), 2, "of only one of them");
+    assert_eq!(place.backups().await.unwrap().complete.len(), 2, "of only one of them");
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,7 +132,7 @@ async fn backups_and_removals_exclude_each_other_while_they_live() {
     // It dies.
     drop(renewal);
     let removed = remove(&place, &env, &[first]).await.unwrap();
-    assert_eq!((removed.backups, place.backups().await.unwrap().len()), (1, 0));
+    assert_eq!((removed.backups, place.backups().await.unwrap().complete.len()), (1, 0));
     assert!(place.read_mark(&path).await.unwrap().is_none());
     // A removal that died: no backup begins, and the next removal takes over.
     place.store().put("removing", mark(1).into(), Intent::catalog()).await.unwrap();
@@ -155,7 +155,7 @@ async fn a_backup_that_was_taken_for_dead_fails() {
     place.store().delete(&marks[0].path, Intent::catalog()).await.unwrap();
     let failed = running.join().await.unwrap();
     assert!(matches!(failed, Err(Error::TakenForDead { .. })), "{failed:?}");
-    assert!(place.backups().await.unwrap().is_empty());
+    assert!(place.backups().await.unwrap().complete.is_empty());
     assert!(place.store().list("backups", Intent::catalog()).await.unwrap().is_empty(), "nothing is left");
 }
 
@@ -256,6 +256,32 @@ async fn a_backup_ends_although_the_writer_is_faster() {
     let created = running.join().await.unwrap().unwrap();
     assert_eq!(created.manifest.wal.len(), 3, "those that existed when it began");
     drop(writer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_cannot_be_decoded_leaves_the_place_usable() {
+    let env = Env::simulated(9, 0);
+    let ((source, _), place) = (source(&env, 2).await, place(&env).await);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.push(backup(&env, &source, &place).run().await.unwrap().manifest.id);
+    }
+    let path = format!("backups/{}/manifest", ids[1]);
+    place.store().put(&path, Bytes::from_static(b"nonsense"), Intent::catalog()).await.unwrap();
+    let backups = place.backups().await.unwrap();
+    assert_eq!((backups.complete.len(), backups.unreadable.len()), (2, 1));
+    assert_eq!(backups.unreadable[0].0, ids[1]);
+    ids.push(backup(&env, &source, &place).run().await.unwrap().manifest.id);
+    assert_eq!(place.choose(Some(ids[0]), None).await.unwrap().id, ids[0]);
+    let newest = place.choose(None, None).await;
+    assert!(matches!(newest, Err(Error::Unknown { backup, .. }) if backup == ids[1]), "{newest:?}");
+    let refused = remove(&place, &env, &[ids[0]]).await;
+    assert!(matches!(refused, Err(Error::Unknown { backup, .. }) if backup == ids[1]), "{refused:?}");
+    assert!(place.backup(ids[0]).await.unwrap().is_some(), "nothing was removed");
+    let removed = remove(&place, &env, &[ids[1]]).await.unwrap();
+    assert_eq!((removed.backups, removed.interrupted), (1, 0));
+    assert_eq!(place.choose(None, None).await.unwrap().id, ids[3]);
+    assert_eq!(remove(&place, &env, &[ids[0]]).await.unwrap().backups, 1);
 }
 
 /// The names of a store's objects with their bytes.

@@ -1,5 +1,8 @@
 //! Reads backups and verifies that they are whole.
 
+use std::collections::BTreeSet;
+
+use sandur_base::Id;
 use sandur_catalog::CatalogCopy;
 use sandur_format::catalog_entry::BackupManifest;
 use sandur_runtime::Env;
@@ -53,16 +56,20 @@ impl Place {
         Ok(copy)
     }
 
-    /// Reads every object of a backup, every page of its blocks too, and fails if one is damaged.
+    /// Reads every object of a backup, every page of its blocks too, and fails if one is damaged. Blocks in
+    /// `verified` are not read again; those that are sound are added to it.
     pub async fn verify(
         &self,
         manifest: &BackupManifest,
         env: &Env,
         progress: &Progress,
+        verified: &mut BTreeSet<Id>,
     ) -> Result<(), Error> {
         let copy = self.expect_whole(manifest, env).await?;
-        let blocks: Vec<_> = copy.snapshot.all_blocks().cloned().collect();
-        progress(Step::Blocks { blocks: manifest.blocks, bytes: manifest.block_bytes });
-        verify_blocks(&self.store, blocks, progress).await
+        let blocks = copy.snapshot.all_blocks().filter(|block| !verified.contains(&block.id));
+        let blocks: Vec<_> = blocks.cloned().collect();
+        let bytes = blocks.iter().map(|block| block.size).sum();
+        progress(Step::Blocks { blocks: blocks.len() as u64, bytes });
+        verify_blocks(&self.store, blocks, progress, verified).await
     }
 }

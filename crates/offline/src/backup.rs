@@ -1,5 +1,6 @@
 //! `sandur backup`: makes, lists, verifies and removes backups of a store.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -171,10 +172,19 @@ pub async fn open_place(url: &str, env: &Env) -> Result<Place, Failed> {
 
 async fn list(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let place = open_place(&text(matches, "to"), env).await?;
-    for manifest in place.backups().await.map_err(failed)? {
-        println!("{}  {}", manifest.id, describe(&manifest));
+    let backups = place.backups().await.map_err(failed)?;
+    for manifest in &backups.complete {
+        println!("{}  {}", manifest.id, describe(manifest));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(show_unreadable(&backups.unreadable))
+}
+
+/// Prints the backups that cannot be read. The exit code says whether there are any.
+fn show_unreadable(unreadable: &[(Id, Error)]) -> ExitCode {
+    for (id, error) in unreadable {
+        println!("{id}  unreadable: {error}");
+    }
+    if unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn chosen(matches: &ArgMatches) -> Vec<Id> {
@@ -183,16 +193,17 @@ fn chosen(matches: &ArgMatches) -> Vec<Id> {
 
 async fn verify(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
     let place = open_place(&text(matches, "to"), env).await?;
-    let mut manifests = Vec::new();
+    let (mut manifests, mut unreadable) = (Vec::new(), Vec::new());
     for id in chosen(matches) {
         manifests.push(place.choose(Some(id), None).await.map_err(failed)?);
     }
     if manifests.is_empty() {
-        manifests = place.backups().await.map_err(failed)?;
+        let backups = place.backups().await.map_err(failed)?;
+        (manifests, unreadable) = (backups.complete, backups.unreadable);
     }
-    let mut is_sound = true;
+    let (mut is_sound, mut verified) = (true, BTreeSet::new());
     for manifest in manifests {
-        match place.verify(&manifest, env, &progress("verified")).await {
+        match place.verify(&manifest, env, &progress("verified"), &mut verified).await {
             Ok(()) => println!("{}  sound: {}", manifest.id, describe(&manifest)),
             Err(error) => {
                 println!("{}  damaged: {error}", manifest.id);
@@ -200,7 +211,8 @@ async fn verify(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
             }
         }
     }
-    Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let code = show_unreadable(&unreadable);
+    Ok(if is_sound { code } else { ExitCode::FAILURE })
 }
 
 async fn remove_some(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
@@ -208,7 +220,7 @@ async fn remove_some(env: &Env, matches: &ArgMatches) -> Result<ExitCode, Failed
     let place = Place::open(open_for_writing(&url, env).await?).await.map_err(failed)?;
     let mut ids = chosen(matches);
     if let Some(keep) = matches.get_one::<u64>("keep") {
-        let backups = place.backups().await.map_err(failed)?;
+        let backups = place.backups().await.map_err(failed)?.complete;
         let count = backups.len().saturating_sub(usize::try_from(*keep).unwrap_or(usize::MAX));
         ids = backups[..count].iter().map(|manifest| manifest.id).collect();
     } else if ids.is_empty() {

@@ -6,6 +6,7 @@
 //! ended, exactly once, and no row that was deleted before it began. This also holds after another backup
 //! was removed.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -169,7 +170,7 @@ impl Backups {
             let removed = remove(&place, &self.env, &[removed.manifest.id]).await?;
             ensure!(removed.backups == 1, "{removed:?}");
         }
-        let known: Vec<Id> = place.backups().await?.iter().map(|manifest| manifest.id).collect();
+        let known: Vec<Id> = place.backups().await?.complete.iter().map(|manifest| manifest.id).collect();
         for number in 0..self.complete.len() {
             let id = self.complete[number].manifest.id;
             ensure!(known.contains(&id), "backup {id} was complete and is not listed");
@@ -181,7 +182,7 @@ impl Backups {
     async fn restore(&self, place: &Place, number: usize, shape: Shape) -> Result<()> {
         let Complete { manifest, began, ended } = &self.complete[number];
         let progress: sandur_backup::Progress = Arc::new(|_: Step| ());
-        place.verify(manifest, &self.env, &progress).await?;
+        place.verify(manifest, &self.env, &progress, &mut BTreeSet::new()).await?;
         let copy = FaultStore::new(self.env.clone(), number as u64, FaultPlan::none());
         let restore = Restore {
             env: self.env.clone(),
