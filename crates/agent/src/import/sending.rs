@@ -75,8 +75,25 @@ pub async fn pause(env: &Env, attempt: u32, refusal: &Refusal) {
 }
 
 impl Sending {
+    /// Sends requests one after the other. After one that the server refused, the others are sent all the
+    /// same: it stores what it does not refuse. Returns how many points were in those that are stored, and
+    /// the failure that ended it, or the first refusal.
+    pub async fn send_all(&self, requests: Vec<Request>) -> (u64, Outcome) {
+        let (mut points, mut outcome) = (0, Outcome::Stored);
+        for request in requests {
+            let sent = request.points;
+            match self.send(request).await {
+                Outcome::Stored => points += sent,
+                Outcome::Failed(refusal) => return (points, Outcome::Failed(refusal)),
+                refused if matches!(outcome, Outcome::Stored) => outcome = refused,
+                Outcome::Refused(_) => {}
+            }
+        }
+        (points, outcome)
+    }
+
     /// Sends a request, with retries, until the server has stored it.
-    pub async fn send(&self, request: Request) -> Outcome {
+    async fn send(&self, request: Request) -> Outcome {
         self.pace.turn(request.points).await;
         let Some(client) = &self.client else { return Outcome::Stored };
         let headers = request.headers();

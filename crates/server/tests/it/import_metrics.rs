@@ -163,3 +163,24 @@ fn exports_of_victoria_metrics_are_stored_once() {
     assert!(output.contains("line 8:") && count("y") == 1, "the other lines are stored: {output}");
     assert_eq!(server.terminate(), Some(0));
 }
+
+/// The first of two requests of a part has a sample that the server refuses.
+#[test]
+fn the_rest_of_a_part_is_sent_after_a_refused_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = folder.path().join("export.jsonl");
+    let now_ms = now_ns() / 1_000_000 - 3_600_000;
+    let line = |name: &str, value: &str, count: i64| {
+        let values = vec!["1"; count as usize].join(",");
+        let times: Vec<String> = (0..count).map(|n| (now_ms + n * 10).to_string()).collect();
+        let labels = format!("{{\"__name__\":\"{name}\",\"label\":\"{value}\"}}");
+        format!("{{\"metric\":{labels},\"values\":[{values}],\"timestamps\":[{}]}}\n", times.join(","))
+    };
+    fs::write(&export, line("refused", &"x".repeat(3_000), 1) + &line("good", "a", 60_000)).unwrap();
+    let server = Setup::new(folder.path().join("store").to_str().unwrap(), folder.path()).start();
+    let (code, text) = run(&server, "victoria-metrics", &export, &[]);
+    assert!(code == Some(1) && text.contains("the server refused some of its samples"), "{text}");
+    let answer = server.get_json("/api/v1/query?query=count_over_time(good%5B1d%5D)");
+    assert_eq!(answer["data"]["result"][0]["value"][1], "60000", "{text}");
+    assert_eq!(server.terminate(), Some(0));
+}

@@ -129,15 +129,7 @@ impl Shipper {
     fn begin(&mut self, line: String, requests: Vec<Request>) {
         let sending = self.sending.clone();
         self.pending.push_back(self.env.spawn("import-send", async move {
-            let (mut samples, mut outcome) = (0, Outcome::Stored);
-            for request in requests {
-                let sent = request.points;
-                outcome = sending.send(request).await;
-                if !matches!(outcome, Outcome::Stored) {
-                    break;
-                }
-                samples += sent;
-            }
+            let (samples, outcome) = sending.send_all(requests).await;
             Settled { line, samples, outcome }
         }));
     }

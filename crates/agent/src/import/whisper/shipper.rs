@@ -107,15 +107,7 @@ impl Shipper {
                 (load, read)
             };
             let (load, mut read) = env.run_blocking(job).await;
-            let (mut points, mut outcome) = (0, Outcome::Stored);
-            for request in std::mem::take(&mut read.requests) {
-                let sent = request.points;
-                outcome = sending.send(request).await;
-                if !matches!(outcome, Outcome::Stored) {
-                    break;
-                }
-                points += sent;
-            }
+            let (points, outcome) = sending.send_all(std::mem::take(&mut read.requests)).await;
             Settled { load, read, points, outcome }
         })
     }
