@@ -77,7 +77,7 @@ impl Batch {
         self.lines.push(Line { at, timestamp_ns, start, end: self.text.len() as u32, joined: 0 });
     }
 
-    /// Adds a line to the last entry, after so many empty ones.
+    /// Adds a line to the last entry. `blanks` is the number of empty lines before it, which are added too.
     pub fn join(&mut self, blanks: u32, text: &[u8]) {
         let Some(last) = self.lines.last_mut() else { return };
         let is_first = is_not_utf8(text) && !is_not_utf8(&self.text[last.start as usize..]);

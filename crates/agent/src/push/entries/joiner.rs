@@ -22,9 +22,9 @@ pub enum Rule {
 pub enum Step {
     /// It begins an entry.
     Starts,
-    /// It continues the entry before it, after so many empty lines.
+    /// It continues the entry before it. The empty lines between them belong to the entry.
     Continues {
-        /// Number of empty lines between them.
+        /// Number of these empty lines.
         blanks: u32,
     },
 }
@@ -47,8 +47,8 @@ struct Cut {
     kind: Option<Inside>,
 }
 
-/// The highest trust: from then on fifteen successive entries with other lines are needed until such lines
-/// begin entries.
+/// The highest trust. Each entry with other lines earns 1 and costs 2, so thirty successive ones are needed
+/// until such lines begin entries.
 const TRUST_MAX: u8 = 32;
 /// What an entry with other lines costs, while each entry earns 1: they must be rarer than 1 in 2.
 const TRUST_COST: u8 = 2;

@@ -114,7 +114,7 @@ pub enum Kind {
 pub struct Inside {
     /// The kind.
     pub kind: Kind,
-    /// Number of open brackets in JSON.
+    /// Number of open brackets in JSON; of an error of Node, number of lines after the first.
     pub depth: u32,
     /// Whether the last line that the kind requires was seen.
     pub is_complete: bool,
@@ -357,16 +357,17 @@ fn is_place_of_script(line: &[u8]) -> bool {
         && (path.starts_with(b"node:internal/") || is_script())
 }
 
-fn continues_node(inside: &mut Inside, entry: &[u8], line: &[u8]) -> bool {
+fn continues_node(inside: &mut Inside, _: &[u8], line: &[u8]) -> bool {
     if line.starts_with(b"Node.js v") {
         return true;
     }
     if inside.is_complete {
         return false;
     }
-    // The quoted source and a mark below it, then the error, whatever was thrown.
-    let lines = 1 + entry.iter().filter(|b| **b == b'\n').count();
-    inside.is_complete = is_exception(line) || lines > 2;
+    // The quoted source and a mark below it, then the error, whatever was thrown. Of carried lines, the text
+    // has the first and the last one only, so the lines are counted here.
+    inside.depth = inside.depth.saturating_add(1);
+    inside.is_complete = is_exception(line) || inside.depth > 2;
     true
 }
 

@@ -115,6 +115,29 @@ fn lines_that_only_look_like_continuations_begin_entries() {
     }
 }
 
+/// The text of an entry that is passed on has the first and the last of its carried lines only.
+#[test]
+fn an_uncaught_value_of_node_in_carried_lines_ends_with_that_value() {
+    let lines = ["/app/index.js:3", "throw 'x'", "^", "x", "listening", "and then", "done"];
+    let carried: String =
+        lines.iter().map(|line| format!("2026-01-14T06:01:43.1Z stderr F {line}\n")).collect();
+    let found = cut(&carried);
+    let counts: Vec<usize> = found.iter().map(|entry| entry.lines().count()).collect();
+    assert_eq!(counts, [4, 1, 1, 1], "{found:?}");
+    assert_eq!(
+        cut(&(lines.join("\n") + "\n")),
+        ["/app/index.js:3\nthrow 'x'\n^\nx", "listening", "and then", "done"]
+    );
+}
+
+#[test]
+fn thirty_entries_with_other_lines_end_the_highest_trust() {
+    let dated = |n: u32| format!("2026-01-14 06:01:{:02} line {n}\n", n % 60);
+    let text: String = (0..60).map(dated).chain((0..40).map(|n| dated(n) + "of another program\n")).collect();
+    let joined = cut(&text).iter().filter(|entry| entry.contains('\n')).count();
+    assert_eq!(joined, 29);
+}
+
 #[test]
 fn a_line_without_the_time_that_others_have_continues_unless_they_are_many() {
     let dated = |n: u32| format!("2026-01-14 06:01:{:02} line {n}", n % 60);
