@@ -132,7 +132,7 @@ impl Shipper {
             self.report_times(&name, &mut reader.assembler);
         }
         self.report_times(&name, &mut reader.assembler);
-        if reader.assembler.has_open_entry() {
+        if reader.assembler.has_open_entry() || reader.assembler.has_partial() {
             self.report.notice(&format!("'{name}' is being written to: the next push sends its last entry"));
         }
         if let Some(error) = reader.failure {

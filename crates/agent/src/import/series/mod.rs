@@ -77,12 +77,21 @@ pub fn flag(name: &'static str, help: &'static str) -> Arg {
 
 /// Returns what is imported according to the arguments.
 pub fn wanted(env: &Env, matches: &ArgMatches) -> Result<Wanted, Failed> {
-    let zone = moment::zone(matches);
+    /// Nanoseconds of two days: every relative time is another one then.
+    const LATER_NS: i64 = 2 * 86_400 * 1_000_000_000;
+    let (zone, now_ns) = (moment::zone(matches), env.now_ns());
+    let is_resumed = matches.get_one::<PathBuf>("resume").is_some();
     let instant = |name: &str, default: i64| -> Result<i64, Failed> {
-        match matches.get_one::<String>(name) {
-            Some(text) => Ok(moment::instant(text, env.now_ns(), &zone)?.div_euclid(1_000_000)),
-            None => Ok(default),
+        let Some(text) = matches.get_one::<String>(name) else { return Ok(default) };
+        let instant = moment::instant(text, now_ns, &zone)?;
+        // The range is a part of the names of parts.
+        if is_resumed && moment::instant(text, now_ns.saturating_add(LATER_NS), &zone)? != instant {
+            return Err(Failed::usage(format!(
+                "--{name} '{text}' is another time when the command is repeated, so --resume would skip \
+                 nothing: write a date with a time"
+            )));
         }
+        Ok(instant.div_euclid(1_000_000))
     };
     let (from_ms, to_ms) = (instant("from", i64::MIN)?, instant("to", i64::MAX)?);
     if from_ms >= to_ms {
@@ -118,4 +127,28 @@ pub async fn run(
     let client = (!is_dry).then_some(client);
     let sending = Sending { env: env.clone(), client, retries, pace };
     shipper::ship(env, sending, state, source, parallel).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted_of(arguments: &[&str]) -> Result<Wanted, Failed> {
+        let command = super::arguments(Command::new("import"));
+        let matches = command.try_get_matches_from([&["import"][..], arguments].concat()).unwrap();
+        wanted(&Env::simulated(1, 1_795_132_800_000_000_000), &matches)
+    }
+
+    #[test]
+    fn relative_times_are_refused_with_resume() {
+        for text in ["now-1h", "yesterday", "today 06:00", "10m ago"] {
+            assert!(wanted_of(&["--from", text]).is_ok(), "{text}");
+            let refused = wanted_of(&["--from", text, "--resume", "state"]);
+            assert!(refused.is_err_and(|error| error.message().contains("--resume")), "{text}");
+        }
+        for text in ["2026-11-01", "2026-11-01T06:00:00Z", "1795000000"] {
+            let wanted = wanted_of(&["--from", text, "--resume", "state"]);
+            assert!(wanted.is_ok_and(|wanted| wanted.from_ms > 0), "{text}");
+        }
+    }
 }

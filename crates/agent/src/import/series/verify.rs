@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use sandur_cli::escape::escaped;
-use sandur_model::FloatHistogram;
+use sandur_model::{FloatHistogram, STALE_BITS};
 use sandur_terminal::Failed;
 use sandur_tsdb::Samples;
 use tokio::sync::mpsc;
@@ -18,9 +18,6 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::sink::Sink;
 use super::source::Source;
 use crate::import::stored::{DIFFERENCES_SHOWN_MAX, Series, Stored, selector};
-
-/// The float that marks a series as stale.
-const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// A comparison of files with a server.
 pub struct Verification {
@@ -171,12 +168,19 @@ impl Verification {
         let bounds = window.samples.first_key_value().zip(window.samples.last_key_value());
         let Some(((first, _), (last, _))) = bounds else { return Ok(BTreeMap::new()) };
         let labels = window.labels.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let query = format!("{}[{}ms]", selector(labels), last - first + 1);
-        let time = format!("{}.{:03}", last.div_euclid(1_000), last.rem_euclid(1_000));
-        let all = self.server.series(query, time).await?;
+        // The range excludes its begin.
+        let length_ms = i128::from(*last) - i128::from(*first) + 1;
+        let query = format!("{}[{length_ms}ms]", selector(labels));
+        let all = self.server.series(query, seconds(*last)).await?;
         let wanted: BTreeMap<String, String> = window.labels.iter().cloned().collect();
         Ok(all.iter().find(|series| series.metric == wanted).map(by_time).unwrap_or_default())
     }
+}
+
+/// A time in seconds, as text with milliseconds.
+fn seconds(time_ms: i64) -> String {
+    let (sign, ms) = (if time_ms < 0 { "-" } else { "" }, time_ms.unsigned_abs());
+    format!("{sign}{}.{:03}", ms / 1_000, ms % 1_000)
 }
 
 /// The samples of a series of an answer.
@@ -188,4 +192,16 @@ fn by_time(series: &Series) -> BTreeMap<i64, Value> {
         (time, buckets_of(number(&shown.count), number(&shown.sum), counts))
     });
     floats.chain(histograms).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn times_before_the_epoch_are_written_as_such() {
+        let texts = [-1_500, -500, 0, 7, 1_500, i64::MIN].map(seconds);
+        let expected = ["-1.500", "-0.500", "0.000", "0.007", "1.500", "-9223372036854775.808"];
+        assert_eq!(texts, expected);
+    }
 }
