@@ -32,8 +32,6 @@ pub struct BlockMeta {
 struct Stats {
     #[serde(default, rename = "numSamples")]
     samples: u64,
-    #[serde(default, rename = "numSeries")]
-    series: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -76,10 +74,5 @@ impl BlockMeta {
     /// The number of samples, if the file says it.
     pub fn samples(&self) -> u64 {
         self.stats.samples
-    }
-
-    /// The number of series, if the file says it.
-    pub fn series(&self) -> u64 {
-        self.stats.series
     }
 }

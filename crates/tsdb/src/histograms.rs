@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use sandur_model::FloatHistogram;
 use sandur_model::histogram::{Buckets, CUSTOM_SCHEMA, CounterReset, SCHEMA_MAX, SCHEMA_MIN, Span};
+use sandur_model::{FloatHistogram, STALE_BITS};
 
 use crate::bits::{Bits, Xor};
 use crate::error::Error;
 
 /// Most buckets of one sign, custom bounds, or spans of a histogram.
 pub const BUCKETS_MAX: u64 = 65_536;
-/// The float that marks a series as stale.
-const STALE_BITS: u64 = 0x7ff0_0000_0000_0002;
 
 /// What all histograms of a chunk have in common.
 struct Layout {

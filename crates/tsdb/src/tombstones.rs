@@ -13,6 +13,9 @@ const MAGIC: u32 = 0x0130_BA30;
 const HEAD_BYTES: usize = 5;
 /// Largest file: some ten million tombstones.
 const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Most tombstones. The file alone does not bound them well: one takes at least 3 bytes in it, and up to some
+/// 150 in memory if each is of another series, so these take at most about 1.5 GB.
+const TOMBSTONES_MAX: u64 = 10_000_000;
 
 /// The deleted times, by series.
 #[derive(Debug, Default)]
@@ -29,7 +32,16 @@ impl Tombstones {
         }
         let part = verified(what, HEAD_BYTES as u64, &bytes[HEAD_BYTES..])?;
         let (mut from, mut of) = (Bytes::new(what, part), BTreeMap::<u64, Vec<_>>::new());
+        let mut found = 0;
         while from.remaining() > 0 {
+            found += 1;
+            if found > TOMBSTONES_MAX {
+                return Err(Error::TooLarge {
+                    what: "the number of tombstones",
+                    found,
+                    limit: TOMBSTONES_MAX,
+                });
+            }
             let (series, min, max) = (from.uvarint()?, from.varint()?, from.varint()?);
             of.entry(series).or_default().push(min..=max);
         }
@@ -39,10 +51,5 @@ impl Tombstones {
     /// The deleted times of a series, in milliseconds.
     pub fn of(&self, series: u64) -> &[RangeInclusive<i64>] {
         self.0.get(&series).map_or(&[], Vec::as_slice)
-    }
-
-    /// Whether nothing is deleted.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
