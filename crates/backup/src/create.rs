@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::mark::Renewed;
 use crate::pace::Pace;
 use crate::place::{self, Backups, Place};
+use crate::rules;
 use crate::step::{Progress, Step};
 use crate::wal::{self, Copies, WalPlaces};
 
@@ -123,6 +124,8 @@ impl Backup {
         self.expect_own(catalog, &complete)?;
         let verified = Verified::of(&self.place, &complete, &self.env).await?;
         let copied = self.copy(catalog, (id, verified)).await?;
+        let pace = Pace::new(self.env.clone(), self.max_rate);
+        let rules = rules::copy_rules((&self.source, &self.place.store), id, &pace).await?;
         let catalog_copy = CatalogCopy::of(copied.snapshot.for_copy(), &self.env).await?;
         let root = crc32c::crc32c(&catalog_copy.root.1);
         let mut objects = catalog_copy.objects.clone();
@@ -145,6 +148,7 @@ impl Backup {
             root,
             attempt: copied.wal.attempt,
             wal: copied.wal.copies.into_values().collect(),
+            rules,
         };
         self.place.expect_whole(&manifest, &self.env).await?;
         if !running.is_there().await? {

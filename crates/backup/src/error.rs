@@ -135,6 +135,20 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// There are too many objects of rules.
+    #[error("the store has {count} objects below 'rules/', a backup at most {limit}")]
+    TooManyRules {
+        /// Number of objects.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// Rules are changed all the time.
+    #[error("stored rules were changed in each of {attempts} attempts to copy them: try again later")]
+    RulesChange {
+        /// Number of attempts.
+        attempts: u32,
+    },
     /// A restore needs an empty store.
     #[error(
         "{url} is not empty: it has '{object}'. A restore needs an empty directory or prefix, so that no \

@@ -10,8 +10,8 @@
 //!
 //! **Life of a backup.** [`Backup::run`] marks itself as in progress (`mark.rs`). In rounds it copies the WAL
 //! (`wal.rs`), reads the catalog, and copies the blocks that the place lacks (`copy.rs`), until a round
-//! finds every block. Then it writes the state of the catalog as a checkpoint, reads everything back
-//! (`whole.rs`), and writes the manifest.
+//! finds every block. Then it copies the stored rules (`rules.rs`), writes the state of the catalog as a
+//! checkpoint, reads everything back (`whole.rs`), and writes the manifest.
 //!
 //! **Invariants.** A backup exists if and only if its manifest exists. The manifest is written last, when
 //! every object that it needs was read back from the place and verified. A row that was acknowledged before
@@ -25,6 +25,7 @@ mod pace;
 mod place;
 mod remove;
 mod restore;
+mod rules;
 mod step;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,9 @@
 //! | `place` | mark: here are backups |
 //! | `blocks/…` | blocks, under their names in the source |
 //! | `backups/<id>/manifest` | the backup is complete |
-//! | `backups/<id>/catalog/…`, `backups/<id>/wal/…` | the catalog and the WAL of a backup |
+//! | `backups/<id>/catalog/…` | the catalog of a backup |
+//! | `backups/<id>/<attempt>/wal/…` | its WAL |
+//! | `backups/<id>/rules/…` | its stored rules |
 //! | `running/<id>` | mark: the backup is in progress |
 //! | `removing` | mark: backups are being removed |
 //!
@@ -85,11 +87,6 @@ impl Place {
             true => Ok(place),
             false => Err(Error::NoBackups { url: place.url() }),
         }
-    }
-
-    /// The store of the place.
-    pub fn store(&self) -> &Store {
-        &self.store
     }
 
     pub(crate) fn url(&self) -> String {
@@ -204,6 +201,28 @@ pub(crate) fn decode<T>(
     decode: impl Fn(&[u8]) -> Result<T, sandur_format::Error>,
 ) -> Result<T, Error> {
     decode(bytes).map_err(|reason| Error::Unreadable { path: path.to_owned(), reason })
+}
+
+/// Reads a copy and verifies it: the manifest has its size and its checksum.
+pub(crate) async fn read_copy(
+    store: &Store,
+    path: String,
+    (size, checksum): (u64, u32),
+    intent: Intent,
+) -> Result<Bytes, Error> {
+    let (found, url) = (store.get(&path, intent).await, store.url().to_owned());
+    let problem = match found {
+        Ok(bytes) if bytes.len() as u64 != size => {
+            format!("it has {} bytes, the manifest says {size}", bytes.len())
+        }
+        Ok(bytes) if crc32c::crc32c(&bytes) != checksum => {
+            "its checksum is not that of the manifest".to_owned()
+        }
+        Ok(bytes) => return Ok(bytes),
+        Err(error) if error.is_not_found() => "it is missing".to_owned(),
+        Err(error) => return Err(error.into()),
+    };
+    Err(Error::Damaged { url, path, problem })
 }
 
 /// The prefix of what only this backup has.

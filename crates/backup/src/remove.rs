@@ -98,8 +98,8 @@ fn delete<'a>(
     })
 }
 
-/// Fails if the mark is gone: this process was suspended and taken for dead, and a new backup may rely on what
-/// is deleted.
+/// Fails if the mark is gone: this process was suspended and taken for dead, and a new backup may rely on
+/// what is deleted.
 async fn expect_there(place: &Place, mark: &Renewed) -> Result<(), Error> {
     match mark.is_there().await? {
         true => Ok(()),

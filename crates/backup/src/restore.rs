@@ -1,9 +1,9 @@
 //! Restores a backup into an empty store.
 //!
-//! The mark `restoring` comes first, then the catalog without its root, then blocks and WAL, each verified,
-//! and the root last. Boundary and witness contradict a store without the root, so a server does not start
-//! before the root exists. A restore that was interrupted can be repeated: it continues with the objects
-//! that are missing. The mark is removed when the store, read again, is undamaged.
+//! The mark `restoring` comes first, then the catalog without its root, then blocks, WAL and stored rules,
+//! each verified, and the root last. Boundary and witness contradict a store without the root, so a server
+//! does not start before the root exists. A restore that was interrupted can be repeated: it continues with
+//! the objects that are missing. The mark is removed when the store, read again, is undamaged.
 //!
 //! **What it never overwrites.** The catalog is written by conditional creates, and only while it has no
 //! object of others. So a store that a server has used since is refused, even if the mark is still there.
@@ -24,6 +24,7 @@ use crate::copy::{Copier, Need};
 use crate::error::Error;
 use crate::pace::Pace;
 use crate::place::{self, Place, RESTORING};
+use crate::rules;
 use crate::step::Progress;
 use crate::wal;
 
@@ -137,6 +138,12 @@ impl Restore {
             copier.pace.take(object.size).await;
             let path = CatalogCopy::wal_path(object.incarnation, object.sequence);
             self.target.put(&path, bytes, Intent::wal()).await?;
+        }
+        // The index is the last of the copies: it names the others.
+        for object in &self.manifest.rules {
+            let bytes = rules::read_copy(&self.place.store, self.manifest.id, object).await?;
+            copier.pace.take(object.size).await;
+            self.target.put(&rules::path_of(&object.name), bytes, Intent::catalog()).await?;
         }
         Ok(())
     }

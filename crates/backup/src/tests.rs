@@ -105,7 +105,7 @@ async fn places_stores_and_other_directories_are_distinguished() {
     assert!(matches!(Place::open_or_create(junk, &env).await, Err(Error::NotAPlace { .. })), "other files");
     let early = place.choose(None, Some(-1_000)).await;
     assert!(matches!(early, Err(Error::NoneBefore { .. })), "{early:?}");
-    let over = restore(&env, &place, place.store()).await;
+    let over = restore(&env, &place, &place.store).await;
     assert!(matches!(over, Err(Error::NotEmpty { .. })), "{over:?}");
 }
 
@@ -117,7 +117,7 @@ async fn backups_and_removals_exclude_each_other_while_they_live() {
     // A backup that renews its mark.
     let path = format!("running/{}", env.new_id());
     let mark = |counter| BackupMark { id: Id(7), began_ms: 0, counter }.encode();
-    let (renewed, timer, name) = (place.store().clone(), env.clone(), path.clone());
+    let (renewed, timer, name) = (place.store.clone(), env.clone(), path.clone());
     let renewal = env.spawn("renewal", async move {
         for counter in 0.. {
             renewed.put(&name, mark(counter).into(), Intent::catalog()).await.unwrap();
@@ -135,7 +135,7 @@ async fn backups_and_removals_exclude_each_other_while_they_live() {
     assert_eq!((removed.backups, place.backups().await.unwrap().complete.len()), (1, 0));
     assert!(place.read_mark(&path).await.unwrap().is_none());
     // A removal that died: no backup begins, and the next removal takes over.
-    place.store().put("removing", mark(1).into(), Intent::catalog()).await.unwrap();
+    place.store.put("removing", mark(1).into(), Intent::catalog()).await.unwrap();
     let refused = backup(&env, &source, &place).run().await;
     assert!(matches!(refused, Err(Error::Removing { .. })), "{refused:?}");
     remove(&place, &env, &[]).await.unwrap();
@@ -150,13 +150,13 @@ async fn a_backup_that_was_taken_for_dead_fails() {
     let slow = Backup { max_rate: Some(1), ..backup(&env, &source, &place) };
     let running = env.spawn("backup", async move { slow.run().await });
     env.sleep(Duration::from_secs(20)).await;
-    let marks = place.store().list("running", Intent::catalog()).await.unwrap();
+    let marks = place.store.list("running", Intent::catalog()).await.unwrap();
     assert_eq!(marks.len(), 1);
-    place.store().delete(&marks[0].path, Intent::catalog()).await.unwrap();
+    place.store.delete(&marks[0].path, Intent::catalog()).await.unwrap();
     let failed = running.join().await.unwrap();
     assert!(matches!(failed, Err(Error::TakenForDead { .. })), "{failed:?}");
     assert!(place.backups().await.unwrap().complete.is_empty());
-    assert!(place.store().list("backups", Intent::catalog()).await.unwrap().is_empty(), "nothing is left");
+    assert!(place.store.list("backups", Intent::catalog()).await.unwrap().is_empty(), "nothing is left");
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,26 +164,26 @@ async fn damage_to_a_backup_is_named_and_nothing_is_restored() {
     let env = Env::simulated(5, 0);
     let ((source, _), place) = (source(&env, 2).await, place(&env).await);
     backup(&env, &source, &place).run().await.unwrap();
-    let objects = place.store().list("backups", Intent::gc()).await.unwrap();
+    let objects = place.store.list("backups", Intent::gc()).await.unwrap();
     assert!(objects.len() >= 6, "{objects:?}");
     // The boundary and the witness are computed, not read.
     let needed = |path: &str| !path.ends_with("boundary") && !path.ends_with("witness");
     for object in objects.iter().filter(|object| needed(&object.path)) {
-        let original = place.store().get(&object.path, Intent::gc()).await.unwrap();
+        let original = place.store.get(&object.path, Intent::gc()).await.unwrap();
         let mut changed = original.to_vec();
         changed[original.len() / 2] ^= 1;
         for damaged in [original.slice(..original.len() - 1), changed.into()] {
-            place.store().put(&object.path, damaged, Intent::gc()).await.unwrap();
+            place.store.put(&object.path, damaged, Intent::gc()).await.unwrap();
             let target = store(&env);
             let refused = restore(&env, &place, &target).await.unwrap_err();
             assert!(refused.to_string().contains(&object.path), "{}: {refused}", object.path);
             assert!(target.list("", Intent::gc()).await.unwrap().is_empty());
         }
-        place.store().delete(&object.path, Intent::gc()).await.unwrap();
+        place.store.delete(&object.path, Intent::gc()).await.unwrap();
         let missing = restore(&env, &place, &store(&env)).await.unwrap_err().to_string();
         let is_named = missing.contains(&object.path) || missing.contains("has no backups");
         assert!(is_named, "{}: {missing}", object.path);
-        place.store().put(&object.path, original, Intent::gc()).await.unwrap();
+        place.store.put(&object.path, original, Intent::gc()).await.unwrap();
     }
     restore(&env, &place, &store(&env)).await.unwrap();
 }
@@ -267,7 +267,7 @@ async fn a_manifest_that_cannot_be_decoded_leaves_the_place_usable() {
         ids.push(backup(&env, &source, &place).run().await.unwrap().manifest.id);
     }
     let path = format!("backups/{}/manifest", ids[1]);
-    place.store().put(&path, Bytes::from_static(b"nonsense"), Intent::catalog()).await.unwrap();
+    place.store.put(&path, Bytes::from_static(b"nonsense"), Intent::catalog()).await.unwrap();
     let backups = place.backups().await.unwrap();
     assert_eq!((backups.complete.len(), backups.unreadable.len()), (2, 1));
     assert_eq!(backups.unreadable[0].0, ids[1]);
@@ -282,6 +282,97 @@ async fn a_manifest_that_cannot_be_decoded_leaves_the_place_usable() {
     assert_eq!((removed.backups, removed.interrupted), (1, 0));
     assert_eq!(place.choose(None, None).await.unwrap().id, ids[3]);
     assert_eq!(remove(&place, &env, &[ids[0]]).await.unwrap().backups, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_of_the_wal_of_earlier_attempts_are_deleted() {
+    let env = Env::simulated(12, 0);
+    let ((source, _), place) = (source(&env, 2).await, place(&env).await);
+    // One byte per second: a process registers while the WAL is copied.
+    let slow = Backup { max_rate: Some(1), ..backup(&env, &source, &place) };
+    let running = env.spawn("backup", async move { slow.run().await });
+    env.sleep(Duration::from_secs(20)).await;
+    let catalog = Catalog::open(source, env.clone(), CatalogOptions::default()).await.unwrap();
+    let (address, host, wal) = (String::new(), String::new(), WalKind::Bucket);
+    let registration = Registration { incarnation: env.new_id(), address, host, wal, node: None };
+    catalog.register(registration).await.unwrap();
+    let manifest = running.join().await.unwrap().unwrap().manifest;
+    assert_eq!(manifest.attempt, 2);
+    let below = format!("backups/{}/", manifest.id);
+    let all = contents(&place.store).await;
+    let attempts: Vec<&str> = all
+        .iter()
+        .filter_map(|(path, _)| path.strip_prefix(&below)?.split_once("/wal/"))
+        .map(|p| p.0)
+        .collect();
+    assert_eq!(attempts, ["2", "2"]);
+}
+
+/// Changes stored rules as the API does: a new object, the index that names it and the one before, and then
+/// the deletion of the one that the index does not name any more.
+async fn change_rules(store: &Store, change: u64) {
+    let put = async |name: String, text: String| {
+        store.put(&format!("rules/{name}"), text.into(), Intent::catalog()).await.unwrap();
+    };
+    put(format!("t1/{change}"), format!("rules of change {change}")).await;
+    put("index".to_owned(), format!("{change} {}", change.saturating_sub(1))).await;
+    if let Some(dropped) = change.checked_sub(2) {
+        store.delete(&format!("rules/t1/{dropped}"), Intent::catalog()).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn stored_rules_are_restored_with_their_bytes() {
+    let env = Env::simulated(9, 0);
+    let ((source, _), place) = (source(&env, 1).await, place(&env).await);
+    let without = backup(&env, &source, &place).run().await.unwrap().manifest;
+    assert!(without.rules.is_empty());
+    change_rules(&source, 0).await;
+    change_rules(&source, 1).await;
+    let manifest = backup(&env, &source, &place).run().await.unwrap().manifest;
+    assert_eq!(manifest.rules.last().unwrap().name, "index", "restored after what it names");
+    let target = store(&env);
+    restore(&env, &place, &target).await.unwrap();
+    let rules = |all: Vec<(String, Bytes)>| -> Vec<(String, Bytes)> {
+        all.into_iter().filter(|(path, _)| path.starts_with("rules/")).collect()
+    };
+    let restored = rules(contents(&target).await);
+    assert_eq!((restored.len(), &restored), (3, &rules(contents(&source).await)));
+    // Damage to a copy is found, and nothing is restored.
+    let path = format!("backups/{}/rules/t1/1", manifest.id);
+    place.store.put(&path, Bytes::from_static(b"other"), Intent::catalog()).await.unwrap();
+    let target = store(&env);
+    let refused = restore(&env, &place, &target).await.unwrap_err().to_string();
+    assert!(refused.contains(&path) && contents(&target).await.is_empty(), "{refused}");
+    remove(&place, &env, &[manifest.id]).await.unwrap();
+    assert!(place.store.list(&format!("backups/{}", manifest.id), Intent::gc()).await.unwrap().is_empty());
+}
+
+/// Rules change each second for some minutes while they are copied at a byte per second.
+#[tokio::test(start_paused = true)]
+async fn the_index_of_a_backup_names_only_rules_that_it_has() {
+    let env = Env::simulated(10, 0);
+    let ((source, _), place) = (source(&env, 1).await, place(&env).await);
+    change_rules(&source, 0).await;
+    let (changed, timer) = (source.clone(), env.clone());
+    let changes = env.spawn("changes", async move {
+        for change in 1..200 {
+            timer.sleep(Duration::from_secs(1)).await;
+            change_rules(&changed, change).await;
+        }
+    });
+    let slow = Backup { max_rate: Some(1), ..backup(&env, &source, &place) };
+    let running = env.spawn("backup", async move { slow.run().await });
+    changes.join().await.unwrap();
+    let copied = running.join().await.unwrap().unwrap().manifest;
+    let target = store(&env);
+    restore(&env, &place, &target).await.unwrap();
+    let index = target.get("rules/index", Intent::catalog()).await.unwrap();
+    let index = String::from_utf8(index.to_vec()).unwrap();
+    for change in index.split(' ') {
+        let rules = target.get(&format!("rules/t1/{change}"), Intent::catalog()).await;
+        assert_eq!(rules.unwrap(), format!("rules of change {change}"), "{index}: {:?}", copied.rules);
+    }
 }
 
 /// The names of a store's objects with their bytes.

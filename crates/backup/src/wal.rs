@@ -166,18 +166,5 @@ pub fn keep_needed(copies: &mut Copies, snapshot: &Snapshot) {
 /// Reads a copy of the WAL and verifies it.
 pub async fn read_copy(store: &Store, below: &str, copy: &WalCopy) -> Result<Bytes, Error> {
     let path = format!("{below}/{}", CatalogCopy::wal_path(copy.incarnation, copy.sequence));
-    let damaged =
-        |problem: String| Error::Damaged { url: store.url().to_owned(), path: path.clone(), problem };
-    let bytes = match store.get(&path, Intent::wal()).await {
-        Ok(bytes) => bytes,
-        Err(error) if error.is_not_found() => return Err(damaged("it is missing".to_owned())),
-        Err(error) => return Err(error.into()),
-    };
-    if bytes.len() as u64 != copy.size {
-        return Err(damaged(format!("it has {} bytes, the manifest says {}", bytes.len(), copy.size)));
-    }
-    if crc32c::crc32c(&bytes) != copy.checksum {
-        return Err(damaged("its checksum is not that of the manifest".to_owned()));
-    }
-    Ok(bytes)
+    place::read_copy(store, path, (copy.size, copy.checksum), Intent::wal()).await
 }

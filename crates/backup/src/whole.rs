@@ -11,6 +11,7 @@ use sandur_store::Intent;
 use crate::copy::verify_blocks;
 use crate::error::Error;
 use crate::place::{self, Place};
+use crate::rules;
 use crate::step::{Progress, Step};
 use crate::wal;
 
@@ -25,8 +26,8 @@ impl Place {
         Ok(CatalogCopy::read(&self.store, env, &below, (manifest.at, manifest.root)).await?)
     }
 
-    /// Reads catalog and WAL of a backup and fails if they are damaged, or if a block is missing or has
-    /// another size.
+    /// Reads catalog, WAL and rules of a backup and fails if they are damaged, or if a block is missing or
+    /// has another size.
     pub(crate) async fn expect_whole(
         &self,
         manifest: &BackupManifest,
@@ -36,6 +37,9 @@ impl Place {
         let below = wal::below(manifest.id, manifest.attempt);
         for object in &manifest.wal {
             wal::read_copy(&self.store, &below, object).await?;
+        }
+        for object in &manifest.rules {
+            rules::read_copy(&self.store, manifest.id, object).await?;
         }
         let sizes = self.blocks().await?;
         for block in copy.snapshot.all_blocks() {

@@ -56,7 +56,8 @@ pub fn command() -> Command {
              Everything that was acknowledged before the backup began is in it. Blocks that the place has \
              from earlier backups are not copied again. An interrupted backup leaves the blocks that it \
              copied, and the next one continues with them. The source is only read.\n\
-             Exit codes: 0 the backup is complete and verified, 1 there is none, 2 wrong usage.",
+             Exit codes: 0 success, and a new backup is complete and verified; 1 failure, or `list` or \
+             `verify` found a damaged backup; 2 wrong usage.",
         )
 }
 
@@ -154,13 +155,15 @@ async fn create(env: Env, matches: &ArgMatches) -> Result<ExitCode, Failed> {
 /// Describes a backup in one line.
 fn describe(manifest: &BackupManifest) -> String {
     let wal: u64 = manifest.wal.iter().map(|copy| copy.size).sum();
+    let rules: u64 = manifest.rules.iter().map(|copy| copy.size).sum();
     format!(
-        "as of {}, {} blocks with {} and {} rows, WAL of {}, from {}",
+        "as of {}, {} blocks with {} and {} rows, WAL of {}, stored rules of {}, from {}",
         moment::show(manifest.read_ms.saturating_mul(MS_NS)),
         manifest.blocks,
         ByteSize(manifest.block_bytes),
         manifest.rows,
         ByteSize(wal),
+        ByteSize(rules),
         manifest.source,
     )
 }

@@ -1,20 +1,29 @@
 //! The objects of a backup: the manifest, which says that a backup is complete, and marks.
 //!
-//! `docs/formats/backup.md` describes the bytes. A manifest lists the copies of the WAL with their
-//! checksums, and the checksum of the root of a checkpoint, which lists the blocks.
+//! `docs/formats/backup.md` describes the bytes. A manifest lists the copies of the WAL and of stored rules
+//! with their checksums, and the checksum of the root of a checkpoint, which lists the blocks.
 
 use sandur_base::Id;
 
 use super::frame::{self, Kind};
 use super::log_chain::LogPosition;
-use super::wire::{NAME_BYTES_MAX, bounded};
+use super::wire::{NAME_BYTES_MAX, Sink, bounded};
+use crate::codec::Reader;
 use crate::error::Error;
 
-const MANIFEST: Kind = Kind { magic: *b"SDBM", version: 1, metrics: 1, newest: 1, name: "backup manifest" };
+const MANIFEST: Kind = Kind { magic: *b"SDBM", version: 1, metrics: 1, newest: 2, name: "backup manifest" };
+/// The version that has stored rules. A manifest without them is written as version 1, so that older programs
+/// read it, and they refuse one whose rules they would leave out.
+const WITH_RULES: u8 = 2;
 const MARK: Kind = Kind { magic: *b"SDBK", version: 1, metrics: 1, newest: 1, name: "backup mark" };
 
 /// Most copies of WAL objects in a manifest: 40 MB.
 pub const BACKUP_WAL_MAX: usize = 1_000_000;
+/// Most copies of objects of stored rules in a manifest. An index names two objects of each of at most 10,000
+/// tenants; the others are those that nothing refers to.
+pub const BACKUP_RULES_MAX: usize = 100_000;
+/// Fewest bytes of a copy of rules in a manifest: a name of one byte with its length, a size, a checksum.
+const RULE_COPY_BYTES_MIN: usize = 1 + 1 + 1 + 4;
 /// Fewest bytes of a copy in a manifest: an id, two varints of one byte, a checksum.
 const WAL_COPY_BYTES_MIN: usize = 16 + 1 + 1 + 4;
 
@@ -25,6 +34,17 @@ pub struct WalCopy {
     pub incarnation: Id,
     /// The number in the object's name.
     pub sequence: u64,
+    /// Bytes of the copy.
+    pub size: u64,
+    /// CRC-32C of the copy.
+    pub checksum: u32,
+}
+
+/// A copy of an object of stored rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleCopy {
+    /// The name of the object below `rules/`.
+    pub name: String,
     /// Bytes of the copy.
     pub size: u64,
     /// CRC-32C of the copy.
@@ -60,6 +80,8 @@ pub struct BackupManifest {
     pub attempt: u32,
     /// The copies of the WAL.
     pub wal: Vec<WalCopy>,
+    /// The copies of stored rules.
+    pub rules: Vec<RuleCopy>,
 }
 
 impl BackupManifest {
@@ -88,6 +110,10 @@ impl BackupManifest {
             out.varint(copy.size);
             out.u32(copy.checksum);
         }
+        if !self.rules.is_empty() {
+            out.least = WITH_RULES;
+            encode_rules(&self.rules, &mut out)?;
+        }
         Ok(frame::seal(&MANIFEST, out))
     }
 
@@ -108,6 +134,7 @@ impl BackupManifest {
             let (incarnation, sequence) = (from.id()?, from.varint()?);
             wal.push(WalCopy { incarnation, sequence, size: from.varint()?, checksum: from.u32()? });
         }
+        let rules = if frame::version(bytes) >= WITH_RULES { decode_rules(&mut from)? } else { Vec::new() };
         from.finish()?;
         Ok(Self {
             id,
@@ -123,8 +150,37 @@ impl BackupManifest {
             root,
             attempt,
             wal,
+            rules,
         })
     }
+}
+
+fn encode_rules(rules: &[RuleCopy], out: &mut Sink) -> Result<(), Error> {
+    bounded(MANIFEST.name, "the number of objects of rules", rules.len(), BACKUP_RULES_MAX)?;
+    out.count(rules.len());
+    for copy in rules {
+        bounded(MANIFEST.name, "the length of a name of rules", copy.name.len(), NAME_BYTES_MAX)?;
+        out.text(&copy.name);
+        out.varint(copy.size);
+        out.u32(copy.checksum);
+    }
+    Ok(())
+}
+
+fn decode_rules(from: &mut Reader<'_>) -> Result<Vec<RuleCopy>, Error> {
+    let count = from.count_of(RULE_COPY_BYTES_MIN)?;
+    bounded(MANIFEST.name, "the number of objects of rules", count, BACKUP_RULES_MAX)?;
+    let mut rules = Vec::with_capacity(count);
+    for _ in 0..count {
+        let offset = from.offset();
+        let name = from.text_within("name of rules", NAME_BYTES_MAX)?.to_owned();
+        // It becomes a part of the path of an object.
+        if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Error::Malformed { part: MANIFEST.name, offset, what: "a name of rules is no path" });
+        }
+        rules.push(RuleCopy { name, size: from.varint()?, checksum: from.u32()? });
+    }
+    Ok(rules)
 }
 
 /// A mark: that a place is for backups, or that a backup, a removal or a restore is in progress.

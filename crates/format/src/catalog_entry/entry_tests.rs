@@ -318,7 +318,13 @@ fn sample_manifest() -> BackupManifest {
         root: 0xBEEF,
         attempt: 2,
         wal: vec![copy(300), copy(301)],
+        rules: Vec::new(),
     }
+}
+
+fn sample_manifest_with_rules() -> BackupManifest {
+    let copy = |name: &str| RuleCopy { name: name.into(), size: 4_000, checksum: 0xFACE };
+    BackupManifest { rules: vec![copy("index"), copy("t1/01J")], ..sample_manifest() }
 }
 
 fn sample_mark() -> BackupMark {
@@ -341,6 +347,27 @@ fn backup_objects_equal_their_fixtures_and_damaged_ones_are_refused() {
     assert!(BackupMark::decode(&manifest).is_err() && BackupManifest::decode(&mark).is_err());
     let long = BackupManifest { source: "x".repeat(2_000), ..sample_manifest() };
     assert!(long.encode().is_err(), "it could not be read");
+}
+
+#[test]
+fn manifests_with_stored_rules_have_a_version_of_their_own() {
+    let manifest = sample_manifest_with_rules().encode().unwrap();
+    assert_eq!(manifest, fixture("backup-manifest-v2"));
+    assert_eq!(BackupManifest::decode(&manifest).unwrap(), sample_manifest_with_rules());
+    for at in 0..manifest.len() {
+        let mut changed = manifest.clone();
+        changed[at] ^= 0x20;
+        assert!(BackupManifest::decode(&changed).is_err(), "byte {at} was changed");
+        assert!(BackupManifest::decode(&manifest[..at]).is_err(), "cut to {at} bytes");
+    }
+    for name in ["", "/index", "t1/../../catalog/boundary", "t1//x", "."] {
+        let rules = vec![RuleCopy { name: name.into(), size: 1, checksum: 1 }];
+        let outside = BackupManifest { rules, ..sample_manifest() }.encode().unwrap();
+        assert!(BackupManifest::decode(&outside).is_err(), "{name}");
+    }
+    let name = "x".repeat(2_000);
+    let rules = vec![RuleCopy { name, size: 1, checksum: 1 }];
+    assert!(BackupManifest { rules, ..sample_manifest() }.encode().is_err(), "it could not be read");
 }
 
 /// Reads the frozen bytes of a fixture, which are stored as hexadecimal text.
@@ -582,6 +609,7 @@ fn write_fixtures() {
         ("witness-v1", sample_position().encode_witness()),
         ("checkpoint-part-places-v3", encode_part(&sample_part_with_places()).unwrap()),
         ("backup-manifest-v1", sample_manifest().encode().unwrap()),
+        ("backup-manifest-v2", sample_manifest_with_rules().encode().unwrap()),
         ("backup-mark-v1", sample_mark().encode()),
     ];
     for (name, bytes) in files {

@@ -21,7 +21,7 @@ mod node_description;
 mod wire;
 mod write_place;
 
-pub use backup::{BACKUP_WAL_MAX, BackupManifest, BackupMark, WalCopy};
+pub use backup::{BACKUP_RULES_MAX, BACKUP_WAL_MAX, BackupManifest, BackupMark, RuleCopy, WalCopy};
 pub use block_meta::{BlockMeta, BlockName, day_of, day_text};
 pub use boundary::Boundary;
 pub use checkpoint::{
