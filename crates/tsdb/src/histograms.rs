@@ -53,6 +53,15 @@ impl Layout {
         })
     }
 
+    /// Returns the positive and the negative buckets. A stale marker has none: its chunk has no bits for
+    /// them, so work for them would not be bounded by the size of the chunk.
+    fn of_both_signs<'a, T>(&self, buckets: &'a [T], sum_bits: u64) -> (&'a [T], &'a [T]) {
+        match sum_bits {
+            STALE_BITS => (&[], &[]),
+            _ => buckets.split_at(self.positive_count),
+        }
+    }
+
     fn histogram(&self, n: u64, counts: Counts) -> Result<FloatHistogram, Error> {
         let reset = match (self.is_gauge, n) {
             (true, _) => CounterReset::Gauge,
@@ -93,17 +102,27 @@ fn within_limit(what: &'static str, found: u64) -> Result<usize, Error> {
     Ok(found as usize)
 }
 
-/// Reads spans; also returns the number of their buckets.
+/// Reads spans; also returns the number of their buckets. Spans without buckets are joined with the next one,
+/// so that the work for each histogram depends on its buckets, for which the chunk has bits.
 fn spans(from: &mut Bits<'_>) -> Result<(Vec<Span>, usize), Error> {
     let count = within_limit("the number of spans of a histogram", from.varbit_unsigned()?)?;
-    let (mut spans, mut buckets) = (Vec::new(), 0u64);
+    let (mut spans, mut buckets) = (Vec::<Span>::new(), 0u64);
     for _ in 0..count {
         let (length, offset) = (from.varbit_unsigned()?, from.varbit()?);
         buckets = buckets.saturating_add(length);
         within_limit("the number of buckets of a histogram", buckets)?;
         let offset =
             i32::try_from(offset).map_err(|_| Error::Malformed { what: "the spans of a histogram" })?;
-        spans.push(Span { offset, length: length as u32 });
+        let span = Span { offset, length: length as u32 };
+        match spans.as_mut_slice() {
+            [_, .., last] if last.length == 0 && last.offset >= 0 && span.offset >= 0 => {
+                match last.offset.checked_add(span.offset) {
+                    Some(offset) => *last = Span { offset, ..span },
+                    None => spans.push(span),
+                }
+            }
+            _ => spans.push(span),
+        }
     }
     Ok((spans, buckets as usize))
 }
@@ -149,8 +168,11 @@ fn absolute(buckets: &[Twice]) -> Vec<f64> {
         .collect()
 }
 
-/// Calls `each` for each histogram of a chunk with integer counts.
-pub fn decode_integers(data: &[u8], mut each: impl FnMut(i64, FloatHistogram)) -> Result<(), Error> {
+/// Calls `each` for each histogram of a chunk with integer counts, until it fails.
+pub fn decode_integers(
+    data: &[u8],
+    mut each: impl FnMut(i64, FloatHistogram) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut from = Bits::new(data);
     let count = from.read(16)?;
     if count == 0 {
@@ -178,7 +200,7 @@ pub fn decode_integers(data: &[u8], mut each: impl FnMut(i64, FloatHistogram)) -
                 }
             }
         }
-        let (positive, negative) = buckets.split_at(layout.positive_count);
+        let (positive, negative) = layout.of_both_signs(&buckets, sum.bits);
         let counts = Counts {
             count: total.value as u64 as f64,
             zero_count: zeros.value as u64 as f64,
@@ -186,13 +208,16 @@ pub fn decode_integers(data: &[u8], mut each: impl FnMut(i64, FloatHistogram)) -
             positive: absolute(positive),
             negative: absolute(negative),
         };
-        each(time.value, layout.histogram(n, counts)?);
+        each(time.value, layout.histogram(n, counts)?)?;
     }
     Ok(())
 }
 
-/// Calls `each` for each histogram of a chunk with float counts.
-pub fn decode_floats(data: &[u8], mut each: impl FnMut(i64, FloatHistogram)) -> Result<(), Error> {
+/// Calls `each` for each histogram of a chunk with float counts, until it fails.
+pub fn decode_floats(
+    data: &[u8],
+    mut each: impl FnMut(i64, FloatHistogram) -> Result<(), Error>,
+) -> Result<(), Error> {
     let mut from = Bits::new(data);
     let count = from.read(16)?;
     if count == 0 {
@@ -220,7 +245,7 @@ pub fn decode_floats(data: &[u8], mut each: impl FnMut(i64, FloatHistogram)) -> 
                 }
             }
         }
-        let (positive, negative) = buckets.split_at(layout.positive_count);
+        let (positive, negative) = layout.of_both_signs(&buckets, sum.bits);
         let values = |buckets: &[Xor]| buckets.iter().map(Xor::value).collect();
         let counts = Counts {
             count: total.value(),
@@ -229,7 +254,7 @@ pub fn decode_floats(data: &[u8], mut each: impl FnMut(i64, FloatHistogram)) -> 
             positive: values(positive),
             negative: values(negative),
         };
-        each(time.value, layout.histogram(n, counts)?);
+        each(time.value, layout.histogram(n, counts)?)?;
     }
     Ok(())
 }

@@ -40,4 +40,4 @@ pub use samples::{Samples, TimedHistogram};
 pub use series::{ChunkMeta, Series, SeriesReader};
 pub use source::ReadAt;
 pub use symbols::Symbols;
-pub use tombstones::Tombstones;
+pub use tombstones::{Deleted, Tombstones};

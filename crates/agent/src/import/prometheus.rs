@@ -282,8 +282,7 @@ impl Part<'_> {
         }
         self.wanted.complete(&mut labels);
         let deleted = self.tombstones.of(piece.series.reference);
-        let is_wanted =
-            |time: i64| self.wanted.has(time) && !deleted.iter().any(|range| range.contains(&time));
+        let is_wanted = |time: i64| self.wanted.has(time) && !deleted.has(time);
         for chunk in &piece.series.chunks {
             samples.add_chunk(chunks.read(chunk.reference)?, is_wanted)?;
         }

@@ -170,7 +170,7 @@ impl Files {
         let all = line.timestamps.into_iter().zip(line.values);
         let wanted = all.filter(|(time, _)| self.wanted.has(*time));
         let floats = wanted.map(|(time, Number(value))| (time, value)).collect();
-        Ok((labels, Samples { floats, histograms: Vec::new() }))
+        Ok((labels, Samples::of_floats(floats)))
     }
 }
 

@@ -79,7 +79,7 @@ fn read(block: &str) -> Vec<Expected> {
         for chunk in &series.chunks {
             let bytes = chunks.read(chunk.reference).unwrap();
             stored.add_chunk(bytes, |time| (chunk.min_ms..=chunk.max_ms).contains(&time)).unwrap();
-            samples.add_chunk(bytes, |time| !deleted.iter().any(|range| range.contains(&time))).unwrap();
+            samples.add_chunk(bytes, |time| !deleted.has(time)).unwrap();
         }
         samples_of_block += stored.len() as u64;
         let text = |number| index.symbols().get(number).unwrap().to_owned();

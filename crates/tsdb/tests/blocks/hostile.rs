@@ -111,3 +111,84 @@ fn any_chunk_is_decoded_within_bounds_or_refused() {
     let unknown = Samples::default().add_chunk(&[4, 0, 1], |_| true).unwrap_err();
     assert!(unknown.to_string().contains("encoding 4"), "{unknown}");
 }
+
+/// Writes the bits of a chunk of histograms.
+#[derive(Default)]
+struct BitWriter {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl BitWriter {
+    fn write(&mut self, value: u64, count: u32) {
+        for at in (0..count).rev() {
+            if self.used.is_multiple_of(8) {
+                self.bytes.push(0);
+            }
+            let bit = (value >> at & 1) as u8;
+            self.bytes[self.used / 8] |= bit << (7 - self.used % 8);
+            self.used += 1;
+        }
+    }
+
+    /// A value of variable width, of the widest class.
+    fn wide(&mut self, value: u64) {
+        self.write(0xFF, 8);
+        self.write(value, 64);
+    }
+
+    fn zeros(&mut self, count: usize) {
+        self.used += count;
+        self.bytes.resize(self.used.div_ceil(8), 0);
+    }
+}
+
+/// A chunk with integer counts that announces 65,535 histograms with `spans` spans, of which the last has
+/// `buckets` buckets. All values are zero, except the sum.
+fn histograms(spans: u64, buckets: u64, sum: f64, zeros: usize) -> Vec<u8> {
+    let mut chunk = BitWriter::default();
+    chunk.write(2, 8);
+    chunk.write(0xFFFF, 16);
+    // Flags, the threshold of zero, the schema.
+    chunk.zeros(8 + 8 + 1);
+    chunk.wide(spans);
+    // Each span has a length and an offset.
+    chunk.zeros(2 * (spans as usize - 1));
+    chunk.wide(buckets);
+    // The offset of the last span, no negative spans, the first time, count and count of zero.
+    chunk.zeros(1 + 1 + 1 + 1 + 1);
+    chunk.write(sum.to_bits(), 64);
+    chunk.zeros(zeros);
+    chunk.bytes
+}
+
+#[test]
+fn histograms_that_take_much_more_memory_than_their_chunk_are_refused() {
+    let buckets = 60_000;
+    let chunk = histograms(1, buckets, 1.0, 1_000 * buckets as usize);
+    let mut samples = Samples::default();
+    let refused = samples.add_chunk(&chunk, |_| true).unwrap_err();
+    assert!(matches!(refused, Error::TooLarge { .. }), "{refused}");
+    assert!(samples.len() < 400, "{}", samples.len());
+    samples.clear();
+    // What is not wanted takes no memory.
+    let few = histograms(1, 10, 1.0, 65_535 * 14);
+    samples.add_chunk(&few, |time| time == 0).unwrap();
+    samples.clear();
+    samples.add_chunk(&few, |_| true).unwrap();
+    assert_eq!(samples.len(), 65_535);
+}
+
+/// A stale marker has no bits for buckets, and a span without buckets has few: the work for 65,535 histograms
+/// would be some billion steps.
+#[test]
+fn stale_markers_and_spans_without_buckets_cost_no_work_for_each_histogram() {
+    let stale = f64::from_bits(sandur_model::STALE_BITS);
+    let mut samples = Samples::default();
+    samples.add_chunk(&histograms(1, 65_536, stale, 65_536 + 4 * 65_535), |_| true).unwrap();
+    assert_eq!(samples.len(), 65_535);
+    samples.clear();
+    samples.add_chunk(&histograms(65_536, 1, 1.0, 5 * 65_535), |_| true).unwrap();
+    assert_eq!(samples.len(), 65_535);
+    assert!(samples.histograms.iter().all(|one| one.histogram.positive.indices == [0]));
+}
