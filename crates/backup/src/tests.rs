@@ -354,6 +354,10 @@ async fn the_index_of_a_backup_names_only_rules_that_it_has() {
     let env = Env::simulated(10, 0);
     let ((source, _), place) = (source(&env, 1).await, place(&env).await);
     change_rules(&source, 0).await;
+    // Objects that nothing refers to: they are copied first, and the rules are replaced in the meantime.
+    for n in 0..3 {
+        source.put(&format!("rules/t0/{n}"), vec![0; 20].into(), Intent::catalog()).await.unwrap();
+    }
     let (changed, timer) = (source.clone(), env.clone());
     let changes = env.spawn("changes", async move {
         for change in 1..200 {
