@@ -299,6 +299,7 @@ function TailStatus({ tail }: { tail: ReturnType<typeof useTail> }) {
       <span>{plural(tail.rows.length, "line")} here</span>
       {tail.waiting > 0 && <span>{plural(tail.waiting, "line")} waiting</span>}
       {tail.dropped > 0 && <span class="warning">{plural(tail.dropped, "line")} left out: more lines than can be sent or held</span>}
+      {tail.warnings.map((text) => <span key={text} class="warning" role="status">{oneLine(text, 300)}</span>)}
     </div>
   );
 }

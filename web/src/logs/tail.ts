@@ -12,12 +12,15 @@ import { type Row, compareNs, rowsOf } from "./rows.ts";
 const ROWS_MAX = 5000;
 const WAITING_MAX = 20_000;
 const HISTORY = 200;
+const WARNINGS_MAX = 10;
 /** Rows of the last instants, by which rows that are sent again are recognized. */
 const RECENT_MAX = 2000;
 
 interface Frame {
   streams?: { stream: Labels; values: Entry[] }[] | null;
   dropped_entries?: { labels: Labels; timestamp: string }[] | null;
+  /** What holds from now on; an empty list ends it. */
+  warnings?: string[] | null;
 }
 
 export interface Tail {
@@ -26,11 +29,13 @@ export interface Tail {
   /** Lines that the server or this page left out. */
   dropped: number;
   perSecond: number;
+  /** Warnings of the server that hold now. */
+  warnings: string[];
   state: "connecting" | "open" | "lost" | "refused";
   problem: string;
 }
 
-const NOTHING: Tail = { rows: [], waiting: 0, dropped: 0, perSecond: 0, state: "connecting", problem: "" };
+const NOTHING: Tail = { rows: [], waiting: 0, dropped: 0, perSecond: 0, warnings: [], state: "connecting", problem: "" };
 
 /** Follows a query while `on`; `paused` holds new rows back. */
 export function useTail(query: string, on: boolean, paused: boolean): Tail {
@@ -57,6 +62,7 @@ class Follower {
   private waiting: Row[] = [];
   private recent = new Set<string>();
   private dropped = 0;
+  private warnings: string[] = [];
   private arrived: number[] = [];
   private state: Tail["state"] = "connecting";
   private problem = "";
@@ -92,6 +98,8 @@ class Follower {
     socket.onopen = () => {
       this.state = "open";
       this.problem = "";
+      // The server repeats those that still hold.
+      this.warnings = [];
       this.delay = 500;
       this.schedule();
     };
@@ -131,6 +139,7 @@ class Follower {
   private receive(text: string): void {
     const frame = JSON.parse(text) as Frame;
     this.dropped += frame.dropped_entries?.length ?? 0;
+    if (frame.warnings) this.warnings = [...new Set(frame.warnings)].slice(0, WARNINGS_MAX);
     const fresh = rowsOf(frame.streams ?? []).filter((row) => !this.recent.has(row.id));
     for (const row of fresh) this.recent.add(row.id);
     if (this.recent.size > RECENT_MAX * 2) this.recent = new Set([...this.recent].slice(-RECENT_MAX));
@@ -167,6 +176,7 @@ class Follower {
       waiting: this.waiting.length,
       dropped: this.dropped,
       perSecond: Math.round(this.arrived.length / 2),
+      warnings: this.warnings,
       state: this.state,
       problem: this.problem,
     });

@@ -19,9 +19,11 @@ export function RunningQueries({ page }: TabProps) {
   const [failure, setFailure] = useState<ApiError | null>(null);
   const answer = useAnswer((signal) => runningQueries(ofAll, { signal }), [ofAll, page.runs, asked]);
   useEffect(() => {
+    // An answer may take as long as the pause, and a new question would cancel it.
+    if (answer.loading) return;
     const timer = setInterval(() => document.visibilityState === "visible" && setAsked((n) => n + 1), AGAIN_MS);
     return () => clearInterval(timer);
-  }, []);
+  }, [answer.loading]);
   const end = async (id: string) => {
     try {
       await endQuery(id);
@@ -37,7 +39,7 @@ export function RunningQueries({ page }: TabProps) {
     <section aria-label="Running queries">
       <div class="row">
         <label class="inline"><input type="checkbox" checked={ofAll} onChange={() => setOfAll(!ofAll)} /> of all tenants (needs the scope admin)</label>
-        <span class="muted">Read again every two seconds. Ending a query needs the scope admin.</span>
+        <span class="muted">Read again two seconds after each answer. Ending a query needs the scope admin.</span>
       </div>
       {failure && <Problem error={failure} />}
       {answer.error && <Problem error={answer.error} retry={answer.retry} />}

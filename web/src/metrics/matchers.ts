@@ -2,9 +2,14 @@
 
 import { parser } from "@prometheus-io/lezer-promql";
 
+/** Whether a matcher can name the label as it is, without quotes. */
+export function isPlain(name: string): boolean {
+  return /^[A-Za-z_]\w*$/.test(name);
+}
+
 /** The expression with the matcher; `null` if it has an error or no selector, or if the label is no plain name. */
 export function withMatcher(query: string, name: string, operator: "=" | "!=", value: string): string | null {
-  if (!/^[A-Za-z_]\w*$/.test(name)) return null;
+  if (!isPlain(name)) return null;
   const text = `${name}${operator}${JSON.stringify(value)}`;
   const inserts: [number, string][] = [];
   let isBroken = false;

@@ -7,6 +7,7 @@ import { DifferenceList, type Filter } from "../frame/difference_list.tsx";
 import type { Page } from "../frame/frame.tsx";
 import { count, plural } from "../frame/text.ts";
 import { dateTime, instant } from "../frame/time.ts";
+import { isPlain } from "./matchers.ts";
 import { type PlotBox, bound } from "./plot_box.ts";
 
 interface Props {
@@ -32,7 +33,7 @@ export function SeriesDifferences({ query, page, step, box, onFilter }: Props) {
       </p>
       {answer.error && <Problem error={answer.error} retry={answer.retry} />}
       {answer.cancelled && <p class="wrong pad">Cancelled, also on the server. <button onClick={answer.retry}>Run again</button></p>}
-      {found && <DifferenceList found={found} rows={series} field="label" isFixed={({ name }) => name === "__name__"} onFilter={onFilter} />}
+      {found && <DifferenceList found={found} rows={series} field="label" isFixed={({ name }) => name === "__name__" || !isPlain(name)} onFilter={onFilter} />}
     </section>
   );
 }

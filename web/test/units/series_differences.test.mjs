@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { source } from "./sources.mjs";
 
 const { plotBoxOf, boxText } = await source("metrics/plot_box.ts");
-const { withMatcher } = await source("metrics/matchers.ts");
+const { isPlain, withMatcher } = await source("metrics/matchers.ts");
 const { troubles, isFresh, rolesOf, dollars } = await source("machine/cluster_facts.ts");
 
 const range = { start: 1_700_000_000_500, end: 1_700_000_100_500 };
@@ -29,6 +29,7 @@ test("a matcher is added to every selector", () => {
   assert.equal(withMatcher("x[5m:1m]", "zone", "!=", ""), 'x{zone!=""}[5m:1m]');
   for (const query of ["sum(", "1 + 1", ""]) assert.equal(added(query), null, query);
   assert.equal(withMatcher("up", "a.b", "=", "c"), null, "a label that needs quotes");
+  assert.deepEqual(["a.b", "1a", "", "_a1"].map(isPlain), [false, false, false, true]);
 });
 
 test("what is wrong with a cluster is said in sentences", () => {
@@ -41,5 +42,9 @@ test("what is wrong with a cluster is said in sentences", () => {
   const bad = { held: true, unowned_roles: ["rules"], nodes: [node, { ...node, id: "n2", version: "2", unanswered: "it is away", rows_missing: "no memory" }] };
   const texts = troubles(bad).map(({ text }) => text).join("\n");
   for (const part of ["Fewer than half", "role rules", "n2 did not answer: it is away", "Rows of n2 may be missing", "versions: 1, 2"]) assert.ok(texts.includes(part), part);
+  const many = Array.from({ length: 300 }, (_, n) => ({ ...node, id: `m${n}`, version: `${n}`, unanswered: "it is away" }));
+  const bounded = troubles({ held: true, unowned_roles: [], nodes: many }).map(({ text }) => text);
+  assert.deepEqual([bounded.length, bounded[0].includes("Fewer than half"), bounded[20].includes("282 further warnings")], [21, true, true]);
+  assert.ok(bounded[1].endsWith("versions: 0, 1, 2, 3, 4, and others."), bounded[1]);
   assert.deepEqual([dollars(0), dollars(0.0123), dollars(12.345)], ["$0.00", "$0.0123", "$12.35"]);
 });

@@ -20,6 +20,12 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/chart-BX6XMZS7.js"),
     ),
     file(
+        "assets/chunk-2CO3LAL7.js",
+        "text/javascript; charset=utf-8",
+        "W/\"ef8c720d4f3306cc\"",
+        include_bytes!("../../../../web/dist/assets/chunk-2CO3LAL7.js"),
+    ),
+    file(
         "assets/chunk-5PA43CRJ.js",
         "text/javascript; charset=utf-8",
         "W/\"790c92cec2cf9b1f\"",
@@ -42,12 +48,6 @@ pub static FILES: [File; 28] = [
         "text/javascript; charset=utf-8",
         "W/\"8c0702e284dc9ee0\"",
         include_bytes!("../../../../web/dist/assets/chunk-A5UICAM3.js"),
-    ),
-    file(
-        "assets/chunk-B75A4477.js",
-        "text/javascript; charset=utf-8",
-        "W/\"5211e1becb1e94ef\"",
-        include_bytes!("../../../../web/dist/assets/chunk-B75A4477.js"),
     ),
     file(
         "assets/chunk-C5I6U7MH.js",
@@ -110,16 +110,22 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/main-GRPADXVV.css"),
     ),
     file(
-        "assets/main-NBX3ZTFF.js",
+        "assets/main-ISWILZMO.js",
         "text/javascript; charset=utf-8",
-        "W/\"8bdc44c6df386317\"",
-        include_bytes!("../../../../web/dist/assets/main-NBX3ZTFF.js"),
+        "W/\"c535477b6146e0f2\"",
+        include_bytes!("../../../../web/dist/assets/main-ISWILZMO.js"),
     ),
     file(
-        "assets/page-ASGKYHYY.js",
+        "assets/page-2HV2XVR4.js",
         "text/javascript; charset=utf-8",
-        "W/\"b08ebf55c3949174\"",
-        include_bytes!("../../../../web/dist/assets/page-ASGKYHYY.js"),
+        "W/\"62ff6203da94b6c0\"",
+        include_bytes!("../../../../web/dist/assets/page-2HV2XVR4.js"),
+    ),
+    file(
+        "assets/page-AXTOIOO2.js",
+        "text/javascript; charset=utf-8",
+        "W/\"ebd70942ee7f82c1\"",
+        include_bytes!("../../../../web/dist/assets/page-AXTOIOO2.js"),
     ),
     file(
         "assets/page-CF6RA7GL.js",
@@ -128,10 +134,10 @@ pub static FILES: [File; 28] = [
         include_bytes!("../../../../web/dist/assets/page-CF6RA7GL.js"),
     ),
     file(
-        "assets/page-IOGKM2ZB.js",
+        "assets/page-LLRSSJUT.js",
         "text/javascript; charset=utf-8",
-        "W/\"9c5cdddcfd1eda6c\"",
-        include_bytes!("../../../../web/dist/assets/page-IOGKM2ZB.js"),
+        "W/\"cc9593c0877ca9ef\"",
+        include_bytes!("../../../../web/dist/assets/page-LLRSSJUT.js"),
     ),
     file(
         "assets/page-UGA727DT.js",
@@ -144,12 +150,6 @@ pub static FILES: [File; 28] = [
         "text/javascript; charset=utf-8",
         "W/\"e21f136ba6bfdf79\"",
         include_bytes!("../../../../web/dist/assets/page-XMIXWEOE.js"),
-    ),
-    file(
-        "assets/page-ZI5GLHUG.js",
-        "text/javascript; charset=utf-8",
-        "W/\"e6c6e5b4189756f5\"",
-        include_bytes!("../../../../web/dist/assets/page-ZI5GLHUG.js"),
     ),
     file(
         "assets/theme-DMKARAT2.js",
@@ -166,7 +166,7 @@ pub static FILES: [File; 28] = [
     file(
         "index.html",
         "text/html; charset=utf-8",
-        "W/\"31a59c1c632a919a\"",
+        "W/\"216598d6362641b4\"",
         include_bytes!("../../../../web/dist/index.html"),
     ),
     file(
