@@ -104,8 +104,10 @@ impl PeerCaller {
                 Ok(answer)
             }
             // The other side may have closed an idle connection or started again meanwhile.
-            Err(CallError::Ended(_)) if was_kept => {
-                let connection = self.connect(address).await?;
+            Err(CallError::Ended(reason)) if was_kept => {
+                // The request may have arrived over the first connection.
+                let again = |error: CallError| CallError::Ended(format!("{reason}; then {error}"));
+                let connection = self.connect(address).await.map_err(again)?;
                 let (connection, answer) = self.exchange(connection, request, most).await?;
                 self.keep(address, connection, place);
                 Ok(answer)

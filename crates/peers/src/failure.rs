@@ -51,6 +51,11 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Whether the request was certainly not sent.
+    pub fn is_before_request(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Quiet { .. } | Self::Busy { .. } | Self::Stranger)
+    }
+
     /// The kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match self {

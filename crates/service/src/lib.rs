@@ -50,7 +50,7 @@ pub use intake::{BlockShown, Intake};
 pub use metrics::{QueryMetrics, WriteMetrics};
 pub use nodes::{ClusterShown, NodeShown, UsageShown};
 pub use other_processes::{
-    EndedQuery, FoundQuery, ListedQueries, OtherProcesses, PROCESSES_MAX, ProcessName, QueryId,
+    EndedQuery, FoundQuery, ListedQueries, NotEnded, OtherProcesses, PROCESSES_MAX, ProcessName, QueryId,
     RunningEverywhere, RunningQuery, Unanswered, end_anywhere, running_everywhere, usage_everywhere,
 };
 pub use pressure::Pressure;

@@ -5,7 +5,9 @@
 //! the answer lists what was found, and never says that this is all.
 //!
 //! **Bounds.** At most [`PROCESSES_MAX`] processes are asked. Their answers share [`ANSWERS_BYTES`], which
-//! are reserved from the memory of queries first. A list has at most [`QUERIES_MAX`] queries.
+//! are reserved from the memory of queries first. If memory is short, each gets less, down to
+//! [`ANSWER_BYTES_MIN`]; without that much, no process is asked, and the queries of this one are listed. A
+//! list has at most [`QUERIES_MAX`] queries.
 //!
 //! **Invariant.** A process answers a tenant with that tenant's queries only, and the process that asked
 //! checks it again.
@@ -22,7 +24,7 @@ use sandur_model::TenantId;
 use crate::failure::Failure;
 use crate::nodes::UsageShown;
 use crate::queries::Queries;
-use crate::query_log::{OpenQuery, QUERIES_MAX};
+use crate::query_log::{OpenQuery, QUERIES_MAX, may_see};
 
 /// The most processes that are asked.
 pub const PROCESSES_MAX: usize = 256;
@@ -59,12 +61,9 @@ pub trait OtherProcesses: Send + Sync {
         tenant: Option<&'a TenantId>,
         most_bytes: u64,
     ) -> BoxFuture<'a, Result<ListedQueries, String>>;
-    /// Ends a query. `None` if no such query runs there. After an error the query may have been ended.
-    fn end<'a>(
-        &'a self,
-        process: &'a ProcessName,
-        query: u64,
-    ) -> BoxFuture<'a, Result<Option<EndedQuery>, String>>;
+    /// Ends a query.
+    fn end<'a>(&'a self, process: &'a ProcessName, query: u64)
+    -> BoxFuture<'a, Result<EndedQuery, NotEnded>>;
     /// The requests of this process to the store.
     fn own_usage(&self) -> UsageShown;
     /// The requests of another process to the store; the error says why there is no answer.
@@ -171,6 +170,17 @@ pub struct EndedQuery {
     pub text: String,
 }
 
+/// Why there is no query that was ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotEnded {
+    /// The process was not asked, or refused: the query was not ended, for this reason.
+    NotAsked(String),
+    /// No such query runs there.
+    Gone,
+    /// The process was asked, but its answer is not known, for this reason.
+    Unknown(String),
+}
+
 /// A running query and its process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundQuery {
@@ -211,17 +221,22 @@ pub async fn running_everywhere(
     processes: &dyn OtherProcesses,
     tenant: Option<&TenantId>,
 ) -> Result<RunningEverywhere, Failure> {
-    let (asked, mut unanswered) = asked(processes.others());
-    let most_bytes = (ANSWERS_BYTES / asked.len().max(1) as u64).clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX);
-    let bytes = most_bytes * MEMORY_FACTOR * asked.len() as u64;
-    let memory = queries.memory().reserve(bytes).map_err(|short| {
-        Failure::new(ErrorKind::Busy, format!("no memory for the answers of other processes: {short}"))
+    let own = processes.own();
+    let open = queries.open().all(tenant);
+    let bytes = open.iter().map(|query| listed_bytes(query, &own)).sum();
+    let mut memory = queries.memory().reserve(bytes).map_err(|short| {
+        Failure::new(ErrorKind::Busy, format!("no memory for the list of queries: {short}"))
     })?;
+    let mut found = found_in(&own, open.iter().map(RunningQuery::from).collect());
+    drop(open);
+    let (mut asked, mut unanswered) = asked(processes.others());
+    let most_bytes = room_for_answers(&mut memory, asked.len() as u64).unwrap_or_else(|| {
+        let reason = || "this process has no memory for its answer now".to_owned();
+        unanswered.extend(asked.drain(..).map(|name| Unanswered { name, reason: reason() }));
+        0
+    });
     let calls = asked.iter().map(|process| processes.running(process, tenant, most_bytes));
     let answers = join_all(calls).await;
-    let own = processes.own();
-    let here = queries.open().all(tenant).iter().map(RunningQuery::from).collect();
-    let mut found = found_in(&own, here);
     let (mut left_out, mut answered) = (0u64, 1);
     for (process, answer) in asked.into_iter().zip(answers) {
         match answer {
@@ -254,8 +269,13 @@ pub async fn end_anywhere(
     let other = processes.others().into_iter().find(|other| other.process == id.process);
     let other = other.ok_or_else(absent)?;
     match processes.end(&other, id.number).await {
-        Ok(ended) => ended.ok_or_else(absent),
-        Err(reason) => {
+        Ok(ended) => Ok(ended),
+        Err(NotEnded::Gone) => Err(absent()),
+        Err(NotEnded::NotAsked(reason)) => {
+            let text = format!("the query of the node {} was not ended: {reason}\n", other.node);
+            Err(Failure::new(ErrorKind::Unavailable, text))
+        }
+        Err(NotEnded::Unknown(reason)) => {
             let node = &other.node;
             let text = format!(
                 "it is not known whether the query was ended: the node {node} did not answer: {reason}\n"
@@ -276,6 +296,27 @@ pub async fn usage_everywhere(
     std::iter::once(own).chain(asked.into_iter().zip(answers)).chain(refused).collect()
 }
 
+/// Bytes of a query of this process in the list.
+fn listed_bytes(query: &OpenQuery, own: &ProcessName) -> u64 {
+    let texts = [query.tenant.as_str(), &*query.text, query.query_type, query.signal, &*query.user_agent];
+    let texts = texts.iter().map(|text| text.len()).sum::<usize>() + own.node.len();
+    // The list is made of a list of the queries alone.
+    (size_of::<FoundQuery>() + size_of::<RunningQuery>() + texts) as u64
+}
+
+/// Reserves memory for the answers of this many processes, and returns the most bytes of each; `None` if
+/// there is not even memory for the least.
+fn room_for_answers(memory: &mut Reservation, number: u64) -> Option<u64> {
+    let mut most_bytes = (ANSWERS_BYTES / number.max(1)).clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX);
+    while memory.grow(most_bytes * MEMORY_FACTOR * number).is_err() {
+        if most_bytes == ANSWER_BYTES_MIN {
+            return None;
+        }
+        most_bytes = (most_bytes / 2).max(ANSWER_BYTES_MIN);
+    }
+    Some(most_bytes)
+}
+
 /// Divides processes into those that are asked and those beyond the bound.
 fn asked(mut others: Vec<ProcessName>) -> (Vec<ProcessName>, Vec<Unanswered>) {
     let beyond = others.split_off(others.len().min(PROCESSES_MAX));
@@ -290,9 +331,4 @@ fn found_in(process: &ProcessName, queries: Vec<RunningQuery>) -> Vec<FoundQuery
         query,
     };
     queries.into_iter().map(found).collect()
-}
-
-/// Whether a query reads no data of tenants that are not named.
-fn may_see(named: Option<&TenantId>, of: &TenantId) -> bool {
-    named.is_none_or(|named| of.each().all(|one| named.each().any(|name| name == one)))
 }

@@ -58,8 +58,8 @@ pub static END: Route = Route {
            text that says so.",
     parameters: &[parameter("{id}", "part of the path: the `id` of the query")],
     answers: "204.",
-    fails: "404: no such query runs; 503: its process did not answer, and it is not known whether the query \
-            was ended.",
+    fails: "404: no such query runs; 503: the query was not ended because its process cannot be \
+            asked, or it is not known whether it was ended because there was no answer; the text says which.",
     several_tenants: false,
     handler: |request, app| end.call(request, app),
     ..OWN

@@ -11,7 +11,9 @@ use sandur_base::BoxFuture;
 use sandur_engine::{Engine, OtherProcess, StoreUsage};
 use sandur_model::{TenantError, TenantId};
 use sandur_peers::{Answer, PeerCaller, PeerQuery, PeerUsage, Request};
-use sandur_service::{EndedQuery, ListedQueries, OtherProcesses, ProcessName, RunningQuery, UsageShown};
+use sandur_service::{
+    EndedQuery, ListedQueries, NotEnded, OtherProcesses, ProcessName, RunningQuery, UsageShown,
+};
 
 /// How long an answer is awaited.
 const RUNNING_PATIENCE: Duration = Duration::from_secs(2);
@@ -38,26 +40,53 @@ impl CalledProcesses {
         process: &ProcessName,
         request: Request,
         (patience, most): (Duration, usize),
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, NoAnswer> {
+        let not_asked = |reason: &str| Err(NoAnswer::NotAsked(reason.to_owned()));
         let Some(caller) = &self.caller else {
-            return Err("this process has no secret to call others (cluster.secret_file)".to_owned());
+            return not_asked("this process has no secret to call others (cluster.secret_file)");
         };
         if process.address.is_empty() {
-            return Err("it states no address (cluster.advertise_address)".to_owned());
+            return not_asked("it states no address (cluster.advertise_address)");
         }
         match caller.call(&process.address, &request, patience, most).await {
-            Ok(Answer::Gone) => Err("another process answers at its address".to_owned()),
-            Ok(Answer::Busy) => Err("it has no memory for the answer now".to_owned()),
-            Ok(Answer::Unknown) => Err("its program is older and does not know this call".to_owned()),
+            Ok(Answer::Gone) => not_asked("another process answers at its address"),
+            Ok(Answer::Busy) => not_asked("it has no memory for the answer now"),
+            Ok(Answer::Unknown) => not_asked("its program is older and does not know this call"),
             Ok(answer) => Ok(answer),
-            Err(error) => Err(error.to_string()),
+            Err(error) if error.is_before_request() => not_asked(&error.to_string()),
+            Err(error) => Err(NoAnswer::Unknown(error.to_string())),
+        }
+    }
+}
+
+/// Why a process did not answer.
+enum NoAnswer {
+    /// It was not asked, or refused to do what was asked.
+    NotAsked(String),
+    /// It may have done what was asked.
+    Unknown(String),
+}
+
+impl From<NoAnswer> for String {
+    fn from(none: NoAnswer) -> Self {
+        match none {
+            NoAnswer::NotAsked(reason) | NoAnswer::Unknown(reason) => reason,
+        }
+    }
+}
+
+impl From<NoAnswer> for NotEnded {
+    fn from(none: NoAnswer) -> Self {
+        match none {
+            NoAnswer::NotAsked(reason) => Self::NotAsked(reason),
+            NoAnswer::Unknown(reason) => Self::Unknown(reason),
         }
     }
 }
 
 /// An answer to another call.
-fn other(_: Answer) -> String {
-    "its answer is not one to this call".to_owned()
+fn other(_: Answer) -> NoAnswer {
+    NoAnswer::Unknown("its answer is not one to this call".to_owned())
 }
 
 impl OtherProcesses for CalledProcesses {
@@ -87,22 +116,18 @@ impl OtherProcesses for CalledProcesses {
                     let queries = list.queries.into_iter().map(running_query).collect::<Result<_, _>>()?;
                     Ok(ListedQueries { queries, left_out: list.left_out })
                 }
-                answer => Err(other(answer)),
+                answer => Err(other(answer).into()),
             }
         })
     }
 
-    fn end<'a>(
-        &'a self,
-        name: &'a ProcessName,
-        query: u64,
-    ) -> BoxFuture<'a, Result<Option<EndedQuery>, String>> {
+    fn end<'a>(&'a self, name: &'a ProcessName, query: u64) -> BoxFuture<'a, Result<EndedQuery, NotEnded>> {
         let request = Request::Cancel { process: name.process, query };
         Box::pin(async move {
             match self.call(name, request, (END_PATIENCE, SHORT_ANSWER_MAX)).await? {
-                Answer::Cancelled(PeerQuery { tenant, text, .. }) => Ok(Some(EndedQuery { tenant, text })),
-                Answer::Absent => Ok(None),
-                answer => Err(other(answer)),
+                Answer::Cancelled(PeerQuery { tenant, text, .. }) => Ok(EndedQuery { tenant, text }),
+                Answer::Absent => Err(NotEnded::Gone),
+                answer => Err(other(answer).into()),
             }
         })
     }
@@ -119,7 +144,7 @@ impl OtherProcesses for CalledProcesses {
                 Answer::Usage(PeerUsage { requests, dollars, dollars_per_month }) => {
                     Ok(UsageShown { requests, dollars, dollars_per_month })
                 }
-                answer => Err(other(answer)),
+                answer => Err(other(answer).into()),
             }
         })
     }

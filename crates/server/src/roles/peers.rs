@@ -27,7 +27,7 @@ use sandur_terminal::Failed;
 use crate::memory::Shares;
 use crate::roles::other_processes::{peer_query, tenant_of};
 
-/// Bytes of frames that are sent at once: the frame of a process with larger frames is sent alone.
+/// Maximum bytes of frames in one answer. A larger frame is sent alone.
 const FRAMES_BYTES_MAX: u64 = 8 << 20;
 /// Maximum size of an answer with frames: a frame alone may have more than what was asked for.
 const FRAMES_ANSWER_MAX: usize = 24 << 20;
@@ -51,6 +51,9 @@ pub struct PeerCalls {
     secret: ClusterSecret,
     metrics: PeerMetrics,
     caller: PeerCaller,
+    /// For calls of operators, whose patience is short: one that is late does not keep the engine from
+    /// calling the address.
+    for_operators: PeerCaller,
 }
 
 impl PeerCalls {
@@ -64,7 +67,8 @@ impl PeerCalls {
         let secret = secret.map_err(|e| Failed::new(format!("cluster.secret_file: {e}")))?;
         let metrics = PeerMetrics::default();
         let caller = PeerCaller::new(env.clone(), secret.clone(), metrics.clone());
-        Ok(Some(Self { env: env.clone(), path, secret, metrics, caller }))
+        let for_operators = PeerCaller::new(env.clone(), secret.clone(), metrics.clone());
+        Ok(Some(Self { env: env.clone(), path, secret, metrics, caller, for_operators }))
     }
 
     /// What the engine calls.
@@ -72,9 +76,9 @@ impl PeerCalls {
         Arc::new(CalledPeers { caller: self.caller.clone() })
     }
 
-    /// Calls other processes.
-    pub fn caller(&self) -> &PeerCaller {
-        &self.caller
+    /// Calls other processes for operators.
+    pub fn caller_for_operators(&self) -> &PeerCaller {
+        &self.for_operators
     }
 
     /// Answers from the engine and from the list of running queries. Answers that are being sent take memory

@@ -157,7 +157,10 @@ impl Server {
             settings: Arc::new(settings),
             queries: queries.clone(),
             writes,
-            others: Arc::new(CalledProcesses::new(&engine, calls.as_ref().map(|calls| calls.caller()))),
+            others: Arc::new(CalledProcesses::new(
+                &engine,
+                calls.as_ref().map(|calls| calls.caller_for_operators()),
+            )),
             groups: Default::default(),
             metrics: metrics.clone(),
             registry,

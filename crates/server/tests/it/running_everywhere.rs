@@ -17,7 +17,7 @@ use sandur_service::{ListedQueries, PROCESSES_MAX};
 use serde_json::{Value, json};
 
 use crate::harness;
-use crate::harness::neighbours::query;
+use crate::harness::neighbours::{NOT_ASKED, query};
 use crate::process::{Server, Setup, now_ns, request, s3_store};
 
 fn alone() -> harness::Server {
@@ -69,11 +69,29 @@ async fn the_number_of_processes_that_are_asked_and_of_listed_queries_is_bounded
     assert!(unanswered[0]["reason"].as_str().unwrap().contains("at most 256 processes"), "{unanswered:?}");
 }
 
+/// Bug: the list failed when other queries held the memory, which is when an operator needs it.
+#[tokio::test(start_paused = true)]
+async fn queries_are_listed_while_memory_is_short() {
+    let server = alone();
+    let memory = server.app.queries.memory();
+    server.neighbours.add(2, Ok(ListedQueries { queries: vec![query(7, "a", 5)], left_out: 0 }));
+    for (kib, answered) in [(1_024, 2), (128, 1)] {
+        let held = memory.reserve(memory.limit() - memory.used() - (kib << 10)).unwrap();
+        let all = listed(&server, "/sandur/queries/all", "a").await;
+        assert_eq!(all["answered"], json!(answered), "{kib} KiB: {all}");
+        let unanswered = all["unanswered"].as_array().unwrap();
+        assert_eq!((texts(&all).len(), unanswered.len()), (answered - 1, 2 - answered), "{all}");
+        assert!(unanswered.iter().all(|one| one["reason"].as_str().unwrap().contains("memory")), "{all}");
+        drop(held);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_query_of_another_process_is_ended_there_and_a_lost_answer_is_no_success() {
     let server = alone();
     server.neighbours.add(2, Ok(ListedQueries { queries: vec![query(7, "b", 5)], left_out: 0 }));
     server.neighbours.add(3, Err("it is away".to_owned()));
+    server.neighbours.add(4, Err(format!("{NOT_ASKED}it has no address")));
     let end =
         async |id: String| server.carry(Method::DELETE, &format!("/sandur/queries/{id}"), &[], "").await;
     let id = |process: u128, number: u64| format!("{}-{number}", Id(process));
@@ -84,7 +102,11 @@ async fn a_query_of_another_process_is_ended_there_and_a_lost_answer_is_no_succe
     let lost = end(id(3, 7)).await;
     assert_eq!(lost.status, 503);
     assert!(lost.body.contains("not known whether") && lost.body.contains("it is away"), "{}", lost.body);
-    assert_eq!(*server.neighbours.ends.lock().unwrap(), [(Id(2), 7), (Id(2), 8), (Id(3), 7)]);
+    let unasked = end(id(4, 7)).await;
+    assert_eq!(unasked.status, 503);
+    assert!(unasked.body.contains("was not ended: it has no address"), "{}", unasked.body);
+    let ends = [(Id(2), 7), (Id(2), 8), (Id(3), 7), (Id(4), 7)];
+    assert_eq!(*server.neighbours.ends.lock().unwrap(), ends);
 }
 
 fn with_secret(store: &str, home: &Path, letter: &str) -> Server {

@@ -32,6 +32,7 @@ use crate::cost::{Cost, ResultCache};
 use crate::queries::Queries;
 
 pub use asked::{Asked, Times};
+pub(crate) use open_queries::may_see;
 pub use open_queries::{OpenQueries, OpenQuery, QUERIES_MAX};
 pub use outcome::Outcome;
 pub(crate) use pace::Pace;

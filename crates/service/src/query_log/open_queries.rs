@@ -117,11 +117,8 @@ impl OpenQueries {
 
     /// The running queries, the oldest first. With tenants, only queries that read no data of others.
     pub fn all(&self, tenants: Option<&TenantId>) -> Vec<OpenQuery> {
-        let named: Option<Vec<TenantId>> = tenants.map(|tenants| tenants.each().collect());
-        let may_see = |query: &&OpenQuery| {
-            named.as_ref().is_none_or(|named| query.tenant.each().all(|each| named.contains(&each)))
-        };
-        self.lock().queries.values().filter(may_see).cloned().collect()
+        let is_shown = |query: &&OpenQuery| may_see(tenants, &query.tenant);
+        self.lock().queries.values().filter(is_shown).cloned().collect()
     }
 
     /// Ends a query at its next check or wait. Returns it, or `None` if it does not run.
@@ -130,6 +127,11 @@ impl OpenQueries {
         query.context.end_by_operator();
         Some(query)
     }
+}
+
+/// Whether a query of these tenants reads no data of tenants that are not named.
+pub fn may_see(named: Option<&TenantId>, of: &TenantId) -> bool {
+    named.is_none_or(|named| of.each().all(|one| named.each().any(|name| name == one)))
 }
 
 #[cfg(test)]

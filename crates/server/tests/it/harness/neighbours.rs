@@ -4,10 +4,15 @@ use std::sync::Mutex;
 
 use sandur_base::{BoxFuture, Id};
 use sandur_model::TenantId;
-use sandur_service::{EndedQuery, ListedQueries, OtherProcesses, ProcessName, RunningQuery, UsageShown};
+use sandur_service::{
+    EndedQuery, ListedQueries, NotEnded, OtherProcesses, ProcessName, RunningQuery, UsageShown,
+};
 
 /// The id of the process under test.
 pub const OWN: Id = Id(1);
+
+/// The begin of a reason because of which the process is not asked.
+pub const NOT_ASKED: &str = "not asked: ";
 
 /// What a process answers: its queries, or why it does not answer.
 pub type Said = Result<ListedQueries, String>;
@@ -73,16 +78,16 @@ impl OtherProcesses for Neighbours {
         Box::pin(async move { said })
     }
 
-    fn end<'a>(
-        &'a self,
-        name: &'a ProcessName,
-        query: u64,
-    ) -> BoxFuture<'a, Result<Option<EndedQuery>, String>> {
+    fn end<'a>(&'a self, name: &'a ProcessName, query: u64) -> BoxFuture<'a, Result<EndedQuery, NotEnded>> {
         self.ends.lock().unwrap().push((name.process, query));
         let said = self.said(name.process);
         Box::pin(async move {
-            let found = said?.queries.into_iter().find(|one| one.number == query);
-            Ok(found.map(|one| EndedQuery { tenant: one.tenant.to_string(), text: one.text }))
+            let all = said.map_err(|reason| match reason.strip_prefix(NOT_ASKED) {
+                Some(reason) => NotEnded::NotAsked(reason.to_owned()),
+                None => NotEnded::Unknown(reason),
+            })?;
+            let found = all.queries.into_iter().find(|one| one.number == query).ok_or(NotEnded::Gone)?;
+            Ok(EndedQuery { tenant: found.tenant.to_string(), text: found.text })
         })
     }
 
