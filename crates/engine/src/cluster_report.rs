@@ -100,9 +100,11 @@ impl Writer {
     /// The other processes that may be running.
     pub(crate) fn other_processes(&self) -> Vec<OtherProcess> {
         let snapshot = self.node.catalog.snapshot();
-        let own = self.incarnation();
+        let (own, own_node) = (self.incarnation(), self.node_id());
         let may_run = |writer: &&Registered| {
-            let is_own = writer.incarnation == own || writer.address == self.options.address;
+            // An earlier process of this node had the same address. Those of other nodes may state the same.
+            let is_earlier = || writer.address == self.options.address && node_of(writer).id == own_node;
+            let is_own = writer.incarnation == own || is_earlier();
             !writer.is_sealed() && !is_own && self.silence_of(writer).is_some()
         };
         let other = |writer: &Registered| OtherProcess {
