@@ -77,9 +77,14 @@ pub async fn differences(
     let mut gathering = Gathering { table: Table::default(), memory, sampling };
     // Pages are merged in order, so that equal requests have equal answers when a table is full.
     execute(context, scan, Arc::new(work), &mut gathering, Merging::Ordered).await?;
-    let Gathering { table, .. } = gathering;
+    let Gathering { table, memory: held, .. } = gathering;
     let (rows, has_more) = (table.rows, table.has_more);
-    let fields = ranked(table, every[0].max(every[1]));
+    // The probabilities of many values take long.
+    let ranking = move || {
+        let _held = held;
+        Ok(ranked(table, every[0].max(every[1])))
+    };
+    let fields = context.compute(ranking).await?;
     Ok(Differences { rows, every, fields, has_more })
 }
 

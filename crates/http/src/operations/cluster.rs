@@ -1,15 +1,15 @@
 //! `sandur/cluster`: the nodes that share the store, and how one of them leaves.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
+use futures_util::future::join;
 use sandur_base::ErrorKind;
 use sandur_model::Role;
-use sandur_service::{
-    ClusterShown, NodeShown, OtherProcesses, ProcessName, UsageShown, Writes, usage_everywhere,
-};
+use sandur_service::{ClusterShown, NodeShown, OtherProcesses, UsageShown, Writes, usage_everywhere};
 use serde_json::{Map, Value, json};
 
 use crate::failed_request::Failure;
@@ -28,9 +28,10 @@ pub static STATUS: Route = Route {
     answers: "200, JSON: `{\"node\", \"catalog\", \"catalog_age_ms\", \"writes\", \"held\", \
               \"unowned_roles\", \"nodes\": [{\"id\", \"zone\", \"roles\", \"state\", \"version\", \
               \"silent_ms\", \"rows_age_ms\", \"store_requests\", \"dollars\", \"unanswered\", ..}]}`. \
-              `rows_age_ms`: how long ago the process that answers knew all rows that this one had \
-              acknowledged. `store_requests` and `dollars` are `null` if the process did not answer a call; \
-              `unanswered` says why.",
+              `rows_age_ms`: how long ago the process that answers knew all rows that the listed \
+              process had acknowledged. `store_requests` and `dollars` are `null` if the listed process did \
+              not answer a call; `unanswered` says why, and is `null` if it was not asked because it has \
+              ended.",
     handler: |request, app| status.call(request, app),
     ..Route::of(Group::Operations)
 };
@@ -55,8 +56,9 @@ pub static DRAIN: Route = Route {
 };
 
 async fn status(State(writes): State<Writes>, State(others): State<Arc<dyn OtherProcesses>>) -> Response {
-    let usage = usage_everywhere(&*others).await;
-    let shown = of_cluster(&writes.intake().cluster().await, &usage).to_string();
+    let (usage, cluster) = join(usage_everywhere(&*others), writes.intake().cluster()).await;
+    let usage = usage.into_iter().map(|(name, said)| (name.process.to_string(), said)).collect();
+    let shown = of_cluster(&cluster, &usage).to_string();
     reply::json(shown.into_bytes())
 }
 
@@ -75,8 +77,8 @@ async fn drain(State(writes): State<Writes>, params: Params) -> Result<Response,
     Ok(reply::empty())
 }
 
-/// What each process said about its requests to the store.
-type Usage = [(ProcessName, Result<UsageShown, String>)];
+/// What each process said about its requests to the store, by the id of the process.
+type Usage = HashMap<String, Result<UsageShown, String>>;
 
 fn of_cluster(cluster: &ClusterShown, usage: &Usage) -> Value {
     json!({
@@ -91,8 +93,8 @@ fn of_cluster(cluster: &ClusterShown, usage: &Usage) -> Value {
 }
 
 fn of_node(node: &NodeShown, usage: &Usage) -> Value {
-    let said = usage.iter().find(|(name, _)| name.process.to_string() == node.incarnation);
-    let known = said.and_then(|(_, usage)| usage.as_ref().ok());
+    let said = usage.get(&node.incarnation);
+    let known = said.and_then(|usage| usage.as_ref().ok());
     let roles: Vec<&str> =
         Role::ALL.into_iter().filter(|role| node.roles.has(*role)).map(Role::name).collect();
     let share =
@@ -120,7 +122,7 @@ fn of_node(node: &NodeShown, usage: &Usage) -> Value {
         "store_requests": known.map(|usage| usage.requests),
         "dollars": known.map(|usage| usage.dollars),
         "dollars_per_month": known.map(|usage| usage.dollars_per_month),
-        "unanswered": said.and_then(|(_, usage)| usage.as_ref().err()),
+        "unanswered": said.and_then(|usage| usage.as_ref().err()),
     })
 }
 

@@ -23,8 +23,9 @@ pub static ROUTE: Route = Route {
     does: "Compares the lines inside a part of the time range (the box) with the other lines, and ranks the \
            fields by how much the shares of their values differ: labels, structured metadata, labels that \
            the query extracts, and, if the query has no stages but line filters, fields of JSON or logfmt \
-           lines. A difference counts only if it exceeds three standard deviations of chance. Of a side \
-           with more than 96 MiB of lines every n-th page is read.",
+           lines. A difference counts only if chance hardly explains it: it exceeds three standard \
+           deviations, and where few rows decide, their probability is low, too. Of a side with more than \
+           96 MiB of lines every n-th page is read.",
     parameters: &[
         parameter("query", "LogQL without aggregation; required"),
         START,

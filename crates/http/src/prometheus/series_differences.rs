@@ -23,7 +23,8 @@ pub static ROUTE: Route = Route {
     scope: Access::Read,
     does: "Compares the series of a PromQL query that have a point inside a box of time and values with the \
            other series, and ranks the labels by how much the shares of their values differ. A difference \
-           counts only if it exceeds three standard deviations of chance.",
+           counts only if chance hardly explains it: it exceeds three standard deviations, and where few \
+           rows decide, their probability is low, too.",
     parameters: &[
         QUERY,
         parameter("start", "first instant; required"),
