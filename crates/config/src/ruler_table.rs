@@ -10,7 +10,7 @@ pub static RULER: &[OptionSpec] = &[
     }),
     option(
         "ruler.poll_interval",
-        "How often rules that were stored through another process are looked for.",
+        "How often rules that were stored through another process are looked for; at least 1 s.",
         |s| Slot::Duration(&mut s.ruler.poll_interval),
     ),
     option(

@@ -33,6 +33,9 @@ use document::{CheckedGroup, Document};
 pub use error::StoredError;
 use known::Known;
 
+/// The least interval of reads of the index: each is a request to the store.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
 /// What stored rules need of their process.
 pub struct StoredParts {
     /// Clock and randomness.
@@ -203,9 +206,9 @@ impl StoredRules {
         self.0.changed.subscribe()
     }
 
-    /// Reads the index again and again until the server stops.
+    /// Reads the index again and again until the server stops, at most each [`INTERVAL_MIN`].
     pub async fn follow(self, interval: Duration, stopping: ShutdownSignal) {
-        let env = self.0.parts.env.clone();
+        let (env, interval) = (self.0.parts.env.clone(), interval.max(INTERVAL_MIN));
         let mut last_error: Option<String> = None;
         loop {
             let error = self.refresh().await.err().map(|error| error.to_string());
