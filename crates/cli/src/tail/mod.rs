@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::caret;
 use super::client::{self, Client, Refusal};
 use super::moment::{self, Window};
-use super::outcome::written;
+use super::outcome::{warn, written};
 use super::paging::{Paging, Row, rows};
 use super::printer::{Output, Printer, output_argument};
 use super::results::{self, Data, Stream};
@@ -117,6 +117,9 @@ struct Frame {
     streams: Vec<Stream>,
     #[serde(default, deserialize_with = "list_or_null")]
     dropped_entries: Vec<Dropped>,
+    /// What holds from now on; an empty list ends it.
+    #[serde(default)]
+    warnings: Option<Vec<String>>,
 }
 
 /// A line that the server dropped.
@@ -234,6 +237,11 @@ impl Tail {
             Ended::Done(Err(Failed::new(format!("the server's message cannot be read: {e}"))))
         })?;
         self.say_dropped(&frame.dropped_entries);
+        match frame.warnings.as_deref() {
+            None => {}
+            Some([]) => eprintln!("the warnings of the server no longer hold"),
+            Some(warnings) => warn(warnings),
+        }
         let mut found = rows(frame.streams);
         found.sort_by_key(|row| row.timestamp);
         if self.env.monotonic() < self.repeats_until {

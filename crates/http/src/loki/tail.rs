@@ -144,8 +144,9 @@ async fn run(
         // A follower has no deadline of its own: the timeout of queries does not apply.
         let context = app.queries.logs_context(&call.caller.tenant);
         let live = app.queries.logs().follow(&context, query.matchers())?;
-        let sent = tail.history(&call, &asked).await?;
-        tail.live(live, &query, &asked, sent).await
+        let mut lateness = Lateness::default();
+        let sent = tail.history(&call, &asked, &mut lateness).await?;
+        tail.live(live, &query, &asked, (sent, lateness)).await
     };
     let outcome: Result<End, Failure> = outcome.await;
     let frame = match outcome {
@@ -233,7 +234,7 @@ impl HeldBack {
     }
 }
 
-/// When the client was warned that rows may be late.
+/// When the client was warned that rows may be late, also by the history.
 #[derive(Default)]
 struct Lateness {
     warned_at: Option<Duration>,
@@ -273,7 +274,12 @@ struct Tail {
 
 impl Tail {
     /// Sends the latest rows before now in ascending order. Returns their identities.
-    async fn history(&mut self, call: &Call, asked: &Asked) -> Result<Seen, Failure> {
+    async fn history(
+        &mut self,
+        call: &Call,
+        asked: &Asked,
+        lateness: &mut Lateness,
+    ) -> Result<Seen, Failure> {
         let now_ns = self.app.env.now_ns();
         if asked.start_ns >= now_ns {
             return Ok(Seen::new());
@@ -298,7 +304,7 @@ impl Tail {
         let seen = rows.iter().map(identity).collect();
         self.send(rows).await?;
         let warnings = context.warnings();
-        if !warnings.is_empty() {
+        if lateness.is_news(!warnings.is_empty(), self.app.env.monotonic()) {
             self.send_warnings(&warnings).await?;
         }
         Ok(seen)
@@ -310,12 +316,12 @@ impl Tail {
         mut live: Box<dyn Follow>,
         query: &Arc<LineQuery>,
         asked: &Asked,
-        mut sent: Seen,
+        (mut sent, mut lateness): (Seen, Lateness),
     ) -> Result<End, Failure> {
         let env = self.app.env.clone();
         let stop = self.app.stopping.clone();
         let mut held = HeldBack { delay: asked.delay, frames: VecDeque::new(), rows: 0, dropped: 0 };
-        let (mut lateness, mut next_ping) = (Lateness::default(), env.monotonic() + PING_EVERY);
+        let mut next_ping = env.monotonic() + PING_EVERY;
         loop {
             let now = env.monotonic();
             while let Some(rows) = held.due(now) {
