@@ -24,9 +24,7 @@ pub trait Intake: Send + Sync {
     ) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
     /// Stores a batch like [`Intake::push`], but only under this incarnation of the process: fails if it was
     /// fenced meanwhile.
-    fn push_under(&self, batch: Batch, _incarnation: Id) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
-        self.push(batch, None)
-    }
+    fn push_under(&self, batch: Batch, incarnation: Id) -> BoxFuture<'_, Result<SampleConflicts, Failure>>;
     /// Returns when everything acknowledged so far is in blocks.
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>>;
     /// Whether pushes can be acknowledged now. The error gives the reason if not.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use object_store::memory::InMemory;
 use sandur_base::units::MIB;
-use sandur_base::{BoxFuture, ErrorKind};
+use sandur_base::{BoxFuture, ErrorKind, Id};
 use sandur_engine::{Engine, EngineOptions};
 use sandur_graphite::{RenderRequest, Zone};
 use sandur_ingest::{DeltaStreams, ImportOptions, SamplePush, SeriesCache};
@@ -50,6 +50,10 @@ impl Intake for EngineServices {
         held: Option<FairReservation>,
     ) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
         Box::pin(async move { self.0.push_holding(batch, held).await.map_err(failure) })
+    }
+
+    fn push_under(&self, batch: Batch, incarnation: Id) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+        Box::pin(async move { self.0.push_under(incarnation, batch).await.map_err(failure) })
     }
 
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {

@@ -132,6 +132,11 @@ impl Intake for Recorder {
         })
     }
 
+    /// A recorder is never fenced.
+    fn push_under(&self, batch: Batch, _: Id) -> BoxFuture<'_, Result<SampleConflicts, Failure>> {
+        self.push(batch, None)
+    }
+
     fn flush(&self) -> BoxFuture<'_, Result<(), Failure>> {
         Box::pin(self.end())
     }
