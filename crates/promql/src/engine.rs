@@ -16,7 +16,7 @@ use crate::ast::Expr;
 use crate::column::Sample;
 use crate::found::{Found, FoundSeries};
 use crate::labels::{LabelPool, LabelsId};
-use crate::lengths::check_times;
+use crate::lengths::check_named_times;
 use crate::ops::binary::same_labels;
 use crate::ops::range_call::PointSeries;
 use crate::order::sorted;
@@ -56,7 +56,7 @@ pub async fn query_parsed(
     expr: &Expr,
 ) -> Result<Answer, Error> {
     let kind = expr.value_type();
-    check_times(expr, request.times)?;
+    check_named_times(expr, request.times, request.options.named_times.unwrap_or(request.times))?;
     let (expr, times, options) = (expr.clone(), request.times, request.options);
     let planned = move || {
         let mut run = Run::new(options);

@@ -15,6 +15,11 @@ use crate::value_type::Type;
 /// Fails if the query cannot be evaluated at these times: a range query whose value is not a scalar or a
 /// vector, or a computed duration that is invalid.
 pub fn check_times(expr: &Expr, times: Times) -> Result<(), Error> {
+    check_named_times(expr, times, times)
+}
+
+/// As [`check_times`], with the times that durations name.
+pub fn check_named_times(expr: &Expr, times: Times, named: Times) -> Result<(), Error> {
     let kind = expr.value_type();
     if times.step > 0 && !matches!(kind, Type::Vector | Type::Scalar) {
         let kind = kind.documented();
@@ -22,7 +27,7 @@ pub fn check_times(expr: &Expr, times: Times) -> Result<(), Error> {
             "invalid expression type \"{kind}\" for range query, must be Scalar or instant Vector"
         )));
     }
-    check_lengths(expr, times)
+    check_lengths(expr, named)
 }
 
 fn check_lengths(expr: &Expr, times: Times) -> Result<(), Error> {

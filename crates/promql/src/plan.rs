@@ -56,7 +56,11 @@ pub enum Plan {
 
 /// Plans a query. Also returns the jobs of those selectors whose series are computed independently.
 pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<(Plan, Jobs), Error> {
-    if [times.start, times.end].iter().any(|time| time.unsigned_abs() > TIME_MAX.unsigned_abs()) {
+    let named = run.options.named_times.unwrap_or(times);
+    if [times.start, times.end, named.start, named.end]
+        .iter()
+        .any(|time| time.unsigned_abs() > TIME_MAX.unsigned_abs())
+    {
         return Err(Error::Invalid(format!("times are at most {TIME_MAX} ms from 1970")));
     }
     let (steps, limit) = (times.grid().steps as u64, run.options.points_max);
@@ -67,7 +71,7 @@ pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<(Plan, Jobs), Er
         )));
     }
     let (around, jobs) = (Around::at(times), Jobs::default());
-    let mut planner = Planner { times, run, around, jobs, fold: None, folded: None };
+    let mut planner = Planner { times: named, run, around, jobs, fold: None, folded: None };
     let grid = times.grid();
     let whole = expr.unwrapped();
     let plan = match whole {

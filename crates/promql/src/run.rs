@@ -10,7 +10,7 @@ use crate::column::{Column, Grid, Sample};
 use crate::labels::{LabelPool, LabelsId};
 use crate::notes::Notes;
 use crate::ops::aggregate::GroupPart;
-use crate::timing::TIME_MAX;
+use crate::timing::{TIME_MAX, Times};
 
 /// The number of a selector among those of the query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +86,9 @@ pub struct Options {
     pub samples_max: u64,
     /// The most steps of a range query, which bounds the points of each series of its answer.
     pub points_max: u64,
+    /// The times that `@ start()`, `@ end()`, `start()`, `end()`, `range()` and `step()` name; `None`: those
+    /// at which the query is evaluated.
+    pub named_times: Option<Times>,
 }
 
 impl Default for Options {
@@ -97,6 +100,7 @@ impl Default for Options {
             type_labels: false,
             samples_max: 50_000_000,
             points_max: 11_000,
+            named_times: None,
         }
     }
 }

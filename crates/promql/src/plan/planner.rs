@@ -61,6 +61,7 @@ impl Around {
 
 /// Plans the operators of a query.
 pub(super) struct Planner<'r> {
+    /// The times that the query names, by `start()` and similar words.
     pub(super) times: Times,
     pub(super) run: &'r mut Run,
     pub(super) around: Around,

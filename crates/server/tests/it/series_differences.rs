@@ -112,11 +112,38 @@ async fn a_label_with_many_values_has_a_bound_of_the_error() {
     assert!(bound > 0.0 && (bound - expected).abs() < 1e-5, "{bound} {expected}");
 }
 
+/// Bug: times that the query names were those of one instant, not those of the plot.
+#[tokio::test(start_paused = true)]
+async fn the_times_that_a_query_names_are_those_of_the_plot() {
+    let server = server(31);
+    // NOW is 40 s after a multiple of the step: the plot begins 3,580 s before it and ends 40 s before it. The
+    // box ends 1,900 s before it, when no series is slow yet.
+    let until = (NOW - 31 * 60).to_string();
+    for (query, least, inside) in [
+        // Series 0 and 30 are slow at the end of the plot, also for steps in the box.
+        ("latency @ end()", "9", 2),
+        ("latency @ start()", "9", 0),
+        ("max_over_time(latency[1m] @ end())", "9", 2),
+        ("latency * 0 + range()", "3540", 31),
+        ("latency * 0 + range()", "3541", 0),
+        ("latency * 0 + step()", "60", 31),
+        ("latency * 0 + step()", "61", 0),
+        ("latency * 0 + (time() - start())", "1680", 31),
+        ("latency * 0 + (time() - start())", "1681", 0),
+        ("latency * 0 + (end() - time())", "3540", 31),
+    ] {
+        let asked = [("query", query), ("box_end", &*until), ("box_min", least)];
+        let (status, found) = ask(&server, &asked).await;
+        assert_eq!((status, found["inside"].as_u64()), (200, Some(inside)), "{query}: {found}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_has_no_series_and_what_is_wrong_is_refused() {
     let server = server(5);
     for (more, status, text) in [
         (&[("query", "1 + 1")][..], 400, "no series over time"),
+        (&[("query", "'text'")], 400, "string"),
         (&[("query", "latency[5m]")], 400, "range vector"),
         (&[("query", "rate(")], 400, "parse"),
         (&[("query", "latency"), ("box_start", "1"), ("box_end", "2")], 400, "outside of the time range"),
@@ -127,6 +154,11 @@ async fn what_has_no_series_and_what_is_wrong_is_refused() {
         assert_eq!(found, status, "{more:?}: {body}");
         assert!(body["error"].as_str().unwrap().contains(text), "{more:?}: {body}");
     }
+    // The query can be parsed, but not within the selection of its series.
+    let deep = format!("{}latency{}", "abs(".repeat(98), ")".repeat(98));
+    let (status, body) = ask(&server, &[("query", &deep)]).await;
+    assert_eq!(status, 400, "{body}");
+    assert!(body["error"].as_str().unwrap().contains("nest less"), "{body}");
     let (status, empty) = ask(&server, &[("query", "absent_metric")]).await;
     assert_eq!(
         (status, empty["inside"].as_u64(), empty["fields"].as_array().unwrap().len()),

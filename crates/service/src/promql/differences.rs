@@ -3,19 +3,21 @@
 //!
 //! Two queries for one instant find the series: `last_over_time` of a subquery over the range, and one over
 //! the box. Both yield one value for each series, and series are evaluated one after the other, so the memory
-//! does not depend on the number of steps.
+//! does not depend on the number of steps. The times that the query names, such as `@ start()` or `range()`,
+//! are those of the plot.
 //!
 //! **Bounds.** The queries are evaluated within the usual limits of a query. Each series is counted once,
 //! with all labels of the answer. Counts of a label with at most 10,000 values are exact; series with further
-//! values are counted together. The memory of the counts is reserved from the query's budget.
+//! values are counted together. The memory of the counts is reserved from the query's budget, and
+//! both vectors keep their reservations until they are compared.
 
 use std::collections::HashSet;
 use std::fmt::Write;
 
 use sandur_memory::Reservation;
-use sandur_memory::job::spend;
+use sandur_memory::job::{reserve_exactly, spend};
 use sandur_model::Labels;
-use sandur_promql::{Point, Request, Times, Value};
+use sandur_promql::{Answer, Options, Request, Times, Type, Value};
 use sandur_query::differences::{Differences, FieldOrigin, Sides, Table, ranked};
 use sandur_query::{Error, QueryStats};
 
@@ -24,6 +26,9 @@ use super::{Failed, PromqlQuery, Rows, parse};
 
 /// Estimated work of counting a label, in units of [`spend`].
 const LABEL_UNITS: usize = 60;
+/// Bytes of a series in the set of those inside: a reference and a byte, in a table that is at least 7/16
+/// full.
+const ENTRY_BYTES: u64 = 24;
 /// Bytes by which a reservation grows at least.
 const GROWTH_BYTES: u64 = 64 << 10;
 
@@ -38,9 +43,6 @@ pub struct SeriesBox {
     pub values: Option<(f64, f64)>,
 }
 
-/// A vector of an answer.
-type Vector = Vec<(Labels, Point)>;
-
 impl PromqlQuery<'_> {
     /// Evaluates the query at the steps of its range and compares its series. All steps, also those of the
     /// box, are multiples of the step. A query whose result is no instant vector is refused.
@@ -48,7 +50,10 @@ impl PromqlQuery<'_> {
         let Times { start, end, .. } = self.request.times;
         let whole = SeriesBox { first_ms: start, last_ms: end, values: None };
         let compared = async {
-            self.checked().await?;
+            if matches!(self.checked().await?.value_type(), Type::Scalar | Type::String) {
+                let text = "the query has no series over time to compare: its result is a number or a text";
+                return Err(Failed::Reading(Error::Invalid(text.to_owned())));
+            }
             let in_box = self.series_in(inside).await?;
             let all = self.series_in(whole).await?;
             let memory = self.context.budget().reserve(0).map_err(Error::from)?;
@@ -60,21 +65,28 @@ impl PromqlQuery<'_> {
     }
 
     /// The series with a point in a part of the plot.
-    async fn series_in(&self, part: SeriesBox) -> Result<Vector, Failed> {
+    async fn series_in(&self, part: SeriesBox) -> Result<Answer, Failed> {
         let text = selecting(&self.request.query, part, self.request.times.step);
-        let Ok(expr) = parse(&self.context, &text).await else {
-            let text = "the query has no series over time to compare: its result is a number or a text";
-            return Err(Failed::Reading(Error::Invalid(text.to_owned())));
-        };
+        // The nesting around the query may be too deep for it.
+        let expr = parse(&self.context, &text).await.map_err(Failed::Reading)?;
         let times = Times { start: part.last_ms, end: part.last_ms, step: 0 };
-        let request = Request { query: text, times, options: self.request.options };
+        let options = Options { named_times: Some(self.request.times), ..self.request.options };
+        let request = Request { query: text, times, options };
         match evaluate(self.queries, &self.context, &request, &expr).await?.rows {
-            Rows::Evaluated(answer) => match answer.value {
-                Value::Vector(series) => Ok(series),
-                _ => Ok(Vector::new()),
-            },
-            Rows::Joined(_) => Ok(Vector::new()),
+            Rows::Evaluated(answer) => Ok(answer),
+            Rows::Joined(_) => Err(Error::Internal(NO_VECTOR.to_owned()).into()),
         }
+    }
+}
+
+/// The answer for one instant is an instant vector.
+const NO_VECTOR: &str = "the series to compare are no instant vector";
+
+/// The labels of the series of an answer.
+fn series_of(answer: &Answer) -> Result<impl ExactSizeIterator<Item = &Labels>, Error> {
+    match &answer.value {
+        Value::Vector(series) => Ok(series.iter().map(|(labels, _)| labels)),
+        _ => Err(Error::Internal(NO_VECTOR.to_owned())),
     }
 }
 
@@ -99,14 +111,16 @@ fn number(value: f64) -> String {
     }
 }
 
-fn compare(in_box: &Vector, all: &Vector, memory: Reservation) -> Result<Differences, Error> {
+fn compare(in_box: &Answer, all: &Answer, memory: Reservation) -> Result<Differences, Error> {
     let mut counting = Counting { table: Table::default(), memory };
+    let in_box = series_of(in_box)?;
+    let _set = reserve_exactly(in_box.len() as u64 * ENTRY_BYTES)?;
     let mut inside = HashSet::with_capacity(in_box.len());
-    for (labels, _) in in_box {
+    for labels in in_box {
         inside.insert(labels);
         counting.add(labels, true)?;
     }
-    for (labels, _) in all.iter().filter(|(labels, _)| !inside.contains(labels)) {
+    for labels in series_of(all)?.filter(|labels| !inside.contains(labels)) {
         counting.add(labels, false)?;
     }
     let (rows, has_more) = (counting.table.rows, counting.table.has_more);
