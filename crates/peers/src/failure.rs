@@ -34,7 +34,7 @@ pub enum CallError {
     #[error("the connection to the peer ended: {0}")]
     Ended(String),
     /// The other side does not have the secret, or has another one.
-    #[error("the other side does not have the secret of this cluster (cluster.secret_file)")]
+    #[error("the peer does not have the secret of this cluster (cluster.secret_file)")]
     Stranger,
     /// A frame is not authentic.
     #[error("a frame of the connection is not authentic")]

@@ -37,6 +37,23 @@ async fn sleep(env: &Env, seconds: u64) {
     env.sleep(Duration::from_secs(seconds)).await;
 }
 
+/// Bug: a process with the same address as this one was not among the others.
+#[tokio::test(start_paused = true)]
+async fn a_process_of_another_node_with_the_same_address_is_another_process() {
+    let env = Env::simulated(92, START_NS);
+    let bucket = near_bucket(&env, 92);
+    let same = |name: &str| EngineOptions { address: "same:3100".to_owned(), ..of_node(name, Roles::ALL) };
+    let one = open_on(&bucket, &env, "one", same("one")).await;
+    let two = open_on(&bucket, &env, "two", same("two")).await;
+    sleep(&env, 30).await;
+    let others = |engine: &Arc<Engine>| {
+        engine.other_processes().into_iter().map(|other| other.node).collect::<Vec<_>>()
+    };
+    assert_eq!((others(&one), others(&two)), (vec!["two".to_owned()], vec!["one".to_owned()]));
+    one.shutdown().await.unwrap();
+    two.shutdown().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn every_window_has_one_owner_among_the_nodes_that_merge() {
     let env = Env::simulated(91, START_NS);

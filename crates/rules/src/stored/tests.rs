@@ -460,6 +460,18 @@ async fn following_sees_changes_within_the_interval_and_costs_one_request_each()
     assert!((105..=135).contains(&requests), "an idle hour costs {requests} requests");
 }
 
+/// Bug: an interval of zero asked the store without a pause.
+#[tokio::test(start_paused = true)]
+async fn the_least_interval_of_reads_is_a_second() {
+    let (env, store) = world(1, FaultPlan::none());
+    let process = Process::over(&store, &env);
+    let stop = sandur_runtime::Shutdown::default();
+    let _task = env.spawn("follow", process.rules.clone().follow(Duration::ZERO, stop.signal()));
+    env.sleep(Duration::from_secs(100)).await;
+    let requests = store.trace().len();
+    assert!((80..=112).contains(&requests), "100 s cost {requests} requests");
+}
+
 fn fixture(text: &str) -> Vec<u8> {
     let text = text.trim();
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()

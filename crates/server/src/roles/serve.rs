@@ -61,7 +61,6 @@ pub struct Server {
     /// Addresses of all listeners, that of HTTP first.
     pub listening: Vec<SocketAddr>,
     app: App,
-    shutdown: Shutdown,
     accepting: Vec<Task<()>>,
     background: Vec<Task<()>>,
     governed: Governed,
@@ -89,10 +88,10 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
             logging::stderr::exit(0);
         }
     };
-    let _signals = env.spawn("signals", signals.watch(server.shutdown.clone()));
+    let _signals = env.spawn("signals", signals.watch(server.app.shutdown.clone()));
     server.govern_memory();
     server.greet();
-    server.shutdown.signal().triggered().await;
+    server.app.shutdown.signal().triggered().await;
     server.stop().await?;
     match logging::is_json() {
         true => tracing::info!("stopped; all acknowledged data is stored"),
@@ -151,22 +150,20 @@ impl Server {
         let own = metrics.clone().register(registry);
         let mut registry = with_services((&queries, &writes), &carbon, &graphite, own);
         let rule_metrics = rules::metrics(&mut registry);
+        let operators = calls.as_ref().map(|calls| calls.caller_for_operators());
         let stored_rules = rules::stored((&env, &settings), store, &queries, &rule_metrics);
         let app = App::new(AppState {
             env: env.clone(),
             settings: Arc::new(settings),
             queries: queries.clone(),
             writes,
-            others: Arc::new(CalledProcesses::new(
-                &engine,
-                calls.as_ref().map(|calls| calls.caller_for_operators()),
-            )),
+            others: Arc::new(CalledProcesses::new(&engine, operators)),
             groups: Default::default(),
             metrics: metrics.clone(),
             registry,
             ready: Default::default(),
             stopping,
-            shutdown: shutdown.clone(),
+            shutdown,
             ending: Default::default(),
             prepared: Default::default(),
             scraping: Default::default(),
@@ -195,18 +192,7 @@ impl Server {
         let listening = addresses.chain(relaying.iter().flat_map(|all| all.listening.clone())).collect();
         let connections = carbon_connections(&app, &shares);
         accepting.extend(carbon::start(&carbon, &connections, bound));
-        Ok(Self {
-            address,
-            listening,
-            app,
-            shutdown,
-            accepting,
-            background,
-            governed,
-            shipper,
-            relaying,
-            durability,
-        })
+        Ok(Self { address, listening, app, accepting, background, governed, shipper, relaying, durability })
     }
 
     /// Keeps the resident memory of this process below the limit of the server. A process that has other
@@ -260,9 +246,9 @@ impl Server {
 
     /// Shuts down in order. The error says what could not be flushed.
     pub async fn stop(self) -> Result<(), Failed> {
-        let Self { app, shutdown, accepting, background, shipper, relaying, .. } = self;
+        let Self { app, accepting, background, shipper, relaying, .. } = self;
         app.ready.store(false, Ordering::Relaxed);
-        shutdown.trigger();
+        app.shutdown.trigger();
         for loop_ in accepting {
             if let Err(error) = loop_.join().await {
                 tracing::error!(%error, "the accept loop failed");

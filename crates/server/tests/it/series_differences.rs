@@ -116,8 +116,8 @@ async fn a_label_with_many_values_has_a_bound_of_the_error() {
 #[tokio::test(start_paused = true)]
 async fn the_times_that_a_query_names_are_those_of_the_plot() {
     let server = server(31);
-    // NOW is 40 s after a multiple of the step: the plot begins 3,580 s before it and ends 40 s before it. The
-    // box ends 1,900 s before it, when no series is slow yet.
+    // NOW is 40 s after a multiple of the step: the plot begins 3,580 s before it and ends 40 s before it.
+    // The box ends 1,900 s before it, when no series is slow yet.
     let until = (NOW - 31 * 60).to_string();
     for (query, least, inside) in [
         // Series 0 and 30 are slow at the end of the plot, also for steps in the box.
