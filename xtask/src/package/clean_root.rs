@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::files;
+use super::tree::files;
 use crate::process::{output, root};
 
 const CONFIGURATION: &str = "etc/sandur/sandur.toml";
