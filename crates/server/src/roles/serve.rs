@@ -132,11 +132,10 @@ impl Server {
         let shares = Shares::of(settings.memory_limit).map_err(Failed::new)?;
         tune_allocator(settings.memory_limit);
         // Before the store: an address in use is the most common mistake and the fastest to detect.
-        let (pressure, metrics) = (Pressure::default(), ServerMetrics::default());
-        let (limit, shutdown) = (settings.memory_limit, Shutdown::default());
+        let (metrics, shutdown) = (ServerMetrics::default(), Shutdown::default());
         let authority = authority(&env, &settings).await?;
         // Requests get 503 until the engine is open: recovery may take a while.
-        let stopping = shutdown.signal();
+        let (limit, pressure, stopping) = (settings.memory_limit, Pressure::default(), shutdown.signal());
         let listening = listen::bind_all(&env, &settings, &shares, &metrics, &stopping).await?;
         let Listeners { listeners, mut accepting, following: certificates } = listening;
         let (bound, address) = (carbon::bind(&settings).await?, listeners[0].address);
@@ -175,12 +174,12 @@ impl Server {
         listeners.iter().for_each(|listener| listener.open(&app, authority.as_ref(), peers.as_ref()));
         let bodies = app.writes.memory().clone();
         let governed = Governed { limit, pressure, metrics, pool: shares.pool.clone(), bodies, queries };
-        let mut background = vec![following];
+        let deltas = env.spawn("stale deltas", forget_stale_deltas(app.clone()));
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
-        background.push(env.spawn("stale delta series", forget_stale_deltas(app.clone())));
-        background.push(env.spawn("rules of Graphite's", graphite.follow(env.clone())));
+        let mut background =
+            vec![following, deltas, env.spawn("rules of Graphite's", graphite.follow(env.clone()))];
         background.extend(scrape::start(&app, scraped));
         let owners: Arc<dyn Ownership> = Arc::new(EngineOwnership(engine));
         background.extend(rules::start(&app, ruled, (rule_metrics, Some(owners)), address));
