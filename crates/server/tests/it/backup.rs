@@ -145,7 +145,15 @@ fn restore(
         }
         for row in rows {
             let count = counts.get(row.as_str()).copied().unwrap_or(0);
-            assert_eq!(count, 1, "round {round}: '{row}' of pusher {pusher} is found {count} times");
+            assert_eq!(
+                count,
+                1,
+                "round {round}: '{row}' of pusher {pusher} is found {count} times, and {} of {} rows of it; \
+                 {text}{}",
+                found.len(),
+                rows.len(),
+                server.log_text()
+            );
         }
         assert!(counts.values().all(|count| *count == 1), "round {round}: rows are found several times");
     }
