@@ -22,7 +22,7 @@ use bytes::Bytes;
 use sandur_base::Id;
 use sandur_format::catalog_entry::{BackupManifest, BackupMark};
 use sandur_runtime::Env;
-use sandur_store::{Created, Intent, Store};
+use sandur_store::{Created, Intent, PROBES, Store};
 
 use crate::error::Error;
 
@@ -185,10 +185,14 @@ pub(crate) async fn blocks(store: &Store) -> Result<BTreeMap<String, u64>, Error
     Ok(sizes)
 }
 
-/// Returns some object of a store; `None` if it is empty.
+/// Returns some object of a store; `None` if it is empty. Objects of the probe at the start of a process that
+/// was killed do not count.
 pub(crate) async fn some_object(store: &Store) -> Result<Option<String>, Error> {
     match store.list("", Intent::catalog()).await {
-        Ok(objects) => Ok(objects.into_iter().next().map(|object| object.path)),
+        Ok(objects) => {
+            let is_probe = |path: &str| path.split_once('/').is_some_and(|(first, _)| first == PROBES);
+            Ok(objects.into_iter().map(|object| object.path).find(|path| !is_probe(path)))
+        }
         // It has more objects than a listing may have.
         Err(sandur_store::Error::TooMany { .. }) => Ok(Some("many objects".to_owned())),
         Err(error) => Err(error.into()),

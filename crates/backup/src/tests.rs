@@ -65,6 +65,8 @@ async fn a_restored_catalog_has_writers_that_are_dead() {
     let created = backup(&env, &source, &place).run().await.unwrap();
     assert_eq!((created.manifest.wal.len(), created.rounds), (3, 1));
     let target = store(&env);
+    // What a process that is killed during its start leaves behind does not make the store used.
+    target.put("probe/x", Bytes::from_static(b"x"), Intent::probe()).await.unwrap();
     restore(&env, &place, &target).await.unwrap();
     let catalog = Catalog::open(target.clone(), env.clone(), CatalogOptions::default()).await.unwrap();
     let snapshot = catalog.snapshot();

@@ -115,6 +115,7 @@ pub use meter::{RangeUsage, StoreCounters, Usage};
 pub use operation::Operation;
 pub use options::{Access, StoreOptions};
 pub use prices::Prices;
+pub use probe::PROBES;
 pub use request_limits::{RatesOf, RequestLimits, TenantRates};
 pub use store::{ObjectInfo, Store, StoreKind};
 pub use update::{Updated, Version};

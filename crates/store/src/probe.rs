@@ -18,10 +18,14 @@ use crate::intent::Intent;
 use crate::operation::Operation;
 use crate::request::Requester;
 
+/// The prefix of the objects of the probe. A process that was killed during its start leaves one behind, which
+/// means nothing.
+pub const PROBES: &str = "probe";
+
 /// Checks that conditional creates work, and that objects can be read, written and deleted.
 pub(crate) async fn probe(requester: &Arc<Requester>) -> Result<(), Error> {
     let intent = &Intent::probe();
-    let path = Path::from(format!("probe/{}", requester.env.new_id()));
+    let path = Path::from(format!("{PROBES}/{}", requester.env.new_id()));
     let first = Bytes::from(format!("sandur probe {}", requester.env.new_id()));
     let second = Bytes::from(format!("sandur probe {}", requester.env.new_id()));
     let created = requester.create(&path, first.clone(), intent).await;
