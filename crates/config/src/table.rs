@@ -87,8 +87,9 @@ pub static OPTIONS: &[OptionSpec] = &[
     ),
     option(
         "scrape_config",
-        "Prometheus configuration file whose scrape_configs are scraped, with static and file discovery. \
-         Unsupported parts of it are listed in the log at the start. Empty: none.",
+        "Prometheus configuration file whose scrape_configs are scraped, with targets from lists, files, DNS \
+         and Kubernetes (docs/scraping.md). Unsupported parts of it are listed in the log at the start. \
+         Empty: none.",
         |s| Slot::Text(&mut s.scrape_config),
     ),
     option(

@@ -10,6 +10,10 @@ pub trait ScrapeState: Send + Sync {
     fn targets(&self) -> Vec<TargetShown>;
     /// Names of all scrape configurations.
     fn pools(&self) -> Vec<String>;
+    /// Sources of targets in DNS and Kubernetes.
+    fn discoveries(&self) -> Vec<DiscoveryShown> {
+        Vec::new()
+    }
     /// Metadata of the metrics of the target with these labels; empty when metadata is not kept by
     /// target.
     fn metadata_of(&self, _labels: &Labels) -> Vec<MetricMetadata> {
@@ -38,6 +42,25 @@ impl Scraping {
         all.retain(|target| pool.is_empty() || target.pool == pool);
         all
     }
+}
+
+/// A source of targets as it is shown to clients.
+#[derive(Clone, Debug)]
+pub struct DiscoveryShown {
+    /// Name of its scrape configuration.
+    pub pool: String,
+    /// `dns` or `kubernetes`.
+    pub kind: &'static str,
+    /// What is looked up.
+    pub source: String,
+    /// Number of targets before relabelling.
+    pub targets: usize,
+    /// Error of the last look-up; empty if it succeeded.
+    pub last_error: String,
+    /// Time of the last successful look-up, nanoseconds since the epoch; 0: never.
+    pub last_success_ns: i64,
+    /// Number of look-ups that failed.
+    pub failures: u64,
 }
 
 /// Whether the last scrape of a target went well.

@@ -52,6 +52,25 @@ pub struct TargetStatus {
     pub timeout: Duration,
 }
 
+/// The state of a source of targets: a name in the DNS, or objects of Kubernetes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DiscoveryStatus {
+    /// The name of its job.
+    pub job: String,
+    /// How targets are found: `dns` or `kubernetes`.
+    pub kind: &'static str,
+    /// What is looked up.
+    pub source: String,
+    /// The number of targets, before relabelling, that the last successful look-up found.
+    pub targets: usize,
+    /// Why the last look-up failed; empty if it succeeded.
+    pub last_error: String,
+    /// When the last successful look-up was, in nanoseconds since the epoch; 0: never.
+    pub last_success_ns: i64,
+    /// The number of look-ups that failed.
+    pub failures: u64,
+}
+
 /// The largest number of dropped targets that are remembered.
 const DROPPED_MAX: usize = 10_000;
 
@@ -61,6 +80,7 @@ pub struct Board {
     targets: Mutex<BTreeMap<u64, TargetStatus>>,
     dropped: Mutex<Vec<(String, BTreeMap<String, String>)>>,
     pools: Mutex<Vec<String>>,
+    discoveries: Mutex<Vec<DiscoveryStatus>>,
 }
 
 impl Board {
@@ -80,6 +100,25 @@ impl Board {
     /// Returns the names of all jobs.
     pub fn jobs(&self) -> Vec<String> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the sources of targets in DNS and Kubernetes.
+    pub fn discoveries(&self) -> Vec<DiscoveryStatus> {
+        self.discoveries.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds a source. Returns its number.
+    pub(crate) fn add_discovery(&self, status: DiscoveryStatus) -> usize {
+        let mut all = self.discoveries.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(status);
+        all.len() - 1
+    }
+
+    pub(crate) fn change_discovery(&self, number: usize, change: impl FnOnce(&mut DiscoveryStatus)) {
+        let mut all = self.discoveries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(status) = all.get_mut(number) {
+            change(status);
+        }
     }
 
     pub(crate) fn set_jobs(&self, jobs: Vec<String>) {

@@ -1,4 +1,4 @@
-//! The interface for fetching a target's text.
+//! The interface for fetching the text of a target, and objects of Kubernetes.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use crate::config::{Auth, Tls};
 pub struct FetchRequest<'a> {
     /// The complete URL.
     pub url: &'a str,
+    /// The `Accept` header.
+    pub accept: &'a str,
     /// The credentials.
     pub auth: &'a Auth,
     /// How the certificate of the target is verified.
@@ -33,8 +35,8 @@ pub struct Fetched {
     pub memory: Reservation,
 }
 
-/// The `Accept` header of requests, with the best format first.
-pub const ACCEPT: &str =
+/// The `Accept` header of scrapes, with the best format first.
+pub(crate) const ACCEPT: &str =
     "application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
 /// Fetches texts: HTTP in a server, generated answers in tests.

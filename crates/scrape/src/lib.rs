@@ -1,13 +1,17 @@
 //! Scrapes targets as Prometheus does.
 //!
-//! **What it is.** The `scrape_configs` of a Prometheus file with static and file discovery
-//! ([`ScrapeFile`]), relabelling, and one loop per target ([`Scraper`]). A loop fetches the target's
-//! text, converts it to a batch, writes stale markers for series that ended, and reports `up` and
-//! related series. [`Board`] shows the state of all targets.
+//! **What it is.** The `scrape_configs` of a Prometheus file with targets that are listed, or discovered
+//! from files, DNS or Kubernetes ([`ScrapeFile`]), relabelling, and one loop per target ([`Scraper`]). A
+//! loop fetches the target's text, converts it to a batch, writes stale markers for series that ended, and
+//! reports `up` and related series. [`Board`] shows the state of all targets.
 //!
 //! **What it is not.** It has no HTTP client: the caller implements [`Fetch`]. It has no storage:
 //! batches go to a [`Sink`]. It has no other discovery: agents can discover and scrape other targets,
-//! and send the samples by remote write.
+//! and send the samples by remote write. Its only network I/O is the resolver of names (`discovery`).
+//!
+//! **Life of a target.** Lists and files are read by [`Scraper`] itself; each name in the DNS and each entry
+//! of Kubernetes has a task, which keeps the last targets and wakes the scraper when they change. Rules
+//! change the labels of a target or drop it, and a loop begins or ends.
 //!
 //! **Life of a scrape.** A loop wakes at its offset within the interval, requests the body from
 //! [`Fetch`] with the timeout, and reads it line by line. The text of a series is looked up among those
@@ -16,20 +20,26 @@
 //! marker. A failed scrape ends all series of its target.
 //!
 //! **Invariants.** The size of a body is bounded. What loops remember is reserved from the budget of all
-//! scrapes. The number of targets is bounded. A file that cannot be read changes nothing.
+//! scrapes. The number of targets is bounded. A file, name or cluster that cannot be read changes
+//! nothing.
 
 mod batches;
 mod board;
 mod config;
+mod discovery;
 mod fetch;
 mod run;
 mod scrape;
 mod series;
 mod target;
 
-pub use board::{Board, Health, TargetStatus};
-pub use config::{Auth, ConfigError, JobConfig, ScrapeFile, Tls};
-pub use fetch::{ACCEPT, Fetch, FetchRequest, Fetched};
+pub use board::{Board, DiscoveryStatus, Health, TargetStatus};
+pub use config::{
+    Auth, ConfigError, DnsDiscovery, JobConfig, KubernetesDiscovery, RecordKind, Role, ScrapeFile, Secret,
+    Selector, Tls,
+};
+pub use discovery::DiscoveryMetrics;
+pub use fetch::{Fetch, FetchRequest, Fetched};
 pub use run::{Scraper, Sink};
 pub use sandur_targets::{FileDiscovery, Relabel, TargetGroup};
 pub use scrape::short_of;

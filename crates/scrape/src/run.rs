@@ -1,6 +1,7 @@
 //! The loops: one per target, and one that discovers targets.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,14 @@ use sandur_base::BoxFuture;
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{SampleBatch, TenantId};
 use sandur_runtime::{Env, Lane, Shutdown, ShutdownSignal, Task};
+use tokio::sync::Notify;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::batches::Batches;
 use crate::board::{Board, Health, TargetStatus};
 use crate::config::{JobConfig, ScrapeFile};
-use crate::fetch::{Fetch, FetchRequest, Fetched};
+use crate::discovery::{DiscoveryMetrics, InCluster, Resolver, Surroundings, Watched};
+use crate::fetch::{ACCEPT, Fetch, FetchRequest, Fetched};
 use crate::scrape::{Counts, Report, ScrapeReader};
 use crate::series::SeriesMemory;
 use crate::target::{Found, Target, targets};
@@ -27,6 +30,9 @@ const BODY_BYTES_MAX: u64 = 64 << 20;
 const INLINE_BYTES_MAX: u64 = 256 << 10;
 /// Files of targets are read at least this often, because reading them is cheap.
 const REFRESH_MAX: Duration = Duration::from_secs(30);
+/// The time between the change of a source and the new list of targets, so that sources that change together
+/// make one list.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// Receives batches.
 pub trait Sink: Send + Sync {
@@ -49,6 +55,17 @@ pub struct Scraper {
     pub board: Arc<Board>,
     /// The budget for bodies and for remembered series.
     pub memory: MemoryBudget,
+    /// Counts look-ups of targets.
+    pub metrics: DiscoveryMetrics,
+}
+
+/// What a scraper knows between two discoveries.
+#[derive(Default)]
+struct Known {
+    /// The files of each job.
+    files: BTreeMap<String, KnownFiles>,
+    /// The sources in the network, in the order of jobs.
+    watched: Vec<Watched>,
 }
 
 /// A running loop.
@@ -63,7 +80,8 @@ impl Scraper {
     pub async fn run(self, file: ScrapeFile, stopping: ShutdownSignal) {
         let jobs: Vec<Arc<JobConfig>> = file.jobs.into_iter().map(Arc::new).collect();
         self.board.set_jobs(jobs.iter().map(|job| job.name.clone()).collect());
-        let mut known: BTreeMap<String, KnownFiles> = BTreeMap::new();
+        let changed = Arc::new(Notify::new());
+        let mut known = Known { watched: self.watch(&jobs, &stopping, &changed), ..Known::default() };
         let mut running: BTreeMap<(String, Target), Running> = BTreeMap::new();
         let mut next_number = 0;
         let refresh =
@@ -87,11 +105,54 @@ impl Scraper {
                 next_number += 1;
                 running.insert(key.clone(), self.start(job, key.1, next_number));
             }
-            match refresh {
-                Some(refresh) if self.env.timeout(refresh, stopping.triggered()).await.is_none() => {}
-                Some(_) => return,
-                None => return stopping.triggered().await,
+            if self.wait(refresh, &changed, &stopping).await.is_break() {
+                return;
             }
+        }
+    }
+
+    /// Starts the sources of targets in the network.
+    fn watch(
+        &self,
+        jobs: &[Arc<JobConfig>],
+        stopping: &ShutdownSignal,
+        changed: &Arc<Notify>,
+    ) -> Vec<Watched> {
+        let around = Surroundings {
+            env: self.env.clone(),
+            board: Arc::clone(&self.board),
+            metrics: self.metrics.clone(),
+            fetch: Arc::clone(&self.fetch),
+            resolver: Resolver::system(&self.env, &self.memory),
+            cluster: InCluster::system(),
+            stopping: stopping.clone(),
+            changed: Arc::clone(changed),
+        };
+        jobs.iter().map(|job| Watched::start(job, &around)).collect()
+    }
+
+    /// Waits until files are due or a source has changed. Breaks if the server stops.
+    async fn wait(
+        &self,
+        refresh: Option<Duration>,
+        changed: &Notify,
+        stopping: &ShutdownSignal,
+    ) -> ControlFlow<()> {
+        let is_due = async {
+            let due = async {
+                match refresh {
+                    Some(refresh) => self.env.sleep(refresh).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = due => {}
+                () = changed.notified() => self.env.sleep(SETTLE).await,
+            }
+        };
+        tokio::select! {
+            () = stopping.triggered() => ControlFlow::Break(()),
+            () = is_due => ControlFlow::Continue(()),
         }
     }
 
@@ -99,23 +160,24 @@ impl Scraper {
     async fn discover(
         &self,
         jobs: &[Arc<JobConfig>],
-        known: &mut BTreeMap<String, KnownFiles>,
+        known: &mut Known,
     ) -> BTreeMap<(String, Target), Arc<JobConfig>> {
         let (mut found, mut dropped) = (BTreeMap::new(), Vec::new());
-        for job in jobs {
+        for (number, job) in jobs.iter().enumerate() {
             let patterns: Vec<String> = job.files.iter().flat_map(|files| files.patterns.clone()).collect();
             let mut groups: Vec<TargetGroup> = job.groups.clone();
             if !patterns.is_empty() {
-                let mut files = known.remove(&job.name).unwrap_or_default();
+                let mut files = known.files.remove(&job.name).unwrap_or_default();
                 let memory = self.memory.clone();
                 let read = move || {
                     let groups = files.read(&patterns, &memory);
                     (files, groups)
                 };
                 let (files, listed) = self.env.run_blocking(read).await;
-                known.insert(job.name.clone(), files);
+                known.files.insert(job.name.clone(), files);
                 groups.extend(listed);
             }
+            groups.extend(known.watched.get(number).map(Watched::groups).unwrap_or_default());
             let mut of_job = 0;
             for target in groups.iter().flat_map(|group| targets(job, group)) {
                 match target {
@@ -212,6 +274,7 @@ impl Loop {
             if job.body_size_limit == 0 { BODY_BYTES_MAX } else { job.body_size_limit.min(BODY_BYTES_MAX) };
         let request = FetchRequest {
             url: &target.url,
+            accept: ACCEPT,
             auth: &job.auth,
             tls: &job.tls,
             timeout: target.timeout,
@@ -357,6 +420,7 @@ mod tests {
             sink: Arc::<Made>::clone(made),
             board: Arc::default(),
             memory: MemoryBudget::root("scrapes", 1 << 20),
+            metrics: DiscoveryMetrics::default(),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::call::Call;
 use crate::marshal::json;
 use crate::params::Params;
 use crate::route::{Access, GET, Group, Handler, Route, parameter};
-use crate::scrape_state::{Scraping, TargetShown};
+use crate::scrape_state::{DiscoveryShown, Scraping, TargetShown};
 
 /// The targets and their states.
 pub static TARGETS: Route = Route {
@@ -29,8 +29,9 @@ pub static TARGETS: Route = Route {
         parameter("state", "`active`, `dropped` or `any` (default)"),
         parameter("scrapePool", "the name of a scrape configuration; by default all"),
     ],
-    answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..}}` as \
-              `data`.",
+    answers: "200, `{\"activeTargets\":[..],\"droppedTargets\":[..],\"droppedTargetCounts\":{..},\
+              \"discoveries\":[..]}` as `data`. `discoveries` has the state of each name in the DNS and each \
+              entry of Kubernetes: its last error, its last success and its number of targets.",
     handler: |request, app| targets.call(request, app),
     ..Route::of(Group::Metrics)
 };
@@ -46,7 +47,10 @@ async fn targets(State(scraping): State<Scraping>, params: Params) -> Response {
     let shown = |all: &[TargetShown], show: fn(&TargetShown) -> Value, word| -> Vec<Value> {
         all.iter().filter(|_| wanted(word)).map(show).collect()
     };
+    let mut discoveries = scraping.get().map(|state| state.discoveries()).unwrap_or_default();
+    discoveries.retain(|source| pool.is_empty() || source.pool == pool);
     let data = json!({
+        "discoveries": discoveries.iter().map(discovery).collect::<Vec<_>>(),
         "activeTargets": shown(&active, active_target, "active"),
         "droppedTargets": shown(&dropped, dropped_target, "dropped"),
         "droppedTargetCounts": counts,
@@ -59,8 +63,24 @@ pub fn object(labels: &Labels) -> Value {
     labels.iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect()
 }
 
+/// A time as text, in UTC.
+fn instant(ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(i128::from(ns)).map(|at| at.to_string()).unwrap_or_default()
+}
+
+fn discovery(source: &DiscoveryShown) -> Value {
+    json!({
+        "scrapePool": source.pool,
+        "kind": source.kind,
+        "source": source.source,
+        "targets": source.targets,
+        "lastError": source.last_error,
+        "lastSuccess": instant(source.last_success_ns),
+        "failures": source.failures,
+    })
+}
+
 fn active_target(target: &TargetShown) -> Value {
-    let at = jiff::Timestamp::from_nanosecond(i128::from(target.last_scrape_ns));
     json!({
         "discoveredLabels": object(&target.discovered),
         "labels": target.labels.as_ref().map(object),
@@ -68,7 +88,7 @@ fn active_target(target: &TargetShown) -> Value {
         "scrapeUrl": target.url,
         "globalUrl": target.url,
         "lastError": target.last_error,
-        "lastScrape": at.map(|at| at.to_string()).unwrap_or_default(),
+        "lastScrape": instant(target.last_scrape_ns),
         "lastScrapeDuration": target.last_duration.as_secs_f64(),
         "health": target.health.name(),
         "scrapeInterval": sandur_base::units::format_duration(target.interval),

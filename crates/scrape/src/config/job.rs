@@ -5,7 +5,9 @@ use std::time::Duration;
 use sandur_yaml::{ConfigError, Data, Keys, Node};
 
 use super::auth;
+use super::dns;
 use super::job_config::JobConfig;
+use super::kubernetes;
 
 /// Defaults of jobs, from the `global` section.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +92,8 @@ pub(super) fn read(
         job.groups = sandur_targets::groups(list)?;
     }
     job.files = sandur_targets::files(&mut keys, warnings)?;
+    job.dns = dns::read(&mut keys, warnings)?;
+    job.kubernetes = kubernetes::read(&mut keys, warnings)?;
     job.relabel = sandur_targets::rules(&mut keys, "relabel_configs")?;
     job.metric_relabel = sandur_targets::rules(&mut keys, "metric_relabel_configs")?;
     keys.finish(FOREIGN, warnings)?;

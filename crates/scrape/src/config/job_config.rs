@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use super::auth::{Auth, Tls};
+use super::dns::DnsDiscovery;
+use super::kubernetes::KubernetesDiscovery;
 use sandur_targets::{FileDiscovery, Relabel, TargetGroup};
 
 /// A job: targets that are scraped with the same options.
@@ -46,6 +48,10 @@ pub struct JobConfig {
     pub groups: Vec<TargetGroup>,
     /// `file_sd_configs`.
     pub files: Vec<FileDiscovery>,
+    /// `dns_sd_configs`.
+    pub dns: Vec<DnsDiscovery>,
+    /// `kubernetes_sd_configs`.
+    pub kubernetes: Vec<KubernetesDiscovery>,
     /// `relabel_configs`.
     pub relabel: Vec<Relabel>,
     /// `metric_relabel_configs`.
@@ -75,6 +81,8 @@ impl JobConfig {
             target_limit: 0,
             groups: Vec::new(),
             files: Vec::new(),
+            dns: Vec::new(),
+            kubernetes: Vec::new(),
             relabel: Vec::new(),
             metric_relabel: Vec::new(),
         }

@@ -4,14 +4,18 @@
 //! warning that names its line, so that an existing file can be used unchanged.
 
 mod auth;
+mod dns;
 mod job;
 mod job_config;
+mod kubernetes;
 
 use std::time::Duration;
 
-pub use auth::{Auth, Tls};
+pub use auth::{Auth, Secret, Tls};
+pub use dns::{DnsDiscovery, RecordKind};
 use job::{DEFAULT_TIMEOUT, Defaults};
 pub use job_config::JobConfig;
+pub use kubernetes::{KubernetesDiscovery, Role, Selector};
 pub use sandur_yaml::ConfigError;
 use sandur_yaml::{Keys, Node};
 
@@ -153,6 +157,8 @@ scrape_configs:
     scrape_interval: 30s
     scrape_timeout: 5s
     kubernetes_sd_configs: [{role: pod}]
+    dns_sd_configs: [{names: [a.example], type: a, port: 80}]
+    consul_sd_configs: [{server: "consul:8500"}]
 "#;
         let file = ScrapeFile::parse(text).unwrap();
         let [node, pods] = &file.jobs[..] else { panic!("two jobs") };
@@ -166,9 +172,10 @@ scrape_configs:
         assert_eq!(node.groups[0].targets, ["a:9100", "b:9100"]);
         assert_eq!(node.body_size_limit, 10 << 20);
         assert_eq!((node.relabel.len(), node.metric_relabel.len(), node.files[0].patterns.len()), (1, 1, 1));
+        assert_eq!((pods.kubernetes[0].role, pods.dns[0].kind), (Role::Pod, RecordKind::A));
         assert_eq!(file.warnings.len(), 3, "{:?}", file.warnings);
         assert!(file.warnings[0].starts_with("line 4: evaluation_interval"), "{:?}", file.warnings);
-        assert!(file.warnings[1].starts_with("line 27: kubernetes_sd_configs"), "{:?}", file.warnings);
+        assert!(file.warnings[1].starts_with("line 29: consul_sd_configs"), "{:?}", file.warnings);
         assert!(file.warnings[2].starts_with("line 5: rule_files"), "{:?}", file.warnings);
     }
 
@@ -193,6 +200,25 @@ scrape_configs:
             ),
             (job("  relabel_configs: [{regex: '('}]"), "line 3: regex"),
             ("scrape_configs:\n- metrics_path: /x\n".to_owned(), "line 2: job_name is missing"),
+            (job("  dns_sd_configs: [{names: []}]"), "line 3: dns_sd_configs: names is missing"),
+            (job("  dns_sd_configs: [{names: [a], type: TXT}]"), "line 3: type: 'TXT' is not one of SRV"),
+            (job("  dns_sd_configs: [{names: [a], type: A}]"), "line 3: port is missing"),
+            (job("  dns_sd_configs: [{names: [a], type: A, port: 70000}]"), "line 3: port: 70000"),
+            (job("  kubernetes_sd_configs: [{}]"), "line 3: kubernetes_sd_configs: role is missing"),
+            (job("  kubernetes_sd_configs: [{role: pods}]"), "line 3: role: 'pods' is not one of pod"),
+            (
+                job("  kubernetes_sd_configs: [{role: pod, bearer_token: x}]"),
+                "line 3: api_server is missing: it is required with credentials",
+            ),
+            (job("  kubernetes_sd_configs: [{role: pod, api_server: 'ftp://a'}]"), "line 3: api_server"),
+            (
+                job("  kubernetes_sd_configs: [{role: pod, namespaces: {names: [a/b]}}]"),
+                "line 3: namespaces: 'a/b' is not a namespace",
+            ),
+            (
+                job("  kubernetes_sd_configs: [{role: pod, selectors: [{role: service, label: a=b}]}]"),
+                "line 3: selectors: role pod has no selectors of role 'service'",
+            ),
             ("what: 1\n".to_owned(), "line 1: unknown key 'what'"),
         ] {
             let error = ScrapeFile::parse(&text).unwrap_err().to_string();

@@ -99,15 +99,18 @@ fn scrape_errors(settings: &Settings) -> Vec<String> {
     file.warnings.iter().for_each(|warning| eprintln!("warning: {}: {warning}", settings.scrape_config));
     let mut errors = Vec::new();
     for job in &file.jobs {
-        let secrets = match &job.auth {
-            Auth::None => Ok(()),
-            Auth::Basic { username, password } => username.read().and_then(|_| password.read()).map(drop),
-            Auth::Token { credentials, .. } => credentials.read().map(drop),
-        };
-        let client = Client::of_targets(job.tls.ca_file.clone(), job.tls.insecure);
-        let client = client.map(drop).map_err(|failed| failed.message().to_owned());
-        let wrong = [secrets, client].into_iter().filter_map(Result::err);
-        errors.extend(wrong.map(|error| format!("job '{}': {error}", job.name)));
+        let of_clusters = job.kubernetes.iter().map(|entry| (&entry.auth, &entry.tls));
+        for (auth, tls) in [(&job.auth, &job.tls)].into_iter().chain(of_clusters) {
+            let secrets = match auth {
+                Auth::None => Ok(()),
+                Auth::Basic { username, password } => username.read().and_then(|_| password.read()).map(drop),
+                Auth::Token { credentials, .. } => credentials.read().map(drop),
+            };
+            let client = Client::of_targets(tls.ca_file.clone(), tls.insecure);
+            let client = client.map(drop).map_err(|failed| failed.message().to_owned());
+            let wrong = [secrets, client].into_iter().filter_map(Result::err);
+            errors.extend(wrong.map(|error| format!("job '{}': {error}", job.name)));
+        }
     }
     errors
 }

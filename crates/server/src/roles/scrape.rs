@@ -4,18 +4,19 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use prometheus_client::registry::Registry;
 use reqwest::header;
 use sandur_base::{BoxFuture, small_file};
 use sandur_cli::client::Client;
 use sandur_config::Settings;
 use sandur_http::App;
-use sandur_http::scrape_state::{ScrapeState, TargetHealth, TargetShown};
+use sandur_http::scrape_state::{DiscoveryShown, ScrapeState, TargetHealth, TargetShown};
 use sandur_memory::{MemoryBudget, Reservation};
 use sandur_model::{Labels, SampleBatch, TenantId};
 use sandur_runtime::{Env, Task};
 use sandur_scrape::{
-    ACCEPT, Auth, Board, Fetch, FetchRequest, Fetched, Health, ScrapeFile, Scraper, Sink, TargetStatus, Tls,
-    short_of,
+    Auth, Board, DiscoveryMetrics, DiscoveryStatus, Fetch, FetchRequest, Fetched, Health, ScrapeFile,
+    Scraper, Sink, TargetStatus, Tls, short_of,
 };
 use sandur_service::Writes;
 use sandur_terminal::Failed;
@@ -45,13 +46,24 @@ pub fn file(settings: &Settings) -> Result<Option<(ScrapeFile, TenantId)>, Faile
     Ok(Some((scraped, tenant)))
 }
 
+/// The counters of discovery, registered.
+pub fn metrics(registry: &mut Registry) -> DiscoveryMetrics {
+    let metrics = DiscoveryMetrics::default();
+    metrics.register(registry);
+    metrics
+}
+
 /// Starts scraping the configured targets.
-pub fn start(app: &App, scraped: Option<(ScrapeFile, TenantId)>) -> Option<Task<()>> {
-    scraped.map(|(file, tenant)| run(app, file, tenant))
+pub fn start(
+    app: &App,
+    scraped: Option<(ScrapeFile, TenantId)>,
+    metrics: DiscoveryMetrics,
+) -> Option<Task<()>> {
+    scraped.map(|(file, tenant)| run(app, file, tenant, metrics))
 }
 
 /// Starts scraping for a tenant.
-pub fn run(app: &App, file: ScrapeFile, tenant: TenantId) -> Task<()> {
+pub fn run(app: &App, file: ScrapeFile, tenant: TenantId, metrics: DiscoveryMetrics) -> Task<()> {
     let budget = app.writes.memory().budget();
     let board = Arc::new(Board::default());
     let scraper = Scraper {
@@ -62,6 +74,7 @@ pub fn run(app: &App, file: ScrapeFile, tenant: TenantId) -> Task<()> {
         board: Arc::clone(&board),
         // Half, so that the other half is left for pushes.
         memory: budget.child("scrapes", budget.limit() / 2),
+        metrics,
     };
     // It is set once: a process scrapes either the configured targets or those of the demo.
     app.scraping.set(Arc::new(Shown(board)));
@@ -83,6 +96,19 @@ impl ScrapeState for Shown {
 
     fn pools(&self) -> Vec<String> {
         self.0.jobs()
+    }
+
+    fn discoveries(&self) -> Vec<DiscoveryShown> {
+        let shown = |status: DiscoveryStatus| DiscoveryShown {
+            pool: status.job,
+            kind: status.kind,
+            source: status.source,
+            targets: status.targets,
+            last_error: status.last_error,
+            last_success_ns: status.last_success_ns,
+            failures: status.failures,
+        };
+        self.0.discoveries().into_iter().map(shown).collect()
     }
 }
 
@@ -134,7 +160,7 @@ impl Http {
     }
 
     async fn get(&self, request: FetchRequest<'_>) -> Result<Fetched, String> {
-        let asked = self.client(request.tls)?.get(request.url).header(header::ACCEPT, ACCEPT);
+        let asked = self.client(request.tls)?.get(request.url).header(header::ACCEPT, request.accept);
         let timeout = request.timeout.as_secs_f64().to_string();
         let asked = asked.header("X-Prometheus-Scrape-Timeout-Seconds", timeout);
         let asked = match self.credentials(request.auth).await? {

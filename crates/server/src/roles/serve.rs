@@ -148,7 +148,7 @@ impl Server {
         let carbon = carbon_of(&settings, &writes, &stopping);
         let own = metrics.clone().register(registry);
         let mut registry = with_services((&queries, &writes), &carbon, &graphite, own);
-        let rule_metrics = rules::metrics(&mut registry);
+        let (rule_metrics, found) = (rules::metrics(&mut registry), scrape::metrics(&mut registry));
         let operators = calls.as_ref().map(|calls| calls.caller_for_operators());
         let stored_rules = rules::stored((&env, &settings), store, &queries, &rule_metrics);
         let app = App::new(AppState {
@@ -180,7 +180,7 @@ impl Server {
         let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let mut background =
             vec![following, deltas, env.spawn("rules of Graphite's", graphite.follow(env.clone()))];
-        background.extend(scrape::start(&app, scraped));
+        background.extend(scrape::start(&app, scraped, found));
         let owners: Arc<dyn Ownership> = Arc::new(EngineOwnership(engine));
         background.extend(rules::start(&app, ruled, (rule_metrics, Some(owners)), address));
         let credentials = authority.map(|authority| env.spawn("credentials", authority.follow()));
@@ -203,7 +203,7 @@ impl Server {
 
     /// Scrapes for the default tenant until the task is dropped, in addition to the configured targets.
     pub fn scrape(&self, file: ScrapeFile) -> Task<()> {
-        scrape::run(&self.app, file, TenantId::default_tenant())
+        scrape::run(&self.app, file, TenantId::default_tenant(), Default::default())
     }
 
     /// Evaluates the rules in a text until the task is dropped.

@@ -19,13 +19,22 @@ const SERIES: usize = 9_000;
 
 /// Answers every request with this text; returns the address.
 fn target(text: String) -> std::net::SocketAddr {
+    answering(move |_| ("200 OK", text.clone()))
+}
+
+/// Answers requests by their heads with a status and a text; returns the address.
+fn answering(answer: impl Fn(&str) -> (&'static str, String) + Send + 'static) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            let _ = stream.read(&mut [0; 4096]);
-            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length:";
+            let mut head = [0; 4096];
+            let length = stream.read(&mut head).unwrap_or(0);
+            let (status, text) = answer(&String::from_utf8_lossy(&head[..length]));
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length:"
+            );
             let _ = stream.write_all(format!("{head} {}\r\n\r\n{text}", text.len()).as_bytes());
         }
     });
@@ -77,4 +86,64 @@ fn a_target_has_the_limits_of_its_tenant_but_any_number_of_series() {
             line.unwrap_or_else(|| panic!("{reason}")).rsplit(' ').next().unwrap().parse().unwrap();
         assert!(count >= 1.0);
     }
+}
+
+#[test]
+fn pods_of_a_cluster_are_scraped_and_a_cluster_that_fails_is_shown() {
+    let pod = target("made 7\n".to_owned());
+    let api = answering(move |head| {
+        let path = head.split(' ').nth(1).unwrap_or_default();
+        let is_granted = head.to_lowercase().contains("authorization: bearer secret\r\n");
+        match path {
+            _ if !is_granted => ("401 Unauthorized", String::new()),
+            "/api/v1/namespaces/shop/pods?limit=100&labelSelector=app%3Dweb" => {
+                let pod = serde_json::json!({
+                    "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "web"}},
+                    "spec": {"containers": [{"name": "web", "ports": [{"containerPort": pod.port()}]}]},
+                    "status": {"podIP": "127.0.0.1", "phase": "Running"},
+                });
+                ("200 OK", serde_json::json!({"kind": "PodList", "items": [pod]}).to_string())
+            }
+            _ => ("403 Forbidden", String::new()),
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let (config, token) = (folder.path().join("scrapes.yml"), folder.path().join("token"));
+    std::fs::write(&token, "secret\n").unwrap();
+    let access = format!("api_server: 'http://{api}', bearer_token_file: '{}'", token.display());
+    let text = format!(
+        "global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+scrape_configs:
+- job_name: pods
+  kubernetes_sd_configs:
+  - {{role: pod, {access}, namespaces: {{names: [shop]}}, selectors: [{{role: pod, label: app=web}}]}}
+  relabel_configs:
+  - {{source_labels: [__meta_kubernetes_pod_label_app], regex: web, action: keep}}
+  - {{source_labels: [__meta_kubernetes_pod_name], target_label: pod}}
+- job_name: nodes
+  kubernetes_sd_configs: [{{role: node, {access}}}]
+"
+    );
+    std::fs::write(&config, text).unwrap();
+    let store = format!("file://{}", folder.path().join("data").display());
+    let arguments = ["--scrape-config", config.to_str().unwrap()];
+    let server = Setup::new(store, folder.path()).with(&arguments).start();
+
+    expect_soon(&server, r#"made{job="pods",pod="web-1"}"#, "7");
+    let deadline = Instant::now() + PATIENCE;
+    let discoveries = loop {
+        let answer = server.get_json("/api/v1/targets?scrapePool=nodes");
+        let discoveries = answer["data"]["discoveries"].clone();
+        if discoveries[0]["failures"].as_u64() >= Some(1) {
+            break discoveries;
+        }
+        assert!(Instant::now() < deadline, "{answer}\n{}", server.log_text());
+        std::thread::sleep(Duration::from_millis(50)); // polling another process
+    };
+    let error = "GET /api/v1/nodes: server returned HTTP status 403 Forbidden";
+    assert_eq!((&discoveries[0]["lastError"], discoveries.as_array().unwrap().len()), (&error.into(), 1));
+    let metrics = String::from_utf8(server.get("/metrics").1).unwrap();
+    let failures = r#"sandur_scrape_discovery_failures_total{kind="kubernetes"}"#;
+    let line = metrics.lines().find(|line| line.starts_with(failures));
+    assert!(line.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
 }

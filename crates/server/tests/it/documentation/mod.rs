@@ -48,6 +48,7 @@ const EXPLAINED: &[(&str, &str, &str)] = &[
         "Prometheus's; `packaging` reads it, and promtool where it is built",
     ),
     ("docs/production.md", "upstreams:", "carbonapi's; `cargo xtask` starts carbonapi with the same form"),
+    ("docs/scraping.md", "kind: ClusterRole", "Kubernetes'; checked against its reference of RBAC"),
     ("docs/security.md", "exporters:", "the collector's; checked against the documentation of its exporter"),
     (
         "docs/security.md",
@@ -94,6 +95,11 @@ fn try_block(place: &Place, block: &Block) -> usize {
             let form = block.language.as_str();
             let words = ["sandur", "relay", "--config", "block.conf", "--format", form, "--check"];
             place.run(&block.place, &call(&words));
+            1
+        }
+        "yaml" if block.text.contains("scrape_configs:") => {
+            place.write("scrapes.yml", &block.text);
+            place.run(&block.place, &call(&["sandur", "serve", "--scrape-config", "scrapes.yml"]));
             1
         }
         "yaml" => {
