@@ -18,8 +18,8 @@ use crate::intent::Intent;
 use crate::operation::Operation;
 use crate::request::Requester;
 
-/// The prefix of the objects of the probe. A process that was killed during its start leaves one behind, which
-/// means nothing.
+/// The prefix of the objects of the probe. A process that was killed during its start leaves one behind,
+/// which means nothing.
 pub const PROBES: &str = "probe";
 
 /// Checks that conditional creates work, and that objects can be read, written and deleted.
