@@ -123,7 +123,7 @@ fn trust(options: &Options, provider: &Arc<CryptoProvider>) -> Result<Trust, Fai
             Ok(system) => Trust::Authorities { verifier: Arc::new(system), own: Vec::new() },
             Err(error) => Trust::Nobody(format!(
                 "cannot read the system's certificate authorities: {error}; install them (Debian: \
-                 ca-certificates), or name those to trust in a file of certificates"
+                 ca-certificates), or name those to trust with --ca-file (ca_file in configuration files)"
             )),
         });
     };

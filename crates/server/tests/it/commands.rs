@@ -172,7 +172,7 @@ fn a_server_needs_no_certificate_authorities() {
     let output = check.output().unwrap();
     assert!(output.status.success(), "{}", err(&output));
     let mut query = Command::new(env!("CARGO_BIN_EXE_sandur"));
-    query.args(["labels", "--url", "https://127.0.0.1:1"]);
+    query.args(["labels", "--addr", "https://127.0.0.1:1"]);
     let output = query.env("SSL_CERT_FILE", &none).env("SSL_CERT_DIR", &none).output().unwrap();
     assert!(!output.status.success() && err(&output).contains("certificate authorities"), "{}", err(&output));
 }

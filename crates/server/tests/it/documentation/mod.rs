@@ -23,6 +23,7 @@ use shell::{Call, lines, pipeline};
 
 /// Other programs, and what their command lines were checked against.
 const OTHERS: &[(&str, &str)] = &[
+    ("apt", "the manual of apt 2.6"),
     ("curl", "curl's manual; the route is checked"),
     ("helm", "the help of helm 3.22; `cargo xtask helm` renders the chart with these values"),
     ("journalctl", "the manual of systemd 252"),
@@ -32,6 +33,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("mc", "the documentation of MinIO's client"),
     ("mimirtool", "the sources of mimirtool; its client has the same options as lokitool"),
     ("oauth2-proxy", "the documentation of oauth2-proxy 7.14"),
+    ("systemctl", "the manual of systemd 252"),
 ];
 
 /// Blocks for other programs: page, a part of the block, and why it is right.

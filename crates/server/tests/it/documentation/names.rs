@@ -20,6 +20,7 @@ const FOREIGN_FLAGS: &[&str] = &[
 /// Programs whose flags are not ours.
 const OTHER_PROGRAMS: &[&str] = &[
     "alloy",
+    "apt",
     "cargo",
     "curl",
     "helm",
@@ -30,6 +31,7 @@ const OTHER_PROGRAMS: &[&str] = &[
     "oauth2-proxy",
     "podman",
     "prometheus",
+    "systemctl",
 ];
 
 /// Names with dots that look like options but are not.
@@ -54,6 +56,8 @@ const NOT_METRICS: &[&str] = &[
 const SHOWN_WHEN_COUNTED: &[&str] = &[
     "sandur_rules_evaluation_failures_total",
     "sandur_rules_notifications_lost_total",
+    "sandur_scrape_discovery_failures_total",
+    "sandur_scrape_discovery_refreshes_total",
     "sandur_store_errors_total",
     "sandur_store_hedges_total",
 ];
