@@ -99,11 +99,8 @@ impl Place {
 
     /// Reads a mark; `None` if there is none.
     pub(crate) async fn read_mark(&self, path: &str) -> Result<Option<BackupMark>, Error> {
-        match self.store.get(path, Intent::catalog()).await {
-            Ok(bytes) => decode(path, &bytes, BackupMark::decode).map(Some),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.store.find(path, Intent::catalog()).await?;
+        found.map(|bytes| decode(path, &bytes, BackupMark::decode)).transpose()
     }
 
     /// Returns all backups.
@@ -130,11 +127,8 @@ impl Place {
     /// Returns the manifest of a backup; `None` if it is not complete or does not exist.
     pub async fn backup(&self, id: Id) -> Result<Option<BackupManifest>, Error> {
         let path = manifest_of(id);
-        match self.store.get(&path, Intent::catalog()).await {
-            Ok(bytes) => decode(&path, &bytes, BackupManifest::decode).map(Some),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.store.find(&path, Intent::catalog()).await?;
+        found.map(|bytes| decode(&path, &bytes, BackupManifest::decode)).transpose()
     }
 
     /// Returns the paths of the marks of backups in progress.
@@ -205,6 +199,18 @@ pub(crate) fn decode<T>(
     decode: impl Fn(&[u8]) -> Result<T, sandur_format::Error>,
 ) -> Result<T, Error> {
     decode(bytes).map_err(|reason| Error::Unreadable { path: path.to_owned(), reason })
+}
+
+/// Writes a copy. Returns what the manifest says of it: its size and its checksum.
+pub(crate) async fn write_copy(
+    store: &Store,
+    path: &str,
+    bytes: Bytes,
+    intent: Intent,
+) -> Result<(u64, u32), Error> {
+    let (size, checksum) = (bytes.len() as u64, crc32c::crc32c(&bytes));
+    store.put(path, bytes, intent).await?;
+    Ok((size, checksum))
 }
 
 /// Reads a copy and verifies it: the manifest has its size and its checksum.

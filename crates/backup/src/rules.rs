@@ -82,16 +82,12 @@ async fn copy_object(
 }
 
 async fn read(store: &Store, name: &str) -> Result<Option<Bytes>, Error> {
-    match store.get(&path_of(name), Intent::catalog()).await {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    Ok(store.find(&path_of(name), Intent::catalog()).await?)
 }
 
 async fn write(to: &Store, below: &str, name: &str, bytes: Bytes) -> Result<RuleCopy, Error> {
-    let (size, checksum) = (bytes.len() as u64, crc32c::crc32c(&bytes));
-    to.put(&format!("{below}/{}", path_of(name)), bytes, Intent::catalog()).await?;
+    let path = format!("{below}/{}", path_of(name));
+    let (size, checksum) = place::write_copy(to, &path, bytes, Intent::catalog()).await?;
     Ok(RuleCopy { name: name.to_owned(), size, checksum })
 }
 

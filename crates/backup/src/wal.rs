@@ -124,16 +124,12 @@ impl WalPlaces<'_> {
     async fn copy_now(&self, wanted: Wanted) -> Result<Option<WalCopy>, Error> {
         let Wanted { incarnation, sequence, kind } = wanted;
         let path = CatalogCopy::wal_path(incarnation, sequence);
-        let bytes = match self.from.get(&path, Intent::wal()).await {
-            Ok(bytes) => bytes,
-            // It was deleted because its rows are in blocks, or was never written.
-            Err(error) if error.is_not_found() => return Ok(None),
-            Err(error) => return Err(Error::from(error)),
-        };
+        // It may be deleted because its rows are in blocks, or was never written.
+        let Some(bytes) = self.from.find(&path, Intent::wal()).await? else { return Ok(None) };
         self.pace.take(bytes.len() as u64).await;
         expect_frames(self.from, &path, bytes.clone(), kind)?;
-        let (size, checksum) = (bytes.len() as u64, crc32c::crc32c(&bytes));
-        self.to.put(&format!("{}/{path}", self.below), bytes, Intent::wal()).await?;
+        let to = format!("{}/{path}", self.below);
+        let (size, checksum) = place::write_copy(self.to, &to, bytes, Intent::wal()).await?;
         Ok(Some(WalCopy { incarnation, sequence, size, checksum }))
     }
 }

@@ -260,11 +260,8 @@ impl Members {
 
     /// Reads a writer's heartbeat; `None` when there is none or it is damaged.
     async fn look(&self, incarnation: Id) -> Result<Option<Member>, Error> {
-        match self.0.catalog.store().get(&names::member(incarnation), Intent::member()).await {
-            Ok(bytes) => Ok(Member::decode(&bytes).ok()),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.0.catalog.store().find(&names::member(incarnation), Intent::member()).await?;
+        Ok(found.and_then(|bytes| Member::decode(&bytes).ok()))
     }
 
     fn note(&self, incarnation: Id, member: Option<&Member>) {

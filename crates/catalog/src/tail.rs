@@ -191,11 +191,8 @@ impl Shared {
     /// Reads entry `number`; `None` when it is absent: not yet written, or deleted.
     pub(crate) async fn read_entry(&self, number: u64) -> Result<Option<StoredEntry>, Error> {
         let path = names::entry(number);
-        match self.store.get(&path, Intent::catalog()).await {
-            Ok(bytes) => decode_entry(path, number, &bytes).map(Some),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.store.find(&path, Intent::catalog()).await?;
+        found.map(|bytes| decode_entry(path, number, &bytes)).transpose()
     }
 }
 

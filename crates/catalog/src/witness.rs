@@ -65,19 +65,13 @@ impl Shared {
 
     /// Reads the position in the witness object; `None` when the object is absent or damaged.
     pub(crate) async fn read_witness_object(&self) -> Result<Option<LogPosition>, Error> {
-        match self.store.get(names::WITNESS, Intent::catalog()).await {
-            Ok(bytes) => Ok(LogPosition::decode_witness(&bytes).ok()),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.store.find(names::WITNESS, Intent::catalog()).await?;
+        Ok(found.and_then(|bytes| LogPosition::decode_witness(&bytes).ok()))
     }
 
     async fn read_member_seen(&self, path: &str) -> Result<Option<LogPosition>, Error> {
-        match self.store.get(path, Intent::member()).await {
-            Ok(bytes) => Ok(Member::decode(&bytes).ok().map(|member| member.seen)),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let found = self.store.find(path, Intent::member()).await?;
+        Ok(found.and_then(|bytes| Member::decode(&bytes).ok()).map(|member| member.seen))
     }
 
     /// Fails when the log, read after the witnesses, does not contain the positions that they have seen.

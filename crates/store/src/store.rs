@@ -158,6 +158,15 @@ impl Store {
         self.get_shared(path, None, intent).await
     }
 
+    /// Reads a complete object; `None` if it does not exist.
+    pub async fn find(&self, path: &str, intent: Intent) -> Result<Option<Bytes>, Error> {
+        match self.get(path, intent).await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads a range of an object. A range that extends beyond the object is [`Error::Length`].
     pub async fn get_range(&self, path: &str, range: Range<u64>, intent: Intent) -> Result<Bytes, Error> {
         if range.start >= range.end {

@@ -249,9 +249,5 @@ enum Asked {
 }
 
 async fn fetch(others: &OtherWriters, incarnation: Id, sequence: u64) -> Result<Option<Bytes>, StoreError> {
-    match others.node.store.get(&wal::path(incarnation, sequence), Intent::wal()).await {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
-    }
+    others.node.store.find(&wal::path(incarnation, sequence), Intent::wal()).await
 }
