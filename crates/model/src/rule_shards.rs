@@ -18,6 +18,9 @@ impl RuleShards {
     /// All shards.
     pub const ALL: Self = Self(u64::MAX);
 
+    /// The shards of stored rules.
+    pub const STORED: Self = Self((1 << STORED_RULE_SHARDS) - 1);
+
     /// The set whose shards are the bits of a number.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)

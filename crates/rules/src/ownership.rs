@@ -107,8 +107,7 @@ impl Coordination<'_> {
 
     /// Those of the shards that hold rules of this kind.
     pub fn own_kind(&self, shards: RuleShards) -> RuleShards {
-        let stored = RuleShards::from_bits((1 << STORED_RULE_SHARDS) - 1);
-        if self.are_stored { shards.and(stored) } else { shards.without(stored) }
+        if self.are_stored { shards.and(RuleShards::STORED) } else { shards.without(RuleShards::STORED) }
     }
 }
 

@@ -65,7 +65,7 @@ async fn rules_of_files_belong_to_processes_with_files() {
     let with = open_on(&bucket, &env, "with", of_node("with", ruling())).await;
     let without = open_on(&bucket, &env, "without", of_node("without", Roles::ALL)).await;
     pass(&env, 30).await;
-    let of_files = RuleShards::from_bits(u64::MAX << sandur_model::STORED_RULE_SHARDS);
+    let of_files = RuleShards::ALL.without(RuleShards::STORED);
     let (of_with, of_without) = (with.rule_terms().wanted, without.rule_terms().wanted);
     assert_eq!(of_with.and(of_files), of_files);
     assert!(of_without.and(of_files).is_empty() && !of_without.is_empty());
