@@ -56,7 +56,7 @@ pub async fn query_parsed(
     expr: &Expr,
 ) -> Result<Answer, Error> {
     let kind = expr.value_type();
-    check_named_times(expr, request.times, request.options.named_times.unwrap_or(request.times))?;
+    check_named_times(expr, request.times, request.options.named(request.times))?;
     let (expr, times, options) = (expr.clone(), request.times, request.options);
     let planned = move || {
         let mut run = Run::new(options);

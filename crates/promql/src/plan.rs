@@ -56,7 +56,7 @@ pub enum Plan {
 
 /// Plans a query. Also returns the jobs of those selectors whose series are computed independently.
 pub fn plan(expr: &Expr, times: Times, run: &mut Run) -> Result<(Plan, Jobs), Error> {
-    let named = run.options.named_times.unwrap_or(times);
+    let named = run.options.named(times);
     if [times.start, times.end, named.start, named.end]
         .iter()
         .any(|time| time.unsigned_abs() > TIME_MAX.unsigned_abs())

@@ -91,6 +91,13 @@ pub struct Options {
     pub named_times: Option<Times>,
 }
 
+impl Options {
+    /// The times that a query names which is evaluated at these times.
+    pub(crate) fn named(&self, evaluated: Times) -> Times {
+        self.named_times.unwrap_or(evaluated)
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
