@@ -80,7 +80,7 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
         tracing::warn!(clock_offset_ms, "the clock of this process is wrong, as {CLOCK_OFFSET} demands");
     }
     let mut signals = Signals::catch();
-    let mut server = tokio::select! {
+    let server = tokio::select! {
         server = Server::start(env.clone(), settings, self_logs) => server?,
         signal = signals.next() => {
             tracing::info!(signal, "stopped before it was ready; the next start recovers the WAL");
@@ -89,7 +89,6 @@ pub async fn serve(settings: Settings) -> Result<ExitCode, Failed> {
         }
     };
     let _signals = env.spawn("signals", signals.watch(server.app.shutdown.clone()));
-    server.govern_memory();
     server.greet();
     server.app.shutdown.signal().triggered().await;
     server.stop().await?;
@@ -122,8 +121,18 @@ fn offset_clock(env: &Env) -> Result<i64, Failed> {
 }
 
 impl Server {
-    /// Opens the store, recovers, and serves. Lines in `self_logs` are stored from then on.
+    /// Opens the store, recovers, and serves. Lines in `self_logs` are stored from then on. The resident
+    /// memory of the process is kept below the limit of the server.
     pub async fn start(env: Env, settings: Settings, self_logs: Option<SelfLogs>) -> Result<Self, Failed> {
+        let mut server = Self::start_beside(env.clone(), settings, self_logs).await?;
+        let governor = govern(env.clone(), server.governed.clone());
+        server.background.push(env.spawn("memory governor", governor));
+        Ok(server)
+    }
+
+    /// Starts a server beside other users of the memory of the process, such as other tests. Nobody watches
+    /// the memory: what others use must not make this server refuse pushes.
+    pub async fn start_beside(env: Env, settings: Settings, logs: Option<SelfLogs>) -> Result<Self, Failed> {
         let settings = work_of_roles(settings);
         let own_tenant = TenantId::new(&settings.self_logs_tenant)
             .map_err(|error| Failed::new(format!("self_logs_tenant: {error}")))?;
@@ -177,7 +186,7 @@ impl Server {
         let deltas = env.spawn("stale deltas", forget_stale_deltas(app.clone()));
         let relaying = relay::start(&app).await?;
         app.ready.store(true, Ordering::Relaxed);
-        let shipper = self_logs.map(|logs| Shipper::start(&app, logs, own_tenant));
+        let shipper = logs.map(|logs| Shipper::start(&app, logs, own_tenant));
         let mut background =
             vec![following, deltas, env.spawn("rules of Graphite's", graphite.follow(env.clone()))];
         background.extend(scrape::start(&app, scraped, found));
@@ -192,13 +201,6 @@ impl Server {
         let connections = carbon_connections(&app, &shares);
         accepting.extend(carbon::start(&carbon, &connections, bound));
         Ok(Self { address, listening, app, accepting, background, governed, shipper, relaying, durability })
-    }
-
-    /// Keeps the resident memory of this process below the limit of the server. A process that has other
-    /// uses of memory must not call it: their memory would make this server refuse pushes.
-    pub fn govern_memory(&mut self) {
-        let env = self.app.env.clone();
-        self.background.push(env.spawn("memory governor", govern(env.clone(), self.governed.clone())));
     }
 
     /// Scrapes for the default tenant until the task is dropped, in addition to the configured targets.

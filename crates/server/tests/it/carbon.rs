@@ -34,23 +34,21 @@ async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
     settings.carbon.protobuf_listen = "127.0.0.1:0".to_owned();
     change(&mut settings);
     let env = Env::system(1);
-    let server = Server::start(env.clone(), settings, None).await;
+    let server = Server::start_beside(env.clone(), settings, None).await;
     let server = server.unwrap_or_else(|failed| panic!("{}", failed.message()));
     (env, server)
 }
 
-/// Far longer than the server takes to close a connection.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// Sends bytes and waits until the server closes the connection: then they are durable.
-async fn send(address: SocketAddr, bytes: &[u8]) {
+async fn send(env: &Env, address: SocketAddr, bytes: &[u8]) {
     let sent = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let _ = stream.write_all(bytes).await;
         let _ = stream.shutdown().await;
         let _ = stream.read_to_end(&mut Vec::new()).await;
     };
-    let ended = Env::system(1).timeout(PATIENCE, sent).await;
+    // Far longer than the server takes to close a connection.
+    let ended = env.timeout(Duration::from_secs(120), sent).await;
     assert!(ended.is_some(), "the server did not close the connection of {} bytes", bytes.len());
 }
 
@@ -115,7 +113,7 @@ async fn points_of_every_protocol_are_stored_except_invalid_ones() {
         "l.a 1.5 {at}\nwrong\nl.a 2.5 {at}\nm;b=2;a=1 7 -1\nl.b nan {at}\n{} 1 {at}\nl.c 1",
         "n.".repeat(70)
     );
-    send(lines, text.as_bytes()).await;
+    send(&env, lines, text.as_bytes()).await;
     assert_eq!(value(&server, "l.a", "").await.as_deref(), Some("2.5"), "the last write of an instant wins");
     assert_eq!(value(&server, "m", "").await.as_deref(), Some("7"));
     assert_eq!(value(&server, "l.c", "").await, None, "an incomplete line is not stored");
@@ -130,7 +128,7 @@ async fn points_of_every_protocol_are_stored_except_invalid_ones() {
     pickle.extend_from_slice(&(at as i32).to_le_bytes());
     pickle.extend_from_slice(b"K\x05\x86\x86e.");
     let framed = |payload: &[u8]| [&(payload.len() as u32).to_be_bytes(), payload].concat();
-    send(pickles, &[framed(b"cos\nsystem\n(S'true'\ntR."), framed(&pickle)].concat()).await;
+    send(&env, pickles, &[framed(b"cos\nsystem\n(S'true'\ntR."), framed(&pickle)].concat()).await;
     assert_eq!(value(&server, "p.a", "").await.as_deref(), Some("5"));
     assert_eq!(
         counter(&server, "sandur_carbon_rejected_points_total{reason=\"pickle_operation\"}").await,
@@ -145,7 +143,7 @@ async fn points_of_every_protocol_are_stored_except_invalid_ones() {
             point.double(2, 9.0);
         });
     });
-    send(protobuf, &framed(&payload)).await;
+    send(&env, protobuf, &framed(&payload)).await;
     assert_eq!(value(&server, "g.a", "").await.as_deref(), Some("9"));
     server.stop().await.unwrap();
 }
@@ -161,7 +159,7 @@ async fn compressed_streams_are_recognized_by_their_first_bytes() {
     lz4.write_all(&line("lz4")).unwrap();
     let zstd = zstd::encode_all(&line("zstd")[..], 1).unwrap();
     for (name, bytes) in [("gzip", gzip.finish().unwrap()), ("lz4", lz4.finish().unwrap()), ("zstd", zstd)] {
-        send(server.listening[1], &bytes).await;
+        send(&env, server.listening[1], &bytes).await;
         assert_eq!(value(&server, &format!("z.{name}"), "").await.as_deref(), Some("3"), "{name}");
     }
     server.stop().await.unwrap();
@@ -176,8 +174,8 @@ async fn endless_messages_are_cut_off_and_the_last_bytes_are_stored() {
     .await;
     let [_, lines, pickles, _] = server.listening[..] else { panic!("{:?}", server.listening) };
     let at = now(&env);
-    send(lines, &vec![b'x'; 1 << 20]).await;
-    send(pickles, &[0xFF; 64]).await;
+    send(&env, lines, &vec![b'x'; 1 << 20]).await;
+    send(&env, pickles, &[0xFF; 64]).await;
     for sent in [&b"half a line"[..], b"\0\0\x10\0half a message"] {
         let address = if sent[0] == 0 { pickles } else { lines };
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -218,7 +216,7 @@ async fn too_many_new_names_for_one_push_are_stored_in_parts() {
     let at = now(&env);
     let name = |n: usize| format!("new.service-{:02}.host-{:02}.metric-{n:06}", n % 10, n % 97);
     let many: String = (0..12_000).map(|n| format!("{} {n} {at}\n", name(n))).collect();
-    send(lines, many.as_bytes()).await;
+    send(&env, lines, many.as_bytes()).await;
     for kind in ["accepted", "durable"] {
         let counter =
             counter(&server, &format!("sandur_carbon_{kind}_points_total{{protocol=\"plaintext\"")).await;
@@ -238,7 +236,7 @@ async fn tenants_are_determined_by_the_names_of_points() {
     })
     .await;
     let at = now(&env);
-    send(server.listening[1], format!("prod.x 1 {at}\nteam.x 2 {at}\n").as_bytes()).await;
+    send(&env, server.listening[1], format!("prod.x 1 {at}\nteam.x 2 {at}\n").as_bytes()).await;
     assert_eq!(value(&server, "prod.x", "production").await.as_deref(), Some("1"));
     assert_eq!(value(&server, "team.x", "team").await.as_deref(), Some("2"));
     assert_eq!(value(&server, "team.x", "production").await, None);
@@ -343,13 +341,14 @@ async fn a_web_page_cannot_write_to_carbon() {
         format!("OPTIONS * HTTP/1.1\r\n{host}"),
         format!("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\npage.a 1 {at}\n"),
     ] {
-        send(lines, request.as_bytes()).await;
+        send(&env, lines, request.as_bytes()).await;
     }
     for listener in [pickles, protobuf] {
-        send(listener, format!("POST / HTTP/1.1\r\n{host}").as_bytes()).await;
+        send(&env, listener, format!("POST / HTTP/1.1\r\n{host}").as_bytes()).await;
     }
     // After a point it is an invalid line like any other.
-    send(lines, format!("POST 1 {at}\nsender.a 1 {at}\nPOST / HTTP/1.1\nsender.b 2 {at}\n").as_bytes()).await;
+    send(&env, lines, format!("POST 1 {at}\nsender.a 1 {at}\nPOST / HTTP/1.1\nsender.b 2 {at}\n").as_bytes())
+        .await;
     assert_eq!(value(&server, "sender.b", "").await.as_deref(), Some("2"));
     assert_eq!(value(&server, "POST", "").await.as_deref(), Some("1"));
     let datagrams = UdpSocket::bind("127.0.0.1:0").await.unwrap();

@@ -37,7 +37,7 @@ async fn start(change: impl FnOnce(&mut Settings)) -> (Env, Server) {
     };
     change(&mut settings);
     let env = Env::system(1);
-    let server = Server::start(env.clone(), settings, None).await;
+    let server = Server::start_beside(env.clone(), settings, None).await;
     let server = server.unwrap_or_else(|failed| panic!("{}", failed.message()));
     (env, server)
 }

@@ -150,9 +150,7 @@ async fn start(env: &Env, settings: Settings) -> Result<Server, Failed> {
         eprintln!("{} is in use; using a free port (or choose one with --listen)", settings.listen);
         settings.listen = "127.0.0.1:0".to_owned();
     }
-    let mut server = Server::start(env.clone(), settings, None).await?;
-    server.govern_memory();
-    Ok(server)
+    Server::start(env.clone(), settings, None).await
 }
 
 struct Demo {
