@@ -164,11 +164,20 @@ fn entry(node: &Node, warnings: &mut Vec<String>) -> Result<Option<KubernetesDis
 fn address(text: &str) -> Result<String, String> {
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     match url::Url::parse(&text) {
+        // It is shown to users.
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            Err("api_server: a URL with a user or a password is not accepted; use basic_auth".to_owned())
+        }
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.query().is_none() => {
             Ok(text.trim_end_matches('/').to_owned())
         }
         _ => Err(format!("api_server: '{text}' is not a URL such as https://10.0.0.1:6443")),
     }
+}
+
+/// Whether a text may be the name of a namespace, which is a part of paths.
+pub(crate) fn is_namespace(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 fn namespaces(keys: &mut Keys<'_>, warnings: &mut Vec<String>) -> Result<(Vec<String>, bool), ConfigError> {
@@ -181,7 +190,7 @@ fn namespaces(keys: &mut Keys<'_>, warnings: &mut Vec<String>) -> Result<(Vec<St
         return Err(ConfigError::at(node.line, what));
     }
     for name in &names {
-        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        if !is_namespace(name) {
             return Err(ConfigError::at(node.line, format!("namespaces: '{name}' is not a namespace")));
         }
     }

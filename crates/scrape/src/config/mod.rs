@@ -15,6 +15,7 @@ pub use auth::{Auth, Secret, Tls};
 pub use dns::{DnsDiscovery, RecordKind};
 use job::{DEFAULT_TIMEOUT, Defaults};
 pub use job_config::JobConfig;
+pub(crate) use kubernetes::is_namespace;
 pub use kubernetes::{KubernetesDiscovery, Role, Selector};
 pub use sandur_yaml::ConfigError;
 use sandur_yaml::{Keys, Node};
@@ -211,6 +212,10 @@ scrape_configs:
                 "line 3: api_server is missing: it is required with credentials",
             ),
             (job("  kubernetes_sd_configs: [{role: pod, api_server: 'ftp://a'}]"), "line 3: api_server"),
+            (
+                job("  kubernetes_sd_configs: [{role: pod, api_server: 'https://u:p@a'}]"),
+                "line 3: api_server: a URL with a user",
+            ),
             (
                 job("  kubernetes_sd_configs: [{role: pod, namespaces: {names: [a/b]}}]"),
                 "line 3: namespaces: 'a/b' is not a namespace",

@@ -42,9 +42,8 @@ impl DiscoveryMetrics {
 
     pub(super) fn refreshed(&self, kind: &'static str, succeeded: bool) {
         self.refreshes.get_or_create(&KindLabels { kind }).inc();
-        let failures = self.failures.get_or_create(&KindLabels { kind });
         if !succeeded {
-            failures.inc();
+            self.failures.get_or_create(&KindLabels { kind }).inc();
         }
     }
 

@@ -29,6 +29,7 @@ use source::{Listed, Source};
 
 /// The longest look-up.
 const LOOKUP_MAX: Duration = Duration::from_secs(120);
+
 /// What sources need.
 #[derive(Clone)]
 pub(crate) struct Surroundings {
@@ -96,15 +97,22 @@ fn lock(latest: &Latest) -> std::sync::MutexGuard<'_, Option<Arc<Listed>>> {
 /// Looks up the targets of a source until the server stops.
 async fn watch(source: Box<dyn Source>, latest: Latest, around: Surroundings, number: usize) {
     let Surroundings { env, board, metrics, stopping, changed, .. } = around;
+    let mut is_failing = false;
     loop {
         let looked_up = env.timeout(LOOKUP_MAX, source.list()).await;
         let looked_up = looked_up
             .unwrap_or_else(|| Err(format!("the look-up took longer than {} s", LOOKUP_MAX.as_secs())));
         let (kind, name) = (source.kind(), source.name());
         metrics.refreshed(kind, looked_up.is_ok());
-        if let Err(error) = &looked_up {
-            tracing::error!(kind, name, error, "cannot look up targets; the previous targets are kept");
+        // Once for a failure that lasts: there may be thousands of names.
+        match &looked_up {
+            Err(error) if !is_failing => {
+                tracing::error!(kind, name, error, "cannot look up targets; the previous targets are kept");
+            }
+            Ok(_) if is_failing => tracing::info!(kind, name, "targets can be looked up again"),
+            _ => {}
         }
+        is_failing = looked_up.is_err();
         let now_ns = env.now_ns();
         board.change_discovery(number, |status| match &looked_up {
             Ok(listed) => {

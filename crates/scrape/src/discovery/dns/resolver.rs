@@ -38,7 +38,7 @@ const LOOKUP_MAX: Duration = Duration::from_secs(60);
 struct Settings {
     servers: Vec<IpAddr>,
     domains: Vec<String>,
-    /// A name with at least so many dots is looked up as it is first.
+    /// The least number of dots of names that are looked up without a domain first.
     dots: usize,
     timeout: Duration,
     attempts: u64,

@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::source::{Found, Listed, Source};
-use crate::config::{Auth, KubernetesDiscovery, Role, Secret, Tls};
+use crate::config::{Auth, KubernetesDiscovery, Role, Secret, Tls, is_namespace};
 use crate::fetch::Fetch;
 use api::{Api, Objects};
 use cluster::{Cluster, key};
@@ -205,7 +205,7 @@ fn own_namespace(path: &Path) -> Result<String, String> {
     let text = small_file::read_text(path, NAMESPACE_BYTES_MAX);
     let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let name = text.trim();
-    if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+    if !is_namespace(name) {
         return Err(format!("{} contains no namespace", path.display()));
     }
     Ok(name.to_owned())

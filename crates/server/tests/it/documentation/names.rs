@@ -56,8 +56,6 @@ const NOT_METRICS: &[&str] = &[
 const SHOWN_WHEN_COUNTED: &[&str] = &[
     "sandur_rules_evaluation_failures_total",
     "sandur_rules_notifications_lost_total",
-    "sandur_scrape_discovery_failures_total",
-    "sandur_scrape_discovery_refreshes_total",
     "sandur_store_errors_total",
     "sandur_store_hedges_total",
 ];
