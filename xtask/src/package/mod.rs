@@ -29,9 +29,9 @@ pub fn run(arguments: &[String]) -> Result<()> {
     let (mut program, mut is_checked) = (None, false);
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
-        match (argument.as_str(), argument == "--program") {
-            ("--check", _) => is_checked = true,
-            (_, true) => program = Some(PathBuf::from(rest.next().context("--program needs a file")?)),
+        match argument.as_str() {
+            "--check" => is_checked = true,
+            "--program" => program = Some(PathBuf::from(rest.next().context("--program needs a file")?)),
             _ => bail!("usage: cargo xtask package [--program FILE] [--check]"),
         }
     }
