@@ -1,18 +1,11 @@
 //! `cargo xtask attack`: builds the release server and runs the attacks of `sandur-attack` against it.
 
-use std::process::Command;
-
 use anyhow::Result;
 
-use crate::process::{root, run as run_command};
+use crate::process::{cargo, run as run_command};
 
 /// Passes the arguments to `sandur-attack`; `--list` lists the attacks.
 pub fn run(arguments: &[String]) -> Result<()> {
-    let cargo = || {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root());
-        command
-    };
     run_command(cargo().args(["build", "--release", "--package", "sandur-server"]))?;
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "sandur-attack", "--"]);

@@ -2,24 +2,18 @@
 //!
 //! The server is built with debug assertions, because only such a build accepts a wrong clock.
 
-use std::process::Command;
-
 use anyhow::Result;
 
-use crate::process::{find, root, run as run_command};
+use crate::process::{cargo, find, run as run_command};
 use crate::rivals;
 
 /// Passes the arguments to `sandur-chaos`; `--help` lists them.
 pub fn run(arguments: &[String]) -> Result<()> {
     rivals::ensure(&["versitygw"])?;
     let gateway = find("versitygw").unwrap_or_default();
-    let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root()).args(arguments);
-        command
-    };
-    run_command(&mut cargo(&["build", "--package", "sandur-server"]))?;
-    let mut command = cargo(&["run", "--quiet", "--package", "sandur-chaos", "--"]);
+    run_command(cargo().args(["build", "--package", "sandur-server"]))?;
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "sandur-chaos", "--"]);
     command.args(["--sandur", "target/debug/sandur", "--gateway"]).arg(gateway);
     run_command(command.args(arguments))
 }

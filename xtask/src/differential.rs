@@ -1,11 +1,9 @@
 //! `cargo xtask differential`: builds a real Loki, Prometheus or graphite-web and our binary, sends both
 //! the same queries and compares the answers.
 
-use std::process::Command;
-
 use anyhow::{Result, bail};
 
-use crate::process::{find, root, run};
+use crate::process::{cargo, find, run};
 use crate::{rival_environments, rivals};
 
 /// Passes the arguments after `loki`, `prometheus` or `graphite` to `sandur-differential`.
@@ -22,12 +20,6 @@ pub fn run_differential(arguments: &[String]) -> Result<()> {
              or: cargo xtask differential graphite [--seed N] [--queries N] [--query TARGET]"
         ),
     }
-}
-
-fn cargo() -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root());
-    command
 }
 
 fn loki(rest: &[String]) -> Result<()> {

@@ -5,11 +5,10 @@
 //! lacks.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use anyhow::Result;
 
-use crate::process::{output, root};
+use crate::process::{cargo, output};
 
 /// Representative selections: the lowest crates, crates with few dependencies of their own, and the
 /// store.
@@ -37,8 +36,8 @@ pub fn differences() -> Result<Vec<(String, String, String)>> {
 
 /// Returns the features of each external crate that a selection and its tests need.
 fn features(selection: &[&str]) -> Result<BTreeMap<String, Vec<String>>> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["tree", "--offline", "--locked", "--prefix", "none"]);
+    let mut command = cargo();
+    command.args(["tree", "--offline", "--locked", "--prefix", "none"]);
     command.args(["--edges", "normal,dev", "--format", "{p}|{f}"]).args(selection);
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in output(&mut command)?.lines() {

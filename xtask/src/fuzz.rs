@@ -5,11 +5,10 @@
 //! `fuzz/artifacts`: minimise it, fix the fault, and add the input to `fuzz/regressions`.
 
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{require, root, run as run_command};
+use crate::process::{cargo, require, root, run as run_command};
 
 /// Default time for each target in seconds.
 const SECONDS: u64 = 60;
@@ -57,9 +56,9 @@ fn targets() -> Result<Vec<String>> {
 fn fuzz(target: &str, seconds: u64) -> Result<()> {
     let corpus = root().join("fuzz/corpus").join(target);
     fs::create_dir_all(&corpus)?;
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo();
     // Without a sanitizer, a stable compiler is sufficient. Overflow checks and assertions are enabled.
-    command.current_dir(root()).args(["fuzz", "run", "--sanitizer", "none", target]).arg(corpus);
+    command.args(["fuzz", "run", "--sanitizer", "none", target]).arg(corpus);
     command.arg(root().join("fuzz/regressions").join(target));
     command.args(["--", &format!("-max_total_time={seconds}"), &format!("-rss_limit_mb={MEMORY_MB}")]);
     command.args(["-timeout=10", "-print_final_stats=1", "-max_len=4096"]);

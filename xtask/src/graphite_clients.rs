@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{find, output, require, root, run as run_command, tools};
+use crate::process::{cargo, find, output, require, root, run as run_command, tools};
 use crate::rival_environments;
 
 const STATSD: &str = "statsd@0.9.0";
@@ -44,11 +44,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
         [name, program] if name == "--carbonapi" => Some(PathBuf::from(program)),
         _ => bail!("usage: cargo xtask graphite-clients [--carbonapi PROGRAM]"),
     };
-    run_command(Command::new(env!("CARGO")).current_dir(root()).args([
-        "build",
-        "--package",
-        "sandur-server",
-    ]))?;
+    run_command(cargo().args(["build", "--package", "sandur-server"]))?;
     let environment = rival_environments::find("graphite-web").context("no such environment")?;
     environment.ensure()?;
     let folder = tools().join("graphite-clients");

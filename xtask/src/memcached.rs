@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{require, root, run};
+use crate::process::{cargo, require, root, run};
 
 /// Tests of the protocol.
 const PROTOCOL: &[&str] = &[
@@ -261,7 +261,7 @@ fn prepare(plan: &Plan) -> Result<PathBuf> {
         Some(program) => program.clone(),
         None => {
             let build = ["build", "-p", "sandur-memcached", "--example", "memcached", "--features", "tls"];
-            run(Command::new(env!("CARGO")).current_dir(root()).args(build))?;
+            run(cargo().args(build))?;
             target.join("debug/examples/memcached")
         }
     };

@@ -15,6 +15,23 @@ pub fn tools() -> PathBuf {
     root().join(".tools")
 }
 
+/// Returns a command for cargo in the repository's root.
+///
+/// It does not inherit what `cargo run` tells this program about its package: build scripts of outside crates
+/// read variables of the same names, and cargo would build these crates again after each `cargo build` of
+/// a person.
+pub fn cargo() -> Command {
+    const OF_PACKAGE: [&str; 4] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_PRIMARY_PACKAGE", "CARGO_BIN_"];
+    let mut command = Command::new(env!("CARGO"));
+    command.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if OF_PACKAGE.iter().any(|start| name.to_string_lossy().starts_with(start)) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Runs a command. Fails if it cannot be started or ends with an error.
 pub fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot start {command:?}"))?;

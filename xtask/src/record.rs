@@ -1,11 +1,9 @@
 //! `cargo xtask record`: builds a real Prometheus, Loki or graphite-web and records its answers for the
 //! tests of `sandur-differential`, which run without it.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, bail};
 
-use crate::process::{find, root, run as run_command};
+use crate::process::{cargo, find, run as run_command};
 use crate::rival_environments;
 use crate::rivals;
 
@@ -23,8 +21,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
         Some(environment) => environment.python(),
         None => find(original).with_context(|| format!("the built {original} is missing"))?,
     };
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["run", "--quiet", "--package", "sandur-differential", "--", "record"]);
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "sandur-differential", "--", "record"]);
     run_command(command.arg(language).arg("--program").arg(program).args(rest))
 }
 

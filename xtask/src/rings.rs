@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{find, require, root, run as run_command, tools};
+use crate::process::{cargo, find, require, root, run as run_command, tools};
 
 const CARBON: &str = "carbon==1.1.10";
 const MMH3: &str = "mmh3==5.1.0";
@@ -28,8 +28,8 @@ pub fn run(arguments: &[String]) -> Result<()> {
     }
     let folder = tools().join("rings");
     fs::create_dir_all(&folder)?;
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["run", "--quiet", "--package", "sandur-conformance", "--", "rings"]);
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "sandur-conformance", "--", "rings"]);
     command.arg("--folder").arg(&folder).arg("--python").arg(python(&folder)?);
     match find("carbon-c-relay") {
         Some(program) => drop(command.arg("--c-relay").arg(program)),

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{root, run, with_tools};
+use crate::process::{cargo, run, with_tools};
 use crate::rivals;
 use crate::s3::TestBucket;
 
@@ -48,16 +48,8 @@ pub fn clients(arguments: &[String]) -> Result<()> {
 
 /// Returns a command for the tests of the real binary whose names contain one of `names`.
 fn process_tests(names: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args([
-        "test",
-        "--package",
-        "sandur-server",
-        "--test",
-        "it",
-        "--",
-        "--nocapture",
-    ]);
+    let mut command = cargo();
+    command.args(["test", "--package", "sandur-server", "--test", "it", "--", "--nocapture"]);
     command.args(names);
     command
 }
@@ -73,8 +65,8 @@ pub fn sim(arguments: &[String]) -> Result<()> {
     if options.get("--seed").is_some() {
         return Ok(());
     }
-    let mut kept = Command::new(env!("CARGO"));
-    kept.current_dir(root()).args(["test", "--release", "--package", "sandur-sim", "--test", "it"]);
+    let mut kept = cargo();
+    kept.args(["test", "--release", "--package", "sandur-sim", "--test", "it"]);
     run(kept.args(["--", "step_cache", "--ignored"]))
 }
 
@@ -92,8 +84,8 @@ pub fn copies(arguments: &[String]) -> Result<()> {
 }
 
 fn run_simulation(arguments: &[String]) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["run", "--release", "--package", "sandur-sim", "--"]).args(arguments);
+    let mut command = cargo();
+    command.args(["run", "--release", "--package", "sandur-sim", "--"]).args(arguments);
     run(&mut command)
 }
 
@@ -103,8 +95,8 @@ pub fn conformance(arguments: &[String]) -> Result<()> {
     if arguments.first().is_some_and(|suite| suite == "memcached") {
         return crate::memcached::conformance(&arguments[1..]);
     }
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["run", "--quiet", "--package", "sandur-conformance", "--"]);
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "sandur-conformance", "--"]);
     for argument in arguments {
         // Paths are relative to the caller's directory, which need not be the root.
         let absolute = std::path::absolute(argument).ok().filter(|path| path.exists());

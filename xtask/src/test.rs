@@ -9,13 +9,13 @@
 #![allow(clippy::disallowed_methods)] // it measures programs outside the product
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::process::{root, with_tools};
+use crate::process::{cargo, root, with_tools};
 use crate::s3::TestBucket;
 use crate::test_binaries::{self, BUILT_OFTEN, BUILT_ONCE, Results, TestBinary};
 use crate::{rivals, tidy, web};
@@ -112,9 +112,9 @@ fn tidied() -> Results {
 
 /// Runs `cargo test` and prints its output.
 fn cargo_test(arguments: &[&str], how: &[(&str, &str)], server: &TestBucket) -> Result<Results> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo();
     // cargo's own output is shown during the build.
-    command.current_dir(root()).args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
+    command.args(["test", "--no-fail-fast"]).args(arguments).stderr(Stdio::inherit());
     command.envs(how.iter().copied());
     with_tools(&mut command);
     server.apply(&mut command);

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::process::root;
+use crate::process::cargo;
 
 /// A test binary that cargo built: the unit tests of a crate or a target of its `tests` folder.
 pub struct TestBinary {
@@ -192,10 +192,10 @@ fn place(name: &str) -> usize {
 
 /// Builds the test binaries of the workspace, in no order.
 fn built(how: &[(&str, &str)]) -> Result<Vec<TestBinary>> {
-    let mut command = Command::new(env!("CARGO"));
+    let mut command = cargo();
     command.envs(how.iter().copied());
     // Examples are benchmarks and generators of pages; `make check` checks that they compile.
-    command.current_dir(root()).args(["test", "--workspace", "--lib", "--bins", "--tests"]);
+    command.args(["test", "--workspace", "--lib", "--bins", "--tests"]);
     command.arg("--no-run").arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let output = command.output().context("cargo cannot be started")?;
     if !output.status.success() {

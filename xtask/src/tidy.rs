@@ -18,7 +18,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -28,7 +27,7 @@ use crate::commit_titles;
 use crate::doc_paths;
 use crate::feature_set;
 use crate::floors;
-use crate::process::{output, root};
+use crate::process::{cargo, output, root};
 
 /// The crates of ours on which each crate may depend. Tools may depend on any.
 /// External crates that speak HTTP.
@@ -193,8 +192,8 @@ impl Problems {
 }
 
 fn check_edges(problems: &mut Problems) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
+    let mut command = cargo();
+    command.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]);
     let metadata: Value = serde_json::from_str(&output(&mut command)?)?;
     for package in metadata["packages"].as_array().context("cargo metadata lists packages")? {
         let name = package["name"].as_str().unwrap_or_default();

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{find, root, run as run_command};
+use crate::process::{cargo, find, root, run as run_command};
 use crate::test_binaries::Results;
 
 /// Oldest version of Node that runs the build.
@@ -159,11 +159,7 @@ fn build(arguments: &[&str]) -> Result<()> {
 fn test(names: &[&str]) -> Result<()> {
     build(&["--check"])?;
     run_command(Command::new("node").current_dir(folder().join("test/units")).arg("--test"))?;
-    run_command(Command::new(env!("CARGO")).current_dir(root()).args([
-        "build",
-        "--package",
-        "sandur-server",
-    ]))?;
+    run_command(cargo().args(["build", "--package", "sandur-server"]))?;
     let results = journeys(&browser()?, names)?;
     if results.failed > 0 {
         bail!("{} journeys failed; screenshots are in web/test/out", results.failed);

@@ -17,7 +17,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process::{output, require, root, run as run_command};
+use crate::process::{cargo, output, require, root, run as run_command};
 use control::Control;
 use tree::Tree;
 
@@ -48,7 +48,7 @@ pub fn run(arguments: &[String]) -> Result<()> {
 /// Builds the program as packages have it.
 fn built() -> Result<PathBuf> {
     let arguments = ["build", "--profile", "dist", "--locked", "--package", "sandur-server"];
-    run_command(Command::new(env!("CARGO")).current_dir(root()).args(arguments))?;
+    run_command(cargo().args(arguments))?;
     Ok(root().join("target/dist/sandur"))
 }
 
