@@ -12,11 +12,10 @@ use sandur_base::units::MIB;
 use sandur_base::{BoxFuture, Id};
 use sandur_catalog::check_block;
 use sandur_format::catalog_entry::BlockMeta;
-use sandur_runtime::Env;
+use sandur_runtime::{Env, Pace};
 use sandur_store::{Intent, Store};
 
 use crate::error::Error;
-use crate::pace::Pace;
 use crate::step::{Progress, Step};
 
 /// Blocks that are copied at a time.

@@ -12,13 +12,12 @@ use std::sync::Arc;
 use sandur_base::Id;
 use sandur_catalog::{Catalog, CatalogCopy, CatalogOptions, PositionCheck, Snapshot};
 use sandur_format::catalog_entry::{BackupManifest, BackupMark, BlockMeta};
-use sandur_runtime::Env;
+use sandur_runtime::{Env, Pace};
 use sandur_store::{Intent, Store};
 
 use crate::copy::{Copier, Need};
 use crate::error::Error;
 use crate::mark::Renewed;
-use crate::pace::Pace;
 use crate::place::{self, Backups, Place};
 use crate::rules;
 use crate::step::{Progress, Step};

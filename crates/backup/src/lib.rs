@@ -21,7 +21,6 @@ mod copy;
 mod create;
 mod error;
 mod mark;
-mod pace;
 mod place;
 mod remove;
 mod restore;

@@ -17,12 +17,11 @@ use bytes::Bytes;
 use sandur_base::Id;
 use sandur_catalog::{CatalogCopy, Severity, check};
 use sandur_format::catalog_entry::{BackupManifest, BackupMark};
-use sandur_runtime::Env;
+use sandur_runtime::{Env, Pace};
 use sandur_store::{Created, Intent, Store};
 
 use crate::copy::{Copier, Need};
 use crate::error::Error;
-use crate::pace::Pace;
 use crate::place::{self, Place, RESTORING};
 use crate::rules;
 use crate::step::Progress;

@@ -16,8 +16,8 @@ use sandur_format::catalog_entry::{BACKUP_RULES_MAX, RuleCopy};
 use sandur_store::{Intent, Store};
 
 use crate::error::Error;
-use crate::pace::Pace;
 use crate::place;
+use sandur_runtime::Pace;
 
 /// Prefix of stored rules, in a store as in a backup.
 const RULES: &str = "rules";

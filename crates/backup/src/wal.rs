@@ -15,8 +15,8 @@ use sandur_format::wal_segment::FrameReader;
 use sandur_store::{Intent, Store};
 
 use crate::error::Error;
-use crate::pace::Pace;
 use crate::place;
+use sandur_runtime::Pace;
 
 /// Objects that are copied at a time; each may take as much memory as a WAL object has bytes.
 const OBJECTS_IN_FLIGHT: usize = 4;

@@ -1,10 +1,9 @@
 //! `sandur import`: imports the history of other databases.
 //!
-//! Each database is a module. [`state`], [`pace`], [`sending`], [`progress`] and [`stored`] are what all of
-//! them use: the state file of `--resume`, `--rate`, requests with retries, what is shown, and what
+//! Each database is a module. [`state`], [`sending`], [`progress`] and [`stored`] are what all of
+//! them use: the state file of `--resume`, requests with retries and `--rate`, what is shown, and what
 //! `--verify` asks. [`series`] is what imports of series have in common.
 
-mod pace;
 mod progress;
 mod prometheus;
 mod sending;

@@ -6,9 +6,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use sandur_cli::client::{Ask, Client, Refusal};
 use sandur_ingest::REMOTE_WRITE_2_TYPE;
-use sandur_runtime::{Backoff, Env};
-
-use super::pace::Pace;
+use sandur_runtime::{Backoff, Env, Pace};
 
 /// Pauses between attempts.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
@@ -94,7 +92,7 @@ impl Sending {
 
     /// Sends a request, with retries, until the server has stored it.
     async fn send(&self, request: Request) -> Outcome {
-        self.pace.turn(request.points).await;
+        self.pace.take(request.points).await;
         let Some(client) = &self.client else { return Outcome::Stored };
         let headers = request.headers();
         let body = Bytes::from(request.body);

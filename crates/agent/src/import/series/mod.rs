@@ -18,13 +18,12 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use sandur_cli::client::{self, Client};
 use sandur_cli::moment;
-use sandur_runtime::Env;
+use sandur_runtime::{Env, Pace};
 use sandur_terminal::Failed;
 
 pub use sink::Sink;
 pub use source::{Source, Wanted};
 
-use super::pace::Pace;
 use super::sending::Sending;
 use super::state::State;
 use super::stored::Stored;

@@ -22,13 +22,12 @@ use file::Reader;
 use report::Report;
 use sandur_base::units::ByteSize;
 use sandur_cli::client::{self, Client};
-use sandur_runtime::Env;
+use sandur_runtime::{Env, Pace};
 use sandur_terminal::Failed;
 use sandur_whisper::{Checks, Damage};
 use shipper::Shipper;
 use verify::Verification;
 
-use super::pace::Pace;
 use super::state::State;
 use super::stored::Stored;
 

@@ -7,14 +7,13 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use sandur_base::BoxFuture;
 use sandur_cli::client::Client;
-use sandur_runtime::Env;
+use sandur_runtime::{Env, Pace};
 use sandur_terminal::Failed;
 
 use super::file::Reader;
 use super::load::{Load, Read};
 use super::report::Report;
 use super::tree::{Found, Tree};
-use crate::import::pace::Pace;
 use crate::import::sending::{Outcome, Sending};
 use crate::import::state::State;
 
