@@ -140,11 +140,7 @@ impl Writer {
             catalog_age: catalog.age(),
             forms: snapshot.forms(),
             is_held,
-            // Without rules no node has their role.
-            unowned: Role::CHOSEN
-                .into_iter()
-                .filter(|role| *role != Role::Rules && placement.ring(*role).is_empty())
-                .collect(),
+            unowned: Role::NEEDED.into_iter().filter(|role| placement.ring(*role).is_empty()).collect(),
             nodes,
         }
     }

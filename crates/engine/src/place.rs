@@ -163,9 +163,7 @@ impl NodePlace {
                 placement.ring(*role).is_empty()
                     && (before.is_empty() || !current.placement.ring(*role).is_empty())
             };
-            // Without rules no node has their role.
-            change.unowned =
-                Role::CHOSEN.into_iter().filter(|role| *role != Role::Rules).filter(is_new).collect();
+            change.unowned = Role::NEEDED.into_iter().filter(is_new).collect();
             current.placement = Arc::new(placement);
         }
         change.is_held = view.is_held() && !current.is_held;

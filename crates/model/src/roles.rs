@@ -26,6 +26,8 @@ impl Role {
         [Self::Ingest, Self::Query, Self::Compact, Self::Cache, Self::Rules, Self::RuleFiles];
     /// The roles that people choose.
     pub const CHOSEN: [Self; 5] = [Self::Ingest, Self::Query, Self::Compact, Self::Cache, Self::Rules];
+    /// The roles of which each needs a node. Without rules no node needs the role `rules`.
+    pub const NEEDED: [Self; 4] = [Self::Ingest, Self::Query, Self::Compact, Self::Cache];
 
     /// The name in options and in reports.
     pub fn name(self) -> &'static str {
