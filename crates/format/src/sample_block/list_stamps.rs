@@ -27,9 +27,9 @@ const PLAIN_BYTES_MAX: u64 = 8 << 20;
 const LEVEL: i32 = 3;
 
 /// Appends the stamps of lists: for each list its stamps, none if there are none.
-pub(super) fn put(out: &mut Vec<u8>, lists: &[Vec<Stamp>]) -> Result<(), Error> {
-    let mut writers: Vec<Id> =
-        lists.iter().flatten().filter(|stamp| stamp.is_some()).map(|stamp| stamp.incarnation).collect();
+pub(super) fn put(out: &mut Vec<u8>, lists: &[impl AsRef<[Stamp]>]) -> Result<(), Error> {
+    let stamped = lists.iter().flat_map(AsRef::as_ref).filter(|stamp| stamp.is_some());
+    let mut writers: Vec<Id> = stamped.map(|stamp| stamp.incarnation).collect();
     writers.sort_unstable();
     writers.dedup();
     if writers.len() > WRITERS_MAX {
@@ -41,7 +41,7 @@ pub(super) fn put(out: &mut Vec<u8>, lists: &[Vec<Stamp>]) -> Result<(), Error> 
     put_varint(&mut plain, writers.len() as u64);
     writers.iter().for_each(|writer| plain.extend_from_slice(&writer.to_bytes()));
     let mut first_before = 0u64;
-    for stamps in lists {
+    for stamps in lists.iter().map(AsRef::as_ref) {
         let Some(first) = stamps.first() else {
             plain.push(NONE);
             continue;

@@ -215,9 +215,8 @@ impl TimeLists {
             put_signed(&mut bytes, list.0[0].wrapping_sub(before));
             before = list.0[0];
         }
-        let stamps: Vec<Vec<Stamp>> = pending.iter().map(|list| list.1.clone()).collect();
-        let stamped = stamps.iter().any(|stamps| !stamps.is_empty());
-        put_distances(&mut bytes, &pending, if stamped { &stamps } else { &[] })?;
+        let stamped = pending.iter().any(|list| !list.1.is_empty());
+        put_distances(&mut bytes, &pending, stamped)?;
         let lists = pending.len() as u32;
         let entry = TimePageEntry {
             piece: Piece::of(offset, &bytes),
@@ -235,17 +234,13 @@ fn cost(numbers: &[i64]) -> u64 {
     numbers.iter().map(|number| u64::from(64 - number.unsigned_abs().leading_zeros())).sum()
 }
 
-fn put_distances(
-    out: &mut Vec<u8>,
-    lists: &[Arc<(Vec<i64>, Vec<Stamp>)>],
-    stamps: &[Vec<Stamp>],
-) -> Result<(), Error> {
+fn put_distances(out: &mut Vec<u8>, lists: &[StampedTimes], stamped: bool) -> Result<(), Error> {
     let mut from_before: Vec<i64> =
         lists.iter().flat_map(|list| list.0.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]))).collect();
     let mut sorted = from_before.clone();
     let middle = sorted.len() / 2;
     let step = if sorted.is_empty() { 0 } else { *sorted.select_nth_unstable(middle).1 };
-    let on_grid = |list: &Arc<(Vec<i64>, Vec<Stamp>)>| -> Vec<i64> {
+    let on_grid = |list: &StampedTimes| -> Vec<i64> {
         let tick = |n: usize| list.0[0].wrapping_add(step.wrapping_mul(n as i64));
         list.0.iter().enumerate().skip(1).map(|(n, time)| time.wrapping_sub(tick(n))).collect()
     };
@@ -255,10 +250,10 @@ fn put_distances(
         true => (FROM_GRID, from_grid),
         false => (FROM_BEFORE, from_before),
     };
-    out.push(from | if stamps.is_empty() { 0 } else { STAMPED });
+    out.push(from | if stamped { STAMPED } else { 0 });
     put_signed(out, step);
-    if !stamps.is_empty() {
-        list_stamps::put(out, stamps)?;
+    if stamped {
+        list_stamps::put(out, &lists.iter().map(|list| &list.1[..]).collect::<Vec<_>>())?;
     }
     if numbers.iter().all(|number| *number == 0) {
         put_varint(out, 0);

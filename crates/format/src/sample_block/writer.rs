@@ -93,7 +93,7 @@ impl<T> Default for Filling<T> {
 
 impl<T: Clone> Filling<T> {
     fn push(&mut self, run: DraftRun, values: &[T], starts: &[i64]) {
-        append_starts(&mut self.starts, self.values.len(), starts, values.len());
+        append_column(&mut self.starts, self.values.len(), starts, values.len());
         self.rows += run.rows;
         self.runs.push(run);
         self.values.extend_from_slice(values);
@@ -105,7 +105,7 @@ impl<T: Clone> Filling<T> {
 }
 
 /// Appends start times or stamps of `more` samples after those of `rows`; either part may have none.
-fn append_starts<T: Copy + Default>(all: &mut Vec<T>, rows: usize, starts: &[T], more: usize) {
+fn append_column<T: Copy + Default>(all: &mut Vec<T>, rows: usize, starts: &[T], more: usize) {
     if !starts.is_empty() || !all.is_empty() {
         all.resize(rows, T::default());
         all.extend_from_slice(starts);
@@ -190,8 +190,8 @@ impl BlockWriter {
         }
         match self.bundle.last_mut() {
             Some(pending) if pending.series == series => {
-                append_starts(&mut pending.starts, pending.times.len(), starts, times.len());
-                append_starts(&mut pending.stamps, pending.times.len(), stamps, times.len());
+                append_column(&mut pending.starts, pending.times.len(), starts, times.len());
+                append_column(&mut pending.stamps, pending.times.len(), stamps, times.len());
                 pending.times.extend_from_slice(times);
                 pending.values.extend_from_slice(values);
             }
@@ -331,7 +331,9 @@ impl BlockWriter {
     }
 
     fn run(&mut self, series: u32, times: &[i64], stamps: &[Stamp]) -> Result<DraftRun, Error> {
-        let list = self.lists.number(times, stamps);
+        // A merge clears the stamps of single samples. If all stamps are empty, the list is stored without.
+        let has_stamps = stamps.iter().any(|stamp| stamp.is_some());
+        let list = self.lists.number(times, if has_stamps { stamps } else { &[] });
         if self.lists.is_full() {
             self.put_lists()?;
         }
