@@ -3,11 +3,9 @@
 //! Continues after a failure, so that one night finds as many faults as possible. At the end it lists
 //! the parts that failed.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, bail};
 
-use crate::process::{root, run as run_command};
+use crate::process::{cargo, root, run as run_command};
 use crate::{attack, chaos, cluster_demo, dashboards, fuzz, helm, package, rootfs, snippets, suites};
 
 /// Default time for each fuzz target in seconds.
@@ -69,6 +67,7 @@ const MANY_SEEDS: &[(&str, &[&str], &str)] = &[
         &["--test", "flush_memory"],
         "pushes_and_flushes_of_many_seeds_stay_within_memory_and_block_limits",
     ),
+    ("sandur-server", &["--test", "it"], "memory::bodies_that_expand_to_much_stay_under_256_mebibytes"),
 ];
 
 /// Runs all parts, then the fuzz targets.
@@ -108,8 +107,8 @@ fn outcome(name: &'static str, result: Result<()>) -> Option<&'static str> {
 /// Runs the kills, stops, races and crashes of the cache with at least ten times as many seeds as at
 /// each change.
 fn cache(_: &[String]) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["test", "--release", "--no-fail-fast", "--lib", "--test", "it"]);
+    let mut command = cargo();
+    command.args(["test", "--release", "--no-fail-fast", "--lib", "--test", "it"]);
     command.args(["--package", "sandur-cache", "--package", "sandur-memcached"]);
     command.env("SANDUR_CACHE_SEEDS", "2000").env("SANDUR_CACHE_RACES", "200");
     command.env("SANDUR_CACHE_FLASH_RACES", "300").env("SANDUR_CACHE_KILLS", "250");
@@ -119,8 +118,8 @@ fn cache(_: &[String]) -> Result<()> {
 
 /// Builds the program of `make demo`, with which the parts after it work.
 fn demo_program(_: &[String]) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["build", "--profile", "demo", "--package", "sandur-server"]);
+    let mut command = cargo();
+    command.args(["build", "--profile", "demo", "--package", "sandur-server"]);
     run_command(&mut command).context("the program of the demo")
 }
 
@@ -153,8 +152,8 @@ fn all_dashboards(arguments: &[String]) -> Result<()> {
 
 /// Compares queries of fields with queries of complete lines: 100,000 random pipelines.
 fn fields(_: &[String]) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["test", "--release", "--package", "sandur-conformance"]);
+    let mut command = cargo();
+    command.args(["test", "--release", "--package", "sandur-conformance"]);
     command.args(["--test", "it", "--", "fields"]).env("SANDUR_FIELDS_SEEDS", "1667");
     run_command(&mut command).context("fields of lines")
 }
@@ -162,8 +161,8 @@ fn fields(_: &[String]) -> Result<()> {
 /// Runs simulations that are tests of crates, with many seeds. Each change runs only a few of them.
 fn many_seeds(_: &[String]) -> Result<()> {
     for (package, target, name) in MANY_SEEDS {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(root()).args(["test", "--release", "--package", package]).args(*target);
+        let mut command = cargo();
+        command.args(["test", "--release", "--package", package]).args(*target);
         run_command(command.args(["--", "--ignored", "--exact", name])).context(*name)?;
     }
     Ok(())
@@ -182,8 +181,8 @@ fn memory_cgroups(_: &[String]) -> Result<()> {
 }
 
 fn properties(_: &[String]) -> Result<()> {
-    let mut command = Command::new(env!("CARGO"));
-    command.current_dir(root()).args(["test", "--workspace", "--lib", "--no-fail-fast"]);
+    let mut command = cargo();
+    command.args(["test", "--workspace", "--lib", "--no-fail-fast"]);
     command.env("PROPTEST_CASES", PROPERTY_CASES);
     run_command(&mut command).context("properties with many cases")
 }

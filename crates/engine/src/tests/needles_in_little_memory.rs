@@ -87,17 +87,23 @@ async fn world(seed: u64) -> Arc<Engine> {
     engine
 }
 
+/// Writing the lines takes much longer than the searches, so both kinds of searches use one engine.
 #[tokio::test(start_paused = true)]
-async fn a_search_with_memory_for_one_page_answers() {
+async fn searches_answer_with_memory_for_one_page_and_for_filters_of_few_keys() {
     let engine = world(73).await;
+    pages_are_read_one_at_a_time(&engine).await;
+    filters_of_few_keys_are_read_at_a_time(&engine).await;
+}
+
+async fn pages_are_read_one_at_a_time(engine: &Arc<Engine>) {
     // No filter knows a text this short: every page is read.
     let short = "0a";
-    let (expected, pages) = search(&engine, short, 256 << 20).await;
+    let (expected, pages) = search(engine, short, 256 << 20).await;
     let expected = expected.unwrap();
     assert!(expected > LINES as usize && pages > 8, "{expected} lines in {pages} pages");
     // A page of 1 MiB of text takes 0.6 MiB as it is stored and 1.2 MiB decoded.
     for (kibibytes, is_enough) in [(12 << 10, true), (3 << 10, true), (5 << 9, true), (1 << 10, false)] {
-        match search(&engine, short, kibibytes << 10).await {
+        match search(engine, short, kibibytes << 10).await {
             (Ok(found), _) => assert_eq!((found, is_enough), (expected, true), "{kibibytes} KiB"),
             (Err(error), _) => {
                 assert!(error.to_string().contains("memory budget 'query'"), "{kibibytes} KiB: {error}");
@@ -107,16 +113,14 @@ async fn a_search_with_memory_for_one_page_answers() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_search_reads_filters_of_few_keys_at_a_time() {
-    let engine = world(74).await;
+async fn filters_of_few_keys_are_read_at_a_time(engine: &Arc<Engine>) {
     let present = &line(2, 300)[..67];
-    assert_eq!(search(&engine, present, 64 << 20).await.0.unwrap(), 1);
-    let (found, pages) = search(&engine, ABSENT, 64 << 20).await;
+    assert_eq!(search(engine, present, 64 << 20).await.0.unwrap(), 1);
+    let (found, pages) = search(engine, ABSENT, 64 << 20).await;
     assert_eq!((found.unwrap(), pages), (0, 0), "filters rule out all pages");
     let mut refused = 0;
     for kibibytes in 1..96u64 {
-        match search(&engine, ABSENT, kibibytes << 10).await {
+        match search(engine, ABSENT, kibibytes << 10).await {
             (Ok(found), pages) => assert_eq!((found, pages), (0, 0), "{kibibytes} KiB"),
             (Err(error), _) => {
                 assert!(error.to_string().contains("memory budget 'query'"), "{kibibytes} KiB: {error}");

@@ -336,8 +336,8 @@ fn play_all(seeds: std::ops::RangeInclusive<u64>) -> (u64, u64) {
 
 #[test]
 fn steps_of_samples_from_the_cache_equal_new_evaluations() {
-    let (hits, outdated) = play_all(1..=3);
-    assert!(hits > 100 && outdated > 20, "{hits} {outdated}: the runs did enough");
+    let (hits, outdated) = play_all(1..=2);
+    assert!(hits > 60 && outdated > 10, "{hits} {outdated}: the runs did enough");
 }
 
 #[test]
